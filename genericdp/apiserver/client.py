@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import random
 import ssl
 from contextlib import aclosing, asynccontextmanager, contextmanager
@@ -365,6 +366,8 @@ def _why(error: BaseException) -> str:
         if isinstance(cause, BaseExceptionGroup):
             cause = cause.exceptions[0]
             continue
+        if isinstance(cause, ConnectionError) and cause.errno:
+            return f"does not answer: {os.strerror(cause.errno)}"  # asyncio has other words
         if isinstance(cause, OSError) and cause.strerror:
             return f"does not answer: {reason_of(cause)}"
         cause = cause.__cause__ or cause.__context__

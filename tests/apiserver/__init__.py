@@ -1,0 +1,33 @@
+"""A stand-in for the Kubernetes API server, and tests of the client.
+
+::
+
+    async with ApiServer() as server:                  # tests/apiserver/server.py
+        node = server.add_node("node-1", kubelet_version="v1.37.0")
+        server.put("resourceclaims", claim)            # as somebody else would
+        access = Access(server=server.url)             # or of a file: server.kubeconfig(path)
+        ...
+        assert [one.verb for one in server.writes] == ["create"]
+
+It serves ``resourceslices``, ``resourceclaims`` and ``nodes``: get, list (field selectors,
+``limit`` and ``continue``), watch, create, update, delete, with the status, reason and
+preconditions of the real server, and refuses ResourceSlices that this would refuse
+(``validation.py``).
+
+What goes wrong is switched on:
+
+- ``with server.failing(status=503, retry_after=1, verbs={"list"}, times=2): ...``; instead of
+  ``status``: ``hangs=True``, ``seconds=0.2`` (slow), ``content=b"..."`` (garbage), ``cut=True``
+  (half an answer);
+- ``await server.stop()``, ``await server.start()``: not listening meanwhile, at the same port;
+- ``server.compact()``: what was before is forgotten, so that watches get 410;
+- ``server.end_watches()``, ``server.cut_watches()``, ``server.tell_watches(b"garbage\\n")``,
+  ``server.bookmark()``;
+- ``server.dropped = {"spec.devices.taints"}``: fields that it does not know;
+- ``server.wipe("node-1")``: as a kubelet does that starts; ``server.collect_garbage()``: objects
+  whose owner is gone;
+- ``server.token = "..."``: it accepts no other.
+
+``ApiServer(certificates=make_certificates(folder))`` serves TLS; ``server.service_account(folder)``
+writes what a pod finds.
+"""

@@ -1,0 +1,622 @@
+"""The stand-in for an API server: HTTP, watches, faults. The package's docstring says how to."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import ssl
+import subprocess
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qs, unquote, urlsplit
+
+import h11
+
+from tests.apiserver.store import KINDS, Change, Kind, Refusal, Store, check_fields, fits
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+    from pathlib import Path
+    from types import TracebackType
+
+    from tests.apiserver.store import Json, Key
+
+_WRITES = frozenset({"create", "update", "delete", "deletecollection"})
+_END, _CUT = "end", "cut"
+"""What a watch is told instead of a line."""
+_CLOSE_SECONDS = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One request that was answered, or is being."""
+
+    verb: str
+    path: str
+    query: dict[str, str]
+    body: Any
+    headers: dict[str, str]
+    target: str
+
+
+@dataclass(kw_only=True, slots=True)
+class _Fault:
+    verbs: Collection[str]
+    target: str
+    times: float
+    status: int
+    reason: str
+    retry_after: int | None
+    seconds: float
+    hangs: bool
+    cut: bool
+    content: bytes | None
+
+    def check(self) -> None:
+        """Raise Refusal if it is one."""
+        if self.status:
+            reason = self.reason or HTTPStatus(self.status).phrase.replace(" ", "")
+            raise Refusal(self.status, reason, "as the test wants it")
+
+
+@dataclass(eq=False, slots=True)
+class _Watch:
+    resource: str
+    namespace: str
+    fields: dict[str, str]
+    lines: asyncio.Queue[bytes | str] = field(default_factory=asyncio.Queue)
+
+    def tell(self, change: Change) -> None:
+        if (
+            change.resource == self.resource
+            and self.namespace in ("", change.object["metadata"].get("namespace"))
+            and fits(change.object, self.fields)
+        ):
+            self.lines.put_nowait(_event(change.type, change.object))
+
+
+@dataclass(frozen=True, slots=True)
+class Certificates:
+    """PEM files: a CA, and what it vouches for as 127.0.0.1 and as a client."""
+
+    ca: Path
+    certificate: Path
+    key: Path
+    client_certificate: Path
+    client_key: Path
+
+
+class ApiServer:
+    """Serves from ``async with`` on, at a port of its own on loopback."""
+
+    def __init__(
+        self,
+        *,
+        certificates: Certificates | None = None,
+        token: str = "",
+        bookmark_seconds: float = 60.0,
+    ) -> None:
+        self.token = token
+        """The only one that is accepted; empty: no token is needed."""
+        self.requests: list[Request] = []
+        self._certificates = certificates
+        self.bookmark_seconds = bookmark_seconds
+        self._store = Store(self._announce)
+        self._watches: set[_Watch] = set()
+        self._faults: list[_Fault] = []
+        self._pages: dict[str, list[Json]] = {}
+        self._server: asyncio.Server | None = None
+        self._connections: set[asyncio.Task[None]] = set()
+        self._port = 0
+
+    async def __aenter__(self) -> ApiServer:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.stop()
+
+    async def start(self) -> None:
+        """Listen, at the port of before."""
+        context = None
+        if self._certificates is not None:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(self._certificates.certificate, self._certificates.key)
+            context.load_verify_locations(self._certificates.ca)
+            context.verify_mode = ssl.CERT_OPTIONAL
+        self._server = await asyncio.start_server(
+            self._connected, "127.0.0.1", self._port, ssl=context, backlog=1024
+        )
+        self._port = self._server.sockets[0].getsockname()[1]
+
+    async def stop(self) -> None:
+        """Close the port and all connections."""
+        if self._server is None:
+            return
+        self._server.close()
+        self._server = None
+        while self._connections:
+            for task in self._connections:
+                task.cancel()
+            await asyncio.wait(self._connections)
+
+    @property
+    def url(self) -> str:
+        """What to put before a path."""
+        scheme = "https" if self._certificates else "http"
+        return f"{scheme}://127.0.0.1:{self._port}"
+
+    @property
+    def writes(self) -> list[Request]:
+        """Requests that change something, whether they succeeded or not."""
+        return [one for one in self.requests if one.verb in _WRITES]
+
+    @property
+    def watching(self) -> int:
+        """How many watches are open."""
+        return len(self._watches)
+
+    @property
+    def version(self) -> int:
+        """The resourceVersion of the latest change."""
+        return self._store.version
+
+    @property
+    def dropped(self) -> frozenset[str]:
+        """Fields that are not stored, as ``spec.devices.taints``."""
+        return self._store.dropped
+
+    @dropped.setter
+    def dropped(self, paths: Collection[str]) -> None:
+        self._store.dropped = frozenset(paths)
+
+    # What others do.
+
+    def objects(self, resource: str, **fields: str) -> list[Json]:
+        """Return what there is, as ``objects("resourceslices")``."""
+        return self._store.select(resource, "", fields)
+
+    def put(self, resource: str, item: Json) -> Json:
+        """Create or replace an object, whatever its resourceVersion."""
+        metadata = item["metadata"]
+        namespace = metadata.get("namespace", "")
+        key = (resource, namespace, metadata.get("name", ""))
+        item = {**item, "metadata": {**metadata, "resourceVersion": ""}}
+        if key in self._store.objects:
+            return self._store.update(key, item)
+        return self._store.create(resource, namespace, item)
+
+    def remove(self, resource: str, name: str, namespace: str = "") -> None:
+        """Delete an object."""
+        self._store.delete((resource, namespace, name), {})
+
+    def add_node(self, name: str, *, kubelet_version: str = "v1.37.0") -> Json:
+        """Create or replace a Node; return it."""
+        info = {"kubeletVersion": kubelet_version}
+        return self.put("nodes", {"metadata": {"name": name}, "status": {"nodeInfo": info}})
+
+    def wipe(self, node: str, *, driver: str = "") -> None:
+        """Delete the slices of a node, as its kubelet does when it starts or loses a driver."""
+        for item in self._store.select("resourceslices", "", {"spec.nodeName": node}):
+            if driver in ("", item["spec"]["driver"]):
+                self.remove("resourceslices", item["metadata"]["name"])
+
+    def collect_garbage(self) -> None:
+        """Delete slices that name an owner which is no longer there."""
+        uids = {item["metadata"]["uid"] for item in self._store.objects.values()}
+        for item in self.objects("resourceslices"):
+            owners = item["metadata"].get("ownerReferences") or []
+            if owners and not any(owner["uid"] in uids for owner in owners):
+                self.remove("resourceslices", item["metadata"]["name"])
+
+    # Faults.
+
+    @contextmanager
+    def failing(
+        self,
+        *,
+        verbs: Collection[str] = (),
+        target: str = "",
+        times: float = float("inf"),
+        status: int = 0,
+        reason: str = "",
+        retry_after: int | None = None,
+        seconds: float = 0.0,
+        hangs: bool = False,
+        cut: bool = False,
+        content: bytes | None = None,
+    ) -> Iterator[None]:
+        """Fail so many requests with these verbs (all) and this text in path and query."""
+        fault = _Fault(
+            verbs=verbs, target=target, times=times, status=status, reason=reason,
+            retry_after=retry_after, seconds=seconds, hangs=hangs, cut=cut, content=content,
+        )  # fmt: skip
+        self._faults.append(fault)
+        try:
+            yield
+        finally:
+            self._faults.remove(fault)
+
+    def compact(self) -> None:
+        """Forget all changes so far, and lists that were not read to their end."""
+        self._store.compacted = self._store.version + 1
+        self._store.version += 1
+        self._store.changes.clear()
+        self._pages.clear()
+
+    def bookmark(self) -> None:
+        """Send a bookmark to every watch."""
+        for watch in self._watches:
+            watch.lines.put_nowait(self.bookmark_for(watch))
+
+    def end_watches(self) -> None:
+        """End all watches as the server does after a while."""
+        self._to_watches(_END)
+
+    def cut_watches(self) -> None:
+        """Close the connections of all watches in the middle of a line."""
+        self._to_watches(b'{"type":"ADDED","obj')
+        self._to_watches(_CUT)
+
+    def tell_watches(self, content: bytes) -> None:
+        """Send anything to all watches."""
+        self._to_watches(content)
+
+    def _to_watches(self, line: bytes | str) -> None:
+        for watch in self._watches:
+            watch.lines.put_nowait(line)
+
+    # Access.
+
+    def kubeconfig(self, path: Path) -> Path:
+        """Write a kubeconfig."""
+        cluster: Json = {"server": self.url}
+        if self._certificates:
+            ca = base64.b64encode(self._certificates.ca.read_bytes()).decode()
+            cluster["certificate-authority-data"] = ca
+        content = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [{"name": "here", "cluster": cluster}],
+            "users": [{"name": "me", "user": {"token": self.token}}],
+            "contexts": [{"name": "here", "context": {"cluster": "here", "user": "me"}}],
+            "current-context": "here",
+        }
+        path.write_text(json.dumps(content))
+        return path
+
+    def service_account(self, folder: Path) -> dict[str, str]:
+        """Write what a pod finds; return its environment."""
+        (folder / "token").write_text(self.token)
+        if self._certificates:
+            (folder / "ca.crt").write_bytes(self._certificates.ca.read_bytes())
+        return {"KUBERNETES_SERVICE_HOST": "127.0.0.1", "KUBERNETES_SERVICE_PORT": str(self._port)}
+
+    # HTTP.
+
+    def _announce(self, change: Change) -> None:
+        for watch in self._watches:
+            watch.tell(change)
+
+    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._connections.add(task)
+        try:
+            await _Connection(self, reader, writer).serve()
+            writer.close()
+            async with asyncio.timeout(_CLOSE_SECONDS):
+                await writer.wait_closed()
+        except (asyncio.CancelledError, OSError, h11.RemoteProtocolError):
+            pass  # nobody waits for this task
+        finally:
+            self._connections.discard(task)
+            writer.transport.abort()
+
+    def fault_for(self, request: Request) -> _Fault | None:
+        """Return what is to go wrong with a request, which counts."""
+        for fault in self._faults:
+            if (
+                fault.times > 0
+                and (not fault.verbs or request.verb in fault.verbs)
+                and fault.target in request.target
+            ):
+                fault.times -= 1
+                return fault
+        return None
+
+    def answer(self, request: Request, key: Key) -> Json:
+        """Return what a request that is no watch is answered with; raise Refusal."""
+        resource, namespace, _ = key
+        match request.verb:
+            case "get":
+                return self._store.get(key)
+            case "list":
+                return self._page(resource, namespace, request.query)
+            case "create":
+                return self._store.create(resource, namespace, request.body)
+            case "update":
+                return self._store.update(key, request.body)
+            case "delete":
+                return self._store.delete(key, (request.body or {}).get("preconditions") or {})
+            case "deletecollection":
+                page = self._page(resource, namespace, request.query)
+                for item in page["items"]:
+                    metadata = item["metadata"]
+                    self.remove(resource, metadata["name"], metadata.get("namespace", ""))
+                return page
+            case _:
+                raise Refusal(405, "MethodNotAllowed", "it does not do that")
+
+    def _page(self, resource: str, namespace: str, query: dict[str, str]) -> Json:
+        version = str(self._store.version)
+        if token := query.get("continue"):
+            if token not in self._pages:
+                raise Refusal(410, "Expired", "The provided continue parameter is too old")
+            items, version = self._pages[token], token.partition(":")[0]
+        else:
+            items = self._store.select(resource, namespace, _fields(query))
+        limit = int(query.get("limit") or 0) or len(items)
+        metadata = {"resourceVersion": version}
+        if len(items) > limit:
+            token = f"{version}:{len(self._pages)}"
+            self._pages[token] = items[limit:]
+            metadata["continue"] = token
+        kind = KINDS[resource]
+        return {
+            "kind": f"{kind.name}List",
+            "apiVersion": kind.api_version,
+            "metadata": metadata,
+            "items": [
+                {name: part for name, part in item.items() if name not in ("kind", "apiVersion")}
+                for item in items[:limit]
+            ],
+        }
+
+    def bookmark_for(self, watch: _Watch) -> bytes:
+        """Return the line of a bookmark."""
+        kind = KINDS[watch.resource]
+        return _event(
+            "BOOKMARK",
+            {
+                "kind": kind.name,
+                "apiVersion": kind.api_version,
+                "metadata": {"resourceVersion": str(self._store.version)},
+            },
+        )
+
+    @contextmanager
+    def watch_of(self, resource: str, namespace: str, query: dict[str, str]) -> Iterator[_Watch]:
+        """Register a watch, with what happened since the version it starts from."""
+        fields = _fields(query)
+        check_fields(resource, fields)
+        watch = _Watch(resource, namespace, fields)
+        try:
+            if version := query.get("resourceVersion"):
+                for change in self._store.since(int(version)):
+                    watch.tell(change)
+            else:
+                for item in self._store.select(resource, namespace, fields):
+                    watch.lines.put_nowait(_event("ADDED", item))
+        except Refusal as refusal:
+            watch.lines.put_nowait(_event("ERROR", refusal.status))
+            watch.lines.put_nowait(_END)
+        self._watches.add(watch)
+        try:
+            yield watch
+        finally:
+            self._watches.discard(watch)
+
+
+class _Connection:
+    """One connection, and the requests on it one after the other."""
+
+    def __init__(
+        self, server: ApiServer, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        self._api = server
+        self._reader = reader
+        self._writer = writer
+        self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=64 * 1024)
+
+    async def serve(self) -> None:
+        while (request := await self._request()) is not None:
+            self._api.requests.append(request)
+            await self._respond(request)
+            if self._http.our_state is not h11.DONE or self._http.their_state is not h11.DONE:
+                return
+            self._http.start_next_cycle()
+
+    async def _request(self) -> Request | None:
+        head: h11.Request | None = None
+        body = bytearray()
+        while True:
+            event = self._http.next_event()
+            match event:
+                case h11.NEED_DATA:
+                    self._http.receive_data(await self._reader.read(65536))
+                case h11.Request():
+                    head = event
+                case h11.Data():
+                    body += event.data
+                case h11.EndOfMessage():
+                    assert head is not None
+                    return _received(head, bytes(body))
+                case _:
+                    return None
+
+    async def _respond(self, request: Request) -> None:
+        fault = self._api.fault_for(request)
+        if fault is not None:
+            await asyncio.sleep(fault.seconds)
+            if fault.hangs:
+                await self._reader.read()
+                return
+        try:
+            self._authenticate(request)
+            if fault is not None:
+                fault.check()
+            key = _key(request.path)
+            if request.verb == "watch":
+                await self._watch(request, key, cut=fault is not None and fault.cut)
+                return
+            status, answer = 200, self._api.answer(request, key)
+        except Refusal as refusal:
+            status, answer = refusal.status["code"], refusal.status
+        except _UnknownPathError:
+            await self._send(404, b"404 page not found\n", content_type="text/plain")
+            return
+        content = json.dumps(answer).encode()
+        if fault is not None and fault.content is not None:
+            content = fault.content
+        await self._send(
+            201 if request.verb == "create" and status == 200 else status,
+            content,
+            retry_after=fault.retry_after if fault else None,
+            cut=fault is not None and fault.cut,
+        )
+
+    def _authenticate(self, request: Request) -> None:
+        transport = self._writer.get_extra_info("ssl_object")
+        if transport is not None and transport.getpeercert():
+            return
+        if self._api.token and request.headers.get("authorization") != f"Bearer {self._api.token}":
+            raise Refusal(401, "Unauthorized", "Unauthorized")
+
+    async def _send(
+        self,
+        status: int,
+        content: bytes,
+        *,
+        content_type: str = "application/json",
+        retry_after: int | None = None,
+        cut: bool = False,
+    ) -> None:
+        headers = [("content-type", content_type), ("content-length", str(len(content)))]
+        if retry_after is not None:
+            headers.append(("retry-after", str(retry_after)))
+        await self._write(h11.Response(status_code=status, headers=headers))
+        if cut:
+            await self._write(h11.Data(data=content[: len(content) // 2]))
+            return
+        await self._write(h11.Data(data=content))
+        await self._write(h11.EndOfMessage())
+
+    async def _watch(self, request: Request, key: Key, *, cut: bool) -> None:
+        with self._api.watch_of(key[0], key[1], request.query) as watch:
+            headers = [("content-type", "application/json"), ("transfer-encoding", "chunked")]
+            await self._write(h11.Response(status_code=200, headers=headers))
+            if cut:
+                return
+            ending = asyncio.get_running_loop().call_later(
+                float(request.query.get("timeoutSeconds", 1800)), watch.lines.put_nowait, _END
+            )
+            async with asyncio.TaskGroup() as tasks:
+                gone = tasks.create_task(self._notice_the_end(watch))
+                await self._follow(watch)
+                gone.cancel()
+                ending.cancel()
+
+    async def _follow(self, watch: _Watch) -> None:
+        while True:
+            try:
+                async with asyncio.timeout(self._api.bookmark_seconds):
+                    line = await watch.lines.get()
+            except TimeoutError:
+                line = self._api.bookmark_for(watch)
+            if isinstance(line, bytes):
+                await self._write(h11.Data(data=line))
+                continue
+            if line == _END:
+                await self._write(h11.EndOfMessage())
+            return
+
+    async def _notice_the_end(self, watch: _Watch) -> None:
+        with suppress(ConnectionError):
+            await self._reader.read(1)
+        watch.lines.put_nowait(_CUT)
+
+    async def _write(self, event: h11.Event) -> None:
+        self._writer.write(self._http.send(event) or b"")
+        await self._writer.drain()
+
+
+class _UnknownPathError(Exception):
+    """Nothing is served there."""
+
+
+def _key(path: str) -> Key:
+    """Return resource, namespace and name of a path; the latter may be empty."""
+    parts = [unquote(part) for part in path.strip("/").split("/")]
+    prefix, rest = (parts[:2], parts[2:]) if parts[0] == "api" else (parts[:3], parts[3:])
+    namespace = ""
+    if rest[:1] == ["namespaces"] and len(rest) > 2:
+        namespace, rest = rest[1], rest[2:]
+    kind = KINDS.get(rest[0]) if rest else None
+    if kind is None or prefix != _prefix(kind) or len(rest) > 2:
+        raise _UnknownPathError
+    return rest[0], namespace, rest[1] if len(rest) == 2 else ""
+
+
+def _prefix(kind: Kind) -> list[str]:
+    return ["apis", kind.group, "v1"] if kind.group else ["api", "v1"]
+
+
+def _received(head: h11.Request, content: bytes) -> Request:
+    target = urlsplit(head.target.decode())
+    query = {name: values[-1] for name, values in parse_qs(target.query).items()}
+    try:
+        has_name = bool(_key(target.path)[2])
+    except _UnknownPathError:
+        has_name = False
+    method = head.method.decode()
+    verbs = {
+        "GET": "get" if has_name else "watch" if query.get("watch") == "true" else "list",
+        "DELETE": "delete" if has_name else "deletecollection",
+        "POST": "create",
+        "PUT": "update",
+    }
+    body = json.loads(content) if content else None
+    headers = {name.decode(): value.decode() for name, value in head.headers}
+    return Request(
+        verbs.get(method, method), target.path, query, body, headers, head.target.decode()
+    )
+
+
+def _fields(query: dict[str, str]) -> dict[str, str]:
+    pairs = (part.partition("=") for part in query.get("fieldSelector", "").split(",") if part)
+    return {name: value.removeprefix("=") for name, _, value in pairs}
+
+
+def _event(kind: str, item: Json) -> bytes:
+    return json.dumps({"type": kind, "object": item}).encode() + b"\n"
+
+
+def make_certificates(folder: Path) -> Certificates:
+    """Make a CA, and certificates for 127.0.0.1 and a client, with openssl."""
+    made = [folder / f"{name}.{kind}" for name in ("ca", "server", "client") for kind in _PEM]
+    ca, ca_key, certificate, key, client_certificate, client_key = made
+    issuer = ("-CA", str(ca), "-CAkey", str(ca_key))
+    for name, target, target_key, extra in (
+        ("test CA", ca, ca_key, ()),
+        ("server", certificate, key, (*issuer, "-addext", "subjectAltName=IP:127.0.0.1")),
+        ("client", client_certificate, client_key, issuer),
+    ):
+        subprocess.run(
+            ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1",
+             "-nodes", "-days", "2", "-subj", f"/CN={name}", "-out", str(target),
+             "-keyout", str(target_key), *extra],
+            check=True, capture_output=True,
+        )  # fmt: skip
+    return Certificates(ca, certificate, key, client_certificate, client_key)
+
+
+_PEM = ("crt", "key")

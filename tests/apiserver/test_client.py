@@ -1,0 +1,307 @@
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import pytest
+
+from genericdp.apiserver.access import Access
+from genericdp.apiserver.client import (
+    SLICES,
+    ApiClient,
+    ApiError,
+    ClientTiming,
+    claim_path,
+    node_path,
+)
+from tests.apiserver.scenarios import DRIVER, SELECTOR, device, precondition, renewed, slice_of
+from tests.apiserver.server import ApiServer
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+HASTY = ClientTiming(connect=0.2, request=0.2, watch_silence=0.2)
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[ApiServer]:
+    async with ApiServer() as server:
+        yield server
+
+
+@pytest.fixture
+async def client(server: ApiServer) -> AsyncIterator[ApiClient]:
+    async with ApiClient(Access(server=server.url)) as client:
+        yield client
+
+
+async def test_what_was_created_can_be_got_updated_listed_and_deleted(
+    server: ApiServer, client: ApiClient
+) -> None:
+    created = await client.create(SLICES, slice_of())
+    path = f"{SLICES}/{created['metadata']['name']}"
+    assert created["metadata"]["name"].startswith("node-1-genericdp-")
+    updated = await client.update(path, renewed(created, device("ttyusb1")))
+    assert updated["metadata"]["generation"] == 2
+    assert await client.get(path) == updated
+    assert (await client.list(SLICES, SELECTOR))[0] == [updated]
+    await client.delete(path, **precondition(updated))
+    await client.delete(path, **precondition(updated))  # it is gone: as it should be
+    assert await client.list(SLICES, SELECTOR) == ([], str(server.version))
+    assert [one.verb for one in server.writes] == ["create", "update", "delete", "delete"]
+
+
+async def test_a_node_and_a_claim_are_found_by_their_names(
+    server: ApiServer, client: ApiClient
+) -> None:
+    server.add_node("node-1", kubelet_version="v1.36.3")
+    server.put("resourceclaims", {"metadata": {"namespace": "default", "name": "mine"}})
+    node = await client.get(node_path("node-1"))
+    assert node["status"]["nodeInfo"]["kubeletVersion"] == "v1.36.3"
+    claim = await client.get(claim_path("default", "mine"))
+    assert claim["metadata"]["uid"]
+    with pytest.raises(ApiError, match=r"404: resourceclaims.* \"other\" not found") as caught:
+        await client.get(claim_path("default", "other"))
+    assert (caught.value.status, caught.value.reason) == (404, "NotFound")
+
+
+async def test_a_long_list_is_read_page_by_page(server: ApiServer, client: ApiClient) -> None:
+    for number in range(250):
+        server.put("resourceslices", slice_of(pool=f"p{number}"))
+    server.put("resourceslices", slice_of(node="node-2"))
+    items, version = await client.list(SLICES, SELECTOR)
+    assert {item["spec"]["pool"]["name"] for item in items} == {f"p{n}" for n in range(250)}
+    assert all(item["kind"] == "ResourceSlice" for item in items)
+    assert version == str(server.version)
+    assert [one.verb for one in server.requests] == ["list"] * 3
+
+
+async def test_an_object_that_has_changed_is_neither_replaced_nor_deleted(
+    server: ApiServer, client: ApiClient
+) -> None:
+    created = await client.create(SLICES, slice_of())
+    path = f"{SLICES}/{created['metadata']['name']}"
+    server.put("resourceslices", renewed(created, device("other")))
+    with pytest.raises(ApiError, match="the object has been modified") as caught:
+        await client.update(path, renewed(created, device("ttyusb1")))
+    assert (caught.value.status, caught.value.reason) == (409, "Conflict")
+    with pytest.raises(ApiError, match="Precondition failed") as caught:
+        await client.delete(path, **precondition(created))
+    assert (caught.value.status, caught.value.reason) == (409, "Conflict")
+    assert len(server.objects("resourceslices")) == 1
+
+
+async def test_a_watch_tells_of_changes_from_a_version_on(
+    server: ApiServer, client: ApiClient
+) -> None:
+    _, version = await client.list(SLICES, SELECTOR)
+    created = await client.create(SLICES, slice_of())
+    server.put("resourceslices", slice_of(node="node-2"))
+    async with client.watch(SLICES, resource_version=version, field_selector=SELECTOR) as events:
+        assert await anext(events) == ("ADDED", created)
+        server.bookmark()
+        kind, bookmark = await anext(events)
+        assert kind == "BOOKMARK"
+        assert bookmark["metadata"]["resourceVersion"] == str(server.version)
+        server.wipe("node-1")
+        kind, deleted = await anext(events)
+        assert (kind, deleted["spec"]) == ("DELETED", created["spec"])
+        server.end_watches()
+        assert [event async for event in events] == []
+    asked_for = server.requests[-1].query
+    assert asked_for["allowWatchBookmarks"] == "true"
+    assert 300 <= int(asked_for["timeoutSeconds"]) <= 600
+
+
+async def test_lines_of_a_watch_end_at_a_line_feed_only(
+    server: ApiServer, client: ApiClient
+) -> None:
+    async with client.watch(SLICES, resource_version=str(server.version)) as events:
+        name = "a\u2028b\u0085c\x1cd\re"
+        line = f'{{"type":"ADDED","object":{{"metadata":{{"name":"{name}"}}}}}}'
+        content = line.replace("\r", "\\r").replace("\x1c", "\\u001c").encode()
+        server.tell_watches(content[:20])
+        server.tell_watches(content[20:] + b"\r\n\n")
+        assert await anext(events) == ("ADDED", {"metadata": {"name": name}})
+
+
+async def test_a_watch_from_a_version_that_is_no_longer_known_fails_as_expired(
+    server: ApiServer, client: ApiClient
+) -> None:
+    version = str(server.version)
+    server.compact()
+    with pytest.raises(ApiError, match="too old resource version") as caught:
+        async with client.watch(SLICES, resource_version=version) as events:
+            await anext(events)
+    assert (caught.value.status, caught.value.reason) == (410, "Expired")
+
+
+async def test_a_list_whose_pages_are_no_longer_known_fails_as_expired(
+    server: ApiServer, client: ApiClient
+) -> None:
+    for number in range(150):
+        server.put("resourceslices", slice_of(pool=f"p{number}"))
+    expired = server.failing(target="continue=", status=410, reason="Expired")
+    with expired, pytest.raises(ApiError) as caught:
+        await client.list(SLICES)
+    assert (caught.value.status, caught.value.reason) == (410, "Expired")
+
+
+@pytest.mark.parametrize(
+    ("status", "text"),
+    [
+        (401, "does not accept the token or certificate (401): "),
+        (403, "refuses (403): as the test wants it; the ClusterRole of components/dra"),
+        (409, "answers 409: as the test wants it"),
+        (429, "is busy (429): as the test wants it"),
+        (500, "answers 500: as the test wants it"),
+    ],
+)
+async def test_a_refusal_says_why_and_what_to_do(
+    server: ApiServer, client: ApiClient, status: int, text: str
+) -> None:
+    with server.failing(status=status, retry_after=7), pytest.raises(ApiError) as caught:
+        await client.create(SLICES, slice_of())
+    assert text in str(caught.value)
+    assert (caught.value.status, caught.value.retry_after) == (status, 7)
+
+
+async def test_a_server_that_does_not_know_slices_is_too_old(
+    server: ApiServer, client: ApiClient
+) -> None:
+    with pytest.raises(ApiError, match=r"Kubernetes 1\.34") as caught:
+        await client.list("/apis/resource.k8s.io/v2/resourceslices")
+    assert caught.value.status == 404
+
+
+async def test_a_slice_that_is_not_valid_is_refused_with_the_reason(client: ApiClient) -> None:
+    with pytest.raises(ApiError, match=r"spec\.devices\[0\]\.name") as caught:
+        await client.create(SLICES, slice_of(device("ttyUSB0")))
+    assert (caught.value.status, caught.value.reason) == (422, "Invalid")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"<html>", b"[]", b"{", b'{"metadata": 1}', b"\xff", b"[" * 100_000, b'{"items": {}}'],
+    ids=str,
+)
+@pytest.mark.parametrize("verb", ["list", "create"])
+async def test_an_answer_that_is_no_object_is_an_error(
+    server: ApiServer, client: ApiClient, content: bytes, verb: str
+) -> None:
+    with server.failing(content=content), pytest.raises(ApiError, match="the API server's answer"):
+        await (client.list(SLICES) if verb == "list" else client.create(SLICES, slice_of()))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"garbage\n",
+        b"[]\n",
+        b"{}\n",
+        b'{"type":"ADDED","object":[]}\n',
+        b'{"type":"ADDED","object":{}}\n',
+        b'{"type":1,"object":{"metadata":{}}}\n',
+        b'{"type":"ERROR","object":{"code":"x"}}\n',
+        b"\xff\xfe\n",
+    ],
+)
+async def test_a_line_of_a_watch_that_is_no_event_is_an_error(
+    server: ApiServer, client: ApiClient, line: bytes
+) -> None:
+    with pytest.raises(ApiError, match="the API server"):
+        async with client.watch(SLICES, resource_version=str(server.version)) as events:
+            server.tell_watches(line)
+            await anext(events)
+
+
+async def test_a_watch_that_is_cut_off_is_an_error_without_a_status(
+    server: ApiServer, client: ApiClient
+) -> None:
+    with pytest.raises(ApiError, match="does not answer") as caught:
+        async with client.watch(SLICES, resource_version=str(server.version)) as events:
+            server.cut_watches()
+            await anext(events)
+    assert caught.value.status is None
+
+
+async def test_a_watch_that_ends_within_an_event_is_an_error(
+    server: ApiServer, client: ApiClient
+) -> None:
+    with pytest.raises(ApiError, match="does not end"):
+        async with client.watch(SLICES, resource_version=str(server.version)) as events:
+            server.tell_watches(b'{"type":"ADDED"')
+            server.end_watches()
+            await anext(events)
+
+
+async def test_a_silent_server_is_not_waited_for_for_long(server: ApiServer) -> None:
+    async with ApiClient(Access(server=server.url), timing=HASTY) as client:
+        with server.failing(hangs=True), pytest.raises(ApiError, match="does not answer in time"):
+            await client.list(SLICES)
+        with pytest.raises(ApiError, match="does not answer in time") as caught:
+            async with client.watch(SLICES, resource_version=str(server.version)) as events:
+                await anext(events)
+        assert caught.value.status is None
+        assert await client.list(SLICES)
+
+
+async def test_a_server_that_is_not_there_is_found_when_it_comes_back(
+    server: ApiServer, client: ApiClient
+) -> None:
+    await client.list(SLICES)
+    await server.stop()
+    with pytest.raises(ApiError, match="does not answer: Connection refused") as caught:
+        await client.list(SLICES)
+    assert caught.value.status is None
+    await server.start()
+    assert await client.list(SLICES) == ([], str(server.version))
+
+
+async def test_half_an_answer_is_an_error(server: ApiServer, client: ApiClient) -> None:
+    with server.failing(cut=True), pytest.raises(ApiError, match="does not answer"):
+        await client.list(SLICES)
+
+
+async def test_requests_are_counted_by_verb_and_result(server: ApiServer) -> None:
+    counted: list[tuple[str, str]] = []
+    access = Access(server=server.url)
+    async with ApiClient(access, count=lambda *one: counted.append(one)) as client:
+        await client.list(SLICES)
+        with server.failing(status=403), pytest.raises(ApiError):
+            await client.create(SLICES, slice_of())
+        async with client.watch(SLICES, resource_version=str(server.version)):
+            pass
+        await server.stop()
+        with pytest.raises(ApiError):
+            await client.get(node_path("node-1"))
+    assert counted == [
+        ("list", "success"),
+        ("create", "403"),
+        ("watch", "success"),
+        ("get", "unreachable"),
+    ]
+
+
+async def test_a_request_that_is_canceled_leaves_the_client_usable(server: ApiServer) -> None:
+    async with ApiClient(Access(server=server.url)) as client:
+        for _ in range(3):
+            with server.failing(hangs=True), pytest.raises(TimeoutError):
+                async with asyncio.timeout(0.02):
+                    await client.list(SLICES)
+        assert await client.list(SLICES)
+
+
+async def test_environment_variables_do_not_lead_elsewhere(
+    server: ApiServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    monkeypatch.setenv("SSL_CERT_FILE", "/nonexistent")
+    async with ApiClient(Access(server=server.url)) as client:
+        assert await client.list(SLICES)
+
+
+def test_names_are_quoted_in_paths() -> None:
+    assert node_path("a/b?c") == "/api/v1/nodes/a%2Fb%3Fc"
+    assert DRIVER not in claim_path("default", "mine")
