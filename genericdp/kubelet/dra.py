@@ -23,6 +23,7 @@ from genericdp.kubelet.server import answering, serving
 from genericdp.kubelet.servicer import parsed
 from genericdp.kubelet.v1 import dra_pb2 as api
 from genericdp.kubelet.v1 import pluginregistration_pb2 as registration_api
+from genericdp.observed import Observed, until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
@@ -115,6 +116,8 @@ class DraPlugin:
         self._root = kubelet_root.absolute()  # the kubelet is told where the driver's socket is
         self._handler = handler
         self._timing = timing or DraTiming()
+        self._calls = Observed(0)
+        """How many calls about claims are in progress."""
         self._logged = ""
         """Why the sockets could not be served, as logged."""
         self._is_taken = False
@@ -131,7 +134,7 @@ class DraPlugin:
                 )
 
     async def run(self) -> Never:
-        """Serve and register, forever."""
+        """Serve and register, forever; once this has ended, no call goes on."""
         try:
             while True:
                 reason = await self._serve_until_over()
@@ -143,6 +146,8 @@ class DraPlugin:
                 await asyncio.sleep(self._timing.retry)
         finally:
             self.registration.not_registered("it has been stopped")
+            # The server has canceled them, but they may not have ended yet.
+            await until(lambda: not self._calls.value, self._calls)
 
     async def _serve_until_over(self) -> str:
         """Serve both sockets; return why they are no longer, or cannot be served."""
@@ -234,7 +239,7 @@ class DraPlugin:
     async def _prepare(self, request: bytes) -> bytes:
         claims = _by_uid(parsed(api.NodePrepareResourcesRequest, request).claims)
         valid = [claim for uid, claim in claims.items() if _UID.fullmatch(uid)]
-        results, failure = await _results(self._handler.prepare(valid))
+        results, failure = await self._results(self._handler.prepare(valid))
         answer = api.NodePrepareResourcesResponse()
         for uid in claims:
             result = results.get(uid, failure) if _UID.fullmatch(uid) else "this is not a UID"
@@ -256,12 +261,25 @@ class DraPlugin:
     async def _unprepare(self, request: bytes) -> bytes:
         claims = _by_uid(parsed(api.NodeUnprepareResourcesRequest, request).claims)
         valid = {uid: claim for uid, claim in claims.items() if _UID.fullmatch(uid)}
-        results, failure = await _results(self._handler.unprepare([*valid.values()]))
+        results, failure = await self._results(self._handler.unprepare([*valid.values()]))
         answer = api.NodeUnprepareResourcesResponse()
         for uid in claims:
             # One with another UID cannot have been prepared.
             answer.claims[uid].error = _text(results.get(uid, failure)) if uid in valid else ""
         return answer.SerializeToString()
+
+    async def _results(self, call: Awaitable[Mapping[str, T]]) -> tuple[Mapping[str, T], str]:
+        """Return the handler's results by UID, and what is wrong with claims that have none."""
+        self._calls.value += 1
+        try:
+            return await call, _UNANSWERED
+        except GenericdpError as error:
+            return {}, str(error)
+        except Exception as error:
+            log.exception("unexpected failure")
+            return {}, f"unexpected failure: {error}"
+        finally:
+            self._calls.value -= 1
 
 
 @asynccontextmanager
@@ -342,17 +360,6 @@ def _by_uid(claims: Iterable[api.Claim]) -> dict[str, ClaimRef]:
         claim.uid: ClaimRef(namespace=claim.namespace, name=claim.name, uid=claim.uid)
         for claim in claims
     }
-
-
-async def _results(call: Awaitable[Mapping[str, T]]) -> tuple[Mapping[str, T], str]:
-    """Return the handler's results by UID, and what is wrong with claims that have none."""
-    try:
-        return await call, _UNANSWERED
-    except GenericdpError as error:
-        return {}, str(error)
-    except Exception as error:
-        log.exception("unexpected failure")
-        return {}, f"unexpected failure: {error}"
 
 
 def _text(reason: str) -> str:

@@ -297,5 +297,9 @@ def _check_uids(claims: Iterable[ClaimRef], answered: Iterable[str]) -> None:
 async def _answer(call: Awaitable[_T]) -> _T:
     try:
         return await call
+    except asyncio.CancelledError:
+        if (task := asyncio.current_task()) and task.cancelling():
+            raise
+        raise DraCallError("CANCELLED: the driver has stopped") from None  # as gRPC puts it
     except grpc.aio.AioRpcError as error:
         raise DraCallError(f"{error.code().name}: {error.details()}") from error

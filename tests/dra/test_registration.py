@@ -13,6 +13,7 @@ import grpc
 import pytest
 
 from genericdp.errors import KubeletError, UsageError
+from genericdp.host.workers import in_worker
 from genericdp.kubelet.dra import ClaimRef, DraPlugin, DraTiming, PreparedDevice
 from genericdp.kubelet.v1 import dra_pb2 as api
 from genericdp.observed import until
@@ -65,6 +66,7 @@ class Claims:
         try:
             await self.gate.wait()
         except asyncio.CancelledError:
+            await asyncio.shield(in_worker(lambda: None))  # what it does takes a while to undo
             self.canceled.set()
             raise
         if self.error is not None:
@@ -205,6 +207,20 @@ async def test_a_call_that_the_kubelet_gives_up_is_canceled(short_folder: Path) 
         assert claims.prepared == {}
         claims.gate.set()
         assert not isinstance((await kubelet.prepare(DRIVER, CLAIM))[CLAIM.uid], str)
+
+
+async def test_a_driver_that_stops_ends_its_calls_first(short_folder: Path) -> None:
+    """Another process may take over then."""
+    claims = Claims()
+    claims.gate.clear()
+    async with DraKubelet(short_folder) as kubelet:
+        async with running(driver(short_folder, claims)):
+            await kubelet.wait_for(DRIVER)
+            call = asyncio.get_running_loop().create_task(kubelet.prepare(DRIVER, CLAIM))
+            await claims.waiting.wait()
+        assert claims.canceled.is_set()
+        with pytest.raises(DraCallError):
+            await call
 
 
 async def test_a_kubelet_that_restarts_finds_the_driver_even_while_calls_hang(
