@@ -73,15 +73,17 @@ class Access:
 
     def load_into(self, context: ssl.SSLContext) -> None:
         """Have new connections use the files as they are now; raise ApiAccessError."""
-        with _reasons("the CA of the API server"):
-            if self.verify and self.ca is not None:
-                with _file(self.ca) as ca:
-                    context.load_verify_locations(ca)
-        with _reasons("the client certificate for the API server"):
-            if self.certificate is not None and self.key is not None:
-                with _file(self.certificate) as certificate, _file(self.key) as key:
-                    # A password would be asked for at the terminal.
-                    context.load_cert_chain(certificate, key, password="")
+        if self.verify and self.ca is not None:
+            with _reasons("the CA of the API server", self.ca), _file(self.ca) as ca:
+                context.load_verify_locations(ca)
+        if self.certificate is not None and self.key is not None:
+            with (
+                _reasons("the client certificate for the API server", self.certificate),
+                _file(self.certificate) as certificate,
+                _file(self.key) as key,
+            ):
+                # Else a password would be asked for at the terminal.
+                context.load_cert_chain(certificate, key, password="")
 
 
 def in_cluster(folder: Path = SERVICE_ACCOUNT, environ: Mapping[str, str] = os.environ) -> Access:
@@ -98,7 +100,7 @@ def in_cluster(folder: Path = SERVICE_ACCOUNT, environ: Mapping[str, str] = os.e
 
 def of_kubeconfig(path: Path) -> Access:
     """Return the access of the current context of a kubeconfig; raise ApiAccessError."""
-    with _reasons(f"kubeconfig {path}"):
+    with _reasons("kubeconfig", path):
         config = yaml.load(path.read_text(), Loader=yaml.CSafeLoader)
         context = _named(config, "context", config.get("current-context"))
         cluster = _named(config, "cluster", context.get("cluster"))
@@ -143,8 +145,9 @@ def _pem(entry: Mapping[str, Any], key: str, folder: Path) -> Path | bytes | Non
 
 
 @contextmanager
-def _reasons(what: str) -> Iterator[None]:
-    """Raise ApiAccessError for what is wrong with a file."""
+def _reasons(what: str, source: Path | bytes) -> Iterator[None]:
+    """Raise ApiAccessError for what is wrong with a file or text."""
+    what = f"{what} {source}" if isinstance(source, Path) else what
     try:
         yield
     except (OSError, ValueError, yaml.YAMLError) as error:
@@ -155,12 +158,10 @@ def _reasons(what: str) -> Iterator[None]:
 
 def _why(error: Exception) -> str:
     if isinstance(error, ssl.SSLError):
-        return f"it is not what PEM files contain ({error.reason or error})"
+        return f"it is not what PEM files contain ({error.reason or 'nothing is'})"
     if isinstance(error, binascii.Error | UnicodeDecodeError):
         return "it is not encoded as it must be"
-    if isinstance(error, OSError) and error.filename:
-        return f"{error.filename}: {reason_of(error)}"
-    return " ".join(str(error).split())
+    return " ".join(reason_of(error).split())
 
 
 @contextmanager

@@ -44,16 +44,17 @@ class Request:
 
 @dataclass(kw_only=True, slots=True)
 class _Fault:
-    verbs: Collection[str]
-    target: str
-    times: float
-    status: int
-    reason: str
-    retry_after: int | None
-    seconds: float
-    hangs: bool
-    cut: bool
-    content: bytes | None
+    verbs: Collection[str] = ()
+    target: str = ""
+    times: float = 0
+    status: int = 0
+    reason: str = ""
+    retry_after: int | None = None
+    seconds: float = 0.0
+    hangs: bool = False
+    cut: bool = False
+    content: bytes | None = None
+    held: asyncio.Event | None = None
 
     def check(self) -> None:
         """Raise Refusal if it is one."""
@@ -233,11 +234,16 @@ class ApiServer:
         hangs: bool = False,
         cut: bool = False,
         content: bytes | None = None,
+        held: asyncio.Event | None = None,
     ) -> Iterator[None]:
-        """Fail so many requests with these verbs (all) and this text in path and query."""
+        """Fail so many requests with these verbs (all) and this text in path and query.
+
+        An answer that is held is made at once, and sent when the event is set.
+        """
         fault = _Fault(
             verbs=verbs, target=target, times=times, status=status, reason=reason,
             retry_after=retry_after, seconds=seconds, hangs=hangs, cut=cut, content=content,
+            held=held,
         )  # fmt: skip
         self._faults.append(fault)
         try:
@@ -321,7 +327,7 @@ class ApiServer:
             self._connections.discard(task)
             writer.transport.abort()
 
-    def fault_for(self, request: Request) -> _Fault | None:
+    def fault_for(self, request: Request) -> _Fault:
         """Return what is to go wrong with a request, which counts."""
         for fault in self._faults:
             if (
@@ -331,7 +337,7 @@ class ApiServer:
             ):
                 fault.times -= 1
                 return fault
-        return None
+        return _Fault()
 
     def answer(self, request: Request, key: Key) -> Json:
         """Return what a request that is no watch is answered with; raise Refusal."""
@@ -455,34 +461,26 @@ class _Connection:
 
     async def _respond(self, request: Request) -> None:
         fault = self._api.fault_for(request)
-        if fault is not None:
-            await asyncio.sleep(fault.seconds)
-            if fault.hangs:
-                await self._reader.read()
-                return
+        await asyncio.sleep(fault.seconds)
+        if fault.hangs:
+            await self._reader.read()
+            return
         try:
             self._authenticate(request)
-            if fault is not None:
-                fault.check()
+            fault.check()
             key = _key(request.path)
             if request.verb == "watch":
-                await self._watch(request, key, cut=fault is not None and fault.cut)
+                await self._watch(request, key, cut=fault.cut)
                 return
             status, answer = 200, self._api.answer(request, key)
         except Refusal as refusal:
             status, answer = refusal.status["code"], refusal.status
         except _UnknownPathError:
-            await self._send(404, b"404 page not found\n", content_type="text/plain")
+            await self._send(404, b"404 page not found\n", fault, content_type="text/plain")
             return
-        content = json.dumps(answer).encode()
-        if fault is not None and fault.content is not None:
-            content = fault.content
-        await self._send(
-            201 if request.verb == "create" and status == 200 else status,
-            content,
-            retry_after=fault.retry_after if fault else None,
-            cut=fault is not None and fault.cut,
-        )
+        created = request.verb == "create" and status == 200
+        content = json.dumps(answer).encode() if fault.content is None else fault.content
+        await self._send(201 if created else status, content, fault)
 
     def _authenticate(self, request: Request) -> None:
         transport = self._writer.get_extra_info("ssl_object")
@@ -492,19 +490,15 @@ class _Connection:
             raise Refusal(401, "Unauthorized", "Unauthorized")
 
     async def _send(
-        self,
-        status: int,
-        content: bytes,
-        *,
-        content_type: str = "application/json",
-        retry_after: int | None = None,
-        cut: bool = False,
+        self, status: int, content: bytes, fault: _Fault, *, content_type: str = "application/json"
     ) -> None:
+        if fault.held is not None:
+            await fault.held.wait()
         headers = [("content-type", content_type), ("content-length", str(len(content)))]
-        if retry_after is not None:
-            headers.append(("retry-after", str(retry_after)))
+        if fault.retry_after is not None:
+            headers.append(("retry-after", str(fault.retry_after)))
         await self._write(h11.Response(status_code=status, headers=headers))
-        if cut:
+        if fault.cut:
             await self._write(h11.Data(data=content[: len(content) // 2]))
             return
         await self._write(h11.Data(data=content))
