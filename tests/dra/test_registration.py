@@ -13,7 +13,6 @@ import grpc
 import pytest
 
 from genericdp.errors import KubeletError, UsageError
-from genericdp.host.workers import in_worker
 from genericdp.kubelet.dra import ClaimRef, DraPlugin, DraTiming, PreparedDevice
 from genericdp.kubelet.v1 import dra_pb2 as api
 from genericdp.observed import until
@@ -47,6 +46,8 @@ class Claims:
         self.gate.set()
         self.waiting = asyncio.Event()
         self.canceled = asyncio.Event()
+        self.undone = asyncio.Event()
+        self.undone.set()
 
     async def prepare(
         self, claims: Sequence[ClaimRef]
@@ -66,8 +67,8 @@ class Claims:
         try:
             await self.gate.wait()
         except asyncio.CancelledError:
-            await asyncio.shield(in_worker(lambda: None))  # what it does takes a while to undo
             self.canceled.set()
+            await self.undone.wait()
             raise
         if self.error is not None:
             raise self.error
@@ -209,16 +210,24 @@ async def test_a_call_that_the_kubelet_gives_up_is_canceled(short_folder: Path) 
         assert not isinstance((await kubelet.prepare(DRIVER, CLAIM))[CLAIM.uid], str)
 
 
-async def test_a_driver_that_stops_ends_its_calls_first(short_folder: Path) -> None:
+async def test_a_driver_has_only_stopped_when_its_calls_have_ended(short_folder: Path) -> None:
     """Another process may take over then."""
     claims = Claims()
     claims.gate.clear()
+    claims.undone.clear()
+    plugin = driver(short_folder, claims)
     async with DraKubelet(short_folder) as kubelet:
-        async with running(driver(short_folder, claims)):
-            await kubelet.wait_for(DRIVER)
-            call = asyncio.get_running_loop().create_task(kubelet.prepare(DRIVER, CLAIM))
-            await claims.waiting.wait()
+        serving = asyncio.get_running_loop().create_task(plugin.run())
+        await kubelet.wait_for(DRIVER)
+        call = asyncio.get_running_loop().create_task(kubelet.prepare(DRIVER, CLAIM))
+        await claims.waiting.wait()
+        serving.cancel()
+        await reason(plugin, "it has been stopped")
         assert claims.canceled.is_set()
+        assert not serving.done()
+        claims.undone.set()
+        with pytest.raises(asyncio.CancelledError):
+            await serving
         with pytest.raises(DraCallError):
             await call
 
