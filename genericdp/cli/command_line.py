@@ -35,6 +35,7 @@ COMMANDS = {
     "cdi generate": "print or write CDI specs of a config's devices, for podman and Docker",
     "cdi watch": "keep CDI specs of a config's devices up to date, without a kubelet",
     "cdi list": "print the CDI devices that genericdp has defined on this machine",
+    "deviceclasses": "print the DeviceClasses that pods need for resources with servedBy: dra",
     "schema": "print the JSON Schema of configs or policies",
     "completion": "print a script that completes commands and options in a shell",
     "version": "print the versions of genericdp, Python and gRPC",
@@ -52,7 +53,7 @@ OPTIONS = (
     *("config", "policy", "kind", "root", "node-name", "output", "log-format", "log-level"),
     *("kubelet-dir", "all", "probe", "id", "device", "once", "allocate", "generation"),
     *("topology-policy", "state-dir", "diff", "pod-resources", "address", "listen", "no-status"),
-    *("from", "to", "strict", "cdi-dir", "static"),
+    *("from", "to", "strict", "cdi-dir", "static", "dra-driver"),
 )
 """The options of all commands, so that a misspelled variable is found without importing them."""
 _SERVICE_VARIABLE = re.compile(r"(.*_)?(SERVICE_HOST|PORT)(_.*)?")

@@ -16,6 +16,7 @@ from genericdp.address import Address, parse_listen_address
 from genericdp.cdi.folder import FOLDER
 from genericdp.cli.command_line import Append, config_of, path_of, policy_of, unknown_variables
 from genericdp.cli.output import DATA, Progress, print_warning
+from genericdp.dra.slices import DRIVER
 from genericdp.errors import GenericdpError, UsageError, reason_of
 from genericdp.host.root import Root
 from genericdp.printing import shortened
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+_DRIVER = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+_MAX_DRIVER = 63
 _AMOUNT = re.compile(r"0*[1-9][0-9]{0,8}")
 _MOST = 999_999_999
 _LOG_FORMATS = ("text", "json")
@@ -234,6 +237,28 @@ def add_cdi_dir(parser: argparse.ArgumentParser) -> None:
         default=FOLDER,
         help="the folder of CDI specs, where container runtimes look for them; it is not made here"
         f" (default: {FOLDER})",
+    )
+
+
+def driver_of(text: str) -> str:
+    """Return the name of a DRA driver; raises ArgumentTypeError for what Kubernetes refuses."""
+    if len(text) > _MAX_DRIVER or not _DRIVER.fullmatch(text):
+        raise argparse.ArgumentTypeError(
+            f"{shortened(text)!r} is no name of a DRA driver: a domain of at most {_MAX_DRIVER}"
+            f" lower-case letters, digits, '-' and '.', as in {DRIVER}"
+        )
+    return text
+
+
+def add_dra_driver(parser: argparse.ArgumentParser) -> None:
+    """Declare ``--dra-driver``."""
+    parser.add_argument(
+        "--dra-driver",
+        metavar="NAME",
+        type=driver_of,
+        default=DRIVER,
+        help="the name of the DRA driver that serves what has servedBy: dra, the same for all"
+        f" commands and nodes (default: {DRIVER})",
     )
 
 

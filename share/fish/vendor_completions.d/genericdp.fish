@@ -50,8 +50,8 @@ function _shtab_genericdp_using
   test "$_shtab_genericdp_cmdpath" = "$argv"
 end
 
-set -g _shtab_genericdp_commands run validate discover explain allocate probe simulate init snapshot convert status cdi 'cdi generate' 'cdi watch' 'cdi list' schema completion version
-set -g _shtab_genericdp_opts_with_value --address --allocate --cdi-dir --config --device --from --generation --id --kind --kubelet-dir --listen --log-format --log-level --node-name --output --pod-resources --policy --root --state-dir --to --topology-policy -o
+set -g _shtab_genericdp_commands run validate discover explain allocate probe simulate init snapshot convert status cdi 'cdi generate' 'cdi watch' 'cdi list' deviceclasses schema completion version
+set -g _shtab_genericdp_opts_with_value --address --allocate --cdi-dir --config --device --dra-driver --from --generation --id --kind --kubelet-dir --listen --log-format --log-level --node-name --output --pod-resources --policy --root --state-dir --to --topology-policy -o
 
 complete -c genericdp -e
 complete -c genericdp -f
@@ -173,6 +173,12 @@ complete -c genericdp -n '_shtab_genericdp_using cdi; and test $_shtab_genericdp
 complete -c genericdp -n '_shtab_genericdp_using cdi list' -s h -l help -d 'show this help message and exit'
 complete -c genericdp -n '_shtab_genericdp_using cdi list' -l cdi-dir -xka "(__fish_complete_path (commandline -ct | string replace -r '^--[^=]*=' ''))" -d 'the folder of CDI specs'
 complete -c genericdp -n '_shtab_genericdp_using cdi list' -s o -l output -xka "text json yaml" -d 'how to print'
+complete -c genericdp -n '_shtab_genericdp_using; and test $_shtab_genericdp_npos -eq 0' -a deviceclasses -d 'print the DeviceClasses that pods need for resources with servedBy: dra'
+complete -c genericdp -n '_shtab_genericdp_using deviceclasses' -s h -l help -d 'show this help message and exit'
+complete -c genericdp -n '_shtab_genericdp_using deviceclasses' -l config -xka "(__fish_complete_path (commandline -ct | string replace -r '^--[^=]*=' ''))" -d 'a config file'
+complete -c genericdp -n '_shtab_genericdp_using deviceclasses' -l policy -xka "(__fish_complete_path (commandline -ct | string replace -r '^--[^=]*=' ''))" -d 'what configs may do'
+complete -c genericdp -n '_shtab_genericdp_using deviceclasses' -l dra-driver -x -d 'the name of the DRA driver that serves what has servedBy'
+complete -c genericdp -n '_shtab_genericdp_using deviceclasses' -s o -l output -xka "yaml json" -d 'how to print'
 complete -c genericdp -n '_shtab_genericdp_using; and test $_shtab_genericdp_npos -eq 0' -a schema -d 'print the JSON Schema of configs or policies'
 complete -c genericdp -n '_shtab_genericdp_using schema' -s h -l help -d 'show this help message and exit'
 complete -c genericdp -n '_shtab_genericdp_using schema' -l kind -xka "config policy" -d 'of which document'
