@@ -152,8 +152,8 @@ def _by_index(observed: Iterable[Json]) -> dict[int, Json]:
 
 
 def _generation(one: Json) -> int:
-    generation: int = one["spec"]["pool"].get("generation", 0)
-    return generation
+    generation = one["spec"]["pool"].get("generation")
+    return generation if isinstance(generation, int) else 0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -221,7 +221,7 @@ def content_of(one: Json) -> Json:
     """Return the parts of a slice in the API that are ours to decide."""
     return {
         "ownerReferences": one["metadata"].get("ownerReferences", []),
-        "spec": one["spec"],
+        "spec": one.get("spec"),
     }
 
 
