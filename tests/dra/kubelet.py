@@ -23,10 +23,10 @@ from genericdp.kubelet.v1.pluginregistration_pb2_grpc import RegistrationStub
 from genericdp.observed import Observed, until
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine, Iterable
+    from collections.abc import Awaitable, Callable, Iterable
     from pathlib import Path
     from types import TracebackType
-    from typing import Any, Self
+    from typing import Self
 
     from genericdp.kubelet.dra import ClaimRef
 
@@ -66,14 +66,15 @@ class DraKubelet:
     """A kubelet that knows of DRA alone, below a folder that stands for /var/lib/kubelet.
 
     ``wipe`` deletes this node's ResourceSlices, of a driver or, if that is "", all of them: at the
-    start, and once a driver has had no connection for ``wipe_seconds``.
+    start, and once a driver has had no connection for ``wipe_seconds``. With a stand-in for the API
+    server: ``wipe=lambda driver: server.wipe("node-1", driver=driver)``.
     """
 
     def __init__(
         self,
         root: Path,
         *,
-        wipe: Callable[[str], Coroutine[Any, Any, None]] | None = None,
+        wipe: Callable[[str], None] = lambda driver: None,
         wipe_seconds: float = 30.0,
         call_seconds: float = _CALL_SECONDS,
     ) -> None:
@@ -173,8 +174,7 @@ class DraKubelet:
         watch = FolderWatch(lambda *_: changed.set(), what="registry", shortage=WatchShortage())
         try:
             async with asyncio.TaskGroup() as tasks:
-                if self._wipe is not None:
-                    tasks.create_task(self._wipe(""))
+                self._wipe("")
                 while True:
                     changed.clear()
                     watch.set_folders({str(self.registry): ENTRIES})
@@ -267,8 +267,8 @@ class DraKubelet:
             self.drivers,
             timeout_seconds=self._wipe_seconds,
         )
-        if not is_back and self._wipe is not None:
-            await self._wipe(driver)
+        if not is_back:
+            self._wipe(driver)
 
 
 def _sockets(folder: Path) -> dict[Path, tuple[int, int]]:

@@ -15,7 +15,7 @@ import pytest
 from genericdp.errors import KubeletError, UsageError
 from genericdp.kubelet.dra import ClaimRef, DraPlugin, DraTiming, PreparedDevice
 from genericdp.kubelet.v1 import dra_pb2 as api
-from genericdp.observed import until
+from genericdp.observed import Observed, until
 from tests.dra.kubelet import DraCallError, DraKubelet
 from tests.polling import poll_until
 
@@ -342,3 +342,18 @@ async def test_what_is_in_the_way_stays_and_is_named(short_folder: Path) -> None
 def test_a_path_that_is_too_long_for_a_socket_is_refused(short_folder: Path) -> None:
     with pytest.raises(UsageError, match=r"dra\.sock has \d+ bytes, but the path of a unix socket"):
         driver(short_folder / ("x" * 80))
+
+
+async def test_the_stand_in_wipes_slices_when_a_kubelet_does(short_folder: Path) -> None:
+    wiped: Observed[tuple[str, ...]] = Observed(())
+
+    def wipe(name: str) -> None:
+        wiped.value = (*wiped.value, name)
+
+    async with DraKubelet(short_folder, wipe=wipe, wipe_seconds=0.01) as kubelet:
+        async with running(driver(short_folder)):
+            await kubelet.wait_for(DRIVER)
+            await kubelet.restart()
+            await kubelet.wait_for(DRIVER)
+            assert wiped.value == ("", "")
+        assert await until(lambda: DRIVER in wiped.value, wiped, timeout_seconds=30)
