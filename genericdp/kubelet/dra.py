@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
 import grpc
 
-from genericdp.errors import GenericdpError, KubeletError, UsageError
+from genericdp.errors import GenericdpError, KubeletError, UsageError, reason_of
 from genericdp.host.workers import in_worker
 from genericdp.kubelet.folder import MAX_PATH_BYTES, refuses
 from genericdp.kubelet.lifecycle import RegistrationState
@@ -119,7 +119,7 @@ class DraPlugin:
         self._calls = Observed(0)
         """How many calls about claims are in progress."""
         self._logged = ""
-        """Why the sockets could not be served, as logged."""
+        """Why it is not registered, as logged; empty: it was since."""
         self._is_taken = False
         """Whether the kubelet has said that the driver is registered, since it asked last."""
         self._looks_without = 0
@@ -137,17 +137,24 @@ class DraPlugin:
         """Serve and register, forever; once this has ended, no call goes on."""
         try:
             while True:
-                reason = await self._serve_until_over()
-                self.registration.not_registered(reason)
-                # The same may fail for hours.
-                level = logging.DEBUG if reason == self._logged else logging.WARNING
-                log.log(level, "the DRA driver %s is not served: %s", self._driver, reason)
-                self._logged = reason
+                self._not_registered(await self._serve_until_over())
                 await asyncio.sleep(self._timing.retry)
         finally:
             self.registration.not_registered("it has been stopped")
             # The server has canceled them, but they may not have ended yet.
             await until(lambda: not self._calls.value, self._calls)
+
+    def _registered(self) -> None:
+        log.info("the DRA driver %s is registered", self._driver)
+        self._logged = ""
+        self.registration.registered()
+
+    def _not_registered(self, reason: str) -> None:
+        """Record why it is not registered, and log that unless it was the last thing logged."""
+        level = logging.DEBUG if reason == self._logged else logging.WARNING
+        log.log(level, "the DRA driver %s is not registered: %s", self._driver, reason)
+        self._logged = reason
+        self.registration.not_registered(reason)
 
     async def _serve_until_over(self) -> str:
         """Serve both sockets; return why they are no longer, or cannot be served."""
@@ -157,7 +164,8 @@ class DraPlugin:
         except KubeletError as error:
             return str(error)
         except OSError as error:
-            return f"{error.filename}: {(error.strerror or str(error)).lower()}"
+            where = f"{error.filename}: " if error.filename else ""
+            return where + reason_of(error).lower()
         except Exception as error:
             log.exception("unexpected failure")
             return f"unexpected failure: {error}"
@@ -185,7 +193,9 @@ class DraPlugin:
             "NotifyRegistrationStatus": self._notify,
         }
         self._is_taken = False
-        self.registration.not_registered("the kubelet has not asked for the driver yet")
+        self.registration.not_registered(
+            "the kubelet has not asked for the driver yet: it is down, or has another --root-dir"
+        )
         async with (
             _served(self._socket, SERVICE, claims) as is_served,
             _served(self._registration_socket, REGISTRATION_SERVICE, registration) as is_found,
@@ -203,15 +213,14 @@ class DraPlugin:
         if _has_connection(self._socket):
             self._looks_without = 0
             if not self.registration.active.value:
-                log.info("the kubelet has connected to the DRA driver %s again", self._driver)
-                self.registration.registered()
+                self._registered()
             return
         self._looks_without += 1
         # It may be about to connect, for the first time or again.
         if self._looks_without > 1 and self.registration.active.value:
-            reason = "the kubelet has closed its connection: it has stopped or dropped the driver"
-            log.warning("%s: %s", self._driver, reason)
-            self.registration.not_registered(reason)
+            self._not_registered(
+                "the kubelet has closed its connection: it has stopped, or dropped the driver"
+            )
 
     async def _get_info(self, _request: bytes) -> bytes:
         # The kubelet asks before it registers: that it did so before does not count any longer.
@@ -227,13 +236,10 @@ class DraPlugin:
     async def _notify(self, request: bytes) -> bytes:
         status = parsed(registration_api.RegistrationStatus, request)
         if status.plugin_registered:
-            log.info("the DRA driver %s is registered", self._driver)
-            self._is_taken, self._looks_without, self._logged = True, 0, ""
-            self.registration.registered()
+            self._is_taken, self._looks_without = True, 0
+            self._registered()
         else:
-            reason = f"the kubelet refuses the driver: {status.error[:_MAX_TEXT]}"
-            log.warning("%s: %s", self._driver, reason)
-            self.registration.not_registered(reason)
+            self._not_registered(f"the kubelet refuses the driver: {status.error[:_MAX_TEXT]}")
         return b""
 
     async def _prepare(self, request: bytes) -> bytes:
