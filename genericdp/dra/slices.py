@@ -143,9 +143,9 @@ def layout_of(observed: Iterable[Json]) -> Layout:
 
 
 def _by_index(observed: Iterable[Json]) -> dict[int, Json]:
-    """Return one slice for each index; of several, one of the latest generation."""
+    """Return one slice for each index: of several, the first by name."""
     found: dict[int, Json] = {}
-    for one in sorted(observed, key=lambda one: (-_generation(one), one["metadata"]["name"])):
+    for one in sorted(observed, key=lambda one: str(one["metadata"]["name"])):
         if index := _INDEX.match(one["metadata"]["name"]):
             found.setdefault(int(index[1], 16), one)
     return found
