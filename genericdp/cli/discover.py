@@ -23,7 +23,7 @@ from genericdp.devices.inventory import Inventory
 from genericdp.devices.matching import for_node, why_none
 from genericdp.errors import UsageError
 from genericdp.explain.catalog import catalogue
-from genericdp.explain.describe import listed
+from genericdp.explain.describe import claim_lines, claims_as_json, listed
 from genericdp.explain.find import names_like
 from genericdp.glob import has_wildcard, unescape
 from genericdp.printing import plural, printable
@@ -67,7 +67,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="run the health probes of the config once, commands too, and show what they say",
     )
     add_host(parser)
-    add_output(parser, wide="path, model, serial number and driver of each device")
+    add_output(parser, wide="path, model, serial number and driver of each device, and attributes")
 
 
 def execute(arguments: argparse.Namespace) -> int:
@@ -93,7 +93,8 @@ def execute(arguments: argparse.Namespace) -> int:
     if arguments.output in DATA:
         print_data({"resources": found}, arguments.output)
     else:
-        print_lines(_as_text(found, arguments))
+        claims = _claims(probed) if arguments.output == "wide" else ()
+        print_lines([*_as_text(found, arguments), *claims])
     return 1 if any(map(_not_read, found.values())) else 0
 
 
@@ -193,6 +194,7 @@ def _device(one: Probed) -> dict[str, Any]:
         "shares": list(device.shares),
         "nodes": list(dict.fromkeys(node.host_path for node in device.nodes)),
         "numaNodes": list(device.numa_nodes),
+        "dra": claims_as_json(device),
     }
 
 
@@ -236,6 +238,15 @@ def _as_text(found: dict[str, Any], arguments: argparse.Namespace) -> Iterator[s
     for title, lines in titled.items():
         if lines:
             yield from ("", f"{title}:", *lines)
+
+
+def _claims(probed: Sequence[Probed]) -> Iterator[str]:
+    """Yield what claims see of each device that DRA serves."""
+    for one in probed:
+        for i, (name, text) in enumerate(claim_lines(one.listed.device)):
+            if i == 0:
+                yield from ("", f"{one.resource} {one.listed.device.id}, as claims see it:")
+            yield f"  {name:<10}  {text}"
 
 
 def _row(name: str, one: dict[str, Any]) -> tuple[str, ...]:

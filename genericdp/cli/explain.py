@@ -13,7 +13,7 @@ from genericdp.devices.conditions import any_of, selector_text, shown, source
 from genericdp.devices.inventory import Inventory
 from genericdp.devices.matching import for_node, why_none
 from genericdp.errors import UsageError
-from genericdp.explain.describe import entry_of
+from genericdp.explain.describe import claim_lines, claims_as_json, entry_of
 from genericdp.explain.explanation import VerdictKind, explain
 from genericdp.explain.find import Asked, awaited_by, find, refuse_plain
 from genericdp.printing import plural, printable
@@ -118,6 +118,8 @@ def _as_text(explanation: Explanation, entry: Entry) -> Iterator[str]:
         yield f"{verdict.resource.name} ({place.file}:{place.line}): {said}"
         for attempt in verdict.tries:
             yield from _tried(attempt)
+        if verdict.device is not None:
+            yield from (f"  {name:<10}  {text}" for name, text in claim_lines(verdict.device))
         if verdict.closest is not None and verdict.closest.about:
             yield f"  {verdict.closest.about}, which sits on it:"
             yield from _tried(verdict.closest)
@@ -179,6 +181,7 @@ def _as_json(explanation: Explanation, entry: Entry) -> dict[str, object]:
                 "place": str(verdict.resource.place),
                 "outcome": str(verdict.outcome),
                 "id": verdict.device_id,
+                "dra": verdict.device and claims_as_json(verdict.device),
                 "reason": verdict.reason,
                 "hint": verdict.hint,
                 **dict(zip(("empty", "emptyCause"), verdict.empty, strict=True)),

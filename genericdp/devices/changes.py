@@ -223,10 +223,14 @@ def _left_out(devices: DeviceList) -> int:
 
 
 def shared_ids(lists: Mapping[str, DeviceList]) -> frozenset[str]:
-    """Return the IDs that several resources use: kubelets up to 1.36 mix them up (LAW-4)."""
+    """Return the IDs that several resources use: kubelets up to 1.36 mix them up (LAW-4).
+
+    They are not told of what DRA serves.
+    """
     seen: set[str] = set()
     repeated: set[str] = set()
     for one in lists.values():
-        repeated |= seen & one.devices.keys()
-        seen |= one.devices.keys()
+        ids = {name for name, its in one.devices.items() if not its.device.is_served_by_dra}
+        repeated |= seen & ids
+        seen |= ids
     return frozenset(repeated)

@@ -173,6 +173,11 @@ class Device:
     """What bounds what may be given and run for it."""
 
     @property
+    def is_served_by_dra(self) -> bool:
+        """Whether claims select it, and the kubelet is told of no such device."""
+        return bool(self.attributes)
+
+    @property
     def given_mounts(self) -> tuple[MountPoint, ...]:
         """The mounts that a container gets: not optional ones where there is nothing."""
         return tuple(mount for mount in self.mounts if not mount.absent)

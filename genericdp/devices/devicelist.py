@@ -108,7 +108,11 @@ class DeviceList:
         With topology on some devices only, a kubelet refuses pods although devices are free
         (LAW-8): then none carries it.
         """
-        lacking = [name for name, one in self.devices.items() if not one.device.numa_nodes]
+        lacking = [
+            name
+            for name, one in self.devices.items()
+            if not (one.device.numa_nodes or one.device.is_served_by_dra)
+        ]
         return lacking[0] if lacking and len(lacking) < len(self.devices) else ""
 
     @property

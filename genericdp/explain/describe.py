@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -20,15 +21,18 @@ from genericdp.devices.hardware import (
     text_of,
 )
 from genericdp.devices.topology import spot_of
-from genericdp.model import BUS_KEYS, FileType
+from genericdp.dra.slices import label
+from genericdp.model import BUS_KEYS, AttributeType, FileType
 from genericdp.printing import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
+    from genericdp.devices.device import AttributeValue, Device
     from genericdp.devices.inventory import Host, Inventory, SysDevice
     from genericdp.devices.matching import Candidate
 
+_MAX_SHARES = 3
 _NEITHER = re.compile(r"_ENC$|_FROM_DATABASE$|_TAG$")
 _TYPES = {
     FileType.CHAR: "character device",
@@ -184,3 +188,34 @@ def as_glob(text: str) -> str:
     """Return a glob for exactly this text; a byte that no config can hold may be any."""
     escaped = glob.escape(text)
     return "".join("?" if "\ud800" <= one <= "\udfff" else one for one in escaped)
+
+
+def claim_lines(device: Device) -> Iterator[tuple[str, str]]:
+    """Yield names and texts of what claims see of a device: nothing unless DRA serves it."""
+    if not device.is_served_by_dra:
+        return
+    shares = device.shares
+    more = f" and {len(shares) - _MAX_SHARES:,} more" if len(shares) > _MAX_SHARES else ""
+    yield "in slices", f"{', '.join(map(label, shares[:_MAX_SHARES]))}{more}"
+    attributes = device.attributes.items()
+    yield "attributes", ", ".join(f"{name} {_as_cel(one)}" for name, one in attributes)
+    for name, one in attributes:
+        if one.note:
+            yield name, f"is {_as_cel(one)}: {one.note}"
+
+
+def _as_cel(one: AttributeValue) -> str:
+    """Return a value as the expressions of claims compare it."""
+    text = json.dumps(one.value, ensure_ascii=False)
+    return f"semver({text})" if one.type is AttributeType.VERSION else text
+
+
+def claims_as_json(device: Device) -> dict[str, object] | None:
+    """Return what claims see of a device as plain data; None unless DRA serves it."""
+    if not device.is_served_by_dra:
+        return None
+    return {
+        "devices": list(map(label, device.shares)),
+        "attributes": {name: {one.type: one.value} for name, one in device.attributes.items()},
+        "notes": {name: one.note for name, one in device.attributes.items() if one.note},
+    }

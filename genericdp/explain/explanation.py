@@ -99,6 +99,8 @@ class Verdict:
     outcome: VerdictKind
     device_id: str = ""
     """The device that it is, or is given with."""
+    device: Device | None = None
+    """That device, if it is the one that is asked about."""
     reason: str = ""
     """Why it is Unhealthy, refused, or not for this node; what is related; the exclude entry."""
     tries: tuple[Try, ...] = ()
@@ -336,6 +338,7 @@ def _verdict(asked: Asked, trial: _Trial, offer: DeviceList) -> Verdict:
                 verdict,
                 outcome=VerdictKind.UNHEALTHY if listed.unhealthy else VerdictKind.OFFERED,
                 device_id=device_id,
+                device=listed.device,
                 reason=listed.unhealthy,
                 hint=_also_there(candidate, trial.inventory, listed.device),
             )

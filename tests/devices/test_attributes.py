@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from genericdp.devices.changes import shared_ids
 from genericdp.model import Attribute, AttributeType, ServedBy, TopologyMode, ValueKind, ValueSource
 from genericdp.template import parse
 from tests.devices.known import PORT, ROOT, Known, adapter_and_card
@@ -172,3 +173,30 @@ def test_a_group_has_the_attributes_of_its_first_member() -> None:
 
 def test_a_device_of_the_device_plugin_has_none() -> None:
     assert attributes(adapter_and_card(), f"{ROOT}/{PORT}", served_by=ServedBy.DEVICE_PLUGIN) == {}
+
+
+@pytest.mark.parametrize(
+    ("served_by", "ids", "spoiler"),
+    [(ServedBy.DEVICE_PLUGIN, {"1"}, "2"), (ServedBy.DRA, set(), "")],
+)
+def test_no_kubelet_mixes_up_what_it_is_not_told_of(
+    served_by: ServedBy, ids: set[str], spoiler: str
+) -> None:
+    known = adapter_and_card()
+    known.texts |= {
+        f"{ROOT}/0000:3b:00.0/numa_node": "0",
+        "/sys/devices/system/node/online": "0-1",
+    }
+    files = [
+        node("/dev/a", (1, 1), syspath=f"{ROOT}/0000:3b:00.0/net/ens1"),
+        node("/dev/b", (1, 2)),
+        node("/dev/c", (1, 3)),
+    ]
+    names: dict[str, Any] = {"id": "$(value.id)", "served_by": served_by}
+    text = ValueSource(kind=ValueKind.TEXT, source=parse("$(device.minor)"), regex="[12]")
+    first = resource("first", "/dev/[ab]", values={"id": text}, **names)
+    text = ValueSource(kind=ValueKind.TEXT, source=parse("1"))
+    second = resource("second", "/dev/c", values={"id": text}, **names)
+    offers = decide([first, second], files, facts=known)
+    assert shared_ids(offers) == ids
+    assert offers["example.com/first"].without_numa_node == spoiler
