@@ -54,8 +54,8 @@ lint: $(VENV)/development.stamp ## ruff, import-linter, mypy
 e2e: $(VENV)/development.stamp ## real kubelets: the newest and the oldest, or KUBELETS=all, KUBELETS="1.36.3 1.34.4"
 	@KUBELETS="$(KUBELETS)" tests/e2e/run $(BIN)
 
-cluster-e2e: $(VENV)/development.stamp image ## a whole cluster, with the image and the manifests that are shipped
-	@tests/e2e/run $(BIN) --cluster
+cluster-e2e: $(VENV)/development.stamp image ## a whole cluster, with what is shipped: the newest, or VERSIONS=all, VERSIONS="1.36.3 1.34.4"
+	@VERSIONS="$(VERSIONS)" tests/e2e/run $(BIN) --cluster
 
 deploy-test: $(VENV)/development.stamp $(DOCS_VENV)/stamp image ## image, manifests, chart and alerts, by the tools that read them
 	@tests/e2e/run $(BIN) --deploy

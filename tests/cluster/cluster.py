@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,7 @@ from tests.e2e.cluster.waiting import eventually
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+_API_SERVER = "kube-apiserver"
 # How soon the node tells what changed. By default that is every 10 s, and a ConfigMap's files are
 # as new as once a minute (syncFrequency, which a node of ours has at 5 s).
 _MORE_OF_THE_KUBELET = """\
@@ -71,8 +73,7 @@ class Cluster(Node):
         control_plane.write_files(self.folder)
         self._run(self._parts.etcd / "etcd", control_plane.etcd(self.folder))
         programs = self._parts.control_plane
-        self._run(programs / "kube-apiserver", control_plane.api_server(self.folder))
-        eventually(self._api_answers, seconds=120, what="the API server answers")
+        self.start_api()
         self._run(
             programs / "kube-controller-manager", control_plane.controller_manager(self.folder)
         )
@@ -83,10 +84,19 @@ class Cluster(Node):
         self.ctr("images", "tag", LOOK_IMAGE, "docker.io/library/busybox:stable-musl")
         print(f"\na cluster runs after {time.monotonic() - began:.1f} s", flush=True)
 
+    def start_api(self) -> None:
+        """Start the API server, and wait until it answers."""
+        arguments = control_plane.api_server(self.folder)
+        self._run(self._parts.control_plane / _API_SERVER, arguments)
+        eventually(self._api_answers, seconds=120, what="the API server answers")
+
+    def kill_api(self) -> None:
+        """End the API server as a crash does: nobody listens."""
+        self._end(_API_SERVER, signal.SIGKILL)
+
     def _api_answers(self) -> bool:
-        server = "kube-apiserver"
-        ended = self._running[server].poll() is not None
-        assert not ended, f"{server} ended:\n{self.log(server)[-5000:]}"
+        ended = self._running[_API_SERVER].poll() is not None
+        assert not ended, f"{_API_SERVER} ended:\n{self.log(_API_SERVER)[-5000:]}"
         return self.api.answers()
 
     def _run(self, program: Path, arguments: Iterable[str]) -> None:

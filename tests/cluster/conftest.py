@@ -13,25 +13,27 @@ from tests.cluster.configs import FUSE, config_with
 from tests.cluster.daemonset import DaemonPod, DaemonSet
 from tests.e2e.choosing import from_run, leave_out
 from tests.e2e.cluster import loop
-from tests.e2e.cluster.versions import CLUSTER, CONTAINERD, ETCD, HELM
+from tests.e2e.cluster.versions import CONTAINERD, ETCD, HELM, clusters
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
 
 
-@pytest.fixture(scope="session")
-def cluster() -> Iterator[Cluster]:
+@pytest.fixture(scope="session", params=clusters(), ids=lambda version: f"kubernetes-{version}")
+def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
     """Run one for all tests."""
+    version: str = request.param
     cache = from_run("GENERICDP_E2E_CACHE", "cluster-e2e")
     parts = Parts(
-        version=CLUSTER,
-        kubelet=cache / f"kubelet-{CLUSTER}",
+        version=version,
+        kubelet=cache / f"kubelet-{version}",
         containerd=cache / f"containerd-{CONTAINERD}",
-        control_plane=cache / f"control-plane-{CLUSTER}",
+        control_plane=cache / f"control-plane-{version}",
         etcd=cache / f"etcd-{ETCD}",
         helm=cache / f"helm-{HELM}",
     )
-    with Cluster(from_run("GENERICDP_E2E_FOLDER", "cluster-e2e") / "cluster", parts) as running:
+    folder = from_run("GENERICDP_E2E_FOLDER", "cluster-e2e") / version
+    with Cluster(folder, parts) as running:
         shipped.load_image(running, shipped.ROOT / "build")
         yield running
 
@@ -66,12 +68,21 @@ def daemon(installed: DaemonSet, cluster: Cluster) -> DaemonPod:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out the ways to install that a test's marker does not name.
+    """Leave out the ways to install, and the clusters, that a test's markers do not name.
 
-    Tests that install the daemon themselves come first, when there is none.
+    One cluster after the other; in each, tests that install the daemon themselves come first, when
+    there is none.
     """
     leave_out(config, items, marker="installed_by", parameter="installed")
-    items.sort(key=lambda item: "installed" in getattr(item, "fixturenames", ()))
+    leave_out(config, items, marker="clusters", parameter="cluster")
+    versions = clusters()
+
+    def order(item: pytest.Item) -> tuple[int, bool]:
+        parameters = item.callspec.params if hasattr(item, "callspec") else {}
+        version = parameters.get("cluster", versions[0])
+        return versions.index(version), "installed" in getattr(item, "fixturenames", ())
+
+    items.sort(key=order)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -10,10 +10,14 @@ from tests.cluster.network import NODE_ADDRESS
 from tests.e2e.cluster.node import NODE_NAME
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
 API = "https://127.0.0.1:6443"
+CERTIFICATE = "certificates-of-the-api/apiserver.crt"
+"""What clients trust, in the cluster's folder."""
+AUDIT_LOG = "audit.log"
+"""Has a line for each request about what dynamic resource allocation is made of."""
 ADMIN = "of-the-admin"
 """The token of one who may do everything."""
 _ETCD = "http://127.0.0.1:2379"
@@ -24,26 +28,38 @@ _USERS = {
     "of-the-scheduler": ("system:kube-scheduler", "system:masters"),
     "of-the-node": (f"system:node:{NODE_NAME}", "system:nodes"),
 }
+_AUDIT_POLICY = {
+    "apiVersion": "audit.k8s.io/v1",
+    "kind": "Policy",
+    "omitStages": ["RequestReceived"],
+    "rules": [
+        {"level": "Metadata", "resources": [{"group": "resource.k8s.io"}]},
+        {"level": "None"},
+    ],
+}
 
 
 def write_files(folder: Path) -> None:
     """Write the users, a kubeconfig for each, and the key that tokens are signed with."""
+    (folder / "audit-policy.json").write_text(json.dumps(_AUDIT_POLICY))
     rows = (f'{token},{user},{user},"{group}"\n' for token, (user, group) in _USERS.items())
     (folder / "users.csv").write_text("".join(rows))
     for token in _USERS:
-        (folder / f"{token}.kubeconfig").write_text(json.dumps(_kubeconfig(token)))
+        # The server makes its own certificate, anew for each cluster.
+        trust = {"insecure-skip-tls-verify": True}
+        content = kubeconfig({"token": token}, trust)
+        (folder / f"{token}.kubeconfig").write_text(json.dumps(content))
     key = ("ecparam", "-name", "prime256v1", "-genkey", "-noout")
     subprocess.run(["openssl", *key, "-out", str(folder / "accounts.key")], check=True)
 
 
-def _kubeconfig(token: str) -> dict[str, object]:
-    # The server makes its own certificate, anew for each cluster.
-    server = {"server": API, "insecure-skip-tls-verify": True}
+def kubeconfig(user: Mapping[str, object], trust: Mapping[str, object]) -> dict[str, object]:
+    """Give the content of one: who it is for, and whom that one trusts."""
     return {
         "apiVersion": "v1",
         "kind": "Config",
-        "clusters": [{"name": "here", "cluster": server}],
-        "users": [{"name": "me", "user": {"token": token}}],
+        "clusters": [{"name": "here", "cluster": {"server": API, **trust}}],
+        "users": [{"name": "me", "user": user}],
         "contexts": [{"name": "here", "context": {"cluster": "here", "user": "me"}}],
         "current-context": "here",
     }
@@ -61,7 +77,9 @@ def api_server(folder: Path) -> Iterator[str]:
     """Give the arguments of kube-apiserver: what may be asked of it is as in any cluster."""
     yield f"--etcd-servers={_ETCD}"
     yield from ("--bind-address=127.0.0.1", f"--advertise-address={NODE_ADDRESS}")
-    yield f"--cert-dir={folder}/certificates-of-the-api"
+    yield f"--cert-dir={(folder / CERTIFICATE).parent}"
+    yield f"--audit-policy-file={folder}/audit-policy.json"
+    yield f"--audit-log-path={folder / AUDIT_LOG}"
     yield f"--token-auth-file={folder}/users.csv"
     yield from ("--authorization-mode=Node,RBAC", "--enable-admission-plugins=NodeRestriction")
     yield "--allow-privileged"  # as kubeadm and all others have it

@@ -16,8 +16,9 @@ kubelet's version (marker ``kubelets``)."""
 USUAL = ("1.37.0", "1.30.14")
 """The newest and the oldest: what is tested unless KUBELETS says otherwise."""
 CONTAINERD = "2.4.2"
-CLUSTER = "1.37.0"
-"""Of the whole cluster: its kubelet, kubectl and control plane."""
+CLUSTERS = ("1.37.0", "1.36.3", "1.34.4")
+"""Of a whole cluster: its kubelet, kubectl and control plane. The first is tested unless VERSIONS
+says otherwise."""
 ETCD = "3.7.3"
 HELM = "3.22.0"
 PROMTOOL = "0.313.5"
@@ -28,19 +29,29 @@ SYFT = "1.50.0"
 
 def chosen() -> tuple[str, ...]:
     """Give the kubelets that the environment's KUBELETS asks for: ``all``, or their versions."""
-    wanted = os.environ.get("KUBELETS", "").replace(",", " ").split() or list(USUAL)
-    if wanted == ["all"]:
-        return tuple(KUBELETS)
-    if unknown := [version for version in wanted if version not in KUBELETS]:
-        raise SystemExit(f"KUBELETS: {unknown[0]} is none of {', '.join(KUBELETS)}")
-    return tuple(wanted)
+    return _chosen("KUBELETS", tuple(KUBELETS), USUAL)
+
+
+def clusters() -> tuple[str, ...]:
+    """Give the clusters that the environment's VERSIONS asks for: ``all``, or their versions."""
+    return _chosen("VERSIONS", CLUSTERS, CLUSTERS[:1])
+
+
+def _chosen(variable: str, known: tuple[str, ...], usual: tuple[str, ...]) -> tuple[str, ...]:
+    wanted = tuple(os.environ.get(variable, "").replace(",", " ").split()) or usual
+    if wanted == ("all",):
+        return known
+    if unknown := [version for version in wanted if version not in known]:
+        raise SystemExit(f"{variable}: {unknown[0]} is none of {', '.join(known)}")
+    return wanted
 
 
 def parts(suite: str) -> list[tuple[str, str]]:
     """Give name and version of what the tests of ``e2e``, ``cluster`` or ``deploy`` run."""
-    api = [("control-plane", CLUSTER), ("etcd", ETCD), ("helm", HELM)]
+    api = [("etcd", ETCD), ("helm", HELM)]
     if suite == "deploy":
         return [
+            ("control-plane", CLUSTERS[0]),
             *api,
             ("promtool", PROMTOOL),
             ("actionlint", ACTIONLINT),
@@ -48,7 +59,8 @@ def parts(suite: str) -> list[tuple[str, str]]:
             ("syft", SYFT),
         ]
     if suite == "cluster":
-        return [("containerd", CONTAINERD), ("kubelet", CLUSTER), *api]
+        both = [(name, each) for each in clusters() for name in ("kubelet", "control-plane")]
+        return [("containerd", CONTAINERD), *both, *api]
     return [("containerd", CONTAINERD), *(("kubelet", version) for version in chosen())]
 
 
