@@ -34,8 +34,12 @@ class ApiServer:
 
     def refusals(self, manifests: Sequence[Manifest], *how: str) -> str:
         """Give what it says against these manifests: nothing, if it would take them."""
-        text = "\n---\n".join(json.dumps(manifest) for manifest in manifests)
-        ended = self._run("apply", "--server-side", *how, "-f", "-", given=text)
+        return self.refusal("apply", "--server-side", *how, "-f", "-", given=manifests)
+
+    def refusal(self, *arguments: str, given: Sequence[Manifest] = ()) -> str:
+        """Run kubectl; give what the server says against it: nothing, if it was done."""
+        text = "\n---\n".join(json.dumps(manifest) for manifest in given)
+        ended = self._run(*arguments, given=text)
         assert bool(ended.returncode) == bool(ended.stderr), ended.stderr
         return ended.stderr
 
@@ -74,10 +78,11 @@ def serving(folder: Path) -> Iterator[ApiServer]:
             stack, folder, server, f"--etcd-servers={store}", "--bind-address=127.0.0.1",
             f"--secure-port={secure}", "--advertise-address=127.0.0.1",
             f"--cert-dir={folder}/certificates", f"--token-auth-file={folder}/users.csv",
-            "--authorization-mode=RBAC", "--service-cluster-ip-range=198.18.90.0/24",
+            "--authorization-mode=Node,RBAC", "--service-cluster-ip-range=198.18.90.0/24",
             "--service-account-issuer=https://kubernetes.default.svc",
             f"--service-account-key-file={key}", f"--service-account-signing-key-file={key}",
             "--endpoint-reconciler-type=none", "--allow-privileged=true",
+            "--enable-admission-plugins=NodeRestriction",
         )  # fmt: skip
         _await_ready(running, secure, folder / "kube-apiserver.log")
         yield ApiServer(kubectl, _kubeconfig(folder, secure))

@@ -44,6 +44,18 @@ VALUES: dict[str, dict[str, Any]] = {
     "selinux": {"seLinuxOptions": {"type": "container_device_plugin_t"}},
     "state": {"stateDir": "/var/lib/genericdp", "podResources": True},
     "cdi": {"cdi": {"enabled": True}},
+    "dra": {"dra": {"enabled": True}},
+    "another-driver": {
+        "dra": {
+            "enabled": True,
+            "driver": "usb.example.com",
+            "egress": [{"to": [{"ipBlock": {"cidr": "192.0.2.1/32"}}], "ports": [{"port": 6443}]}],
+        },
+        "cdi": {"enabled": True},
+        "podResources": True,
+        "kubelet": {"rootDir": "/var/lib/k0s/kubelet"},
+        "serviceAccount": {"name": "usb"},
+    },
     "tools": {
         "config": TOOLS_CONFIG,
         "tools": [

@@ -21,6 +21,15 @@ HOST_PATHS = {
 CDI_PATHS = {"/var/run/cdi": "rw", "/etc/cdi": "ro"}
 """What a pod gets besides to write CDI specs."""
 
+POD_RESOURCES = {"/var/lib/kubelet/pod-resources": "ro"}
+
+
+def dra_paths(driver: str = "genericdp.io", root: str = "/var/lib/kubelet") -> dict[str, str]:
+    """Give what a pod gets besides to serve resources by DRA."""
+    folders = {f"{root}/plugins/{driver}": "rw", f"{root}/plugins_registry": "rw"}
+    return folders | {f"{root}/pod-resources": "ro"} | CDI_PATHS
+
+
 UNPRIVILEGED = {
     "privileged": False,
     "allowPrivilegeEscalation": False,
@@ -39,6 +48,7 @@ def expect_daemonset(
     privileged: bool = False,
     host_network: bool = False,
     se_linux: dict[str, str] | None = None,
+    token: bool = False,
 ) -> None:
     """Compare a DaemonSet with what is promised of all, but for what is named."""
     pod, container = pod_spec(daemonset), daemon(daemonset)
@@ -51,7 +61,7 @@ def expect_daemonset(
     } | ({"seLinuxOptions": se_linux} if se_linux else {})
     assert pod.get("hostNetwork", False) == host_network
     assert not {"hostPID", "hostIPC", "hostUsers", "shareProcessNamespace"} & {*pod}
-    assert pod["automountServiceAccountToken"] is False
+    assert pod["automountServiceAccountToken"] is token
     assert pod["enableServiceLinks"] is False
     assert pod["priorityClassName"] == "system-node-critical"
     assert pod["tolerations"] == [{"operator": "Exists"}]

@@ -33,7 +33,10 @@ ACCOUNT = {
     "metadata": {"name": "genericdp", "namespace": "genericdp"},
 }
 PODS = [f"kustomize {name}" for name in kustomizations()]
-APIS = ("api", "apis/apps", "apis/networking.k8s.io", "apis/rbac.authorization.k8s.io")
+APIS = (
+    *("api", "apis/admissionregistration.k8s.io", "apis/apps"),
+    *("apis/networking.k8s.io", "apis/rbac.authorization.k8s.io"),
+)
 HOST_PATHS = 'hostPath volumes (volumes "device-plugins", "dev", "sys", "udev")'
 WHAT_BASELINE_SAYS = {
     "base": [HOST_PATHS],

@@ -12,7 +12,14 @@ import yaml
 
 from genericdp.config.load import load
 from tests.deploy.chartvalues import CONFIG, VALUES
-from tests.deploy.expectations import CDI_PATHS, HOST_PATHS, SURGE, expect_daemonset
+from tests.deploy.expectations import (
+    CDI_PATHS,
+    HOST_PATHS,
+    POD_RESOURCES,
+    SURGE,
+    dra_paths,
+    expect_daemonset,
+)
 from tests.deploy.rendering import (
     CHART,
     ROOT,
@@ -43,8 +50,13 @@ RIGHTS: dict[str, dict[str, Any]] = {
     "privileged": {"privileged": True},
     "host-network": {"host_network": True},
     "selinux": {"se_linux": {"type": "container_device_plugin_t"}},
-    "state": {"more_paths": {"/var/lib/genericdp": "rw", "/var/lib/kubelet/pod-resources": "ro"}},
+    "state": {"more_paths": {"/var/lib/genericdp": "rw"} | POD_RESOURCES},
     "cdi": {"more_paths": CDI_PATHS},
+    "dra": {"more_paths": dra_paths(), "token": True},
+    "another-driver": {
+        "more_paths": dra_paths("usb.example.com", "/var/lib/k0s/kubelet"),
+        "token": True,
+    },
     "tools": {"more_paths": {"/opt/driver": "ro"}},
     "monitoring": {},
 }
@@ -75,11 +87,58 @@ def test_by_default_it_is_what_kustomize_makes(helm: Path) -> None:
     assert configs[0] == configs[1]
 
 
-def test_with_cdi_it_is_what_the_component_makes(helm: Path, tmp_path: Path) -> None:
-    ours = render_helm(helm, VALUES["cdi"])
-    theirs = render_kustomize(tool("kubectl"), with_components(tmp_path, ["cdi"]))
-    assert only(ours, "DaemonSet")["spec"] == only(theirs, "DaemonSet")["spec"]
-    assert {m["kind"] for m in ours} == {m["kind"] for m in theirs} - {"Namespace"}
+@pytest.mark.parametrize("name", ["cdi", "dra"])
+def test_with_a_component_it_is_what_kustomize_makes(name: str, helm: Path, tmp_path: Path) -> None:
+    ours = {m["kind"]: m for m in render_helm(helm, VALUES[name])}
+    made = render_kustomize(tool("kubectl"), with_components(tmp_path, [name]))
+    theirs = {m["kind"]: m for m in made}
+    assert {*theirs} - {*ours} == {"Namespace"}
+    for kind in ours:
+        assert ours[kind]["metadata"]["name"] == theirs[kind]["metadata"]["name"]
+        for key in ("spec", "rules", "roleRef"):
+            assert _sorted(ours[kind].get(key)) == _sorted(theirs[kind].get(key))
+
+
+def _sorted(value: Any) -> Any:
+    """Give it with lists of what has names in the order of those."""
+    if isinstance(value, dict):
+        return {key: _sorted(below) for key, below in value.items()}
+    if not isinstance(value, list):
+        return value
+    named = all(isinstance(one, dict) and "name" in one for one in value)
+    parts = [_sorted(one) for one in value]
+    return sorted(parts, key=lambda one: str(one["name"])) if named else parts
+
+
+def test_another_driver_is_the_same_everywhere(helm: Path) -> None:
+    made = render_helm(helm, VALUES["another-driver"])
+    args = daemon(only(made, "DaemonSet"))["args"]
+    root = "/var/lib/k0s/kubelet"
+    assert args[3:] == [
+        f"--pod-resources={root}/pod-resources/kubelet.sock",
+        "--dra-driver=usb.example.com",
+        f"--kubelet-root={root}",
+    ]
+    policy = only(made, "ValidatingAdmissionPolicy")["spec"]
+    assert "genericdp.io" not in json.dumps(policy)
+    assert policy["validations"][1]["expression"].endswith(" == 'usb.example.com'")
+    (condition,) = policy["matchConditions"]
+    assert "'system:serviceaccount:genericdp:usb'" in condition["expression"]
+    (subject,) = only(made, "ClusterRoleBinding")["subjects"]
+    account = {"kind": "ServiceAccount", "name": "usb", "namespace": "genericdp"}
+    assert subject == account
+    assert (
+        only(made, "NetworkPolicy")["spec"]["egress"] == VALUES["another-driver"]["dra"]["egress"]
+    )
+
+
+def test_no_account_gets_rights_that_nobody_named(helm: Path) -> None:
+    """With ``create: false`` alone it would be the namespace's default one."""
+    account: dict[str, Any] = {"create": False}
+    with pytest.raises(RenderingError, match=r"serviceAccount\.name must say which account"):
+        render_helm(helm, VALUES["dra"] | {"serviceAccount": account})
+    made = render_helm(helm, VALUES["dra"] | {"serviceAccount": account | {"name": "mine"}})
+    assert only(made, "ClusterRoleBinding")["subjects"][0]["name"] == "mine"
 
 
 @pytest.mark.parametrize("name", RIGHTS)
@@ -97,7 +156,9 @@ def _without_env(values: dict[str, Any]) -> dict[str, Any]:
 def test_every_object_is_in_the_releases_namespace_and_labelled(helm: Path) -> None:
     for values in VALUES.values():
         for manifest in render_helm(helm, values):
-            assert manifest["metadata"]["namespace"] == "genericdp"
+            cluster = manifest["kind"].startswith(("ClusterRole", "ValidatingAdmissionPolicy"))
+            namespace = None if cluster else "genericdp"
+            assert manifest["metadata"].get("namespace") == namespace
             assert manifest["metadata"]["labels"]["app.kubernetes.io/instance"] == "genericdp"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 import yaml
@@ -11,6 +12,9 @@ from genericdp import __version__
 from genericdp.config.load import load
 from tests.deploy.expectations import HOST_PATHS, expect_daemonset
 from tests.deploy.rendering import KUSTOMIZE, Manifest, components, daemon, kustomizations
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 CONFIGS = sorted(
     path for path in KUSTOMIZE.rglob("*.yaml") if "kind: DevicePluginConfig" in path.read_text()
@@ -21,6 +25,13 @@ POD = "/spec/template/spec"
 CONTAINER = f"{POD}/containers/0"
 WHAT_COMPONENTS_CHANGE = {
     "cdi": {f"{CONTAINER}/volumeMounts/-", f"{POD}/volumes/-"},
+    "dra": {
+        f"{POD}/automountServiceAccountToken",
+        f"{CONTAINER}/args/-",
+        f"{CONTAINER}/volumeMounts/-",
+        f"{POD}/volumes/-",
+        "/spec/egress",
+    },
     "host-network": {
         f"{POD}/hostNetwork",
         "/spec/updateStrategy/rollingUpdate",
@@ -45,7 +56,15 @@ WHAT_COMPONENTS_CHANGE = {
     "selinux": {f"{POD}/securityContext/seLinuxOptions"},
     "state-dir": {f"{CONTAINER}/args/-", f"{CONTAINER}/volumeMounts/-", f"{POD}/volumes/-"},
 }
-WRITABLE = {"cdi": ["/var/run/cdi"], "state-dir": ["/var/lib/genericdp"]}
+WRITABLE = {
+    "cdi": ["/var/run/cdi"],
+    "dra": [
+        "/var/lib/kubelet/plugins/genericdp.io",
+        "/var/lib/kubelet/plugins_registry",
+        "/var/run/cdi",
+    ],
+    "state-dir": ["/var/lib/genericdp"],
+}
 WHAT_OVERLAYS_USE = {
     "host-network": ["host-network"],
     "node-groups": [],
@@ -99,9 +118,35 @@ def test_a_component_changes_what_it_is_for_and_nothing_else(name: str) -> None:
 
 
 def _operations(patch: Manifest) -> list[Manifest]:
-    assert patch["target"]["kind"] == "DaemonSet"
-    operations: list[Manifest] = yaml.safe_load(patch["patch"])
-    return operations
+    content: Manifest | list[Manifest] = yaml.safe_load(patch["patch"])
+    kind = "NetworkPolicy" if "/spec/egress" in patch["patch"] else "DaemonSet"
+    label = "app.kubernetes.io/name=genericdp"
+    assert patch["target"] == {"kind": kind, "labelSelector": label}
+    return content if isinstance(content, list) else [*_merged(content)]
+
+
+def _merged(patch: Manifest) -> Iterator[Manifest]:
+    """Give what a patch that is merged adds, as operations."""
+    template = patch["spec"].pop("template")["spec"]
+    (container,) = template.pop("containers")
+    assert container.pop("name") == "genericdp"
+    assert patch["spec"] == {}
+    for below, added in ((CONTAINER, container), (POD, template)):
+        for key, values in added.items():
+            yield from ({"path": f"{below}/{key}/-", "value": value} for value in values)
+
+
+def test_the_rights_for_dra_are_bound_to_the_account_that_the_policy_is_for() -> None:
+    """By its user name: kustomize changes neither, so there are never rights without the policy."""
+    folder = components()["dra"]
+    _, binding = yaml.safe_load_all((folder / "rbac.yaml").read_text())
+    (subject,) = binding["subjects"]
+    assert subject["kind"] == "User"
+    policy, bound = yaml.safe_load_all((folder / "admission.yaml").read_text())
+    (condition,) = policy["spec"]["matchConditions"]
+    assert condition["expression"] == f"request.userInfo.username == '{subject['name']}'"
+    assert bound["spec"]["policyName"] == policy["metadata"]["name"]
+    assert bound["spec"]["validationActions"] == ["Deny"]
 
 
 def test_every_component_and_overlay_is_told_of_here() -> None:

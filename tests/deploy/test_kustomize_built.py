@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
+import shutil
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from genericdp.config.load import load
-from tests.deploy.expectations import CDI_PATHS, expect_daemonset
+from tests.deploy.expectations import CDI_PATHS, POD_RESOURCES, dra_paths, expect_daemonset
 from tests.deploy.rendering import (
     Manifest,
     components,
@@ -27,9 +29,12 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.deploy
 
+DRA_KINDS = [
+    *("ClusterRole", "ClusterRoleBinding"),
+    *("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"),
+]
 KINDS = ["Namespace", "ServiceAccount", "ConfigMap", "DaemonSet", "NetworkPolicy"]
 STATE = {"/var/lib/genericdp": "rw"}
-POD_RESOURCES = {"/var/lib/kubelet/pod-resources": "ro"}
 SE_LINUX = {"type": "container_device_plugin_t"}
 
 OVERLAYS: dict[str, dict[str, Any]] = {
@@ -111,14 +116,16 @@ def test_all_components_go_together(kubectl: Path, tmp_path: Path) -> None:
     daemonset = only(made, "DaemonSet")
     expect_daemonset(
         daemonset,
-        more_paths=STATE | POD_RESOURCES | CDI_PATHS,
+        more_paths=STATE | dra_paths(),
         privileged=True,
         host_network=True,
         se_linux=SE_LINUX,
+        token=True,
     )
     policy = {"name": "GENERICDP_POLICY", "value": "/etc/genericdp-policy/policy.yaml"}
     assert daemon(daemonset)["env"][2:] == [policy]
     assert sorted(daemon(daemonset)["args"][3:]) == [
+        "--dra-driver=genericdp.io",
         "--pod-resources=/var/lib/kubelet/pod-resources/kubelet.sock",
         "--policy=/etc/genericdp-policy/policy.yaml",
         "--state-dir=/var/lib/genericdp",
@@ -133,11 +140,70 @@ def test_cdi_brings_its_two_folders_and_no_other_right(kubectl: Path, tmp_path: 
     daemonset = only(made, "DaemonSet")
     expect_daemonset(daemonset, more_paths=CDI_PATHS)
     # On a node where no runtime has made them yet, too.
-    volumes = pod_spec(daemonset)["volumes"]
-    assert {v["hostPath"]["path"]: v["hostPath"]["type"] for v in volumes[-2:]} == (
-        dict.fromkeys(CDI_PATHS, "DirectoryOrCreate")
-    )
+    assert _types(daemonset).items() >= dict.fromkeys(CDI_PATHS, "DirectoryOrCreate").items()
     assert {manifest["kind"] for manifest in made} == {*KINDS}
+
+
+def _types(daemonset: Manifest) -> dict[str, str]:
+    paths = [v["hostPath"] for v in pod_spec(daemonset)["volumes"] if "hostPath" in v]
+    return {path["path"]: path["type"] for path in paths}
+
+
+def test_dra_brings_a_token_rights_and_folders(kubectl: Path, tmp_path: Path) -> None:
+    made = render_kustomize(kubectl, with_components(tmp_path, ["dra"]))
+    daemonset = only(made, "DaemonSet")
+    expect_daemonset(daemonset, more_paths=dra_paths(), token=True)
+    # What the kubelet has is there. What is the daemon's or the runtime's is made.
+    assert {path for path, kind in _types(daemonset).items() if kind == "DirectoryOrCreate"} == {
+        *("/var/lib/kubelet/plugins/genericdp.io", "/var/run/cdi", "/etc/cdi")
+    }
+    assert {manifest["kind"] for manifest in made} == {*KINDS, *DRA_KINDS}
+    assert not only(made, "ServiceAccount")["automountServiceAccountToken"]
+    (rule,) = only(made, "NetworkPolicy")["spec"]["egress"]
+    assert [(port["port"], port["protocol"]) for port in rule["ports"]] == [
+        *((443, "TCP"), (6443, "TCP"))
+    ]
+
+
+def test_in_another_namespace_the_daemon_has_no_rights_that_the_policy_misses(
+    kubectl: Path, tmp_path: Path
+) -> None:
+    folder = with_components(tmp_path, ["dra"])
+    file = folder / "kustomization.yaml"
+    file.write_text(file.read_text().replace("namespace: genericdp", "namespace: other"))
+    made = render_kustomize(kubectl, folder)
+    assert only(made, "ServiceAccount")["metadata"]["namespace"] == "other"
+    assert _account(made) == "system:serviceaccount:genericdp:genericdp"
+
+
+def test_a_copy_of_the_component_serves_another_driver_and_namespace(
+    kubectl: Path, tmp_path: Path
+) -> None:
+    """As its first lines say."""
+    copy = shutil.copytree(components()["dra"], tmp_path / "copy")
+    for file in copy.iterdir():
+        text = file.read_text().replace("genericdp.io", "usb.example.com")
+        file.write_text(text.replace("genericdp:genericdp", "other:genericdp"))
+    file = with_components(tmp_path, ["dra"]) / "kustomization.yaml"
+    text = file.read_text().replace("namespace: genericdp", "namespace: other")
+    file.write_text(re.sub(r"- \S*components/dra", "- copy", text))
+    made = render_kustomize(kubectl, tmp_path)
+    daemonset = only(made, "DaemonSet")
+    expect_daemonset(daemonset, more_paths=dra_paths("usb.example.com"), token=True)
+    assert daemon(daemonset)["args"][-1] == "--dra-driver=usb.example.com"
+    assert _account(made) == "system:serviceaccount:other:genericdp"
+    validations = only(made, "ValidatingAdmissionPolicy")["spec"]["validations"]
+    assert "variables.slice.spec.driver == 'usb.example.com'" in (
+        one["expression"] for one in validations
+    )
+
+
+def _account(made: list[Manifest]) -> str:
+    """Give the user name that has the rights, and that the policy is for."""
+    (subject,) = only(made, "ClusterRoleBinding")["subjects"]
+    (condition,) = only(made, "ValidatingAdmissionPolicy")["spec"]["matchConditions"]
+    assert f"'{subject['name']}'" in condition["expression"]
+    return str(subject["name"])
 
 
 def test_monitoring_brings_alerts_and_a_dashboard(kubectl: Path, tmp_path: Path) -> None:
@@ -151,7 +217,7 @@ def test_monitoring_brings_alerts_and_a_dashboard(kubectl: Path, tmp_path: Path)
 def test_components_go_together_in_any_order(kubectl: Path, tmp_path: Path) -> None:
     made = render_kustomize(kubectl, with_components(tmp_path, reversed([*components()])))
     daemonset = only(made, "DaemonSet")
-    assert len(daemon(daemonset)["args"]) == 6
+    assert len(daemon(daemonset)["args"]) == 7
     assert pod_spec(daemonset)["hostNetwork"] is True
 
 

@@ -133,7 +133,7 @@ def test_more_is_allowed_by_files_that_are_added(machine: Machine) -> None:
     machine.await_line("example.com/zero: device zero is Unhealthy: ")
     added = machine.root / "etc/systemd/system/genericdp.service.d"
     added.mkdir()
-    for name in ("cdi.conf", "kernel-log.conf", "listen.conf"):
+    for name in ("cdi.conf", "dra.conf", "kernel-log.conf", "listen.conf"):
         shutil.copy(CHECKOUT / "deploy/systemd/genericdp.service.d-examples" / name, added)
     (added / "open.conf").write_text("[Service]\nDeviceAllow=char-misc rw\n")
     machine.run("systemctl", "daemon-reload")
