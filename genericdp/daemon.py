@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from genericdp.address import Address
     from genericdp.config.files import Loaded
     from genericdp.config.reload import ConfigState, Load
+    from genericdp.dra.settings import DraSettings
     from genericdp.health.health import Health
     from genericdp.kubelet.lifecycle import RegistrationTiming
     from genericdp.kubelet.podresources import PodResourcesTiming
@@ -54,6 +55,8 @@ class Settings:
     """Where CDI specs are written."""
     without_kubelet: bool = False
     """Whether there is no kubelet: then CDI specs, of all resources, are all that is served."""
+    dra: DraSettings | None = None
+    """How resources are served through DRA; None: none are."""
     root: Path
     node_name: str
     policy: Path | None = None
@@ -129,6 +132,7 @@ async def serve(
             kubelet=KubeletFolder(settings.kubelet_folder, shortage=shortage),
             cdi_folder=settings.cdi_folder,
             without_kubelet=settings.without_kubelet,
+            dra=settings.dra,
             commands=commands,
             timing=settings.timing,
             pod_resources=settings.pod_resources,

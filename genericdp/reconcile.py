@@ -22,7 +22,7 @@ from genericdp.host.workers import in_worker
 from genericdp.kubelet.folder import SocketNames
 from genericdp.kubelet.lifecycle import Plugin
 from genericdp.kubelet.servicer import Servicer
-from genericdp.model import InjectBy
+from genericdp.model import InjectBy, ServedBy
 from genericdp.observed import Observed, until
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from genericdp.devices.decide import Decision, DeviceLists, Reports
     from genericdp.devices.devicelist import AllocatedDevices, DeviceList
+    from genericdp.dra.activation import Dra
     from genericdp.health.health import Health
     from genericdp.host.cache import HostCache, HostReader
     from genericdp.host.root import Root
@@ -77,6 +78,7 @@ class Reconciler:
         kubelet: KubeletFolder,
         cdi_folder: Path,
         without_kubelet: bool,
+        dra: Dra,
         reader: HostReader,
         commands: Commands,
         timing: RegistrationTiming | None,
@@ -90,12 +92,10 @@ class Reconciler:
         """How often probes have said something else."""
         self._health_seen = 0
         """How often they had when it was last decided."""
-        self._root = root
-        self._node_name = node_name
+        self._root, self._node_name = root, node_name
         self._kubelet = kubelet
         self._reader = reader
-        self._timing = timing
-        self._tally = tally
+        self._timing, self._tally = timing, tally
         self._without_kubelet = without_kubelet
         """Whether there is no kubelet: then CDI specs are all that is served."""
         self._specs = SpecFolder(cdi_folder)
@@ -105,6 +105,8 @@ class Reconciler:
         """Why the spec of a resource could not be written."""
         self._without_spec: dict[str, str] = {}
         """Why resources and devices have none, as logged."""
+        self.dra = dra
+        """What serves resources through DRA."""
         self._running: dict[str, _Running] = {}
         self._leaving: dict[str, asyncio.Task[None]] = {}
         """Plugins of removed resources that are not over yet."""
@@ -150,6 +152,8 @@ class Reconciler:
 
         Return the decision, and whether the kubelet gets any list that is another one.
         """
+        wanted = await self.dra.as_can_be_served(tasks, wanted)
+        allocated = self.dra.with_claims(allocated)
         while True:
             decision = await self._decide(wanted, allocated, full=full)
             if self._watch_health(resulting(wanted.values(), decision.lists), decision.lists):
@@ -161,7 +165,15 @@ class Reconciler:
             if await self._write_specs(served, decision.lists, full=full):
                 break
             full = False  # decide again, since the devices of other resources can be had
-        sent = self._apply(tasks, served, decision.lists)
+        self._tally.keep(served)
+        self._serve_by_dra(served, decision.lists)
+        by_plugin = {
+            name: one
+            for name, one in served.items()
+            if one.served_by is ServedBy.DEVICE_PLUGIN
+            and not self.dra.is_withheld(decision.lists[name].template or name)
+        }
+        sent = self._apply(tasks, by_plugin, decision.lists)
         before, self.lists.value = self.lists.value, decision.lists
         for one in changes(before, decision):
             about = {"resource": one.resource, "device": one.device}
@@ -227,8 +239,6 @@ class Reconciler:
         self._stop(todo, tasks)
         for name in todo.update:
             self._running[name].update(wanted[name])
-        if todo != Plan():
-            self._tally.keep(wanted)
         sent = [one.servicer.set_devices(lists[name]) for name, one in self._running.items()]
         for name in wanted:
             if name in todo.start:
@@ -282,8 +292,18 @@ class Reconciler:
     def _count_hook(self, resource: str, hook: str, outcome: Outcome) -> None:
         self._tally.of(resource).hooked(hook, ok=outcome.ok)
 
-    def _start(self, resource: Resource, devices: DeviceList, tasks: asyncio.TaskGroup) -> _Running:
-        servicer = Servicer(
+    def _serve_by_dra(self, served: Mapping[str, Resource], lists: DeviceLists) -> None:
+        servicers = {
+            name: self.dra.servicers.get(name) or self._servicer(one)
+            for name, one in served.items()
+            if one.served_by is ServedBy.DRA
+        }
+        for name, servicer in servicers.items():
+            servicer.set_devices(lists[name])
+        self.dra.serve(servicers)
+
+    def _servicer(self, resource: Resource) -> Servicer:
+        return Servicer(
             resource.name,
             root=self._root,
             look_again=partial(self._reader.mark_file, None),
@@ -293,6 +313,9 @@ class Reconciler:
             replicas=resource.replicas,
             tally=self._tally.of(resource.name),
         )
+
+    def _start(self, resource: Resource, devices: DeviceList, tasks: asyncio.TaskGroup) -> _Running:
+        servicer = self._servicer(resource)
         servicer.set_devices(devices)
         plugin = Plugin(
             resource.name,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from genericdp.devices.matching import for_node
 from genericdp.devices.resourcenames import resulting
+from genericdp.dra.activation import Dra
 from genericdp.host import udevdb
 from genericdp.host.cache import HostReader
 from genericdp.host.inotify import ENTRIES, RECORDS, FolderWatch
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from genericdp.devices.decide import Decision
+    from genericdp.dra.settings import DraSettings
     from genericdp.health.health import Health
     from genericdp.host.inotify import WatchShortage
     from genericdp.host.root import Root
@@ -81,6 +83,7 @@ class Supervisor:
         tally: Tally,
         shortage: WatchShortage,
         without_kubelet: bool = False,
+        dra: DraSettings | None = None,
         timing: RegistrationTiming | None = None,
         pace: Pace | None = None,
         pod_resources: Path | None = None,
@@ -114,12 +117,22 @@ class Supervisor:
                 timing=pod_resources_timing,
             )
         self._reader = HostReader(root, look_again=self.look_again)
+        self.dra = Dra(
+            dra,
+            node_name=node_name,
+            kubelet=kubelet,
+            cdi_folder=cdi_folder,
+            timing=pod_resources_timing,
+            look_again=self.look_again,
+            tally=tally,
+        )
         self._reconciler = Reconciler(
             root=root,
             node_name=node_name,
             kubelet=kubelet,
             cdi_folder=cdi_folder,
             without_kubelet=without_kubelet,
+            dra=self.dra,
             reader=self._reader,
             commands=commands,
             timing=timing,
@@ -177,7 +190,13 @@ class Supervisor:
     @property
     def named(self) -> dict[str, Resource]:
         """The same with all that has resulted from names that are templates."""
-        return resulting(self.wanted.values(), self.lists.value)
+        return resulting(
+            (
+                self.dra.in_force.get(name, one) if name in self.dra.waiting else one
+                for name, one in self.wanted.items()
+            ),
+            self.lists.value,
+        )
 
     @property
     def plugins(self) -> dict[str, Plugin]:

@@ -131,6 +131,13 @@ class Tally:
     discovery: Durations = field(default_factory=Durations)
     events: dict[str, int] = field(default_factory=lambda: _zeros(EventKind))
     reloads: dict[str, int] = field(default_factory=lambda: _zeros(ReloadResult))
+    requests: dict[tuple[str, str], int] = field(default_factory=dict)
+    """To the API server, by verb and result."""
+
+    def requested(self, verb: str, result: str) -> None:
+        """Count a request to the API server."""
+        key = verb, result
+        self.requests = {**self.requests, key: self.requests.get(key, 0) + 1}
 
     def keep(self, wanted: Mapping[str, Resource]) -> None:
         """Count for these resources, by name, and drop the counts of others."""

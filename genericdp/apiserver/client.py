@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import os
 import random
 import ssl
@@ -30,6 +31,9 @@ if TYPE_CHECKING:
     Event = tuple[str, Json]
 
 T = TypeVar("T")
+
+# It tells of each request.
+logging.getLogger("httpx2").setLevel(logging.WARNING)
 
 SLICES = "/apis/resource.k8s.io/v1/resourceslices"
 """The collection of all ResourceSlices."""

@@ -132,7 +132,7 @@ def put(folder: Path, kind: str, content: bytes, others: Mapping[str, Path]) -> 
         if descriptor is not None and present == content and _lock(descriptor):
             return os.dup(descriptor), False
         try:
-            return _write(path, content), True
+            return write(path, content), True
         except OSError:
             if present != content:
                 _remove(path)
@@ -211,13 +211,16 @@ def spec_files(folder: Path) -> Iterator[SpecFile]:
             yield found
 
 
-def _write(path: Path, content: bytes) -> int:
-    """Write a spec as a whole or not at all; return a descriptor that holds its lock."""
+def write(path: Path, content: bytes, *, mode: int = 0o644) -> int:
+    """Write a file as a whole or not at all; return a descriptor that holds a lock on it.
+
+    Raise OSError.
+    """
     descriptor, temporary = _locked_temporary(path.parent)
     try:
         with os.fdopen(descriptor, "wb", closefd=False) as file:
             file.write(content)
-        os.fchmod(descriptor, 0o644)
+        os.fchmod(descriptor, mode)
         os.fsync(descriptor)
         os.replace(temporary, path)  # noqa: PTH105
         folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -257,12 +260,17 @@ def _locked_temporary(folder: Path) -> tuple[int, str]:
 def _remove_leftovers(folder: Path, kept: Collection[str]) -> None:
     """Remove our files, but for those to be kept and those that somebody has locked."""
     for path in _listed(folder):
-        if path.name.startswith(_TEMPORARY):
+        if is_temporary(path):
             with suppress(OSError, SpecError), _opened(path) as descriptor:
                 if descriptor is not None and _lock(descriptor, exclusive=True):
                     path.unlink(missing_ok=True)
         elif _is_our_name(path) and path.name not in kept and remove_ours(path):
             log.info("%s removed: nobody maintains it", path)
+
+
+def is_temporary(path: Path) -> bool:
+    """Return whether a file is one that ``write`` was at when its process was killed, or is."""
+    return path.name.startswith(_TEMPORARY)
 
 
 def _is_our_name(path: Path) -> bool:

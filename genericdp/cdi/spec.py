@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from genericdp.devices.decide import DeviceLists
-    from genericdp.devices.device import Device
+    from genericdp.devices.device import ContainerEdits, Device
     from genericdp.model import Resource
 
 Edits: TypeAlias = dict[str, list[Any]]
@@ -96,28 +96,41 @@ def spec_of(kind: str, devices: Iterable[Device], *, everything: bool) -> dict[s
     are.
     """
     by_id = {one.id: one for one in devices}
-    entries: list[dict[str, object]] = []
+    given = {
+        device_id: container_edits(edits([device]), [device], everything=everything)
+        for device_id in sorted(by_id, key=natural_key)
+        # With another name a runtime would refuse the whole spec.
+        if is_cdi_name(f"{kind}={device_id}")
+        for device in (by_id[device_id],)
+    }
+    return spec_with(kind, given)
+
+
+def spec_with(kind: str, given: Mapping[str, Edits]) -> dict[str, object] | None:
+    """Return the spec of devices with these edits, by name; None if there is nothing in it."""
+    entries = [{"name": name, "containerEdits": one} for name, one in given.items() if one]
+    if not entries:
+        return None
+    nodes = (node for one in given.values() for node in one.get("deviceNodes", ()))
     version = "0.3.0"
-    for device_id in sorted(by_id, key=natural_key):
-        if not is_cdi_name(f"{kind}={device_id}"):
-            continue  # with it a runtime would refuse the whole spec
-        given = _edits_of(by_id[device_id], everything=everything)
-        if not given:
-            continue
-        entries.append({"name": device_id, "containerEdits": given})
-        nodes = given.get("deviceNodes", ())
-        if device_id[0].isdecimal() or any("hostPath" in node for node in nodes):
-            version = "0.5.0"
+    if any(str(one["name"])[0].isdecimal() for one in entries) or any(
+        "hostPath" in node for node in nodes
+    ):
+        version = "0.5.0"
     if "." in kind.partition("/")[2]:
         version = DOTTED_CLASS_VERSION
-    return {"cdiVersion": version, "kind": kind, "devices": entries} if entries else None
+    return {"cdiVersion": version, "kind": kind, "devices": entries}
 
 
-def _edits_of(device: Device, *, everything: bool) -> Edits:
-    """Return what a container gets of one device; no key is empty."""
-    given = edits([device])
+def container_edits(
+    given: ContainerEdits, devices: Iterable[Device], *, everything: bool = True
+) -> Edits:
+    """Return what a container gets for devices, as CDI has it; no key is empty.
+
+    Without ``everything`` only the device nodes.
+    """
     # Runtimes look at the node itself: its type, its number, and its owner, who is the container's.
-    real_paths = {node.host_path: node.real_path for node in device.nodes}
+    real_paths = {node.host_path: node.real_path for one in devices for node in one.nodes}
     found: Edits = {"deviceNodes": []}
     for node in given.devices:
         host_path = real_paths[node.host_path]

@@ -54,6 +54,7 @@ OPTIONS = (
     *("kubelet-dir", "all", "probe", "id", "device", "once", "allocate", "generation"),
     *("topology-policy", "state-dir", "diff", "pod-resources", "address", "listen", "no-status"),
     *("from", "to", "strict", "cdi-dir", "static", "dra-driver"),
+    *("kubelet-root", "kubeconfig"),
 )
 """The options of all commands, so that a misspelled variable is found without importing them."""
 _SERVICE_VARIABLE = re.compile(r"(.*_)?(SERVICE_HOST|PORT)(_.*)?")

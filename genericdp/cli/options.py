@@ -16,6 +16,7 @@ from genericdp.address import Address, parse_listen_address
 from genericdp.cdi.folder import FOLDER
 from genericdp.cli.command_line import Append, config_of, path_of, policy_of, unknown_variables
 from genericdp.cli.output import DATA, Progress, print_warning
+from genericdp.dra.settings import KUBELET_ROOT, DraSettings
 from genericdp.dra.slices import DRIVER
 from genericdp.errors import GenericdpError, UsageError, reason_of
 from genericdp.host.root import Root
@@ -259,6 +260,35 @@ def add_dra_driver(parser: argparse.ArgumentParser) -> None:
         default=DRIVER,
         help="the name of the DRA driver that serves what has servedBy: dra, the same for all"
         f" commands and nodes (default: {DRIVER})",
+    )
+
+
+def add_dra(parser: argparse.ArgumentParser) -> None:
+    """Declare how resources are served through DRA."""
+    add_dra_driver(parser)
+    parser.add_argument(
+        "--kubelet-root",
+        metavar="DIR",
+        type=path_of,
+        default=Path(KUBELET_ROOT),
+        help="for servedBy: dra: the kubelet's --root-dir, with plugins/ and plugins_registry/"
+        f" (default: {KUBELET_ROOT})",
+    )
+    parser.add_argument(
+        "--kubeconfig",
+        metavar="FILE",
+        type=path_of,
+        help="for servedBy: dra: how to reach the API server (default: by the service account of"
+        " this pod)",
+    )
+
+
+def dra_of(arguments: argparse.Namespace) -> DraSettings:
+    """Return how resources are served through DRA."""
+    return DraSettings(
+        driver=arguments.dra_driver,
+        kubelet_root=arguments.kubelet_root.absolute(),
+        kubeconfig=arguments.kubeconfig,
     )
 
 

@@ -11,10 +11,12 @@ from genericdp.cli.command_line import path_of
 from genericdp.cli.options import (
     add_cdi_dir,
     add_config,
+    add_dra,
     add_host,
     add_listen,
     add_logging,
     add_pod_resources,
+    dra_of,
     node_name_of,
     pod_resources_of,
     root_of,
@@ -55,6 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "ask the kubelet at this socket, usually /var/lib/kubelet/pod-resources/kubelet.sock"
         " (default: nobody is asked)",
     )
+    add_dra(parser)
     add_listen(parser)
     parser.add_argument(
         "--no-status",
@@ -86,6 +89,7 @@ def execute(arguments: argparse.Namespace) -> int:
             policy=arguments.policy,
             kubelet_folder=arguments.kubelet_dir.absolute(),
             cdi_folder=arguments.cdi_dir.absolute(),
+            dra=dra_of(arguments),
             root=arguments.root,
             node_name=node_name_of(arguments),
             state_dir=arguments.state_dir,

@@ -29,9 +29,14 @@ def edits(devices: Iterable[Device]) -> ContainerEdits:
     Raises AllocationConflictError where the kubelet would silently drop something (ALL-6).
     """
     distinct = {device.id: device for device in devices}
+    return edits_at(enumerate(distinct[one] for one in sorted(distinct, key=natural_key)))
+
+
+def edits_at(devices: Iterable[tuple[int, Device]]) -> ContainerEdits:
+    """Return the same for different devices, each after its ``$(allocation.index)``."""
     answer = _AnswerBuilder()
-    for index, device_id in enumerate(sorted(distinct, key=natural_key)):
-        answer.add(distinct[device_id], index)
+    for index, device in devices:
+        answer.add(device, index)
     return answer.edits()
 
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from genericdp.devices.inventory import Identity
-    from genericdp.model import AttributeType, Check, EnvVar, Probe
+    from genericdp.model import AttributeType, Check, EnvVar, Hook, Probe
     from genericdp.policy import Policy
     from genericdp.template import Template
 
@@ -186,6 +186,11 @@ class Device:
     def keys(self) -> tuple[str, ...]:
         """The candidates that it is made of."""
         return tuple(one.key for one in self.members) or (self.key,)
+
+    def hook(self, name: HookName) -> Hook[str] | None:
+        """Return one of its hooks, if it has that."""
+        own = self.hooks
+        return {"allocate": own.allocate, "preStart": own.pre_start, "release": own.release}[name]
 
     def refused(self, resource: str, reason: str) -> NotOffered:
         """Return that no container can get it, with the reason."""

@@ -191,7 +191,7 @@ class HookRunner:
         If the call is canceled, ``unfinished`` tells, by device, the hook that had not ended: its
         own, or the one that it waited for.
         """
-        asked = [(device, hook) for device in devices if (hook := _hook(device, name)) is not None]
+        asked = [(device, hook) for device in devices if (hook := device.hook(name)) is not None]
         # All to their end, so that none goes on after the answer; canceled with the call.
         async with asyncio.TaskGroup() as tasks:
             running = [
@@ -241,8 +241,3 @@ class HookRunner:
         finally:  # also where the call that it is part of has taken too long
             self._on_result(resource, name, outcome)
         return outcome
-
-
-def _hook(device: Device, name: HookName) -> Hook[str] | None:
-    hooks = device.hooks
-    return {"allocate": hooks.allocate, "preStart": hooks.pre_start, "release": hooks.release}[name]

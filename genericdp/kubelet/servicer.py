@@ -81,6 +81,8 @@ class CallTimeouts:
     """How long a device that its own allocate hook has re-created may take to be usable again."""
     pre_start: float = 28.0
     """How long PreStartContainer may take: the kubelet gives up after 30 s (PRE-1)."""
+    prepare: float = 40.0
+    """How long the devices of a claim may take: the kubelet gives up after 45 s."""
     preferred: float = 1.0
     """How long choosing preferred devices may take: the pods of the node wait meanwhile."""
 
@@ -165,19 +167,31 @@ class Servicer:
 
     async def allocate(self, request: bytes) -> bytes:
         """Answer Allocate: with all that was asked for, or an error that says what is wrong."""
-        began = time.monotonic()
-        try:
-            async with self._limited("Allocate", self.timeouts.allocate) as unfinished:
-                asked = parsed(api.AllocateRequest, request).container_requests
-                containers = [await self._edits(one.devices_ids, unfinished) for one in asked]
-        except BaseException as error:
-            result = _RESULTS.get(type(error), "error")
-            self._tally.allocated(result, time.monotonic() - began)
-            raise
-        seconds = time.monotonic() - began
-        self._tally.allocated("success", seconds)
-        log.debug("allocated in %.1f ms: %s", seconds * 1000, containers)
+        async with self._counted("Allocate", self.timeouts.allocate) as unfinished:
+            asked = parsed(api.AllocateRequest, request).container_requests
+            containers = [await self._edits(one.devices_ids, unfinished) for one in asked]
+        log.debug("allocated: %s", containers)
         return allocation(containers)
+
+    async def prepare(self, shares: Iterable[str], *, run_hooks: bool) -> dict[str, Device]:
+        """Return the devices of shares, by share, checked as for Allocate.
+
+        ``run_hooks``: after their hooks, those of ``preStart`` too, since with DRA no call comes
+        before a container starts. Raise CallError.
+        """
+        shares = tuple(shares)
+        hooks: tuple[HookName, ...] = ("allocate", "preStart") if run_hooks else ()
+        async with self._counted("NodePrepareResources", self.timeouts.prepare) as unfinished:
+            devices = await self._ready_devices(shares, unfinished, hooks)
+        by_id = {one.id: one for one in devices}
+        return {share: by_id[device_id_of(share)] for share in shares}
+
+    async def release(self, device_ids: Iterable[str]) -> None:
+        """Run the release hooks of those of the devices that are still listed; raise CallError."""
+        listed = (self.devices.devices.get(one) for one in device_ids)
+        devices = [one.device for one in listed if one is not None]
+        async with self._limited("NodeUnprepareResources", self.timeouts.prepare) as unfinished:
+            await self._run_hooks("release", self._resource, devices, unfinished)
 
     async def preferred_allocation(self, request: bytes) -> bytes:
         """Answer GetPreferredAllocation; return no preference if anything fails.
@@ -209,6 +223,19 @@ class Servicer:
         return b""
 
     @asynccontextmanager
+    async def _counted(self, call: str, seconds: float) -> AsyncIterator[dict[str, str]]:
+        """Do as ``_limited``, and count it as an allocation."""
+        began = time.monotonic()
+        try:
+            async with self._limited(call, seconds) as unfinished:
+                yield unfinished
+        except BaseException as error:
+            result = _RESULTS.get(type(error), "error")
+            self._tally.allocated(result, time.monotonic() - began)
+            raise
+        self._tally.allocated("success", time.monotonic() - began)
+
+    @asynccontextmanager
     async def _limited(self, call: str, seconds: float) -> AsyncIterator[dict[str, str]]:
         """Enforce a timeout and log failures of a call.
 
@@ -237,19 +264,27 @@ class Servicer:
 
     async def _edits(self, shares: Iterable[str], unfinished: dict[str, str]) -> ContainerEdits:
         shares = tuple(dict.fromkeys(shares))
-        devices = self._usable_devices(shares)
-        if reason := await self._check_nodes(devices):
-            self._look_again()
-            raise UnusableDeviceError(reason, device=_only_id(devices))
-        if any(device.hooks.allocate for device in devices):
-            await self._run_hooks("allocate", self._resource, devices, unfinished)
-            devices = await self._devices_after_hooks(shares)
+        devices = await self._ready_devices(shares, unfinished, ("allocate",))
         try:
             return edits_for_kubelet(devices)
         except (AllocationConflictError, UnusableValueError) as error:
             raise UnusableDeviceError(str(error)) from error
 
-    async def _devices_after_hooks(self, shares: Sequence[str]) -> list[Device]:
+    async def _ready_devices(
+        self, shares: Sequence[str], unfinished: dict[str, str], hooks: Iterable[HookName]
+    ) -> list[Device]:
+        """Return the devices of shares once they have been checked and the hooks have run."""
+        devices = self._usable_devices(shares)
+        if reason := await self._check_nodes(devices):
+            self._look_again()
+            raise UnusableDeviceError(reason, device=_only_id(devices))
+        for name in hooks:
+            if any(device.hook(name) for device in devices):
+                await self._run_hooks(name, self._resource, devices, unfinished)
+                devices = await self._devices_after_hooks(shares, name)
+        return devices
+
+    async def _devices_after_hooks(self, shares: Sequence[str], hook: HookName) -> list[Device]:
         """Check the devices again: a hook may have re-created one, with another node.
 
         A device that is not back yet is checked again after each reconcile, and at the deadline.
@@ -268,7 +303,7 @@ class Servicer:
                 return devices
             if is_last:
                 raise UnusableDeviceError(
-                    f"after its allocate hook: {reason}", device=_only_id(devices)
+                    f"after its {hook} hook: {reason}", device=_only_id(devices)
                 )
             self._look_again()
             await until(

@@ -56,10 +56,11 @@ _GAUGES = {
     " those that `exclude` matches.",
     "resource_empty resource cause": "1 for a resource without devices, with the cause:"
     f" {', '.join(EmptyCause)}; absent: it has devices, or those that result from its name have.",
-    "registered resource": "Whether the kubelet has the resource and its stream is open (1) or"
-    " not (0).",
-    "resource_contested resource": "Whether another plugin serves the resource on this node (1) or"
-    " not (0); 1 for a while in a rolling update.",
+    "registered resource": "Whether the kubelet has the resource and its stream is open, or, with"
+    " DRA, has the driver, and its ResourceSlices are published (1) or not (0).",
+    "resource_contested resource": "Whether another plugin serves the resource on this node, or it"
+    " is not served by what servedBy says (1), or not (0); 1 for a while in a rolling update.",
+    "claims": "ResourceClaims that are prepared on this node; absent: DRA has served no resource.",
     "config_valid": "Whether the config on disk is the one in force (1) or is refused (0).",
     "config_last_success_timestamp_seconds": "When the config in force was put in force, in"
     " seconds since 1970; 0: none was, or only the last good one of an earlier run.",
@@ -77,22 +78,24 @@ _COUNTERS = {
     "registrations_total resource result": "Attempts to register, by result: success (the stream"
     " has opened), refused (by the kubelet, for what stays so), failure.",
     "stream_updates_total resource": "Lists of devices sent to the kubelet.",
-    "allocations_total resource result": "Allocate calls, by result: success, unusable (a device"
-    " cannot be given, or its hook failed), invalid (asked for what is not there), timeout,"
-    " cancelled (the kubelet went away), error.",
-    "hook_results_total resource hook result": "Hooks run for a device (allocate, preStart), by"
-    " result: success, failure.",
+    "allocations_total resource result": "Allocate calls, or with DRA preparations of claims, by"
+    " result: success, unusable (a device cannot be given, or its hook failed), invalid (asked for"
+    " what is not there), timeout, cancelled (the kubelet went away), error.",
+    "hook_results_total resource hook result": "Hooks run for a device (allocate, preStart,"
+    " release), by result: success, failure.",
     "probe_results_total resource probe result": "Probes run, by kind and place in the resource's"
     " health (exec-0) and result: success, failure; kernelLog is followed, not run.",
     "device_events_total kind": "Events that called for a look: actions of the kernel (add, remove,"
     " change, move, bind, unbind, online, offline, other), record (udev wrote one), file (an entry"
     " of a watched folder), resync (all is looked at: listening began, or events were lost).",
+    "api_requests_total verb result": "Requests to the API server, for DRA, by verb and result:"
+    " success, the status of HTTP, unreachable.",
     "config_reloads_total result": "Configs read, the first one included, by result: applied,"
     " unchanged, refused.",
 }
 _HISTOGRAMS = {
-    "allocation_duration_seconds resource": "How long Allocate calls took, hooks included, whatever"
-    " their result.",
+    "allocation_duration_seconds resource": "How long Allocate calls took, or with DRA the check of"
+    " a claim's devices, hooks included, whatever the result.",
     "probe_duration_seconds resource probe": "How long probes took.",
     "discovery_duration_seconds": "Duration of scans of the host, partial after an event or full.",
 }
@@ -184,6 +187,10 @@ def _of_process(state: DaemonState, tally: Tally) -> Iterator[Sample]:
         yield "descriptors_limit", (), state.descriptors.most
     yield "build_info", (__version__, platform.python_version(), GRPC_VERSION), 1
     yield "discovery_duration_seconds", (), tally.discovery
+    if state.claims is not None:
+        yield "claims", (), state.claims
+    for request, count in tally.requests.items():
+        yield "api_requests_total", request, count
     for kind, count in tally.events.items():
         yield "device_events_total", (kind,), count
     for result, count in tally.reloads.items():

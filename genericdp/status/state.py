@@ -127,7 +127,7 @@ class ResourceState:
     since: float | None = None
     """Since when it is registered, or not; in seconds since 1970."""
     contested: str = ""
-    """Who else serves it on this node; empty: nobody."""
+    """Who else serves it on this node, or why not what the config says; empty: all is well."""
     devices: DeviceList | None = None
     """None: nothing has been decided yet."""
     results: Results = field(default_factory=dict)
@@ -163,6 +163,8 @@ class DaemonState:
     """None: not counted yet."""
     resources: tuple[ResourceState, ...] = ()
     """Those wanted on this node, in the order of the config."""
+    claims: int | None = None
+    """How many ResourceClaims are prepared; None: no resource has been served by DRA."""
     events: tuple[dict[str, str], ...] = ()
     """The latest lines of the log, the newest last."""
 
@@ -204,6 +206,7 @@ def collect_state(sources: Sources, *, with_results: bool = False) -> DaemonStat
                 for one in supervisor.named.values()
             )
         ),
+        claims=None if supervisor.dra.driver is None else supervisor.dra.driver.claims,
         events=sources.events.last(),
     )
 
@@ -224,18 +227,26 @@ def _resource(
     resource: Resource, plugin: Plugin | None, supervisor: Supervisor, *, with_results: bool
 ) -> ResourceState:
     devices = supervisor.lists.value.get(resource.name)
-    if plugin is None:
-        return ResourceState(resource=resource, devices=devices)
-    state = plugin.registration
-    return ResourceState(
-        resource=resource,
-        registered=state.active.value,
-        reason=state.reason,
-        since=state.since,
-        contested=state.conflict,
-        devices=devices,
-        results=supervisor.probe_results(resource.name) if with_results else {},
-    )
+    template = "" if devices is None else devices.template
+    waiting = supervisor.dra.waiting.get(template or resource.name, "")
+    results: Results = supervisor.probe_results(resource.name) if with_results else {}
+    shown = ResourceState(resource=resource, devices=devices, results=results, contested=waiting)
+    if plugin is not None:
+        state = plugin.registration
+        return replace(
+            shown,
+            registered=state.active.value,
+            reason=state.reason,
+            since=state.since,
+            contested=state.conflict or waiting,
+        )
+    driver = supervisor.dra.driver
+    if driver is not None and resource.name in supervisor.dra.servicers:
+        why = driver.why_not_served(resource.name)
+        if driver.is_standby:  # the devices are served, and waiting for one's turn is no fault
+            return replace(shown, registered=True, reason="", contested=why)
+        return replace(shown, registered=not why, reason=why)
+    return replace(shown, reason=waiting, contested="") if waiting else shown
 
 
 def as_json(state: DaemonState, hardware: HardwareOf | None = None) -> dict[str, Any]:
@@ -254,6 +265,7 @@ def as_json(state: DaemonState, hardware: HardwareOf | None = None) -> dict[str,
             "reason": state.kubelet_reason,
         },
         "config": _config_json(state.config),
+        "claims": state.claims,
         "descriptors": supply
         and {"used": supply.used, "most": supply.most, "short": supply.is_short},
         "resources": [_resource_json(one, hardware or {}) for one in state.resources],
@@ -288,6 +300,7 @@ def _resource_json(state: ResourceState, hardware: HardwareOf) -> dict[str, Any]
     listed = state.listed
     return {
         "name": state.resource.name,
+        "servedBy": state.resource.served_by,
         "registered": state.registered,
         "reason": state.reason,
         "since": _time(state.since),

@@ -51,7 +51,7 @@ function _shtab_genericdp_using
 end
 
 set -g _shtab_genericdp_commands run validate discover explain allocate probe simulate init snapshot convert status cdi 'cdi generate' 'cdi watch' 'cdi list' deviceclasses schema completion version
-set -g _shtab_genericdp_opts_with_value --address --allocate --cdi-dir --config --device --dra-driver --from --generation --id --kind --kubelet-dir --listen --log-format --log-level --node-name --output --pod-resources --policy --root --state-dir --to --topology-policy -o
+set -g _shtab_genericdp_opts_with_value --address --allocate --cdi-dir --config --device --dra-driver --from --generation --id --kind --kubeconfig --kubelet-dir --kubelet-root --listen --log-format --log-level --node-name --output --pod-resources --policy --root --state-dir --to --topology-policy -o
 
 complete -c genericdp -e
 complete -c genericdp -f
@@ -66,6 +66,9 @@ complete -c genericdp -n '_shtab_genericdp_using run' -l kubelet-dir -xka "(__fi
 complete -c genericdp -n '_shtab_genericdp_using run' -l state-dir -xka "(__fish_complete_path (commandline -ct | string replace -r '^--[^=]*=' ''))" -d 'keep the last good config here'
 complete -c genericdp -n '_shtab_genericdp_using run' -l cdi-dir -xka "(__fish_complete_path (commandline -ct | string replace -r '^--[^=]*=' ''))" -d 'the folder of CDI specs'
 complete -c genericdp -n '_shtab_genericdp_using run' -l pod-resources -xka "(__fish_complete_path (commandline -ct | string replace -r '^--[^=]*=' ''))" -d 'keep a vanished device listed'
+complete -c genericdp -n '_shtab_genericdp_using run' -l dra-driver -x -d 'the name of the DRA driver that serves what has servedBy'
+complete -c genericdp -n '_shtab_genericdp_using run' -l kubelet-root -xka "(__fish_complete_path (commandline -ct | string replace -r '^--[^=]*=' ''))" -d 'for servedBy'
+complete -c genericdp -n '_shtab_genericdp_using run' -l kubeconfig -xka "(__fish_complete_path (commandline -ct | string replace -r '^--[^=]*=' ''))" -d 'for servedBy'
 complete -c genericdp -n '_shtab_genericdp_using run' -l listen -x -d 'serve /metrics'
 complete -c genericdp -n '_shtab_genericdp_using run' -l no-status -d 'with --listen'
 complete -c genericdp -n '_shtab_genericdp_using run' -l root -xka "(__fish_complete_path (commandline -ct | string replace -r '^--[^=]*=' ''))" -d 'look at this folder'

@@ -1,0 +1,116 @@
+"""What serves resources through DRA: nothing of it is started or imported before one is."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from genericdp.devices.devicelist import AllocatedDevices
+from genericdp.host.workers import in_worker
+from genericdp.model import ServedBy
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+    from genericdp.dra.backend import BackEnds
+    from genericdp.dra.driver import DraDriver
+    from genericdp.dra.settings import DraSettings
+    from genericdp.kubelet.folder import KubeletFolder
+    from genericdp.kubelet.podresources import PodResourcesTiming
+    from genericdp.kubelet.servicer import Servicer
+    from genericdp.model import Resource
+    from genericdp.tally import Tally
+
+
+class Dra:
+    """Serves through DRA the resources that are to be; nothing if there are no ``settings``."""
+
+    def __init__(
+        self,
+        settings: DraSettings | None,
+        *,
+        node_name: str,
+        kubelet: KubeletFolder,
+        cdi_folder: Path,
+        timing: PodResourcesTiming | None,
+        look_again: Callable[[], None],
+        tally: Tally,
+    ) -> None:
+        self.driver: DraDriver | None = None
+        """None: no resource has been served by DRA yet."""
+        self.servicers: Mapping[str, Servicer] = {}
+        """What is served by DRA, by resource name."""
+        self.in_force: Mapping[str, Resource] = {}
+        """The resources of the config as they can be served, by name in it."""
+        self._settings = settings
+        self._node_name = node_name
+        self._kubelet = kubelet
+        self._cdi_folder = cdi_folder
+        self._timing = timing
+        self._look_again = look_again
+        self._tally = tally
+        self._back_ends: BackEnds | None = None
+
+    @property
+    def waiting(self) -> Mapping[str, str]:
+        """Why resources are not served as the config says, by name in it."""
+        return {} if self._back_ends is None else self._back_ends.waiting
+
+    def is_withheld(self, name: str) -> bool:
+        """Return whether a resource of the config must not be served by the device plugin either.
+
+        It cannot be known then who has its devices.
+        """
+        return self._back_ends is not None and name in self._back_ends.withheld
+
+    async def as_can_be_served(
+        self, tasks: asyncio.TaskGroup, wanted: Mapping[str, Resource]
+    ) -> Mapping[str, Resource]:
+        """Return the resources with the back end that can serve each of them now."""
+        back_ends = self._back_ends or await self._start(tasks, wanted)
+        self.in_force = wanted if back_ends is None else await back_ends.in_force(wanted)
+        return self.in_force
+
+    async def _start(
+        self, tasks: asyncio.TaskGroup, wanted: Mapping[str, Resource]
+    ) -> BackEnds | None:
+        settings = self._settings
+        if settings is None:
+            return None
+        is_wanted = any(one.served_by is ServedBy.DRA for one in wanted.values())
+        if not is_wanted and not await in_worker(settings.served_file.exists):
+            return None
+        # Most nodes never need it, nor the client of the API server.
+        from genericdp.dra.backend import BackEnds
+        from genericdp.dra.driver import DraDriver
+
+        self._back_ends = BackEnds(
+            settings, kubelet=self._kubelet, look_again=self._look_again, timing=self._timing
+        )
+        self.driver = DraDriver(
+            settings,
+            node_name=self._node_name,
+            cdi_folder=self._cdi_folder,
+            count_request=self._tally.requested,
+            released=lambda: self._look_again() if self.waiting else None,
+        )
+        tasks.create_task(self._back_ends.run(), name="back ends")
+        tasks.create_task(self.driver.run(), name="DRA driver")
+        return self._back_ends
+
+    def with_claims(self, allocated: AllocatedDevices | None) -> AllocatedDevices | None:
+        """Return what pods hold, with what they hold by claims."""
+        if self.driver is None:
+            return allocated
+        # Where nobody asks what pods hold otherwise, it does not matter.
+        known = allocated or AllocatedDevices(asked_at=math.inf)
+        return replace(known, devices={**known.devices, **self.driver.held()})
+
+    def serve(self, servicers: Mapping[str, Servicer]) -> None:
+        """Have these resources served from now on, by name, and no others."""
+        self.servicers = servicers
+        if self.driver is not None:
+            self.driver.serve(servicers)

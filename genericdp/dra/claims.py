@@ -1,0 +1,164 @@
+"""Records of prepared claims on disk: which devices of the node each claim has."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from genericdp.cdi.folder import is_temporary, write
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+log = logging.getLogger(__name__)
+
+_VERSION = 1
+_SUFFIX = ".json"
+_DAMAGED = ".bad"
+_DAMAGE = (ValueError, TypeError, KeyError, RecursionError)
+_MAX_BYTES = 1024 * 1024
+"""Of a record: a claim has at most 32 devices."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ClaimDevice:
+    """A device that the scheduler has allocated to a claim."""
+
+    request: str
+    """The name of the request in the claim, without that of an alternative."""
+    pool: str
+    device: str
+    """Its name in the ResourceSlice."""
+    resource: str = ""
+    share: str = ""
+    """Its ID, or that of a share of it."""
+    admin: bool = False
+    """Whether it is given beside others that have it."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Claim:
+    """A claim that is being prepared or has been."""
+
+    uid: str
+    namespace: str
+    name: str
+    boot_id: str = ""
+    """Of the boot in which its hooks have run; empty: they have not."""
+    per_request: bool = False
+    """Whether ``$(allocation.index)`` counts the devices of each request, as for plain limits."""
+    devices: tuple[ClaimDevice, ...] = ()
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+
+class ClaimRecords:
+    """The claims of this node, in memory and in a folder: one file for each."""
+
+    def __init__(self, folder: Path) -> None:
+        self.claims: dict[str, Claim] = {}
+        """By UID; replaced, never changed in place."""
+        self._folder = folder
+
+    def load(self) -> None:
+        """Read all records; raise OSError.
+
+        A damaged one is renamed: its claim counts as not prepared.
+        """
+        self._folder.mkdir(mode=0o700, exist_ok=True)
+        self.claims = dict(self._read())
+
+    def _read(self) -> Iterator[tuple[str, Claim]]:
+        for path in sorted(self._folder.iterdir()):
+            if is_temporary(path):
+                path.unlink(missing_ok=True)
+            elif path.suffix == _SUFFIX:
+                try:
+                    claim = _parsed(_content(path), path.stem)
+                except _DAMAGE as error:
+                    new = path.replace(path.with_suffix(_DAMAGED)).name
+                    why = f"damaged and was renamed to {new}: its claim counts as not prepared"
+                    log.warning("%s is %s (%r)", path, why, error)
+                else:
+                    yield claim.uid, claim
+
+    def reserve(self, claim: Claim) -> None:
+        """Enter a claim in memory: nobody else gets its devices from now on."""
+        self.claims = {**self.claims, claim.uid: claim}
+
+    def write(self, claim: Claim) -> None:
+        """Write a record as a whole or not at all; raise OSError."""
+        record = {
+            "version": _VERSION,
+            "uid": claim.uid,
+            "namespace": claim.namespace,
+            "name": claim.name,
+            "bootID": claim.boot_id,
+            "perRequest": claim.per_request,
+            "devices": [asdict(one) for one in claim.devices],
+        }
+        content = f"{json.dumps(record, indent=2)}\n".encode()
+        os.close(write(self._folder / f"{claim.uid}{_SUFFIX}", content, mode=0o600))
+
+    def remove(self, uid: str) -> None:
+        """Remove a record from the folder; raise OSError."""
+        (self._folder / f"{uid}{_SUFFIX}").unlink(missing_ok=True)
+
+    def forget(self, uid: str) -> None:
+        """Remove a claim from memory: others can have its devices."""
+        self.claims = {key: one for key, one in self.claims.items() if key != uid}
+
+    def of(self, resource: str) -> list[Claim]:
+        """Return the claims that have a device of a resource."""
+        return [
+            claim
+            for claim in self.claims.values()
+            if any(one.resource == resource for one in claim.devices)
+        ]
+
+
+def held_resources(folder: Path) -> dict[str, str]:
+    """Return the resources of which recorded claims have devices, each with the name of a claim.
+
+    For whoever does not maintain the folder; raise OSError, but not where there is none.
+    """
+    held = {}
+    with suppress(FileNotFoundError):
+        for path in folder.iterdir():
+            if path.suffix == _SUFFIX:
+                with suppress(*_DAMAGE):
+                    claim = _parsed(_content(path), path.stem)
+                    held.update({one.resource: str(claim) for one in claim.devices})
+    return held
+
+
+def _content(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return file.read(_MAX_BYTES)
+
+
+def _parsed(content: bytes, uid: str) -> Claim:
+    """Return the claim of a record, which has to have that UID; raise one of _DAMAGE."""
+    record: dict[str, Any] = json.loads(content)
+    if (record["version"], record["uid"]) != (_VERSION, uid):
+        raise ValueError(f"version {record['version']!r}, UID {record['uid']!r}")
+    claim = Claim(
+        uid=uid,
+        namespace=record["namespace"],
+        name=record["name"],
+        boot_id=record["bootID"],
+        per_request=record["perRequest"] is True,
+        devices=tuple(ClaimDevice(**one) for one in record["devices"]),
+    )
+    texts = [claim.namespace, claim.name, claim.boot_id]
+    for one in claim.devices:
+        texts += [one.request, one.pool, one.device, one.resource, one.share]
+    if not all(isinstance(text, str) for text in texts):
+        raise TypeError("a text is none")
+    return claim

@@ -1,0 +1,242 @@
+"""The DRA driver of a node: registers, publishes ResourceSlices, and prepares claims."""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import logging
+import os
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from genericdp.apiserver.access import in_cluster, of_kubeconfig
+from genericdp.apiserver.client import SLICES, ApiClient, ApiError, claim_path
+from genericdp.apiserver.reflector import Reflector
+from genericdp.devices.device import device_id_of
+from genericdp.dra.claims import ClaimRecords
+from genericdp.dra.prepare import ClaimError, ClaimPreparer, Pool
+from genericdp.dra.publisher import Publisher
+from genericdp.dra.slices import devices_of, pool_name
+from genericdp.errors import GenericdpError, reason_of, ungrouped
+from genericdp.host.workers import in_worker
+from genericdp.kubelet.dra import DraPlugin
+from genericdp.observed import Observed, until
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Mapping
+    from typing import Never
+
+    from genericdp.devices.devicelist import DeviceList
+    from genericdp.dra.settings import DraSettings
+    from genericdp.kubelet.servicer import Servicer
+
+log = logging.getLogger(__name__)
+
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+
+
+class DraDriver:
+    """Serves resources through DRA; of several instances on a node one at a time.
+
+    Whatever fails here is told, tried again, and concerns nothing that the device plugin serves.
+    """
+
+    def __init__(
+        self,
+        settings: DraSettings,
+        *,
+        node_name: str,
+        cdi_folder: Path,
+        count_request: Callable[[str, str], None],
+        released: Callable[[], None],
+    ) -> None:
+        self.trouble = Observed("it has only just been started")
+        """Why the driver does not work; empty: it does."""
+        self.is_standby = False
+        """Whether another instance of the driver is in charge."""
+        self.api_trouble = Observed("the API server has not been asked yet")
+        """Why the API server cannot be asked anything."""
+        self._settings = settings
+        self._node_name = node_name
+        self._cdi_folder = cdi_folder
+        self._count_request = count_request
+        self._released = released
+        """Called when a claim has been unprepared."""
+        self._servicers: Mapping[str, Servicer] = {}
+        self._lists: Observed[Mapping[str, DeviceList]] = Observed({})
+        """What is served, by the name of the resource."""
+        self._plugin: DraPlugin | None = None
+        self._records: ClaimRecords | None = None
+        self._client: ApiClient | None = None
+        self._publisher: Publisher | None = None
+
+    def serve(self, servicers: Mapping[str, Servicer]) -> None:
+        """Have these resources served from now on, and no others."""
+        self._servicers = servicers
+        self._lists.value = {name: one.devices for name, one in servicers.items()}
+        if self._publisher is not None:
+            self._publisher.wanted.value = self._lists.value
+
+    def why_not_served(self, resource: str) -> str:
+        """Return why claims cannot get devices of a resource now; empty: they can."""
+        if self.trouble.value or self._plugin is None:
+            return self.trouble.value
+        if not self._plugin.registration.active.value:
+            return self._plugin.registration.reason
+        if self._publisher is None:
+            return self.api_trouble.value
+        state = self._publisher.state.value.get(resource)
+        return "its ResourceSlices are about to be written" if state is None else state.reason
+
+    async def run(self) -> Never:
+        """Serve forever."""
+        while True:
+            try:
+                async with ungrouped():
+                    await self._serve()
+            except GenericdpError as error:
+                trouble = str(error)
+            except OSError as error:
+                trouble = f"{error.filename or self._settings.folder}: {reason_of(error).lower()}"
+            except Exception as error:
+                # A mistake of ours here must not end the device plugins.
+                log.exception("the DRA driver %s has failed", self._settings.driver)
+                trouble = repr(error)
+            if trouble != self.trouble.value:
+                log.warning("the DRA driver %s does not work: %s", self._settings.driver, trouble)
+            self.trouble.value = trouble
+            await asyncio.sleep(self._settings.retry)
+
+    async def _serve(self) -> Never:
+        settings = self._settings
+        boot_id = (await in_worker(_BOOT_ID.read_text)).strip()
+        async with self._in_charge(), asyncio.TaskGroup() as tasks:
+            records = ClaimRecords(settings.claims_folder)
+            await in_worker(records.load)
+            preparer = ClaimPreparer(
+                settings.driver,
+                records=records,
+                cdi_folder=self._cdi_folder,
+                boot_id=boot_id,
+                get_claim=self._get_claim,
+                released=self._released,
+            )
+            await in_worker(preparer.remove_leftovers)
+            # Before the kubelet can ask for a device, it is known what there is.
+            await self._update(preparer)
+            plugin = DraPlugin(
+                settings.driver, kubelet_root=settings.kubelet_root, handler=preparer
+            )
+            self._records, self._plugin, self.trouble.value = records, plugin, ""
+            tasks.create_task(plugin.run(), name="DRA registration")
+            tasks.create_task(self._publish(plugin), name="ResourceSlices")
+            while True:
+                lists = self._lists.value
+                all_written = await self._update(preparer)
+                await until(
+                    lambda lists=lists: self._lists.value is not lists,  # type: ignore[misc]
+                    self._lists,
+                    timeout_seconds=None if all_written else settings.retry,
+                )
+
+    @asynccontextmanager
+    async def _in_charge(self) -> AsyncIterator[None]:
+        """Wait until no other instance on this node serves this driver; raise OSError."""
+        folder = self._settings.folder
+        folder.mkdir(mode=0o700, exist_ok=True)
+        lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            while not _locked(lock):
+                if not self.is_standby:
+                    log.info("another instance serves the DRA driver: waiting for its end")
+                self.is_standby = True
+                self.trouble.value = "another instance of genericdp on this node serves it"
+                await asyncio.sleep(self._settings.standby)
+            self.is_standby = False
+            yield
+        finally:
+            self._plugin = self._records = None
+            os.close(lock)
+
+    async def _update(self, preparer: ClaimPreparer) -> bool:
+        """Take in what is served now; return whether the specs of all claims say so."""
+        preparer.pools = {
+            pool_name(self._node_name, name): Pool(
+                resource=name,
+                servicer=one,
+                shares=devices_of(name, one.devices, extended_resource=False).shares,
+            )
+            for name, one in self._servicers.items()
+        }
+        return await preparer.update_specs()
+
+    async def _publish(self, plugin: DraPlugin) -> Never:
+        """Keep the slices in the API; until it can be reached, try again."""
+        settings = self._settings
+        while True:
+            try:
+                kubeconfig = settings.kubeconfig
+                access = await in_worker(
+                    in_cluster if kubeconfig is None else partial(of_kubeconfig, kubeconfig)
+                )
+            except GenericdpError as error:
+                if self.api_trouble.value != str(error):
+                    log.warning("no ResourceSlices are published: %s", error)
+                self.api_trouble.value = str(error)
+                await asyncio.sleep(settings.retry)
+                continue
+            async with ApiClient(access, count=self._count_request) as client:
+                self._client, self.api_trouble.value = client, ""
+                try:
+                    await self._run_publisher(client, plugin)
+                finally:
+                    self._client = self._publisher = None
+
+    async def _run_publisher(self, client: ApiClient, plugin: DraPlugin) -> None:
+        driver, node = self._settings.driver, self._node_name
+        reflector = Reflector(client, SLICES, f"spec.driver={driver},spec.nodeName={node}")
+        self._publisher = Publisher(
+            client,
+            reflector,
+            driver=driver,
+            node_name=node,
+            registered=plugin.registration.active,
+        )
+        self._publisher.wanted.value = self._lists.value
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(reflector.run(), name="watch of ResourceSlices")
+            tasks.create_task(self._publisher.run(), name="publisher")
+
+    async def _get_claim(self, namespace: str, name: str) -> dict[str, Any] | None:
+        """Return a claim; None if there is none; raise GenericdpError."""
+        if self._client is None:
+            raise ClaimError(self.api_trouble.value)
+        try:
+            return await self._client.get(claim_path(namespace, name))
+        except ApiError as error:
+            if error.status == 404:
+                return None
+            raise
+
+    @property
+    def claims(self) -> int:
+        """How many claims are prepared, or being."""
+        return len(self._records.claims) if self._records else 0
+
+    def held(self) -> dict[str, frozenset[str]]:
+        """Return the IDs of the devices that claims have, by resource."""
+        found: dict[str, set[str]] = {}
+        for claim in self._records.claims.values() if self._records else ():
+            for one in claim.devices:
+                found.setdefault(one.resource, set()).add(device_id_of(one.share))
+        return {name: frozenset(ids) for name, ids in found.items()}
+
+
+def _locked(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

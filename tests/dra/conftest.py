@@ -1,0 +1,20 @@
+"""Fixtures of tests of DRA."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.dra.node import DraNode
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+
+@pytest.fixture
+async def node(short_folder: Path) -> AsyncIterator[DraNode]:
+    node = DraNode(short_folder)
+    async with node.running():
+        yield node

@@ -1,0 +1,182 @@
+"""A node with resources that DRA serves: a host, the daemon, a kubelet, and an API server."""
+
+from __future__ import annotations
+
+import json
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+from genericdp.dra.settings import DraSettings
+from genericdp.kubelet.dra import ClaimRef
+from genericdp.kubelet.podresources import PodResourcesTiming
+from tests.apiserver.server import ApiServer
+from tests.dra.kubelet import DraKubelet
+from tests.polling import ask_until
+from tests.world import PATIENCE_SECONDS, World, resource
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Mapping
+    from pathlib import Path
+
+    from genericdp.kubelet.v1 import dra_pb2 as api
+    from tests.world import Daemon
+
+DRIVER = "genericdp.io"
+NODE = "node-1"
+NAME = "example.com/serial"
+POOL = f"{NODE}/{NAME}"
+_AT_ONCE = PodResourcesTiming(pods_known=0.0, period=0.1)
+
+
+def by_dra(name: str = NAME, glob: str = "/dev/ttyUSB*", **keys: object) -> dict[str, object]:
+    """Return a resource that DRA serves."""
+    return resource(name, glob, servedBy="dra", **keys)
+
+
+class DraNode:
+    """What a test of resources that DRA serves needs."""
+
+    def __init__(self, folder: Path) -> None:
+        self.root = folder / "kubelet"
+        self.world = World(folder, pod_resources=self.root / "pod-resources/kubelet.sock")
+        self.host = self.world.host
+        self.host.plug("ttyUSB0")
+        self.cdi_folder = folder / "cdi"
+        self.cdi_folder.mkdir()
+        self.server = ApiServer()
+        self.kubelet = DraKubelet(self.root, wipe=self._wipe)
+        self.settings = DraSettings(
+            driver=DRIVER,
+            kubelet_root=self.root,
+            kubeconfig=folder / "kubeconfig",
+            retry=0.2,
+            standby=0.05,
+        )
+
+    def _wipe(self, driver: str) -> None:
+        self.server.wipe(NODE, driver=driver)
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Run all but the daemon."""
+        async with self.server, self.kubelet, self.world.kubelet:
+            self.server.add_node(NODE)
+            assert self.settings.kubeconfig is not None
+            self.server.kubeconfig(self.settings.kubeconfig)
+            yield
+
+    @asynccontextmanager
+    async def serving(
+        self, *resources: Mapping[str, object], **settings: Any
+    ) -> AsyncIterator[Daemon]:
+        """Run the daemon."""
+        chosen = {"dra": self.settings, "pod_resources_timing": _AT_ONCE, **settings}
+        async with self.world.serving(*resources, **chosen) as daemon:
+            yield daemon
+
+    @property
+    def state_folder(self) -> Path:
+        """The folder where the driver keeps what it has to remember."""
+        return self.settings.folder
+
+    def pools(self) -> dict[str, list[str]]:
+        """Return the names of the devices on offer, by pool."""
+        found: dict[str, list[str]] = {}
+        for one in self.server.objects("resourceslices"):
+            spec = one["spec"]
+            names = found.setdefault(spec["pool"]["name"], [])
+            names += [device["name"] for device in spec.get("devices", ())]
+        return found
+
+    async def offers(self, pool: str = POOL, *names: str) -> None:
+        """Wait until the devices of a pool are exactly these."""
+        await self.until(lambda: sorted(self.pools().get(pool, ["none"])) == sorted(names))
+
+    async def until(self, condition: Callable[[], object]) -> None:
+        """Wait until something holds, of which nobody tells."""
+
+        async def ask() -> bool:
+            return bool(condition())
+
+        await ask_until(ask, bool, seconds=PATIENCE_SECONDS)
+
+    def allocate(
+        self,
+        *devices: str,
+        name: str = "claim",
+        pool: str = POOL,
+        uid: str = "",
+        requests: Mapping[str, tuple[str, ...]] | None = None,
+        admin: bool = False,
+        annotations: Mapping[str, str] | None = None,
+    ) -> ClaimRef:
+        """Allocate devices to a new claim, as the scheduler does."""
+        asked = requests or {"device": devices}
+        results = [
+            {
+                "request": request,
+                "driver": DRIVER,
+                "pool": pool,
+                "device": device,
+                **({"adminAccess": True} if admin else {}),
+            }
+            for request, names in asked.items()
+            for device in names
+        ]
+        metadata = {
+            "name": name,
+            "namespace": "default",
+            "uid": uid or str(uuid4()),
+            "annotations": dict(annotations or {}),
+        }
+        self.server.put(
+            "resourceclaims",
+            {
+                "apiVersion": "resource.k8s.io/v1",
+                "kind": "ResourceClaim",
+                "metadata": metadata,
+                "spec": {},
+                "status": {"allocation": {"devices": {"results": results}}},
+            },
+        )
+        (found,) = (
+            one for one in self.server.objects("resourceclaims") if one["metadata"]["name"] == name
+        )
+        return ClaimRef(namespace="default", name=name, uid=found["metadata"]["uid"])
+
+    async def prepare(self, claim: ClaimRef) -> tuple[api.Device, ...]:
+        """Return the devices of a claim that can be prepared."""
+        await self.kubelet.wait_for(DRIVER)
+        answer = (await self.kubelet.prepare(DRIVER, claim))[claim.uid]
+        assert not isinstance(answer, str), answer
+        return answer
+
+    async def refusal(self, claim: ClaimRef) -> str:
+        """Return why a claim is not prepared."""
+        await self.kubelet.wait_for(DRIVER)
+        answer = (await self.kubelet.prepare(DRIVER, claim))[claim.uid]
+        assert isinstance(answer, str), answer
+        return answer
+
+    async def unprepare(self, claim: ClaimRef) -> str:
+        """Return why a claim is not unprepared; empty: it is."""
+        await self.kubelet.wait_for(DRIVER)
+        return (await self.kubelet.unprepare(DRIVER, claim))[claim.uid]
+
+    def given(self, claim: ClaimRef) -> dict[str, Any]:
+        """Return what containers get, by the full names of CDI devices of a claim's spec."""
+        try:
+            content = (self.cdi_folder / f"genericdp-claim_{claim.uid}.json").read_text()
+        except FileNotFoundError:
+            return {}
+        spec = json.loads(content)
+        return {f"{spec['kind']}={one['name']}": one["containerEdits"] for one in spec["devices"]}
+
+    def record(self, claim: ClaimRef) -> dict[str, Any] | None:
+        """Return what is recorded of a claim."""
+        try:
+            content = (self.state_folder / f"claims/{claim.uid}.json").read_text()
+        except FileNotFoundError:
+            return None
+        return dict(json.loads(content))

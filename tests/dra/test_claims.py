@@ -1,0 +1,295 @@
+"""Claims of a node: what containers get for them, and what is left of them."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from genericdp.dra.slices import label
+from tests.dra.node import DRIVER, NAME, POOL, DraNode, by_dra
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from genericdp.kubelet.v1 import dra_pb2 as api
+
+USB0, USB1, USB2 = (label(f"ttyUSB{number}") for number in range(3))
+
+
+def paths(node: DraNode, devices: tuple[api.Device, ...]) -> dict[str, list[str]]:
+    """Return the device nodes of prepared devices in a container, by request."""
+    specs = [json.loads(one.read_text()) for one in node.cdi_folder.iterdir()]
+    given = {
+        f"{spec['kind']}={one['name']}": one["containerEdits"].get("deviceNodes", [])
+        for spec in specs
+        for one in spec["devices"]
+    }
+    found: dict[str, list[str]] = {}
+    for device in devices:
+        for name in device.cdi_device_ids:
+            (request,) = device.request_names
+            found.setdefault(request, []).extend(one["path"] for one in given[name])
+    return found
+
+
+async def test_a_claim_gives_the_node_of_its_device_until_it_is_over(node: DraNode) -> None:
+    node.host.plug("ttyUSB1")
+    async with node.serving(by_dra()) as daemon:
+        await node.offers(POOL, USB0, USB1)
+        await daemon.registered(NAME)
+        claim = node.allocate(USB1)
+        (device,) = await node.prepare(claim)
+        assert (device.pool_name, device.device_name) == (POOL, USB1)
+        assert paths(node, (device,)) == {"device": ["/dev/ttyUSB1"]}
+        assert node.record(claim) is not None
+        assert await node.unprepare(claim) == ""
+        assert (node.given(claim), node.record(claim)) == ({}, None)
+        assert await node.unprepare(claim) == ""  # as often as the kubelet asks
+
+
+async def test_the_same_claim_gets_the_same_answer_and_its_spec_again(node: DraNode) -> None:
+    async with node.serving(by_dra()):
+        await node.offers(POOL, USB0)
+        claim = node.allocate(USB0)
+        first = await node.prepare(claim)
+        given = node.given(claim)
+        for one in node.cdi_folder.iterdir():
+            one.unlink()
+        assert await node.prepare(claim) == first
+        assert node.given(claim) == given
+
+
+INDEXED = {"devices": [{"path": "$(device.path)", "containerPath": "/dev/s$(allocation.index)"}]}
+
+
+@pytest.mark.parametrize(
+    ("annotations", "expected"),
+    [
+        pytest.param({}, {"a": ["/dev/s0", "/dev/s2"], "b": ["/dev/s1"]}, id="a claim"),
+        pytest.param(
+            {"resource.kubernetes.io/extended-resource-claim": "true"},
+            {"a": ["/dev/s0", "/dev/s1"], "b": ["/dev/s0"]},
+            id="plain limits",
+        ),
+    ],
+)
+async def test_devices_are_counted_in_a_claim_and_for_plain_limits_in_each_request(
+    node: DraNode, annotations: Mapping[str, str], expected: dict[str, list[str]]
+) -> None:
+    node.host.plug("ttyUSB1")
+    node.host.plug("ttyUSB2")
+    async with node.serving(by_dra(inject=INDEXED)):
+        await node.offers(POOL, USB0, USB1, USB2)
+        requests = {"a": (USB2, USB0), "b": (USB1,)}
+        claim = node.allocate(requests=requests, annotations=annotations)
+        assert paths(node, await node.prepare(claim)) == expected
+
+
+async def test_an_alternative_of_a_request_is_told_as_the_request(node: DraNode) -> None:
+    async with node.serving(by_dra()):
+        await node.offers(POOL, USB0)
+        (device,) = await node.prepare(node.allocate(requests={"any/serial": (USB0,)}))
+        assert list(device.request_names) == ["any"]
+
+
+async def test_several_devices_of_a_request_join_their_variables(node: DraNode) -> None:
+    node.host.plug("ttyUSB1")
+    async with node.serving(by_dra(inject={"env": {"PORTS": "$(device.path)"}})):
+        await node.offers(POOL, USB0, USB1)
+        claim = node.allocate(USB0, USB1)
+        await node.prepare(claim)
+        (given,) = node.given(claim).values()
+        assert given["env"] == ["PORTS=/dev/ttyUSB0,/dev/ttyUSB1"]
+
+
+async def test_a_device_is_prepared_for_one_claim_only_but_with_admin_access(
+    node: DraNode,
+) -> None:
+    async with node.serving(by_dra()):
+        await node.offers(POOL, USB0)
+        first, second = node.allocate(USB0, name="first"), node.allocate(USB0, name="second")
+        await node.prepare(first)
+        assert await node.refusal(second) == (f"device {USB0} is prepared for claim default/first")
+        await node.prepare(node.allocate(USB0, name="admin", admin=True))
+        await node.unprepare(first)
+        await node.prepare(second)
+
+
+@pytest.mark.parametrize("becomes", ["gone", "another", "reallocated"])
+async def test_a_claim_that_is_over_without_a_word_gives_its_devices_up(
+    node: DraNode, becomes: str
+) -> None:
+    node.host.plug("ttyUSB1")
+    async with node.serving(by_dra()):
+        await node.offers(POOL, USB0, USB1)
+        first = node.allocate(USB0, name="first")
+        await node.prepare(first)
+        node.server.remove("resourceclaims", "first", "default")
+        if becomes == "another":
+            node.allocate(USB0, name="first")
+        elif becomes == "reallocated":
+            node.allocate(USB1, name="first", uid=first.uid)
+        await node.prepare(node.allocate(USB0, name="second"))
+        assert (node.given(first), node.record(first)) == ({}, None)
+
+
+async def test_a_claim_that_was_allocated_anew_gets_what_it_has_now(node: DraNode) -> None:
+    node.host.plug("ttyUSB1")
+    async with node.serving(by_dra()):
+        await node.offers(POOL, USB0, USB1)
+        claim = node.allocate(USB0)
+        await node.prepare(claim)
+        node.server.remove("resourceclaims", "claim", "default")
+        claim = node.allocate(USB1, uid=claim.uid)
+        assert paths(node, await node.prepare(claim)) == {"device": ["/dev/ttyUSB1"]}
+
+
+async def test_what_cannot_be_prepared_is_refused_with_the_reason(node: DraNode) -> None:
+    async with node.serving(by_dra()) as daemon:
+        await node.offers(POOL, USB0)
+        gone = node.allocate("ttyusb7", name="gone")
+        assert f"no device ttyusb7 in {POOL} on this node" in await node.refusal(gone)
+        elsewhere = node.allocate(USB0, name="elsewhere", pool="node-2/example.com/serial")
+        assert "there is no pool node-2" in await node.refusal(elsewhere)
+        node.host.unplug("ttyUSB0")
+        await daemon.offers(NAME, ttyUSB0="/dev/ttyUSB0 does not exist")
+        assert "ttyUSB0 is Unhealthy" in await node.refusal(node.allocate(USB0, name="unplugged"))
+        node.server.remove("resourceclaims", "gone", "default")
+        assert await node.refusal(gone) == "there is no such claim any more"
+        again = node.allocate(USB0, name="gone")
+        assert await node.refusal(gone) == f"it has been made anew: its UID is {again.uid} now"
+        with node.server.failing(status=500, verbs={"get"}):
+            assert "500" in await node.refusal(again)
+
+
+async def test_a_device_that_returns_as_another_node_is_in_the_spec_at_once(
+    node: DraNode, short_folder: Path
+) -> None:
+    async with node.serving(by_dra(glob="/dev/ttyUSB0")) as daemon:
+        await node.offers(POOL, USB0)
+        claim = node.allocate(USB0)
+        await node.prepare(claim)
+        node.host.unplug("ttyUSB0")
+        await node.until(lambda: node.given(claim) == {})
+        node.host.plug("ttyUSB0", minor=9)
+        await daemon.offers(NAME, ttyUSB0="")
+        await node.until(lambda: node.given(claim) != {})
+
+
+def hook(program: Path, log: Path, text: str, **keys: object) -> dict[str, object]:
+    program.write_text(f'#!/bin/sh\necho {text} "$GENERICDP_DEVICE_ID" >> {log}\n')
+    program.chmod(0o755)
+    return {"exec": {"command": [str(program)]}, **keys}
+
+
+async def test_hooks_run_once_for_a_claim_and_the_release_hook_after_the_last(
+    node: DraNode, short_folder: Path
+) -> None:
+    log = short_folder / "log"
+    hooks = {name: hook(short_folder / name, log, name) for name in ("allocate", "release")}
+    async with node.serving(by_dra(hooks=hooks, replicas=2)):
+        await node.offers(POOL, USB0, label("ttyUSB0::1"))
+        first = node.allocate(USB0, name="first")
+        second = node.allocate(label("ttyUSB0::1"), name="second")
+        await node.prepare(first)
+        await node.prepare(first)
+        await node.prepare(second)
+        assert log.read_text().splitlines() == ["allocate ttyUSB0"] * 2
+        await node.unprepare(first)
+        assert log.read_text().splitlines() == ["allocate ttyUSB0"] * 2
+        await node.unprepare(second)
+        assert log.read_text().splitlines()[2:] == ["release ttyUSB0"]
+
+
+async def test_a_release_hook_that_fails_keeps_the_claim(node: DraNode, short_folder: Path) -> None:
+    program = short_folder / "release"
+    release = hook(program, short_folder / "log", "released")
+    program.write_text("#!/bin/sh\nexit 3\n")
+    async with node.serving(by_dra(hooks={"release": release})):
+        await node.offers(POOL, USB0)
+        claim = node.allocate(USB0)
+        await node.prepare(claim)
+        assert "exited with 3" in await node.unprepare(claim)
+        assert node.record(claim) is not None
+        hook(program, short_folder / "log", "released")
+        assert await node.unprepare(claim) == ""
+
+
+async def test_a_restarted_daemon_knows_its_claims_and_hooks_run_again_only_after_a_boot(
+    node: DraNode, short_folder: Path
+) -> None:
+    log = short_folder / "log"
+    by = by_dra(hooks={"allocate": hook(short_folder / "allocate", log, "allocate")})
+    claim = node.allocate(USB0)
+    async with node.serving(by):
+        await node.offers(POOL, USB0)
+        await node.prepare(claim)
+    async with node.serving(by):
+        await node.prepare(claim)
+        assert log.read_text().count("allocate") == 1
+        assert await node.refusal(node.allocate(USB0, name="other"))
+    file = node.state_folder / f"claims/{claim.uid}.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), "bootID": "another"}))
+    for one in node.cdi_folder.iterdir():
+        one.unlink()
+    async with node.serving(by):
+        await node.prepare(claim)
+        assert log.read_text().count("allocate") == 2
+        assert node.given(claim)
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"version": 2}', '{"version": 1, "uid": 3}'])
+async def test_a_damaged_record_is_put_aside_and_its_claim_can_end(
+    node: DraNode, content: str
+) -> None:
+    claim = node.allocate(USB0)
+    async with node.serving(by_dra()):
+        await node.offers(POOL, USB0)
+        await node.prepare(claim)
+    file = node.state_folder / f"claims/{claim.uid}.json"
+    file.write_text(content)
+    async with node.serving(by_dra()) as daemon:
+        await daemon.log.says(f"{file} is damaged and was renamed to {claim.uid}.bad")
+        assert await node.unprepare(claim) == ""
+        assert node.given(claim) == {}
+
+
+async def test_a_spec_that_cannot_be_written_is_told_and_a_later_call_succeeds(
+    node: DraNode,
+) -> None:
+    async with node.serving(by_dra()):
+        await node.offers(POOL, USB0)
+        claim = node.allocate(USB0)
+        node.cdi_folder.rmdir()
+        assert "no such file or directory" in await node.refusal(claim)
+        node.cdi_folder.mkdir()
+        await node.prepare(claim)
+        assert node.given(claim)
+
+
+async def test_a_claim_ends_without_the_api_server(node: DraNode) -> None:
+    async with node.serving(by_dra()):
+        await node.offers(POOL, USB0)
+        claim = node.allocate(USB0)
+        await node.prepare(claim)
+        await node.server.stop()
+        assert "the API server" in await node.refusal(node.allocate(USB0, name="other"))
+        assert await node.unprepare(claim) == ""
+
+
+async def test_one_instance_is_in_charge_and_the_next_takes_over(node: DraNode) -> None:
+    async with node.serving(by_dra()) as first:
+        await first.registered(NAME)
+        claim = node.allocate(USB0)
+        await node.prepare(claim)
+        async with node.serving(by_dra()) as second:
+            await second.log.says("another instance serves the DRA driver")
+            assert (await second.get("/readyz"))[0] == 200
+            first.config.write_text("")
+    async with node.serving(by_dra()) as third:
+        await third.registered(NAME)
+        assert await node.unprepare(claim) == ""
+    assert DRIVER in node.state_folder.name
