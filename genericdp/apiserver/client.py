@@ -39,7 +39,7 @@ SLICES = "/apis/resource.k8s.io/v1/resourceslices"
 """The collection of all ResourceSlices."""
 _PAGE = 100
 _MAX_BYTES = 64 * 1024 * 1024
-_MAX_LINE = 16 * 1024 * 1024
+_MAX_LINE = 4 * 1024 * 1024
 """An API server takes objects of at most 3 MiB."""
 _MAX_MESSAGE = 500
 _METHODS = {"get": "GET", "list": "GET", "watch": "GET", "create": "POST", "update": "PUT"}
@@ -219,28 +219,19 @@ class ApiClient:
         silence: float,
     ) -> AsyncIterator[httpx2.Response]:
         """Yield a response that grants the request, before its content is read."""
-        http = self._opened()
-        timeout = httpx2.Timeout(silence, connect=self._timing.connect)
-        request = http.build_request(
+        name = self._access.server_name
+        async with self._opened().stream(
             _METHODS.get(verb, "DELETE"),
             f"{self._access.server}{path}",
             params=params,
             json=body,
             headers=self._access.headers(),
-            timeout=timeout,
-        )
-        if self._access.server_name:
-            request.extensions = {
-                **request.extensions,
-                "sni_hostname": self._access.server_name,
-            }
-        response = await http.send(request, stream=True)
-        try:
+            timeout=httpx2.Timeout(silence, connect=self._timing.connect),
+            extensions={"sni_hostname": name} if name else None,
+        ) as response:
             if not response.is_success:
                 raise _refusal(response, await _content(response))
             yield response
-        finally:
-            await response.aclose()
 
     def _opened(self) -> httpx2.AsyncClient:
         """Return the client of HTTP; what it needs of files may come later, or change."""

@@ -55,8 +55,7 @@ class Reflector:
         """Of the last news; empty: list first."""
         self._deleted: set[str] = set()
         """UIDs of objects that were forgotten before the watch said so."""
-        self._written: dict[str, Json] | None = None
-        """What was observed while a list is on its way."""
+        self._writes = 0
         self._failures = 0
         """In a row."""
 
@@ -76,14 +75,12 @@ class Reflector:
 
     def observe(self, item: Json) -> None:
         """Take in an object that a write returned, before the watch says so."""
-        if self._written is not None:
-            self._written[_name(item)] = item
+        self._writes += 1
         self._take("MODIFIED", item)
 
     def forget(self, name: str) -> None:
         """Take in that an object was deleted, before the watch says so."""
-        if self._written is not None:
-            self._written.pop(name, None)
+        self._writes += 1
         if item := (self.objects.value or {}).get(name):
             self._deleted.add(_uid(item))
             self._set(name, None)
@@ -109,19 +106,13 @@ class Reflector:
                     self._failures = 0
 
     async def _list(self) -> None:
-        self._deleted.clear()
-        self._written = {}
-        try:
+        while True:
+            writes = self._writes
             listed, version = await self._client.list(self._path, self._field_selector)
-            items = {_name(item): item for item in listed if _uid(item) not in self._deleted}
-            news = {
-                name: item
-                for name, item in self._written.items()
-                if _version(item) > _number(version)
-            }
-            self.objects.value, self._version = {**items, **news}, version
-        finally:
-            self._written = None
+            if writes == self._writes:  # else the list may be older than a write
+                break
+        self._deleted.clear()
+        self.objects.value, self._version = {_name(item): item for item in listed}, version
 
     def _take(self, kind: str, item: Json) -> None:
         """Take in a change, unless something newer is known."""
@@ -166,10 +157,6 @@ def _uid(item: Json) -> str:
 
 
 def _version(item: Json) -> int:
-    return _number(item["metadata"].get("resourceVersion"))
-
-
-def _number(version: object) -> int:
     """Return a resourceVersion as a number, which it is in all that Kubernetes serves itself."""
-    text = str(version)
+    text = str(item["metadata"].get("resourceVersion"))
     return int(text) if text.isdecimal() and len(text) < 40 else 0

@@ -215,6 +215,17 @@ async def test_a_line_of_a_watch_that_is_no_event_is_an_error(
             await anext(events)
 
 
+async def test_no_answer_is_read_into_memory_without_end(
+    server: ApiServer, client: ApiClient
+) -> None:
+    with server.failing(content=b" " * (65 << 20)), pytest.raises(ApiError, match="64 MiB"):
+        await client.list(SLICES)
+    with pytest.raises(ApiError, match="does not end"):
+        async with client.watch(SLICES, resource_version=str(server.version)) as events:
+            server.tell_watches(b" " * (4 << 20) + b"{")
+            await anext(events)
+
+
 async def test_a_watch_that_is_cut_off_is_an_error_without_a_status(
     server: ApiServer, client: ApiClient
 ) -> None:
