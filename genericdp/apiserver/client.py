@@ -343,8 +343,8 @@ def _error(code: object, status: Json, retry_after: float | None = None) -> ApiE
                 f"the API server refuses (403): {message};"
                 " the ClusterRole of components/dra (chart: dra.enabled) allows what is needed"
             )
-        case 404 if not reason:  # "404 page not found": it is not an object that is missing
-            text = f"the API server has no resource.k8s.io/v1 (404): Kubernetes 1.34 has: {message}"
+        case 404 if not reason or "could not find the requested resource" in message:
+            text = f"the API server is older than Kubernetes 1.34, or has no such API: {message}"
         case 429:
             text = f"the API server is busy (429): {message}"
         case _:

@@ -65,6 +65,7 @@ class Reflector:
             asked_for = 0.0
             try:
                 await self._follow()
+                self._version = ""  # every few minutes: a list heals what a watch cannot
             except ApiError as error:
                 if error.status is not None:  # not a lost connection: 410, or anything like it
                     self._version = ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+import re
 from dataclasses import dataclass, field
 from math import inf
 from operator import is_not
@@ -46,6 +47,8 @@ _NOT_FOUND = 404
 _CONFLICTS = (_NOT_FOUND, 409)
 _OVERLOADED = (None, 429, 503)
 """The status of answers that say something about the API server, not about what was sent."""
+_RANDOM = re.compile(r'-[a-z0-9]{5}"')
+"""The end of a generated name: with it a reason would be another one each time."""
 _MAX_NAMES = 5
 
 
@@ -197,7 +200,7 @@ class Publisher:
         self._pools = {
             name: self._pools.get(name) or _Published() for name in {**resources, **slices}
         }
-        dues, state = [self._node_due, *self._created.values()], {}
+        dues, state = [], {}
         for name in self._pools:
             resource, observed = resources.get(name, ""), slices.get(name, [])
             devices = wanted.get(resource)
@@ -208,6 +211,7 @@ class Publisher:
         if not self._failure:
             self._failures = 0
         self._show(state)
+        dues += [self._node_due, *self._created.values()]
         return max(min(dues), self._retry_at)
 
     async def _ask(self, objects: Mapping[str, Json]) -> None:
@@ -329,7 +333,7 @@ class Publisher:
         try:
             await self._carry_out(todo)
         except ApiError as error:
-            published.reason = str(error)
+            published.reason = _RANDOM.sub('-…"', str(error))
             if error.status in _OVERLOADED:
                 self._fail(error)
                 return inf

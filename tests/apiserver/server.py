@@ -68,11 +68,13 @@ class _Watch:
     resource: str
     namespace: str
     fields: dict[str, str]
+    after: int
     lines: asyncio.Queue[bytes | str] = field(default_factory=asyncio.Queue)
 
     def tell(self, change: Change) -> None:
         if (
             change.resource == self.resource
+            and change.version > self.after
             and self.namespace in ("", change.object["metadata"].get("namespace"))
             and fits(change.object, self.fields)
         ):
@@ -404,10 +406,11 @@ class ApiServer:
         """Register a watch, with what happened since the version it starts from."""
         fields = _fields(query)
         check_fields(resource, fields)
-        watch = _Watch(resource, namespace, fields)
+        version = int(query.get("resourceVersion") or 0)
+        watch = _Watch(resource, namespace, fields, version)
         try:
-            if version := query.get("resourceVersion"):
-                for change in self._store.since(int(version)):
+            if version:
+                for change in self._store.since(version):
                     watch.tell(change)
             else:
                 for item in self._store.select(resource, namespace, fields):
@@ -475,9 +478,6 @@ class _Connection:
             status, answer = 200, self._api.answer(request, key)
         except Refusal as refusal:
             status, answer = refusal.status["code"], refusal.status
-        except _UnknownPathError:
-            await self._send(404, b"404 page not found\n", fault, content_type="text/plain")
-            return
         created = request.verb == "create" and status == 200
         content = json.dumps(answer).encode() if fault.content is None else fault.content
         await self._send(201 if created else status, content, fault)
@@ -489,12 +489,10 @@ class _Connection:
         if self._api.token and request.headers.get("authorization") != f"Bearer {self._api.token}":
             raise Refusal(401, "Unauthorized", "Unauthorized")
 
-    async def _send(
-        self, status: int, content: bytes, fault: _Fault, *, content_type: str = "application/json"
-    ) -> None:
+    async def _send(self, status: int, content: bytes, fault: _Fault) -> None:
         if fault.held is not None:
             await fault.held.wait()
-        headers = [("content-type", content_type), ("content-length", str(len(content)))]
+        headers = [("content-type", "application/json"), ("content-length", str(len(content)))]
         if fault.retry_after is not None:
             headers.append(("retry-after", str(fault.retry_after)))
         await self._write(h11.Response(status_code=status, headers=headers))
@@ -543,10 +541,6 @@ class _Connection:
         await self._writer.drain()
 
 
-class _UnknownPathError(Exception):
-    """Nothing is served there."""
-
-
 def _key(path: str) -> Key:
     """Return resource, namespace and name of a path; the latter may be empty."""
     parts = [unquote(part) for part in path.strip("/").split("/")]
@@ -556,7 +550,7 @@ def _key(path: str) -> Key:
         namespace, rest = rest[1], rest[2:]
     kind = KINDS.get(rest[0]) if rest else None
     if kind is None or prefix != _prefix(kind) or len(rest) > 2:
-        raise _UnknownPathError
+        raise Refusal(404, "NotFound", "the server could not find the requested resource")
     return rest[0], namespace, rest[1] if len(rest) == 2 else ""
 
 
@@ -569,7 +563,7 @@ def _received(head: h11.Request, content: bytes) -> Request:
     query = {name: values[-1] for name, values in parse_qs(target.query).items()}
     try:
         has_name = bool(_key(target.path)[2])
-    except _UnknownPathError:
+    except Refusal:
         has_name = False
     method = head.method.decode()
     verbs = {

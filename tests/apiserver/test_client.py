@@ -166,12 +166,13 @@ async def test_a_refusal_says_why_and_what_to_do(
     assert (caught.value.status, caught.value.retry_after) == (status, 7)
 
 
+@pytest.mark.parametrize("content", [None, b"404 page not found\n"])
 async def test_a_server_that_does_not_know_slices_is_too_old(
-    server: ApiServer, client: ApiClient
+    server: ApiServer, client: ApiClient, content: bytes | None
 ) -> None:
-    with pytest.raises(ApiError, match=r"Kubernetes 1\.34") as caught:
+    with server.failing(content=content), pytest.raises(ApiError, match=r"Kubernetes 1\.34") as e:
         await client.list("/apis/resource.k8s.io/v2/resourceslices")
-    assert caught.value.status == 404
+    assert e.value.status == 404
 
 
 async def test_a_slice_that_is_not_valid_is_refused_with_the_reason(client: ApiClient) -> None:

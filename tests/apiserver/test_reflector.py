@@ -86,39 +86,36 @@ async def test_what_there_is_and_what_changes_is_known(server: ApiServer) -> Non
     assert verbs(server) == ["list", "watch"]
 
 
-async def test_a_watch_that_the_server_ends_goes_on_where_it_was(server: ApiServer) -> None:
+async def test_a_list_follows_a_watch_that_the_server_ends(server: ApiServer) -> None:
     async with reflecting(server, timing=AT_ONCE) as reflector:
-        await knows(reflector)
         await watches(server)
-        server.put("resourceslices", slice_of(node="node-2"))
-        server.bookmark()
         server.end_watches()
-        await poll_until(lambda: len(server.requests) == 3)
-        await watches(server)
+        await poll_until(lambda: verbs(server) == ["list", "watch"] * 2)
         await knows(reflector, server.put("resourceslices", slice_of()))
-    assert verbs(server) == ["list", "watch", "watch"]
-    versions = [one.query["resourceVersion"] for one in server.requests[1:]]
-    assert int(versions[1]) == int(versions[0]) + 1, "the bookmark does not count"
 
 
-async def test_a_watch_that_is_cut_off_after_a_while_goes_on_and_is_no_failure(
+async def test_a_watch_that_is_cut_off_after_a_while_goes_on_where_it_was_and_is_no_failure(
     server: ApiServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with reflecting(server, timing=AT_ONCE) as reflector:
         await watches(server)
+        server.put("resourceslices", slice_of(node="node-2"))
+        server.bookmark()
         server.cut_watches()
         await poll_until(lambda: len(server.requests) == 3)
         await knows(reflector, server.put("resourceslices", slice_of()))
         assert reflector.failure.value == ""
     assert caplog.messages == []
     assert verbs(server) == ["list", "watch", "watch"]
+    versions = [int(one.query["resourceVersion"]) for one in server.requests[1:]]
+    assert versions[1] == versions[0] + 1, "the bookmark does not count"
 
 
 async def test_a_version_that_is_no_longer_known_leads_to_another_list(server: ApiServer) -> None:
     async with reflecting(server) as reflector:
         await watches(server)
         with server.failing(verbs={"watch"}, times=1, cut=True):
-            server.end_watches()
+            server.cut_watches()
             await fails(reflector, "does not answer")
             server.compact()
         created = server.put("resourceslices", slice_of())

@@ -93,16 +93,21 @@ def _device_problems(device: Json) -> Iterator[str]:
 def _value_problems(value: Json) -> Iterator[str]:
     if len(value) != 1:
         yield ": exactly one value must be specified"
-        return
-    ((kind, content),) = value.items()
-    if type(content) is not _VALUES.get(kind):
-        yield f".{kind}: not such a value: {content!r}"
-    elif isinstance(content, str) and len(content.encode()) > 64:
-        yield f".{kind}: Too long: may not be more than 64 bytes"
-    elif kind == "version" and not _SEMANTIC.fullmatch(str(content)):
+    for kind in ("string", "version"):
+        if len(str(value.get(kind, "")).encode()) > 64:
+            yield f".{kind}: Too long: may not be more than 64 bytes"
+    if "version" in value and not _SEMANTIC.fullmatch(value["version"]):
         yield ".version: must be a string compatible with semver.org spec 2.0.0"
-    elif isinstance(content, int) and not -_MAX_INT <= content < _MAX_INT:
-        yield f".{kind}: it does not fit into 64 bits"
+
+
+def unreadable_values(item: Json) -> Iterator[str]:
+    """Yield which attributes of a slice have a value of another type than they say."""
+    for device in (item.get("spec") or {}).get("devices") or ():
+        for attribute in (device.get("attributes") or {}).values():
+            for kind, value in attribute.items():
+                is_large = kind == "int" and isinstance(value, int) and abs(value) >= _MAX_INT
+                if type(value) is not _VALUES.get(kind) or is_large:
+                    yield f"cannot unmarshal {value!r} into field DeviceAttribute.{kind}"
 
 
 def _is(pattern: re.Pattern[str], text: object, most: int) -> bool:

@@ -21,6 +21,7 @@ from tests.test_daemon import BAD, GOOD, Daemon, Place
 
 LISTEN = "--listen=127.0.0.1:0"
 OURS = re.compile(r"\b(genericdp\.status\S*|h11|prometheus_client|http\.client)\b")
+OF_DRA = re.compile(r"\b(genericdp\.(apiserver|dra)\b\S*|httpx2|httpcore2|anyio|truststore)\b")
 
 
 async def port_of(daemon: Daemon) -> int:
@@ -113,6 +114,7 @@ async def test_nothing_of_it_is_imported_where_nobody_listens(
         daemon.process.send_signal(signal.SIGTERM)
         assert await daemon.ends() == 0
     imported = {found[0] for line in daemon.lines if (found := OURS.search(line.partition("|")[2]))}
+    assert not [line for line in daemon.lines if OF_DRA.search(line.partition("|")[2])]
     if listen:
         assert {"h11", "prometheus_client"} <= imported
     else:

@@ -1,0 +1,418 @@
+"""Publication of ResourceSlices, against the stand-in for an API server."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from genericdp.apiserver.access import Access
+from genericdp.apiserver.client import SLICES, ApiClient
+from genericdp.apiserver.reflector import Reflector, ReflectorTiming
+from genericdp.dra.publisher import Publisher, PublisherTiming
+from genericdp.dra.slices import DRIVER, label
+from genericdp.observed import Observed, until
+from tests.apiserver.scenarios import slice_of
+from tests.apiserver.server import ApiServer
+from tests.devices.making import decide, node, resource
+from tests.polling import poll_until
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Mapping
+
+    from genericdp.devices.devicelist import DeviceList
+
+    Json = dict[str, Any]
+
+NODE = "node-1"
+SERIAL, VIDEO = resource("serial", "/dev/ttyUSB*"), resource("video", "/dev/video*")
+POOL = f"{NODE}/example.com/serial"
+USB = [node(f"/dev/ttyUSB{number}", (188, number)) for number in range(130)]
+CAMERA = node("/dev/video0", (81, 0))
+SOON = PublisherTiming(first=0.01, most=0.02, gap=0.0, burst=1000, news=0.0)
+SECONDS = 30.0
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[ApiServer]:
+    async with ApiServer() as server:
+        server.add_node(NODE)
+        yield server
+
+
+@cache
+def lists(count: int = 2, *, without: tuple[int, ...] = ()) -> Mapping[str, DeviceList]:
+    """So many serial ports, of which some have vanished."""
+    before = decide([SERIAL], USB[:count])
+    present = [one for number, one in enumerate(USB[:count]) if number not in without]
+    return decide([SERIAL], present, before)
+
+
+@asynccontextmanager
+async def publishing(
+    server: ApiServer,
+    wanted: Mapping[str, DeviceList] | None,
+    *,
+    timing: PublisherTiming = SOON,
+    registered: Observed[bool] | None = None,
+) -> AsyncIterator[Publisher]:
+    """Run a publisher of the node."""
+    selector = f"spec.driver={DRIVER},spec.nodeName={NODE}"
+    async with ApiClient(Access(server=server.url)) as client:
+        reflector = Reflector(
+            client, SLICES, selector, timing=ReflectorTiming(first=0.01, most=0.02)
+        )
+        publisher = Publisher(
+            client,
+            reflector,
+            driver=DRIVER,
+            node_name=NODE,
+            registered=registered or Observed(True),
+            timing=timing,
+        )
+        publisher.wanted.value = wanted
+        async with asyncio.TaskGroup() as tasks:
+            running = [tasks.create_task(one.run()) for one in (reflector, publisher)]
+            yield publisher
+            for task in running:
+                task.cancel()
+
+
+async def shows(publisher: Publisher, **reasons: str) -> None:
+    """Wait until these resources have reasons with these texts; empty: none."""
+    wanted = {f"example.com/{name}": why for name, why in reasons.items()}
+
+    def is_so() -> bool:
+        state = publisher.state.value
+        return state.keys() == wanted.keys() and all(
+            why in state[name].reason if why else not state[name].reason
+            for name, why in wanted.items()
+        )
+
+    assert await until(is_so, publisher.state, timeout_seconds=SECONDS), publisher.state.value
+
+
+def slices(server: ApiServer, pool: str = POOL) -> list[Json]:
+    found = [one for one in server.objects("resourceslices") if one["spec"]["pool"]["name"] == pool]
+    return sorted(found, key=lambda one: str(one["metadata"]["name"]))
+
+
+def devices(server: ApiServer, pool: str = POOL) -> list[str]:
+    """The IDs of what is on offer."""
+    return [
+        device["attributes"]["id"]["string"]
+        for one in slices(server, pool)
+        for device in one["spec"].get("devices", ())
+    ]
+
+
+def verbs(server: ApiServer) -> list[str]:
+    return [one.verb for one in server.writes]
+
+
+async def settled(server: ApiServer, publisher: Publisher, *, is_stored: bool = True) -> int:
+    """Have the publisher write once more, and return how often it had written before that."""
+    writes, pool = len(server.writes), f"{NODE}/example.com/video"
+    publisher.wanted.value = {**(publisher.wanted.value or {}), **decide([VIDEO], [CAMERA])}
+    await poll_until(lambda: devices(server, pool) if is_stored else slices(server, pool))
+    assert len(server.writes) == writes + 1
+    return writes
+
+
+async def test_devices_are_published_for_the_node_and_stay(server: ApiServer) -> None:
+    async with publishing(server, lists(130)) as publisher:
+        await shows(publisher, serial="")
+        state = publisher.state.value["example.com/serial"]
+        assert (state.slices, state.devices) == (3, 130)
+    assert devices(server) == [f"ttyUSB{number}" for number in range(130)]
+    (owner,) = slices(server)[0]["metadata"]["ownerReferences"]
+    (its_node,) = server.objects("nodes")
+    assert (owner["kind"], owner["uid"]) == ("Node", its_node["metadata"]["uid"])
+    assert verbs(server) == ["create"] * 3
+
+
+async def test_nothing_is_written_before_the_driver_is_registered(server: ApiServer) -> None:
+    registered = Observed(False)
+    async with publishing(server, lists(), registered=registered) as publisher:
+        await shows(publisher, serial="the kubelet has not registered the DRA driver yet")
+        await poll_until(lambda: server.watching)
+        assert verbs(server) == []
+        registered.value = True
+        await shows(publisher, serial="")
+        registered.value = False
+        publisher.wanted.value = lists(3)
+        await poll_until(lambda: len(devices(server)) == 3)
+
+
+async def test_nothing_is_deleted_before_it_is_known_what_is_wanted(server: ApiServer) -> None:
+    server.put("resourceslices", slice_of())
+    async with publishing(server, None) as publisher:
+        await poll_until(lambda: server.watching)
+        assert verbs(server) == []
+        publisher.wanted.value = {}
+        await poll_until(lambda: not server.objects("resourceslices"))
+
+
+async def test_one_device_that_vanishes_is_one_update_and_keeps_its_place(
+    server: ApiServer,
+) -> None:
+    async with publishing(server, lists(130)) as publisher:
+        await shows(publisher, serial="")
+        before = slices(server)
+        publisher.wanted.value = lists(130, without=(70,))
+        await poll_until(lambda: len(devices(server)) == 129)
+        assert slices(server)[0] == before[0]
+        publisher.wanted.value = lists(130)
+        await poll_until(lambda: len(devices(server)) == 130)
+        await settled(server, publisher)
+    assert [one["spec"] for one in slices(server)] == [one["spec"] for one in before]
+    assert verbs(server) == ["create"] * 3 + ["update"] * 2 + ["create"]
+
+
+async def test_a_restarted_daemon_leaves_the_slices_as_they_are(server: ApiServer) -> None:
+    async with publishing(server, lists(130)) as publisher:
+        await shows(publisher, serial="")
+    backwards = {
+        name: replace(one, devices=dict(reversed(list(one.devices.items()))))
+        for name, one in lists(130).items()
+    }
+    async with publishing(server, backwards) as publisher:
+        await shows(publisher, serial="")
+        assert await settled(server, publisher) == 3
+
+
+async def test_wiped_slices_are_published_again(server: ApiServer) -> None:
+    async with publishing(server, lists(130), timing=PublisherTiming()) as publisher:
+        for _ in range(3):
+            await shows(publisher, serial="")
+            await poll_until(lambda: server.watching)
+            server.wipe(NODE)
+            await poll_until(lambda: len(devices(server)) == 130)
+        assert len(slices(server)) == 3
+
+
+async def test_at_rest_nothing_is_written_whatever_the_watch_does(server: ApiServer) -> None:
+    async with publishing(server, lists()) as publisher:
+        await shows(publisher, serial="")
+        for disturb in (server.bookmark, server.end_watches, server.cut_watches, server.compact):
+            await poll_until(lambda: server.watching)
+            disturb()
+        await settled(server, publisher)
+
+
+@pytest.mark.parametrize(
+    ("verbs", "fault", "why"),
+    [
+        ({"create"}, {"status": 403}, "refuses (403)"),
+        ({"create"}, {"status": 422}, "422"),
+        ({"create"}, {"status": 429, "retry_after": 0}, "busy (429)"),
+        ({"create"}, {"content": b"{"}, "JSON"),
+        ({"update"}, {"status": 500}, "500"),
+        ({"update"}, {"status": 503}, "503"),
+        ({"delete"}, {"status": 403}, "refuses (403)"),
+        ({"delete"}, {"status": 503}, "503"),
+        ({"get"}, {"status": 403}, "refuses (403)"),
+        ({"get"}, {"content": b"[]"}, "JSON"),
+    ],
+)
+async def test_what_is_not_granted_is_told_once_and_heals(
+    server: ApiServer,
+    verbs: set[str],
+    fault: Json,
+    why: str,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level("INFO")
+    if "create" not in verbs:
+        async with publishing(server, lists(129)) as publisher:
+            await shows(publisher, serial="")
+    wanted = lists(128 if "delete" in verbs else 3, without=(1,))
+    caplog.clear()
+    with server.failing(verbs=verbs, times=4, **fault):
+        async with publishing(server, wanted) as publisher:
+            await shows(publisher, serial=why)
+            await shows(publisher, serial="")
+            assert publisher.state.value["example.com/serial"].devices == len(devices(server))
+    told = [one.message for one in caplog.records if "publisher" in one.name]
+    assert len([one for one in told if why in one]) == 1
+    assert "published" in told[-1]
+
+
+async def test_an_api_server_that_is_gone_for_a_while_changes_nothing(server: ApiServer) -> None:
+    async with publishing(server, lists()) as publisher:
+        await shows(publisher, serial="")
+        await server.stop()
+        publisher.wanted.value = lists(3)
+        await shows(publisher, serial="does not answer")
+        await server.start()
+        await shows(publisher, serial="")
+        assert len(devices(server)) == 3
+
+
+async def test_an_api_server_that_is_not_there_at_first_is_waited_for(server: ApiServer) -> None:
+    await server.stop()
+    async with publishing(server, lists()) as publisher:
+        await shows(publisher, serial="does not answer")
+        await server.start()
+        await shows(publisher, serial="")
+
+
+async def test_an_answer_that_is_lost_makes_no_second_slice(server: ApiServer) -> None:
+    with server.failing(verbs={"create"}, cut=True, times=2):
+        async with publishing(server, lists(65)) as publisher:
+            await shows(publisher, serial="")
+            await settled(server, publisher)
+    assert len(slices(server)) == 2
+
+
+@pytest.mark.parametrize("status", [404, 409])
+async def test_a_slice_that_is_not_as_it_was_is_looked_at_again(
+    server: ApiServer, status: int
+) -> None:
+    async with publishing(server, lists()) as publisher:
+        await shows(publisher, serial="")
+        with server.failing(verbs={"update"}, status=status, times=1):
+            publisher.wanted.value = lists(3)
+            await poll_until(lambda: len(devices(server)) == 3)
+        await settled(server, publisher)
+
+
+async def test_a_reason_that_names_another_slice_each_time_is_told_once(
+    server: ApiServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    server.dropped = {"spec.pool.resourceSliceCount"}
+    async with publishing(server, lists()) as publisher:
+        await shows(publisher, serial="must be greater than zero")
+        await poll_until(lambda: len(server.writes) > 3)
+    assert len([one for one in caplog.messages if "greater than zero" in one]) == 1
+
+
+async def test_a_refused_pool_does_not_hold_up_another(server: ApiServer) -> None:
+    wanted = {**lists(), **decide([VIDEO], [CAMERA])}
+    patient = replace(SOON, first=3600.0, most=3600.0)
+    with server.failing(verbs={"create"}, status=422, times=1):
+        async with publishing(server, wanted, timing=patient) as publisher:
+            await shows(publisher, serial="422", video="")
+
+
+async def test_somebody_who_undoes_what_is_written_is_not_fought_without_end(
+    server: ApiServer,
+) -> None:
+    timing = replace(SOON, burst=3, refill=3600.0)
+    async with publishing(server, lists(), timing=timing) as publisher:
+        for _ in range(3):
+            await poll_until(lambda: len(devices(server)) == 2)
+            (one,) = slices(server)
+            server.put("resourceslices", {**one, "spec": {**one["spec"], "devices": []}})
+        await shows(publisher, serial="somebody changes or deletes")
+        assert verbs(server) == ["create", "update", "update"]
+        publisher.wanted.value = lists(3)  # what is new is written nevertheless
+        await shows(publisher, serial="")
+
+
+async def test_fields_that_are_dropped_are_told_once_and_not_sent_again(
+    server: ApiServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    server.dropped = {"spec.devices.attributes.id", "metadata.ownerReferences"}
+    async with publishing(server, lists(65)) as publisher:
+        await shows(publisher, serial="")
+        publisher.wanted.value = lists(65, without=(1,))
+        await poll_until(lambda: len(slices(server)[0]["spec"]["devices"]) == 63)
+        server.wipe(NODE)
+        await poll_until(lambda: len(slices(server)) == 2)
+        await shows(publisher, serial="")
+        assert verbs(server) == ["create"] * 2 + ["update"] + ["create"] * 2
+    (told,) = [one for one in caplog.messages if "changes or drops fields" in one]
+    assert "spec.devices[].attributes.id" in told
+    assert "ownerReferences" in told
+
+
+async def test_an_api_server_that_stores_hardly_anything_is_not_overrun(server: ApiServer) -> None:
+    server.dropped = {"spec.pool.generation", "spec.devices", "metadata.ownerReferences"}
+    async with publishing(server, lists(65)) as publisher:
+        await shows(publisher, serial="")
+        await settled(server, publisher, is_stored=False)
+        assert verbs(server) == ["create"] * 3
+    assert not devices(server)
+
+
+async def test_without_a_node_nothing_is_published(server: ApiServer) -> None:
+    server.remove("nodes", NODE)
+    async with publishing(server, lists()) as publisher:
+        await shows(publisher, serial="the cluster has no Node node-1")
+        assert verbs(server) == []
+        server.add_node(NODE)
+        await shows(publisher, serial="")
+
+
+async def test_a_node_that_is_created_anew_owns_the_slices_that_replace_the_collected_ones(
+    server: ApiServer,
+) -> None:
+    async with publishing(server, lists()) as publisher:
+        await shows(publisher, serial="")
+        await poll_until(lambda: server.watching)
+        server.remove("nodes", NODE)
+        server.collect_garbage()
+        await shows(publisher, serial="the cluster has no Node")
+        uid = server.add_node(NODE)["metadata"]["uid"]
+        await shows(publisher, serial="")
+    assert slices(server)[0]["metadata"]["ownerReferences"][0]["uid"] == uid
+
+
+async def test_the_node_is_looked_at_now_and_then(server: ApiServer) -> None:
+    server.add_node(NODE, kubelet_version="v1.35.4")
+
+    def extended() -> object:
+        return slices(server)[0]["spec"]["devices"][0]["attributes"]["extendedResource"]["bool"]
+
+    async with publishing(server, lists(), timing=replace(SOON, node=0.01)) as publisher:
+        await shows(publisher, serial="")
+        assert extended() is False
+        server.remove("nodes", NODE)
+        uid = server.add_node(NODE, kubelet_version="v1.36.0")["metadata"]["uid"]
+        await poll_until(extended)
+        owners = slices(server)[0]["metadata"]["ownerReferences"]
+        assert [one["uid"] for one in owners] == [uid]
+
+
+async def test_a_slice_that_vanished_unnoticed_after_its_creation_is_missed(
+    server: ApiServer,
+) -> None:
+    with server.failing(verbs={"watch"}, hangs=True):
+        timing = replace(SOON, created=0.05)
+        async with publishing(server, lists(), timing=timing) as publisher:
+            await shows(publisher, serial="")
+            (first,) = slices(server)
+            server.wipe(NODE)
+            await poll_until(lambda: len(devices(server)) == 2)
+            assert slices(server)[0]["metadata"]["uid"] != first["metadata"]["uid"]
+
+
+async def test_pools_that_are_not_wanted_are_removed_but_not_those_of_others(
+    server: ApiServer,
+) -> None:
+    foreign = slice_of(pool="gpu")
+    foreign["spec"]["driver"] = "gpu.example.com"
+    others = [
+        server.put("resourceslices", slice_of(node="node-2")),
+        server.put("resourceslices", foreign),
+    ]
+    async with publishing(server, {**lists(), **decide([VIDEO], [CAMERA])}) as publisher:
+        await shows(publisher, serial="", video="")
+        publisher.wanted.value = decide([VIDEO], [CAMERA])
+        await poll_until(lambda: not slices(server))
+        await shows(publisher, video="")
+    assert all(one in server.objects("resourceslices") for one in others)
+
+
+async def test_why_a_device_is_in_no_slice_is_shown(server: ApiServer) -> None:
+    twin = label("ttyUSB0")
+    one = resource("serial", "/dev/*")
+    async with publishing(server, decide([one], [USB[0], node(f"/dev/{twin}", (1, 1))])) as it:
+        await shows(it, serial="")
+        (why,) = it.state.value["example.com/serial"].not_offered.values()
+        assert "its name is that of" in why
