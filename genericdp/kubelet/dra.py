@@ -6,16 +6,15 @@ import asyncio
 import logging
 import os
 import re
-import socket as sockets
 import stat
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import grpc
 
-from genericdp.errors import GenericdpError, KubeletError, UsageError, reason_of
+from genericdp.errors import KubeletError, UsageError, reason_of
 from genericdp.host.workers import in_worker
 from genericdp.kubelet.folder import MAX_PATH_BYTES, refuses
 from genericdp.kubelet.lifecycle import RegistrationState
@@ -26,13 +25,19 @@ from genericdp.kubelet.v1 import pluginregistration_pb2 as registration_api
 from genericdp.observed import Observed, until
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+    from collections.abc import (
+        AsyncIterator,
+        Awaitable,
+        Callable,
+        Iterable,
+        Iterator,
+        Mapping,
+        Sequence,
+    )
     from pathlib import Path
     from typing import Never
 
     from genericdp.kubelet.folder import SocketIdentity
-
-T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
@@ -47,7 +52,6 @@ _MAX_TEXT = 1024
 """Characters of a reason: as many as an event takes."""
 _UID = re.compile(r"[0-9A-Za-z-]{1,63}")
 """Of a claim; no other text can be part of a file's name."""
-_UNANSWERED = "genericdp has no answer for this claim: its log may say more"
 
 
 class ClaimRef(NamedTuple):
@@ -70,10 +74,7 @@ class PreparedDevice:
 
 
 class ClaimHandler(Protocol):
-    """Prepares and unprepares claims; a call that the kubelet gives up is canceled.
-
-    Claims that an answer leaves out have failed, and so have all if a call raises.
-    """
+    """Prepares and unprepares claims; a call that the kubelet gives up is canceled."""
 
     async def prepare(
         self, claims: Sequence[ClaimRef]
@@ -120,10 +121,6 @@ class DraPlugin:
         """How many calls about claims are in progress."""
         self._logged = ""
         """Why it is not registered, as logged; empty: it was since."""
-        self._is_taken = False
-        """Whether the kubelet has said that the driver is registered, since it asked last."""
-        self._looks_without = 0
-        """How often in a row it was not connected."""
         self._socket = self._root / "plugins" / driver / "dra.sock"
         self._registration_socket = self._root / "plugins_registry" / f"{driver}-reg.sock"
         for path in (self._socket, self._registration_socket):
@@ -144,11 +141,6 @@ class DraPlugin:
             # The server has canceled them, but they may not have ended yet.
             await until(lambda: not self._calls.value, self._calls)
 
-    def _registered(self) -> None:
-        log.info("the DRA driver %s is registered", self._driver)
-        self._logged = ""
-        self.registration.registered()
-
     def _not_registered(self, reason: str) -> None:
         """Record why it is not registered, and log that unless it was the last thing logged."""
         level = logging.DEBUG if reason == self._logged else logging.WARNING
@@ -164,11 +156,7 @@ class DraPlugin:
         except KubeletError as error:
             return str(error)
         except OSError as error:
-            where = f"{error.filename}: " if error.filename else ""
-            return where + reason_of(error).lower()
-        except Exception as error:
-            log.exception("unexpected failure")
-            return f"unexpected failure: {error}"
+            return f"{error.filename}: {reason_of(error).lower()}"
         return "its sockets have been removed or replaced"
 
     def _check_folders(self) -> None:
@@ -192,7 +180,6 @@ class DraPlugin:
             "GetInfo": self._get_info,
             "NotifyRegistrationStatus": self._notify,
         }
-        self._is_taken = False
         self.registration.not_registered(
             "the kubelet has not asked for the driver yet: it is down, or has another --root-dir"
         )
@@ -204,27 +191,9 @@ class DraPlugin:
                 await asyncio.sleep(self._timing.look)
                 if not (is_served() and is_found()):
                     return
-                self._look_at_connection()
-
-    def _look_at_connection(self) -> None:
-        """Follow the kubelet's connection, which lasts as long as it has the driver registered."""
-        if not self._is_taken:
-            return
-        if _has_connection(self._socket):
-            self._looks_without = 0
-            if not self.registration.active.value:
-                self._registered()
-            return
-        self._looks_without += 1
-        # It may be about to connect, for the first time or again.
-        if self._looks_without > 1 and self.registration.active.value:
-            self._not_registered(
-                "the kubelet has closed its connection: it has stopped, or dropped the driver"
-            )
 
     async def _get_info(self, _request: bytes) -> bytes:
-        # The kubelet asks before it registers: that it did so before does not count any longer.
-        self._is_taken = False
+        # It asks before it registers: that it did so before does not count any longer.
         self.registration.not_registered("the kubelet has asked, but has not taken the driver yet")
         return registration_api.PluginInfo(
             type=PLUGIN_TYPE,
@@ -236,23 +205,24 @@ class DraPlugin:
     async def _notify(self, request: bytes) -> bytes:
         status = parsed(registration_api.RegistrationStatus, request)
         if status.plugin_registered:
-            self._is_taken, self._looks_without = True, 0
-            self._registered()
+            log.info("the DRA driver %s is registered", self._driver)
+            self._logged = ""
+            self.registration.registered()
         else:
             self._not_registered(f"the kubelet refuses the driver: {status.error[:_MAX_TEXT]}")
         return b""
 
     async def _prepare(self, request: bytes) -> bytes:
-        claims = _by_uid(parsed(api.NodePrepareResourcesRequest, request).claims)
-        valid = [claim for uid, claim in claims.items() if _UID.fullmatch(uid)]
-        results, failure = await self._results(self._handler.prepare(valid))
+        claims = parsed(api.NodePrepareResourcesRequest, request).claims
+        with self._in_progress():
+            results = await self._handler.prepare(_valid(claims))
         answer = api.NodePrepareResourcesResponse()
-        for uid in claims:
-            result = results.get(uid, failure) if _UID.fullmatch(uid) else "this is not a UID"
+        for claim in claims:
+            result = results.get(claim.uid, "this is not a UID")
             if isinstance(result, str):
-                answer.claims[uid].error = _text(result or _UNANSWERED)
+                answer.claims[claim.uid].error = _text(result)
                 continue
-            devices = [
+            answer.claims[claim.uid].devices.extend(
                 api.Device(
                     request_names=one.requests,
                     pool_name=one.pool,
@@ -260,30 +230,24 @@ class DraPlugin:
                     cdi_device_ids=one.cdi_names,
                 )
                 for one in result
-            ]
-            answer.claims[uid].devices.extend(devices)
+            )
         return answer.SerializeToString()
 
     async def _unprepare(self, request: bytes) -> bytes:
-        claims = _by_uid(parsed(api.NodeUnprepareResourcesRequest, request).claims)
-        valid = {uid: claim for uid, claim in claims.items() if _UID.fullmatch(uid)}
-        results, failure = await self._results(self._handler.unprepare([*valid.values()]))
+        claims = parsed(api.NodeUnprepareResourcesRequest, request).claims
+        with self._in_progress():
+            results = await self._handler.unprepare(_valid(claims))
         answer = api.NodeUnprepareResourcesResponse()
-        for uid in claims:
+        for claim in claims:
             # One with another UID cannot have been prepared.
-            answer.claims[uid].error = _text(results.get(uid, failure)) if uid in valid else ""
+            answer.claims[claim.uid].error = _text(results.get(claim.uid, ""))
         return answer.SerializeToString()
 
-    async def _results(self, call: Awaitable[Mapping[str, T]]) -> tuple[Mapping[str, T], str]:
-        """Return the handler's results by UID, and what is wrong with claims that have none."""
+    @contextmanager
+    def _in_progress(self) -> Iterator[None]:
         self._calls.value += 1
         try:
-            return await call, _UNANSWERED
-        except GenericdpError as error:
-            return {}, str(error)
-        except Exception as error:
-            log.exception("unexpected failure")
-            return {}, f"unexpected failure: {error}"
+            yield
         finally:
             self._calls.value -= 1
 
@@ -297,27 +261,6 @@ async def _served(
     async with serving(path, grpc.method_handlers_generic_handler(service, handlers)):
         bound = _identity(path)
         yield lambda: bound is not None and _identity(path) == bound
-
-
-def _has_connection(path: Path) -> bool:
-    """Return whether anybody is connected to a socket of this process: gRPC does not tell."""
-    try:
-        numbers = os.listdir("/proc/self/fd")  # noqa: PTH208  # as numbers
-    except OSError:  # descriptors run short: nothing is known
-        return True
-    return any(_is_connection(int(number), path) for number in numbers)
-
-
-def _is_connection(descriptor: int, path: Path) -> bool:
-    with suppress(OSError):  # closed meanwhile
-        if os.readlink(f"/proc/self/fd/{descriptor}").startswith("socket:"):  # noqa: PTH115
-            one = sockets.socket(fileno=descriptor)
-            try:
-                is_listener = one.getsockopt(sockets.SOL_SOCKET, sockets.SO_ACCEPTCONN)
-                return not is_listener and one.getsockname() == str(path)
-            finally:
-                one.detach()  # it is gRPC's
-    return False
 
 
 def _check_folder(folder: Path) -> None:
@@ -361,11 +304,12 @@ def _remove_stale(path: Path) -> None:
     log.info("removed %s, left by a run that was killed", path)
 
 
-def _by_uid(claims: Iterable[api.Claim]) -> dict[str, ClaimRef]:
-    return {
-        claim.uid: ClaimRef(namespace=claim.namespace, name=claim.name, uid=claim.uid)
+def _valid(claims: Iterable[api.Claim]) -> list[ClaimRef]:
+    return [
+        ClaimRef(namespace=claim.namespace, name=claim.name, uid=claim.uid)
         for claim in claims
-    }
+        if _UID.fullmatch(claim.uid)
+    ]
 
 
 def _text(reason: str) -> str:

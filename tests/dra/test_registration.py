@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import grpc
 import pytest
 
-from genericdp.errors import KubeletError, UsageError
+from genericdp.errors import UsageError
 from genericdp.kubelet.dra import ClaimRef, DraPlugin, DraTiming, PreparedDevice
 from genericdp.kubelet.v1 import dra_pb2 as api
 from genericdp.observed import Observed, until
@@ -41,7 +41,6 @@ class Claims:
     def __init__(self) -> None:
         self.prepared: dict[str, ClaimRef] = {}
         self.answers: Mapping[str, tuple[PreparedDevice, ...] | str] | None = None
-        self.error: Exception | None = None
         self.gate = asyncio.Event()
         self.gate.set()
         self.waiting = asyncio.Event()
@@ -70,8 +69,6 @@ class Claims:
             self.canceled.set()
             await self.undone.wait()
             raise
-        if self.error is not None:
-            raise self.error
 
 
 @asynccontextmanager
@@ -126,38 +123,13 @@ async def test_sockets_are_for_root_alone_and_gone_at_the_end(short_folder: Path
         await kubelet.wait_for_end(DRIVER)
 
 
-async def test_each_claim_of_a_call_is_answered_and_no_other(short_folder: Path) -> None:
+async def test_a_reason_that_is_no_utf_8_is_told(short_folder: Path) -> None:
     claims = Claims()
-    claims.answers = {CLAIM.uid: "the device is gone: \udcff", "another": (CAMERA,)}
+    claims.answers = {CLAIM.uid: "the device is gone: \udcff"}
     async with DraKubelet(short_folder) as kubelet, running(driver(short_folder, claims)):
         await kubelet.wait_for(DRIVER)
-        answers = await kubelet.prepare(DRIVER, CLAIM, OTHER)
-        assert answers[CLAIM.uid] == "the device is gone: ?"
-        assert answers[OTHER.uid] == "genericdp has no answer for this claim: its log may say more"
-        claims.answers = {CLAIM.uid: ""}
-        assert await kubelet.prepare(DRIVER, CLAIM) == {CLAIM.uid: answers[OTHER.uid]}
+        assert await kubelet.prepare(DRIVER, CLAIM) == {CLAIM.uid: "the device is gone: ?"}
         assert await kubelet.prepare(DRIVER) == {}
-
-
-@pytest.mark.parametrize(
-    ("error", "said"),
-    [
-        (KubeletError("the disk is full"), "the disk is full"),
-        (ValueError("a bug"), "unexpected failure: a bug"),
-    ],
-)
-async def test_each_claim_of_a_call_that_fails_is_answered(
-    short_folder: Path, error: Exception, said: str
-) -> None:
-    claims = Claims()
-    claims.error = error
-    async with DraKubelet(short_folder) as kubelet, running(driver(short_folder, claims)):
-        await kubelet.wait_for(DRIVER)
-        said_of_each = {CLAIM.uid: said, OTHER.uid: said}
-        assert await kubelet.prepare(DRIVER, CLAIM, OTHER) == said_of_each
-        assert await kubelet.unprepare(DRIVER, CLAIM, OTHER) == said_of_each
-        claims.error = None
-        assert await kubelet.unprepare(DRIVER, CLAIM, OTHER) == {CLAIM.uid: "", OTHER.uid: ""}
 
 
 @pytest.mark.parametrize("uid", ["", "..", "a/b", "x" * 64, "a\n"])
@@ -254,16 +226,6 @@ async def test_a_kubelet_that_restarts_finds_the_driver_even_while_calls_hang(
         assert plugin.registration.active.value
         claims.gate.set()
         assert await kubelet.unprepare(DRIVER, CLAIM) == {CLAIM.uid: ""}
-
-
-async def test_a_kubelet_that_stops_is_noticed(short_folder: Path) -> None:
-    async with DraKubelet(short_folder) as kubelet, running(driver(short_folder)) as plugin:
-        await kubelet.wait_for(DRIVER)
-        await kubelet.stop()
-        await reason(plugin, "the kubelet has closed its connection")
-        kubelet.start()
-        await kubelet.wait_for(DRIVER)
-        assert plugin.registration.active.value
 
 
 async def test_a_refusal_is_told_in_the_kubelets_words(short_folder: Path) -> None:

@@ -95,6 +95,7 @@ def state(*resources: ResourceState, **keys: Any) -> DaemonState:
         "kubelet_reason": "",
         "config": IN_FORCE,
         "descriptors": Supply(used=30, most=1024),
+        "claims": 0,
         "resources": resources,
     }
     return DaemonState(**{**known, **keys})

@@ -47,6 +47,7 @@ LABELS = {one.name.removesuffix("_total"): one.labels for one in METRICS}
 def tally() -> Tally:
     tally = Tally()
     tally.keep({NAME: declared()})
+    tally.requested("get", "success")
     return tally
 
 
