@@ -304,6 +304,8 @@ class Publisher:
         elif self._failure:
             published.reason = self._failure
         else:
+            if todo.create:
+                published.reason = published.reason or _NOT_WRITTEN
             due = await self._write(published, (pool, layout, offered.devices), todo)
         return due, PoolState(
             reason=published.reason,

@@ -350,8 +350,9 @@ async def test_without_a_node_nothing_is_published(server: ApiServer) -> None:
 
 
 async def test_a_node_that_is_created_anew_owns_the_slices_that_replace_the_collected_ones(
-    server: ApiServer,
+    server: ApiServer, caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.set_level("INFO", "genericdp.dra.publisher")
     async with publishing(server, lists()) as publisher:
         await shows(publisher, serial="")
         await poll_until(lambda: server.watching)
@@ -360,6 +361,8 @@ async def test_a_node_that_is_created_anew_owns_the_slices_that_replace_the_coll
         await shows(publisher, serial="the cluster has no Node")
         uid = server.add_node(NODE)["metadata"]["uid"]
         await shows(publisher, serial="")
+    told = [one.message for one in caplog.records if one.name == "genericdp.dra.publisher"]
+    assert told[-1] == "2 devices in 1 ResourceSlice published"
     assert slices(server)[0]["metadata"]["ownerReferences"][0]["uid"] == uid
 
 
