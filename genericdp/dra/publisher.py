@@ -12,6 +12,7 @@ from operator import is_not
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from genericdp.apiserver.client import SLICES, ApiError, node_path
+from genericdp.devices.device import NOT_PROBED
 from genericdp.dra.slices import (
     Offered,
     Plan,
@@ -41,7 +42,8 @@ log = logging.getLogger(__name__)
 _NOT_REGISTERED = "the kubelet has not registered the DRA driver yet"
 _NOT_LISTED = "the API server has not said yet which ResourceSlices there are"
 _NOT_WRITTEN = "its ResourceSlices have not been written yet"
-_PASSING = (_NOT_REGISTERED, _NOT_LISTED, _NOT_WRITTEN)
+_PROBED = "its devices are being probed for the first time"
+_PASSING = (_NOT_REGISTERED, _NOT_LISTED, _NOT_WRITTEN, _PROBED)
 _UNDONE = "somebody changes or deletes its ResourceSlices whenever they are written"
 _NOT_FOUND = 404
 _CONFLICTS = (_NOT_FOUND, 409)
@@ -69,6 +71,8 @@ class PublisherTiming:
     """After a burst, between writes that only repeat what somebody undoes."""
     news: float = 1.0
     """After a burst, between writes of changes of our own."""
+    probed: float = 5.0
+    """How long to wait for first results of probes, so that a restart takes no device away."""
     created: float = 60.0
     """How long after its creation a slice is looked for, whatever the watch has said."""
     node: float = 300.0
@@ -99,6 +103,8 @@ class _Node(NamedTuple):
 class _Published:
     """What is known of a pool from one look to the next."""
 
+    since: float
+    """When it was first wanted or seen."""
     layout: Layout | None = None
     """None: it has yet to be read from the API."""
     content: tuple[Any, ...] = ()
@@ -198,7 +204,7 @@ class Publisher:
         slices = self._by_pool(objects)
         resources = {pool_name(self._node_name, name): name for name in wanted}
         self._pools = {
-            name: self._pools.get(name) or _Published() for name in {**resources, **slices}
+            name: self._pools.get(name) or _Published(_now()) for name in {**resources, **slices}
         }
         dues, state = [], {}
         for name in self._pools:
@@ -293,6 +299,10 @@ class Publisher:
         if devices is None:
             published.layout = None
         else:
+            due = published.since + self._timing.probed
+            unprobed = any(NOT_PROBED in one.failing for one in devices.devices.values())
+            if unprobed and published.layout is None and _now() < due:
+                return due, PoolState(reason=_PROBED, slices=len(observed))
             offered = devices_of(resource, devices, extended_resource=node.extended_resources)
             before = layout_of(observed) if published.layout is None else published.layout
             layout = published.layout = next_layout(before, offered.shares)

@@ -13,6 +13,7 @@ import pytest
 from genericdp.apiserver.access import Access
 from genericdp.apiserver.client import SLICES, ApiClient
 from genericdp.apiserver.reflector import Reflector, ReflectorTiming
+from genericdp.devices.device import NOT_PROBED
 from genericdp.dra.publisher import Publisher, PublisherTiming
 from genericdp.dra.slices import DRIVER, label
 from genericdp.observed import Observed, until
@@ -240,6 +241,47 @@ async def test_what_is_not_granted_is_told_once_and_heals(
     told = [one.message for one in caplog.records if "publisher" in one.name]
     assert len([one for one in told if why in one]) == 1
     assert "published" in told[-1]
+
+
+async def test_nothing_is_sent_for_as_long_as_the_api_server_asks_for(server: ApiServer) -> None:
+    with server.failing(verbs={"create"}, status=429, retry_after=3600, times=1):
+        async with publishing(server, lists()) as publisher:
+            await shows(publisher, serial="busy (429)")
+            publisher.wanted.value = lists(3)
+            await until(
+                lambda: publisher.state.value["example.com/serial"].devices == 3, publisher.state
+            )
+            await shows(publisher, serial="busy (429)")
+    assert verbs(server) == ["create"]
+
+
+def unprobed() -> Mapping[str, DeviceList]:
+    """Devices of which no probe has a result yet."""
+    return {
+        name: replace(
+            one,
+            devices={key: replace(it, failing=NOT_PROBED) for key, it in one.devices.items()},
+        )
+        for name, one in lists().items()
+    }
+
+
+async def test_a_restart_waits_for_first_results_of_probes(server: ApiServer) -> None:
+    async with publishing(server, lists()) as publisher:
+        await shows(publisher, serial="")
+    async with publishing(server, unprobed(), timing=replace(SOON, probed=3600.0)) as publisher:
+        await shows(publisher, serial="probed for the first time")
+        publisher.wanted.value = lists()
+        await shows(publisher, serial="")
+        assert verbs(server) == ["create"]
+        publisher.wanted.value = unprobed()  # these are other devices
+        await poll_until(lambda: not devices(server))
+
+
+async def test_probes_without_results_are_not_waited_for_forever(server: ApiServer) -> None:
+    async with publishing(server, unprobed(), timing=replace(SOON, probed=0.05)) as publisher:
+        await shows(publisher, serial="")
+    assert verbs(server) == ["create"]
 
 
 async def test_an_api_server_that_is_gone_for_a_while_changes_nothing(server: ApiServer) -> None:
