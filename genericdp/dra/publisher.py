@@ -355,36 +355,26 @@ class Publisher:
         return _now()
 
     async def _carry_out(self, todo: Plan) -> None:
-        """Send requests until something turns out to be another than was known."""
-        for one in todo.delete:
-            metadata = one["metadata"]
-            name, uid = metadata["name"], metadata["uid"]
-            version = metadata["resourceVersion"]
-            try:
-                await self._client.delete(f"{SLICES}/{name}", uid=uid, resource_version=version)
-            except ApiError as error:
-                return await self._look_again(name, error)
-            self._reflector.forget(name)
-            log.debug("ResourceSlice %s deleted", name)
-        for one in todo.create:
-            name = self._take(one, await self._client.create(SLICES, one))
-            self._created[name] = _now() + self._timing.created
-            log.debug("ResourceSlice %s created", name)
-        for one in todo.update:
-            name = one["metadata"]["name"]
-            try:
-                answer = await self._client.update(f"{SLICES}/{name}", one)
-            except ApiError as error:
-                return await self._look_again(name, error)
-            self._take(one, answer)
-            log.debug("ResourceSlice %s updated", name)
-        return None
-
-    async def _look_again(self, name: str, error: ApiError) -> None:
-        """Look at a slice that somebody else has changed or deleted; raise any other error."""
-        if error.status not in _CONFLICTS:
-            raise error
-        await self._look_at_slice(name)
+        """Send requests until something turns out to be another than was known; raise ApiError."""
+        name = ""
+        try:
+            for one in todo.delete:
+                metadata = one["metadata"]
+                name, version = metadata["name"], metadata["resourceVersion"]
+                path = f"{SLICES}/{name}"
+                await self._client.delete(path, uid=metadata["uid"], resource_version=version)
+                self._reflector.forget(name)
+            name = ""
+            for one in todo.create:
+                created = self._take(one, await self._client.create(SLICES, one))
+                self._created[created] = _now() + self._timing.created
+            for one in todo.update:
+                name = one["metadata"]["name"]
+                self._take(one, await self._client.update(f"{SLICES}/{name}", one))
+        except ApiError as error:
+            if not name or error.status not in _CONFLICTS:
+                raise
+            await self._look_at_slice(name)
 
     def _take(self, one: Json, answer: Json) -> str:
         """Take in what was stored, and return its name; it may be another than was sent."""
@@ -408,8 +398,11 @@ class Publisher:
         before, self.state.value = self.state.value, state
         failing: dict[str, list[str]] = {}
         for name, one in state.items():
-            was = before[name].reason if name in before else None
-            if one.reason == was:
+            was = before.get(name, PoolState(reason=_NOT_WRITTEN))
+            for share in one.not_offered.keys() - was.not_offered.keys():
+                why, about = one.not_offered[share], {"resource": name, "device": share}
+                log.warning("not in a ResourceSlice: %s", why, extra=about)
+            if one.reason == was.reason:
                 continue
             if not one.reason:
                 devices, slices = plural(one.devices, "device"), plural(one.slices, "ResourceSlice")

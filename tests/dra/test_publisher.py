@@ -454,10 +454,13 @@ async def test_pools_that_are_not_wanted_are_removed_but_not_those_of_others(
     assert all(one in server.objects("resourceslices") for one in others)
 
 
-async def test_why_a_device_is_in_no_slice_is_shown(server: ApiServer) -> None:
+async def test_why_a_device_is_in_no_slice_is_shown_and_logged(
+    server: ApiServer, caplog: pytest.LogCaptureFixture
+) -> None:
     twin = label("ttyUSB0")
     one = resource("serial", "/dev/*")
     async with publishing(server, decide([one], [USB[0], node(f"/dev/{twin}", (1, 1))])) as it:
         await shows(it, serial="")
         (why,) = it.state.value["example.com/serial"].not_offered.values()
         assert "its name is that of" in why
+    assert [one for one in caplog.messages if why in one] == [f"not in a ResourceSlice: {why}"]
