@@ -139,7 +139,9 @@ class BackEnds:
             found[name] = replace(wanted[name], served_by=by)
             if last is not None and last.served_by is by:
                 found[name] = last
-            elif by is ServedBy.DEVICE_PLUGIN and not self._answers.get(name, _NOT_ASKED).is_known:
+            elif by is ServedBy.DEVICE_PLUGIN and (
+                self._by_dra is None or not self._answers.get(name, _NOT_ASKED).is_known
+            ):
                 withheld.add(name)
         self.waiting, self.withheld = waiting, frozenset(withheld)
         self._last = {name: one for name, one in found.items() if name not in withheld}
@@ -154,7 +156,7 @@ class BackEnds:
             await until(lambda: bool(self._questions.value), self._questions)
             asked = self._questions.value
             answers = await self._ask(asked)
-            if answers != self._answers:
+            if answers != self._answers or self._by_dra is None:
                 self._answers = answers
                 self._look_again()
             await until(

@@ -64,18 +64,28 @@ class DraDriver:
         self._count_request = count_request
         self._released = released
         """Called when a claim has been unprepared."""
-        self._servicers: Mapping[str, Servicer] = {}
         self._lists: Observed[Mapping[str, DeviceList]] = Observed({})
         """What is served, by the name of the resource."""
+        self._pools: Mapping[str, Pool] = {}
+        """The same as claims name it."""
         self._plugin: DraPlugin | None = None
-        self._records: ClaimRecords | None = None
+        self._preparer: ClaimPreparer | None = None
         self._client: ApiClient | None = None
         self._publisher: Publisher | None = None
 
     def serve(self, servicers: Mapping[str, Servicer]) -> None:
         """Have these resources served from now on, and no others."""
-        self._servicers = servicers
+        self._pools = {
+            pool_name(self._node_name, name): Pool(
+                resource=name,
+                servicer=one,
+                shares=devices_of(name, one.devices, extended_resource=False).shares,
+            )
+            for name, one in servicers.items()
+        }
         self._lists.value = {name: one.devices for name, one in servicers.items()}
+        if self._preparer is not None:
+            self._preparer.pools = self._pools
         if self._publisher is not None:
             self._publisher.wanted.value = self._lists.value
 
@@ -112,7 +122,7 @@ class DraDriver:
     async def _serve(self) -> Never:
         settings = self._settings
         boot_id = (await in_worker(_BOOT_ID.read_text)).strip()
-        async with self._in_charge(), asyncio.TaskGroup() as tasks:
+        async with self._in_charge():
             records = ClaimRecords(settings.claims_folder)
             await in_worker(records.load)
             preparer = ClaimPreparer(
@@ -124,22 +134,23 @@ class DraDriver:
                 released=self._released,
             )
             await in_worker(preparer.remove_leftovers)
-            # Before the kubelet can ask for a device, it is known what there is.
-            await self._update(preparer)
             plugin = DraPlugin(
                 settings.driver, kubelet_root=settings.kubelet_root, handler=preparer
             )
-            self._records, self._plugin, self.trouble.value = records, plugin, ""
-            tasks.create_task(plugin.run(), name="DRA registration")
-            tasks.create_task(self._publish(plugin), name="ResourceSlices")
-            while True:
-                lists = self._lists.value
-                all_written = await self._update(preparer)
-                await until(
-                    lambda lists=lists: self._lists.value is not lists,  # type: ignore[misc]
-                    self._lists,
-                    timeout_seconds=None if all_written else settings.retry,
-                )
+            # Before the kubelet can ask for a device, it is known what there is.
+            preparer.pools = self._pools
+            self._preparer, self._plugin, self.trouble.value = preparer, plugin, ""
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(plugin.run(), name="DRA registration")
+                tasks.create_task(self._publish(plugin), name="ResourceSlices")
+                while True:
+                    lists = self._lists.value
+                    is_complete = await preparer.update_specs()
+                    await until(
+                        lambda lists=lists: self._lists.value is not lists,  # type: ignore[misc]
+                        self._lists,
+                        timeout_seconds=None if is_complete else settings.retry,
+                    )
 
     @asynccontextmanager
     async def _in_charge(self) -> AsyncIterator[None]:
@@ -157,20 +168,8 @@ class DraDriver:
             self.is_standby = False
             yield
         finally:
-            self._plugin = self._records = None
+            self._plugin = self._preparer = None
             os.close(lock)
-
-    async def _update(self, preparer: ClaimPreparer) -> bool:
-        """Take in what is served now; return whether the specs of all claims say so."""
-        preparer.pools = {
-            pool_name(self._node_name, name): Pool(
-                resource=name,
-                servicer=one,
-                shares=devices_of(name, one.devices, extended_resource=False).shares,
-            )
-            for name, one in self._servicers.items()
-        }
-        return await preparer.update_specs()
 
     async def _publish(self, plugin: DraPlugin) -> Never:
         """Keep the slices in the API; until it can be reached, try again."""
@@ -216,19 +215,19 @@ class DraDriver:
         try:
             return await self._client.get(claim_path(namespace, name))
         except ApiError as error:
-            if error.status == 404:
+            if error.reason == "NotFound":  # else it is not the claim that is missing
                 return None
             raise
 
     @property
     def claims(self) -> int:
         """How many claims are prepared, or being."""
-        return len(self._records.claims) if self._records else 0
+        return len(self._preparer.claims) if self._preparer else 0
 
     def held(self) -> dict[str, frozenset[str]]:
         """Return the IDs of the devices that claims have, by resource."""
         found: dict[str, set[str]] = {}
-        for claim in self._records.claims.values() if self._records else ():
+        for claim in self._preparer.claims.values() if self._preparer else ():
             for one in claim.devices:
                 found.setdefault(one.resource, set()).add(device_id_of(one.share))
         return {name: frozenset(ids) for name, ids in found.items()}
