@@ -9,17 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from contextlib import AbstractContextManager
 
-NAMES = (
-    "config",
-    "host",
-    "udev",
-    "calls",
-    "http",
-    "register",
-    "podresources",
-    "apiserver",
-    "kubeconfig",
-)
+NAMES = ("config", "host", "udev", "calls", "http", "register", "podresources")
 
 
 class Target(Protocol):
