@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bench import allocate, cdi, events, idle, memory, reloads, restarts, sizes, start
+from bench import allocate, cdi, dra, events, idle, memory, reloads, restarts, sizes, start
 from bench.processes import machine
 from bench.results import table
 from bench.runner import Bench, scratch_folder
@@ -31,6 +31,7 @@ MEASUREMENTS = {
     "reloads": reloads,
     "sizes": sizes,
     "cdi": cdi,
+    "dra": dra,
     "idle": idle,
 }
 _BUILD = "GOBIN=$PWD go install github.com/squat/generic-device-plugin@latest"
