@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import os
 import tempfile
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from genericdp.cli.allocate import edits_as_json, edits_as_text
 from genericdp.cli.apply import refuse_if_none
@@ -39,6 +40,7 @@ from genericdp.host.cache import HostCache
 from genericdp.host.root import Root
 from genericdp.kubelet.folder import check_length
 from genericdp.model import Hooks
+from genericdp.printing import plural
 from genericdp.process.signals import deferred, until_signaled
 from genericdp.simulator.settings import MAX_NUMA_NODES, Generation, Topology, TopologyPolicy
 from genericdp.simulator.simulation import RETRY_SECONDS, Simulation
@@ -55,6 +57,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+_MAX_DEVICES = 10
+"""Of a ResourceSlice, that are shown."""
 _NOT_RUN = "of a copy, hooks and all probes but file are not run, and count as passed"
 EXAMPLE = (
     "  genericdp simulate --config examples/configs/this-machine.yaml\n"
@@ -193,6 +197,8 @@ def _show_data(output: str, picture: Picture, start: Start | None, news: str) ->
         "notOffered": {name: dict(one.not_offered) for name, one in picture.items()},
         "empty": {name: one.empty for name, one in picture.items()},
     }
+    if slices := [spec for one in picture.values() for spec in one.slices]:
+        line["resourceSlices"] = slices
     if start is not None and start.given is not None:
         line["container"] = edits_as_json(start.given)
     elif start is not None:
@@ -225,6 +231,10 @@ class _Screen:
         for title, part in (("Capacity", "capacity"), ("Allocatable", "allocatable")):
             yield f"{title}:"
             yield from self._amounts(picture, listed, part)
+        slices = [line for one in picture.values() for line in _slices_as_text(one.slices)]
+        if slices:
+            yield "ResourceSlices:"
+            yield from slices
         without = [f"  {name}: {one.empty}" for name, one in picture.items() if one.empty]
         yield from self._section("No devices (both 0):", without)
         unhealthy = [
@@ -268,6 +278,23 @@ class _Screen:
             was = getattr(before, part) if before else amount
             change = "" if was == amount else f"   (was {was})"
             yield f"  {name + ':':{width}}  {amount}{change}"
+
+
+def _slices_as_text(slices: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    for number, spec in enumerate(slices, 1):
+        devices = spec.get("devices", ())
+        which = f", slice {number} of {len(slices)}" if len(slices) > 1 else ""
+        yield f"  {spec['pool']['name']}{which}: {plural(len(devices), 'device')}"
+        for one in devices[:_MAX_DEVICES]:
+            texts = (
+                f"{name} {json.dumps(value)}"
+                for name, typed in one["attributes"].items()
+                for value in typed.values()
+                if value != "" and name not in {"resource", "extendedResource"}
+            )
+            yield f"    {one['name']}: {', '.join(texts)}"
+        if len(devices) > _MAX_DEVICES:
+            yield f"    and {len(devices) - _MAX_DEVICES} more: -o json has all"
 
 
 def _why_it_waits(start: Start) -> str:

@@ -230,6 +230,8 @@ def _daemon(status: StatusDocument) -> Iterator[ColoredLine]:
         yield f"Kubelet:  kubelet.sock is there ({visible(kubelet['folder'])})", PLAIN
     else:
         yield f"Kubelet:  MISSING: {visible(kubelet.get('reason', ''))}", BAD
+    if (claims := status.get("claims")) is not None:
+        yield f"Claims:   {claims:d} prepared", PLAIN
     if supply is not None:
         short = ": THEY RUN SHORT" if supply["short"] else ""
         color = BAD if short else PLAIN
@@ -253,7 +255,7 @@ def _resource_rows(status: StatusDocument) -> Rows:
         registered, devices = one["registered"], one["devices"]
         cells = (
             one["name"],
-            "yes" if registered else "NO",
+            ("yes" if registered else "NO") + (", DRA" if one.get("servedBy") == "dra" else ""),
             _for(one, status),
             f"{len(devices) - _unhealthy(one)} of {len(devices)}",
             f"{one['allocatable']:d}",

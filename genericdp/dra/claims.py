@@ -7,9 +7,11 @@ import logging
 import os
 from contextlib import suppress
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from genericdp.cdi.folder import is_temporary, write
+from genericdp.host.workers import in_worker
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -92,7 +94,7 @@ class ClaimRecords:
         """Enter a claim in memory: nobody else gets its devices from now on."""
         self.claims = {**self.claims, claim.uid: claim}
 
-    def write(self, claim: Claim) -> None:
+    async def write(self, claim: Claim) -> None:
         """Write a record as a whole or not at all; raise OSError."""
         record = {
             "version": _VERSION,
@@ -104,23 +106,14 @@ class ClaimRecords:
             "devices": [asdict(one) for one in claim.devices],
         }
         content = f"{json.dumps(record, indent=2)}\n".encode()
-        os.close(write(self._folder / f"{claim.uid}{_SUFFIX}", content, mode=0o600))
+        path = self._folder / f"{claim.uid}{_SUFFIX}"
+        os.close(await in_worker(partial(write, path, content, mode=0o600)))
+        self.reserve(claim)
 
-    def remove(self, uid: str) -> None:
-        """Remove a record from the folder; raise OSError."""
-        (self._folder / f"{uid}{_SUFFIX}").unlink(missing_ok=True)
-
-    def forget(self, uid: str) -> None:
-        """Remove a claim from memory: others can have its devices."""
+    async def remove(self, uid: str) -> None:
+        """Remove a record: others can have the devices; raise OSError."""
+        await in_worker(partial((self._folder / f"{uid}{_SUFFIX}").unlink, missing_ok=True))
         self.claims = {key: one for key, one in self.claims.items() if key != uid}
-
-    def of(self, resource: str) -> list[Claim]:
-        """Return the claims that have a device of a resource."""
-        return [
-            claim
-            for claim in self.claims.values()
-            if any(one.resource == resource for one in claim.devices)
-        ]
 
 
 def held_resources(folder: Path) -> dict[str, str]:
@@ -132,7 +125,7 @@ def held_resources(folder: Path) -> dict[str, str]:
     with suppress(FileNotFoundError):
         for path in folder.iterdir():
             if path.suffix == _SUFFIX:
-                with suppress(FileNotFoundError, *_DAMAGE):  # one has just been unprepared
+                with suppress(*_DAMAGE):
                     claim = _parsed(_content(path), path.stem)
                     held.update({one.resource: str(claim) for one in claim.devices})
     return held

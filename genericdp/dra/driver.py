@@ -15,7 +15,6 @@ from genericdp.apiserver.access import in_cluster, of_kubeconfig
 from genericdp.apiserver.client import SLICES, ApiClient, ApiError, claim_path
 from genericdp.apiserver.reflector import Reflector
 from genericdp.devices.device import device_id_of
-from genericdp.dra.backend import DELETED_FIRST
 from genericdp.dra.claims import ClaimRecords
 from genericdp.dra.prepare import ClaimError, ClaimPreparer, Pool
 from genericdp.dra.publisher import Publisher
@@ -26,7 +25,7 @@ from genericdp.kubelet.dra import DraPlugin
 from genericdp.observed import Observed, until
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Collection, Mapping
+    from collections.abc import AsyncIterator, Callable, Mapping
     from typing import Never
 
     from genericdp.devices.devicelist import DeviceList
@@ -51,6 +50,7 @@ class DraDriver:
         node_name: str,
         cdi_folder: Path,
         count_request: Callable[[str, str], None],
+        released: Callable[[], None],
     ) -> None:
         self.trouble = Observed("it has only just been started")
         """Why the driver does not work; empty: it does."""
@@ -62,22 +62,30 @@ class DraDriver:
         self._node_name = node_name
         self._cdi_folder = cdi_folder
         self._count_request = count_request
-        self._servicers: Mapping[str, Servicer] = {}
+        self._released = released
+        """Called when a claim has been unprepared."""
         self._lists: Observed[Mapping[str, DeviceList]] = Observed({})
         """What is served, by the name of the resource."""
+        self._pools: Mapping[str, Pool] = {}
+        """The same as claims name it."""
         self._plugin: DraPlugin | None = None
-        self._records: ClaimRecords | None = None
         self._preparer: ClaimPreparer | None = None
         self._client: ApiClient | None = None
-        self._reflector: Reflector | None = None
         self._publisher: Publisher | None = None
 
     def serve(self, servicers: Mapping[str, Servicer]) -> None:
         """Have these resources served from now on, and no others."""
-        self._servicers = servicers
+        self._pools = {
+            pool_name(self._node_name, name): Pool(
+                resource=name,
+                servicer=one,
+                shares=devices_of(name, one.devices, extended_resource=False).shares,
+            )
+            for name, one in servicers.items()
+        }
         self._lists.value = {name: one.devices for name, one in servicers.items()}
         if self._preparer is not None:
-            self._preparer.pools = self._pools()
+            self._preparer.pools = self._pools
         if self._publisher is not None:
             self._publisher.wanted.value = self._lists.value
 
@@ -91,21 +99,6 @@ class DraDriver:
             return self.api_trouble.value
         state = self._publisher.state.value.get(resource)
         return "its ResourceSlices are about to be written" if state is None else state.reason
-
-    def why_offered(self, resources: Collection[str]) -> str:
-        """Return why claims may still be given devices of resources; empty: none may be."""
-        slices = None if self._reflector is None else self._reflector.objects.value
-        if slices is None or self._publisher is None:
-            why = self.trouble.value or self.api_trouble.value
-            why = why or "the API server has not said yet which there are"
-            return f"it cannot be known whether its ResourceSlices are deleted: {why}"
-        pools = {pool_name(self._node_name, one) for one in resources}
-        names = pools.union(resources)
-        state = {n: one for n, one in self._publisher.state.value.items() if n in names}
-        if state or any(one["spec"]["pool"]["name"] in pools for one in slices.values()):
-            reasons = [f": {one.reason}" for one in state.values() if one.reason]
-            return DELETED_FIRST + "".join(reasons[:1])
-        return ""
 
     async def run(self) -> Never:
         """Serve forever."""
@@ -129,7 +122,7 @@ class DraDriver:
     async def _serve(self) -> Never:
         settings = self._settings
         boot_id = (await in_worker(_BOOT_ID.read_text)).strip()
-        async with self._in_charge(), asyncio.TaskGroup() as tasks:
+        async with self._in_charge():
             records = ClaimRecords(settings.claims_folder)
             await in_worker(records.load)
             preparer = ClaimPreparer(
@@ -138,26 +131,26 @@ class DraDriver:
                 cdi_folder=self._cdi_folder,
                 boot_id=boot_id,
                 get_claim=self._get_claim,
+                released=self._released,
             )
             await in_worker(preparer.remove_leftovers)
-            # Before the kubelet can ask for a device, it is known what there is.
-            preparer.pools = self._pools()
-            await preparer.update_specs()
             plugin = DraPlugin(
                 settings.driver, kubelet_root=settings.kubelet_root, handler=preparer
             )
-            self._records, self._preparer, self._plugin = records, preparer, plugin
-            self.trouble.value = ""
-            tasks.create_task(plugin.run(), name="DRA registration")
-            tasks.create_task(self._publish(plugin), name="ResourceSlices")
-            while True:
-                lists = self._lists.value
-                all_written = await preparer.update_specs()
-                await until(
-                    lambda lists=lists: self._lists.value is not lists,  # type: ignore[misc]
-                    self._lists,
-                    timeout_seconds=None if all_written else settings.retry,
-                )
+            # Before the kubelet can ask for a device, it is known what there is.
+            preparer.pools = self._pools
+            self._preparer, self._plugin, self.trouble.value = preparer, plugin, ""
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(plugin.run(), name="DRA registration")
+                tasks.create_task(self._publish(plugin), name="ResourceSlices")
+                while True:
+                    lists = self._lists.value
+                    is_complete = await preparer.update_specs()
+                    await until(
+                        lambda lists=lists: self._lists.value is not lists,  # type: ignore[misc]
+                        self._lists,
+                        timeout_seconds=None if is_complete else settings.retry,
+                    )
 
     @asynccontextmanager
     async def _in_charge(self) -> AsyncIterator[None]:
@@ -175,19 +168,8 @@ class DraDriver:
             self.is_standby = False
             yield
         finally:
-            self._plugin = self._preparer = self._records = None
+            self._plugin = self._preparer = None
             os.close(lock)
-
-    def _pools(self) -> dict[str, Pool]:
-        """Return what is served now, as claims name it."""
-        return {
-            pool_name(self._node_name, name): Pool(
-                resource=name,
-                servicer=one,
-                shares=devices_of(name, one.devices, extended_resource=False).shares,
-            )
-            for name, one in self._servicers.items()
-        }
 
     async def _publish(self, plugin: DraPlugin) -> Never:
         """Keep the slices in the API; until it can be reached, try again."""
@@ -209,13 +191,11 @@ class DraDriver:
                 try:
                     await self._run_publisher(client, plugin)
                 finally:
-                    self._client = self._reflector = self._publisher = None
+                    self._client = self._publisher = None
 
     async def _run_publisher(self, client: ApiClient, plugin: DraPlugin) -> None:
         driver, node = self._settings.driver, self._node_name
-        reflector = self._reflector = Reflector(
-            client, SLICES, f"spec.driver={driver},spec.nodeName={node}"
-        )
+        reflector = Reflector(client, SLICES, f"spec.driver={driver},spec.nodeName={node}")
         self._publisher = Publisher(
             client,
             reflector,
@@ -235,19 +215,19 @@ class DraDriver:
         try:
             return await self._client.get(claim_path(namespace, name))
         except ApiError as error:
-            if error.status == 404:
+            if error.reason == "NotFound":  # else it is not the claim that is missing
                 return None
             raise
 
     @property
     def claims(self) -> int:
         """How many claims are prepared, or being."""
-        return len(self._records.claims) if self._records else 0
+        return len(self._preparer.claims) if self._preparer else 0
 
     def held(self) -> dict[str, frozenset[str]]:
         """Return the IDs of the devices that claims have, by resource."""
         found: dict[str, set[str]] = {}
-        for claim in self._records.claims.values() if self._records else ():
+        for claim in self._preparer.claims.values() if self._preparer else ():
             for one in claim.devices:
                 found.setdefault(one.resource, set()).add(device_id_of(one.share))
         return {name: frozenset(ids) for name, ids in found.items()}

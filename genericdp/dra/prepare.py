@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field, replace
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
+from weakref import WeakValueDictionary
 
 from genericdp.cdi.folder import write
 from genericdp.cdi.spec import container_edits, kind_of_ours, rendered, spec_with
@@ -17,13 +18,13 @@ from genericdp.devices.device import device_id_of
 from genericdp.devices.natural import natural_key
 from genericdp.dra.claims import Claim, ClaimDevice
 from genericdp.errors import GenericdpError, reason_of
-from genericdp.host.workers import in_worker
+from genericdp.host.workers import finish, in_worker
 from genericdp.kubelet.dra import ClaimRef, PreparedDevice
 from genericdp.printing import printable
 from genericdp.template import UnusableValueError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
     from pathlib import Path
 
     from genericdp.cdi.spec import Edits
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     from genericdp.dra.claims import ClaimRecords
     from genericdp.kubelet.servicer import Servicer
 
+    Devices: TypeAlias = dict[tuple[str, str], Device]
+    """By resource and ID."""
     Pools: TypeAlias = Mapping[str, "Pool"]
     """What is offered, by the name of the pool."""
     GetClaim: TypeAlias = Callable[[str, str], Awaitable[dict[str, Any] | None]]
@@ -57,16 +60,12 @@ class ClaimError(GenericdpError):
     """Why a claim cannot be prepared or unprepared now; the kubelet shows it and tries again."""
 
 
-@dataclass(slots=True)
-class _Lock:
-    """Of one claim; it is dropped when nobody waits for it."""
-
-    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
-    users: int = 0
-
-
 class ClaimPreparer:
-    """Prepares and unprepares claims for the kubelet, each as often as it asks."""
+    """Prepares and unprepares claims for the kubelet, each as often as it asks.
+
+    A call can end at any ``await``, and the process anywhere: what is recorded comes first and goes
+    last, and is never another thing in memory than on disk.
+    """
 
     def __init__(
         self,
@@ -76,6 +75,7 @@ class ClaimPreparer:
         cdi_folder: Path,
         boot_id: str,
         get_claim: GetClaim,
+        released: Callable[[], None],
     ) -> None:
         self.pools: Pools = {}
         """What is offered now."""
@@ -85,11 +85,17 @@ class ClaimPreparer:
         self._cdi_folder = cdi_folder
         self._boot_id = boot_id
         self._get_claim = get_claim
-        self._locks: dict[str, _Lock] = {}
-        self._specs: dict[str, bytes] = {}
-        """The specs as written last, by UID."""
-        self._trouble: dict[str, str] = {}
-        """Why a spec could not be written, as logged."""
+        self._released = released
+        """Called when a claim has been unprepared."""
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        """By UID: no two calls are at work on one claim, and a slow one holds up no other claim."""
+        self._trouble = ""
+        """Why specs could not be written, as logged."""
+
+    @property
+    def claims(self) -> Mapping[str, Claim]:
+        """The claims that are prepared, or are being, by UID."""
+        return self._records.claims
 
     async def prepare(
         self, claims: Sequence[ClaimRef]
@@ -123,24 +129,27 @@ class ClaimPreparer:
         log.warning("%s cannot be %s: %s", where, what, why)
         return why
 
+    def _lock(self, uid: str) -> asyncio.Lock:
+        return self._locks.setdefault(uid, asyncio.Lock())
+
     async def _prepare(self, ref: ClaimRef) -> tuple[PreparedDevice, ...]:
-        claim = self._located(await self._allocated(ref))
-        async with self._locked(claim.uid):
-            before = self._records.claims.get(claim.uid)
-            if before is not None and before.devices == claim.devices:
-                claim = before
-            elif before is not None:  # it has been allocated anew
+        async with self._lock(ref.uid):
+            claim = await self._allocated(ref)
+            before = self.claims.get(claim.uid)
+            if before is not None and before.devices != claim.devices:  # it was allocated anew
                 await self._release(before)
+                before = None
+            claim = before or claim
             run_hooks = claim.boot_id != self._boot_id
             if run_hooks:
-                # Recorded first: if the process is killed within a hook, the device is still taken.
-                await self._make_free(claim)
-                await in_worker(partial(self._records.write, claim))
+                await self._reclaim(claim)
+                # Before the hooks: if the process is killed within one, the device is still taken.
+                self._records.reserve(claim)
+                await finish(self._records.write(claim))
             devices = await self._checked(claim, run_hooks=run_hooks)
             if run_hooks:
                 claim = replace(claim, boot_id=self._boot_id)
-                self._records.reserve(claim)
-                await in_worker(partial(self._records.write, claim))
+                await finish(self._records.write(claim))
             return await self._give(claim, devices)
 
     async def _allocated(self, ref: ClaimRef) -> Claim:
@@ -150,75 +159,79 @@ class ClaimPreparer:
             raise ClaimError("there is no such claim any more")
         if (uid := found["metadata"]["uid"]) != ref.uid:
             raise ClaimError(f"it has been made anew: its UID is {uid} now")
-        return _claim_of(found, self._driver)
+        if not (results := _results(found, self._driver)):
+            raise ClaimError(f"nothing of {self._driver} is allocated to it")
+        for one in found["status"]["allocation"]["devices"].get("config") or ():
+            if one.get("opaque", {}).get("driver") == self._driver:
+                raise ClaimError(f"it has parameters for {self._driver}, which takes none")
+        return Claim(
+            uid=uid,
+            namespace=ref.namespace,
+            name=ref.name,
+            per_request=(found["metadata"].get("annotations") or {}).get(_PLAIN_LIMITS) == "true",
+            devices=tuple(map(self._located, results)),
+        )
 
-    def _located(self, claim: Claim) -> Claim:
-        """Return a claim with the resource and share of each of its devices; raise ClaimError."""
-        located = []
-        for one in claim.devices:
-            pool = self.pools.get(one.pool)
-            share = None if pool is None else pool.shares.get(one.device)
-            if pool is None or share is None:
-                what = f"pool {one.pool}" if pool is None else f"device {one.device} in {one.pool}"
-                raise ClaimError(f"there is no {what} on this node any more")
-            located.append(replace(one, resource=pool.resource, share=share))
-        return replace(claim, devices=tuple(located))
+    def _located(self, result: Mapping[str, Any]) -> ClaimDevice:
+        """Return a device of a claim; raise ClaimError."""
+        pool, name = result["pool"], result["device"]
+        if pool not in self.pools or name not in self.pools[pool].shares:
+            raise ClaimError(f"there is no device {name} in {pool} on this node any more")
+        return ClaimDevice(
+            # That of an alternative (``request/alternative``) is told as its request.
+            request=result["request"].partition("/")[0],
+            pool=pool,
+            device=name,
+            resource=self.pools[pool].resource,
+            share=self.pools[pool].shares[name],
+            admin=result.get("adminAccess") is True,
+        )
 
-    async def _make_free(self, claim: Claim) -> None:
-        """Take its devices from claims that no longer are; raise ClaimError if one still is."""
-        for holder in self._holders(claim):
-            try:
-                found = await self._get_claim(holder.namespace, holder.name)
-            except GenericdpError as error:
-                raise ClaimError(
-                    f"claim {holder} has a device of it, and whether it still is cannot be known:"
-                    f" {error}"
-                ) from error
-            if found is not None and found["metadata"]["uid"] == holder.uid:
-                theirs = {(one.pool, one.device) for one in _claim_of(found, self._driver).devices}
-                for one in claim.devices:
-                    if (one.pool, one.device) in theirs:
-                        raise ClaimError(f"device {one.device} is prepared for claim {holder}")
-            log.warning("claim %s is over, which the kubelet has not told: unprepared", holder)
-            async with self._locked(holder.uid):
-                await self._release(holder)
-        # Nothing is awaited from here on until the claim is entered.
-        if holders := self._holders(claim):
-            raise ClaimError(f"a device of it is being prepared for claim {holders[0]}")
-        self._records.reserve(claim)
+    async def _reclaim(self, claim: Claim) -> None:
+        """Unprepare others that have its devices no longer; raise ClaimError if one still has.
 
-    def _holders(self, claim: Claim) -> list[Claim]:
-        """Return the other claims that have a device of a claim, but for admin access."""
+        Afterwards nothing may be awaited until the claim is entered.
+        """
         wanted = {(one.pool, one.device) for one in claim.devices if not one.admin}
-        return [
-            other
-            for other in self._records.claims.values()
-            if other.uid != claim.uid
-            and any((it.pool, it.device) in wanted for it in other.devices if not it.admin)
-        ]
 
-    async def _checked(self, claim: Claim, *, run_hooks: bool) -> dict[tuple[str, str], Device]:
-        """Return the devices by pool and name, checked as at an Allocate, with their hooks run."""
-        found: dict[tuple[str, str], Device] = {}
-        by_pool: dict[str, list[ClaimDevice]] = {}
-        for one in claim.devices:
-            by_pool.setdefault(one.pool, []).append(one)
-        for pool, asked in by_pool.items():
-            shares = dict.fromkeys(one.share for one in asked)
-            if (served := self.pools.get(pool)) is None:
-                raise ClaimError(f"there is no pool {pool} on this node any more")
-            devices = await served.servicer.prepare(shares, run_hooks=run_hooks)
-            found |= {(pool, one.device): devices[one.share] for one in asked}
+        def holders() -> list[Claim]:
+            return [
+                other
+                for other in self.claims.values()
+                if other.uid != claim.uid
+                and any((it.pool, it.device) in wanted for it in other.devices if not it.admin)
+            ]
+
+        for holder in holders():
+            found = await self._get_claim(holder.namespace, holder.name)
+            if found is not None and found["metadata"]["uid"] == holder.uid:
+                for one in _results(found, self._driver):
+                    if (one["pool"], one["device"]) in wanted:
+                        what = f"device {one['device']} is prepared for claim {holder}"
+                        raise ClaimError(what)
+            lock = self._lock(holder.uid)
+            # Whoever waited for it might be waited for.
+            if not lock.locked() and self.claims.get(holder.uid) is holder:
+                async with lock:
+                    log.warning("claim %s is over, which nobody has told: unprepared", holder)
+                    await self._release(holder)
+        if others := holders():
+            raise ClaimError(f"claim {others[0]}, which has a device of it, is being worked on")
+
+    async def _checked(self, claim: Claim, *, run_hooks: bool) -> Devices:
+        """Return its devices, checked as at an Allocate, with their hooks run; raise CallError."""
+        found: Devices = {}
+        for name in dict.fromkeys(one.pool for one in claim.devices):
+            if (pool := self.pools.get(name)) is None:
+                raise ClaimError(f"there is no {name} on this node any more")
+            shares = dict.fromkeys(one.share for one in claim.devices if one.pool == name)
+            devices = await pool.servicer.prepare(shares, run_hooks=run_hooks)
+            found |= {(pool.resource, one.id): one for one in devices.values()}
         return found
 
-    async def _give(
-        self, claim: Claim, devices: Mapping[tuple[str, str], Device]
-    ) -> tuple[PreparedDevice, ...]:
+    async def _give(self, claim: Claim, devices: Devices) -> tuple[PreparedDevice, ...]:
         """Write the CDI spec of a claim; return what the kubelet is told of its devices."""
-        try:
-            given, names = self._edits_of(claim, devices)
-        except (AllocationConflictError, UnusableValueError) as error:
-            raise ClaimError(str(error)) from error
+        given, names = self._edits(claim, devices)
         for variable in _contradicting(given.values()):
             log.warning(
                 "claim %s: its requests give %s different values, of which a container that uses"
@@ -226,7 +239,7 @@ class ClaimPreparer:
                 claim,
                 variable,
             )
-        await in_worker(partial(self._write_spec, claim.uid, self._spec_of(given)))
+        await finish(self._put_spec(claim.uid, given))
         return tuple(
             PreparedDevice(
                 requests=(one.request,),
@@ -238,127 +251,108 @@ class ClaimPreparer:
             for one in claim.devices
         )
 
-    def _spec_of(self, given: Mapping[str, Edits]) -> bytes:
-        """Return the content of a CDI spec; empty if there is nothing in it."""
-        spec = spec_with(self._kind, given)
-        return b"" if spec is None else rendered(spec)
-
-    def _edits_of(
-        self, claim: Claim, devices: Mapping[tuple[str, str], Device]
+    def _edits(
+        self, claim: Claim, devices: Devices
     ) -> tuple[dict[str, Edits], dict[str, tuple[str, ...]]]:
         """Return the CDI devices of a claim, by name, and the full CDI names by request.
 
         There is one for each request: of several, only the last value of an environment variable
-        would count. What ``devices`` lacks is left out. Raise AllocationConflictError and
-        UnusableValueError.
+        would count. What ``devices`` lacks is left out. Raise ClaimError.
         """
         given: dict[str, Edits] = {}
         names: dict[str, tuple[str, ...]] = {}
         for number, request in enumerate(dict.fromkeys(one.request for one in claim.devices)):
             asked = [one for one in claim.devices if one.request == request]
             indexes = _indexes(asked if claim.per_request else claim.devices)
-            present = {
-                indexes[_key(one)]: devices[one.pool, one.device]
-                for one in asked
-                if (one.pool, one.device) in devices
-            }
-            edits = edits_at(sorted(present.items()))
+            keys = sorted({*map(_key, asked)} & devices.keys(), key=lambda key: indexes[key])
+            try:
+                edits = edits_at((indexes[key], devices[key]) for key in keys)
+            except (AllocationConflictError, UnusableValueError) as error:
+                raise ClaimError(str(error)) from error
             name = f"{claim.uid}_{number}"
-            given[name] = container_edits(edits, present.values())
+            given[name] = container_edits(edits, [devices[key] for key in keys])
             names[request] = (*([f"{self._kind}={name}"] if given[name] else ()), *edits.cdi)
         return given, names
 
-    def _write_spec(self, uid: str, spec: bytes) -> None:
-        """Have this as the spec of a claim, empty for none; raise OSError."""
-        path = self._path_of_spec(uid)
-        if spec:
-            os.close(write(path, spec))
-        else:
-            path.unlink(missing_ok=True)
-        self._specs[uid] = spec
+    async def _put_spec(self, uid: str, given: Mapping[str, Edits]) -> bool:
+        """Have this as the spec of a claim, none if it is empty; return whether it is new."""
+        spec = spec_with(self._kind, given)
+        content, path = b"" if spec is None else rendered(spec), self._spec(uid)
 
-    def _path_of_spec(self, uid: str) -> Path:
+        def put() -> bool:
+            present = path.read_bytes() if path.exists() else b""
+            if not content:
+                path.unlink(missing_ok=True)
+            elif content != present:
+                os.close(write(path, content))
+            return content != present
+
+        return await in_worker(put)
+
+    def _spec(self, uid: str) -> Path:
         return self._cdi_folder / f"{_PREFIX}{uid}.json"
 
     async def _unprepare(self, uid: str) -> None:
-        async with self._locked(uid):
-            if (claim := self._records.claims.get(uid)) is not None:
+        async with self._lock(uid):
+            if (claim := self.claims.get(uid)) is not None:
                 await self._release(claim)
             else:
-                await in_worker(partial(self._path_of_spec(uid).unlink, missing_ok=True))
+                await finish(self._forget(uid))
 
     async def _release(self, claim: Claim) -> None:
         """Run the release hooks of devices whose last claim this is, and forget it."""
-        others = {
-            _key(one)
-            for other in self._records.claims.values()
-            if other.uid != claim.uid
-            for one in other.devices
-        }
-        released: dict[str, dict[str, None]] = {}
-        for one in claim.devices:
-            if _key(one) not in others:
-                released.setdefault(one.resource, {})[device_id_of(one.share)] = None
-        by_resource = {pool.resource: pool.servicer for pool in self.pools.values()}
-        for resource, device_ids in released.items():
-            if resource in by_resource:
-                await by_resource[resource].release(device_ids)
-        await in_worker(partial(self._remove, claim.uid))
-        self._records.forget(claim.uid)
-        self._specs.pop(claim.uid, None)
-        self._trouble.pop(claim.uid, None)
+        servicers = {one.resource: one.servicer for one in self.pools.values()}
+        for resource in dict.fromkeys(one.resource for one in claim.devices):
+            # Not once for all: while a hook runs, others may get a share of the next device.
+            held = {
+                _key(one)
+                for other in self.claims.values()
+                if other.uid != claim.uid
+                for one in other.devices
+            }
+            mine = dict.fromkeys(_key(one) for one in claim.devices if one.resource == resource)
+            last = [device_id for _, device_id in mine.keys() - held]
+            if last and resource in servicers:
+                await servicers[resource].release(last)
+        await finish(self._forget(claim.uid))
+        self._released()
 
-    def _remove(self, uid: str) -> None:
+    async def _forget(self, uid: str) -> None:
         """Remove spec and record, in this order: until both are gone the claim is known."""
-        self._path_of_spec(uid).unlink(missing_ok=True)
-        self._records.remove(uid)
-
-    @asynccontextmanager
-    async def _locked(self, uid: str) -> AsyncIterator[None]:
-        """Have no two calls at work on one claim; a slow one holds up no other claim."""
-        one = self._locks.setdefault(uid, _Lock())
-        one.users += 1
-        try:
-            async with one.lock:
-                yield
-        finally:
-            one.users -= 1
-            if not one.users:
-                del self._locks[uid]
+        await in_worker(partial(self._spec(uid).unlink, missing_ok=True))
+        await self._records.remove(uid)
 
     async def update_specs(self) -> bool:
         """Write the specs of prepared claims again where devices have come back as other nodes.
 
         What is not there has no entry: a container that starts again must not get another device.
-        Return whether all could be written.
+        Return whether all are as they have to be.
         """
-        for uid in tuple(self._records.claims):
-            async with self._locked(uid):
-                claim = self._records.claims.get(uid)
-                if claim is not None and claim.boot_id == self._boot_id:
-                    await self._update_spec(claim)
-        return not any(self._trouble.values())
+        trouble, is_complete = "", True
+        for claim in tuple(self.claims.values()):
+            lock = self._lock(claim.uid)
+            if lock.locked():  # by a hook, perhaps
+                is_complete = False
+            elif self.claims.get(claim.uid) is claim:
+                async with lock:
+                    try:
+                        await self._update_spec(claim)
+                    except OSError as error:
+                        trouble = f"{self._cdi_folder}: {reason_of(error).lower()}"
+        if trouble and trouble != self._trouble:
+            log.warning("CDI specs of claims cannot be written to %s", trouble)
+        self._trouble = trouble
+        return is_complete and not trouble
 
     async def _update_spec(self, claim: Claim) -> None:
-        if any(one.pool not in self.pools for one in claim.devices):
-            return  # nobody looks after these devices any more
+        if claim.boot_id != self._boot_id or any(it.pool not in self.pools for it in claim.devices):
+            return  # it is not prepared yet, or nobody looks after its devices any more
         present = {
-            (one.pool, one.device): device
-            for one in claim.devices
-            if (device := self._present(one)) is not None
+            _key(one): device for one in claim.devices if (device := self._present(one)) is not None
         }
-        with suppress(AllocationConflictError, UnusableValueError):
-            spec, trouble = self._spec_of(self._edits_of(claim, present)[0]), ""
-            if self._specs.get(claim.uid) == spec:
-                return
-            try:
-                await in_worker(partial(self._write_spec, claim.uid, spec))
+        with suppress(ClaimError):
+            if await finish(self._put_spec(claim.uid, self._edits(claim, present)[0])):
                 log.info("the CDI spec of claim %s is up to date again", claim)
-            except OSError as error:
-                trouble = reason_of(error).lower()
-            if trouble and self._trouble.get(claim.uid) != trouble:
-                log.warning("the CDI spec of claim %s cannot be written: %s", claim, trouble)
-            self._trouble[claim.uid] = trouble
 
     def _present(self, one: ClaimDevice) -> Device | None:
         """Return a device of a claim if it is there, healthy or not."""
@@ -371,14 +365,10 @@ class ClaimPreparer:
         """Remove specs of claims that are not recorded, as of a damaged record."""
         with suppress(OSError):
             for path in self._cdi_folder.glob(f"{_PREFIX}*.json"):
-                uid = path.stem.removeprefix(_PREFIX)
-                if uid not in self._records.claims and _is_of_kind(path, self._kind):
+                is_ours = path.is_file() and kind_of_ours(path.read_bytes()) == self._kind
+                if is_ours and path.stem.removeprefix(_PREFIX) not in self.claims:
                     path.unlink(missing_ok=True)
                     log.info("%s removed: its claim is not prepared", path)
-
-
-def _is_of_kind(path: Path, kind: str) -> bool:
-    return path.is_file() and not path.is_symlink() and kind_of_ours(path.read_bytes()) == kind
 
 
 def _key(one: ClaimDevice) -> tuple[str, str]:
@@ -402,32 +392,8 @@ def _contradicting(given: Iterable[Edits]) -> set[str]:
     return {name for name, its in values.items() if len(its) > 1}
 
 
-def _claim_of(found: Mapping[str, Any], driver: str) -> Claim:
-    """Return what a ResourceClaim has been allocated of a driver; raise ClaimError.
-
-    The names of alternatives (``request/alternative``) are those of their request.
-    """
-    metadata = found["metadata"]
-    allocation = found.get("status", {}).get("allocation")
-    if allocation is None:
-        raise ClaimError("nothing is allocated to it")
-    devices = allocation.get("devices", {})
-    for one in devices.get("config") or ():
-        if one.get("opaque", {}).get("driver") == driver:
-            raise ClaimError(f"it has parameters for {driver}, which takes none")
-    return Claim(
-        uid=metadata["uid"],
-        namespace=metadata["namespace"],
-        name=metadata["name"],
-        per_request=(metadata.get("annotations") or {}).get(_PLAIN_LIMITS) == "true",
-        devices=tuple(
-            ClaimDevice(
-                request=one["request"].partition("/")[0],
-                pool=one["pool"],
-                device=one["device"],
-                admin=one.get("adminAccess") is True,
-            )
-            for one in devices.get("results") or ()
-            if one["driver"] == driver
-        ),
-    )
+def _results(found: Mapping[str, Any], driver: str) -> list[Mapping[str, Any]]:
+    """Return what a ResourceClaim has been allocated of a driver."""
+    allocation = found.get("status", {}).get("allocation") or {}
+    results = allocation.get("devices", {}).get("results") or ()
+    return [one for one in results if one["driver"] == driver]

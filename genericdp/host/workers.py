@@ -11,7 +11,7 @@ from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Coroutine
 
 T = TypeVar("T")
 
@@ -35,6 +35,16 @@ async def in_worker(work: Callable[[], T]) -> T:
     ``asyncio.to_thread``, the exit.
     """
     return await start(work)
+
+
+async def finish(work: Coroutine[Any, Any, T]) -> T:
+    """Await what must not be left half done, even if the caller is canceled meanwhile."""
+    task = asyncio.get_running_loop().create_task(work)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait([task])  # a shield only keeps it alive
+        raise
 
 
 def run_in_time(work: Callable[[], T], seconds: float) -> T:

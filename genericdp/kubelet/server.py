@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import os
 import socket
@@ -14,10 +13,11 @@ from typing import TYPE_CHECKING
 import grpc
 
 from genericdp.errors import CallError, InvalidCallError, KubeletError, OverdueCallError, reason_of
+from genericdp.host.workers import finish
 from genericdp.observed import Observed
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+    from collections.abc import AsyncIterator, Awaitable, Callable
     from pathlib import Path
     from typing import Any, TypeAlias
 
@@ -76,20 +76,10 @@ async def serving(path: Path, handlers: grpc.GenericRpcHandler) -> AsyncIterator
         os.umask(mask)
     try:
         # A start that is canceled half-way makes the stop fail, and the socket stays.
-        await _finish(server.start())
+        await finish(server.start())
         yield
     finally:
-        await _finish(server.stop(grace=None))  # the socket has to be gone (REG-11)
-
-
-async def _finish(work: Coroutine[Any, Any, None]) -> None:
-    """Await what must not be left half done, even if the caller is canceled meanwhile."""
-    task = asyncio.get_running_loop().create_task(work)
-    try:
-        await asyncio.shield(task)
-    except asyncio.CancelledError:
-        await task  # a shield only keeps it alive
-        raise
+        await finish(server.stop(grace=None))  # the socket has to be gone (REG-11)
 
 
 def _make_server() -> grpc.aio.Server:

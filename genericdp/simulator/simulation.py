@@ -10,16 +10,20 @@ from typing import TYPE_CHECKING, Any
 
 from genericdp.config.reload import ConfigState
 from genericdp.daemon import serve
+from genericdp.devices.device import NOT_PROBED
+from genericdp.dra.slices import DRIVER, Pool, devices_of, next_layout, plan, pool_name
 from genericdp.errors import GenericdpError, UsageError, ungrouped
 from genericdp.health.health import Health
 from genericdp.host.root import Root
-from genericdp.model import FileCheck
+from genericdp.model import FileCheck, ServedBy
 from genericdp.observed import Observed, next_change, until
 from genericdp.printing import meant_or_listed
 from genericdp.process.outcome import Outcome
 from genericdp.process.run import Commands
+from genericdp.reconcile import FIRST_RESULTS_SECONDS
 from genericdp.simulator.kubelet import Kubelet
 from genericdp.simulator.pods import Container, Pod
+from genericdp.simulator.settings import Generation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -27,9 +31,10 @@ if TYPE_CHECKING:
 
     from genericdp.daemon import Settings
     from genericdp.devices.device import BoundProbe
+    from genericdp.devices.devicelist import DeviceList
     from genericdp.health.probes import RunProbe
     from genericdp.simulator.pods import Start
-    from genericdp.simulator.settings import Generation, Topology
+    from genericdp.simulator.settings import Topology
     from genericdp.supervisor import Supervisor
 
 FIRST_LISTS_SECONDS = 30.0
@@ -53,6 +58,8 @@ class NodeResource:
     """What was matched and is not on the list at all: path and reason."""
     empty: str = ""
     """Why it has no devices at all."""
+    slices: tuple[dict[str, Any], ...] = ()
+    """What the specs of its ResourceSlices are; none if the device plugin serves it."""
 
 
 class Simulation:
@@ -74,6 +81,7 @@ class Simulation:
         retry_seconds: float = RETRY_SECONDS,
     ) -> None:
         self._settings = settings
+        self._generation = generation
         self._on_machine = Root(settings.root).is_machine
         self._once = once
         self._show = show
@@ -90,7 +98,8 @@ class Simulation:
         """The result of the container's last start; None: there is no container."""
         self._supervisor: Supervisor | None = None
         self._config = Observed(ConfigState())
-        self._changes: tuple[Observed[Any], ...] = (self._kubelet.changes,)
+        self._is_attached = Observed(False)  # noqa: FBT003
+        self._changes: tuple[Observed[Any], ...] = (self._kubelet.changes, self._is_attached)
 
     async def run(self) -> None:
         """Show the first complete picture, then one after each change; raise GenericdpError."""
@@ -122,26 +131,39 @@ class Simulation:
     def _attach(self, supervisor: Supervisor, config: Observed[ConfigState]) -> None:
         self._supervisor, self._config = supervisor, config
         self._changes += (supervisor.lists, supervisor.decided, config)
+        self._is_attached.value = True
 
     async def _wait_for_first_lists(self) -> None:
         try:
-            await self._kubelet.wait_for(self._is_complete, FIRST_LISTS_SECONDS)
+            async with asyncio.timeout(FIRST_LISTS_SECONDS):
+                while not self._is_complete():
+                    await next_change(*self._changes)
         except TimeoutError as error:
             raise GenericdpError(
                 "the kubelet has not had the lists of all resources within"
                 f" {FIRST_LISTS_SECONDS:g} s: {self._kubelet.describe()}"
             ) from error
+        await until(self._is_probed, *self._changes, timeout_seconds=FIRST_RESULTS_SECONDS)
 
     def _is_complete(self) -> bool:
-        """Return whether the kubelet has the list of every resource."""
+        """Return whether the kubelet has the list of every resource that a plugin serves."""
         if self._supervisor is None or not self._supervisor.lists.value:
             return False
-        named = self._supervisor.named.items()
-        return all(self._kubelet.observed.lists[name] for name, one in named if not one.names)
+        return all(
+            self._kubelet.observed.lists[name]
+            for name, one in self._supervisor.named.items()
+            if not one.names and one.served_by is ServedBy.DEVICE_PLUGIN
+        )
+
+    def _is_probed(self) -> bool:
+        """Return whether every device has been probed that slices wait for."""
+        slices = (one for one in self._node_resources().values() if one.slices)
+        return not any(NOT_PROBED in reason for it in slices for reason in it.unhealthy.values())
 
     def _node_resources(self) -> dict[str, NodeResource]:
         """Return what the node shows, by resource."""
-        lists = self._supervisor.lists.value if self._supervisor else {}
+        lists, named = (it.lists.value, it.named) if (it := self._supervisor) else ({}, {})
+        by_dra = {name for name, one in named.items() if one.served_by is ServedBy.DRA}
         return {
             name: NodeResource(
                 capacity=self._kubelet.capacity(name),
@@ -153,10 +175,19 @@ class Simulation:
                 },
                 not_offered=tuple((one.path, one.reason) for one in device_list.not_offered),
                 empty=device_list.why_empty[0],
+                slices=self._slices(name, device_list) if name in by_dra else (),
             )
             for name, device_list in lists.items()
             if device_list.is_shown
         }
+
+    def _slices(self, name: str, devices: DeviceList) -> tuple[dict[str, Any], ...]:
+        """Return the specs of the ResourceSlices that the daemon would publish."""
+        node, is_new = self._settings.node_name, self._generation is Generation.B
+        pool = Pool(name=pool_name(node, name), driver=DRIVER, node_name=node, node_uid="")
+        offered = devices_of(name, devices, extended_resource=is_new)
+        layout = next_layout({}, offered.shares)
+        return tuple(one["spec"] for one in plan(pool, layout, offered.devices, ()).create)
 
     async def _run_pod(self) -> None:
         """Admit the pod and start its container; raise GenericdpError if it is rejected."""
@@ -166,6 +197,11 @@ class Simulation:
                 # No kubelet would reject it: the scheduler keeps such a pod away.
                 known = meant_or_listed(name, wanted, "it has")
                 raise UsageError(f"the config has no resource {name!r} for this node{known}")
+            if wanted[name].served_by is ServedBy.DRA:
+                raise UsageError(
+                    f"DRA serves {name}, and there is no stand-in for the scheduler: see"
+                    " genericdp allocate for what a container would get"
+                )
         if not self._container.limits:
             return
         admission = await self._kubelet.admit(self._pod)
@@ -202,6 +238,7 @@ class Simulation:
             bool(one.capacity) is not bool(one.empty)
             and (one.allocatable < one.capacity) is bool(one.unhealthy)
             for one in self._node_resources().values()
+            if not one.slices
         )
 
 

@@ -13,6 +13,7 @@ from genericdp import __version__
 from genericdp.config.files import Loaded
 from genericdp.devices.empty import EmptyCause
 from genericdp.logs import add_subject, timestamp
+from genericdp.model import ServedBy
 from genericdp.printing import shortened
 from genericdp.status.hardware import UNKNOWN
 from genericdp.tally import probe_names
@@ -246,6 +247,8 @@ def _resource(
         if driver.is_standby:  # the devices are served, and waiting for one's turn is no fault
             return replace(shown, registered=True, reason="", contested=why)
         return replace(shown, registered=not why, reason=why)
+    if driver is None and devices is not None and resource.served_by is ServedBy.DRA:
+        return replace(shown, reason="no DRA driver runs here: it is simulated")
     return replace(shown, reason=waiting, contested="") if waiting else shown
 
 

@@ -206,6 +206,51 @@ async def test_changes_show_at_once_and_control_c_is_a_good_end(host: Host) -> N
     assert "example.com/serial: ttyUSB0: /dev/ttyUSB0 does not exist" in out
 
 
+BY_DRA = """\
+    servedBy: dra
+    attributes: {port: $(device.name), nothing: $(usb.serial)}
+"""
+
+
+async def test_resource_slices_show_what_claims_can_have_and_follow_changes(host: Host) -> None:
+    text = CONFIG.replace("replicas: 2", "replicas: 12")
+    (host.folder.parent / "config.yaml").write_text(text + BY_DRA)
+    process = await simulate(host, "--node-name=n")
+    first = (await until_line(process, "(Ctrl-C ends it")).splitlines()
+    start = first.index("ResourceSlices:")
+    assert first[start + 1 : start + 3] == [
+        "  n/example.com/serial: 12 devices",
+        '    ttyusb0-8acffaea: port "ttyUSB0", id "ttyUSB0"',
+    ]
+    assert first[-2] == "    and 2 more: -o json has all"
+    host.unplug("ttyUSB0")
+    read = await until_line(process, "ttyUSB0: /dev/ttyUSB0 does not exist")
+    assert "n/example.com/serial: 0 devices\nUnhealthy:" in read
+    process.send_signal(signal.SIGINT)
+    assert (await finished(process))[0] == 0
+
+
+async def test_more_than_64_devices_are_several_resource_slices(host: Host) -> None:
+    text = CONFIG.replace("replicas: 2", "replicas: 70")
+    plain = text.partition("resources:")[2].replace("serial", "plain").replace("USB*", "S0")
+    (host.folder.parent / "config.yaml").write_text(f"{text}{BY_DRA}{plain}")
+    code, out, _ = await finished(await simulate(host, "--once", "--node-name=n", "-o", "json"))
+    told = json.loads(out)
+    assert (code, told["capacity"]["example.com/serial"]) == (0, 0)
+    assert [len(one["devices"]) for one in told["resourceSlices"]] == [64, 6]
+    assert {one["pool"]["resourceSliceCount"] for one in told["resourceSlices"]} == {2}
+    assert {one["pool"]["name"] for one in told["resourceSlices"]} == {"n/example.com/serial"}
+
+
+async def test_there_is_no_scheduler_for_what_dra_serves(host: Host) -> None:
+    (host.folder.parent / "config.yaml").write_text(CONFIG + BY_DRA)
+    code, out, err = await finished(
+        await simulate(host, "--once", "--allocate=example.com/serial=1")
+    )
+    assert (code, out) == (2, "")
+    assert "no stand-in for the scheduler: see genericdp allocate" in err
+
+
 async def test_another_reason_shows_at_once_though_the_counts_stay_the_same(host: Host) -> None:
     path = host.folder.parent / "config.yaml"
     path.write_text(CONFIG.replace("    replicas", "    exclude: [{path: /dev/*0}]\n    replicas"))

@@ -379,6 +379,16 @@ def test_why_a_resource_has_no_devices_is_said() -> None:
     ]
 
 
+def test_what_dra_serves_is_told_with_the_reason_if_it_does_not() -> None:
+    why = "the kubelet has not registered the DRA driver yet"
+    served = resource("example.com/a", servedBy="dra", registered=False, reason=why, since=None)
+    shown = plain(status(served, resource("example.com/b", servedBy="devicePlugin"), claims=3))
+    assert "Claims:   3 prepared" in shown
+    row, other = shown[shown.index("Resources:") + 2 :][:2]
+    assert re.split("  +", row) == ["example.com/a", "NO, DRA", "-", "0 of 0", "0", "0", why]
+    assert re.split("  +", other)[1] == "yes"
+
+
 def test_whether_a_policy_bounds_the_config_is_said() -> None:
     assert "Policy:   /etc/genericdp-policy/policy.yaml (4fb8a80745d3)" in plain(RICH)
     assert "Policy:   none: nothing bounds the config" in plain(many(1, 1))

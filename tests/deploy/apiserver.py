@@ -29,6 +29,7 @@ class ApiServer:
     """Speaks to a server by kubectl."""
 
     def __init__(self, kubectl: Path, kubeconfig: Path) -> None:
+        self._kubeconfig = kubeconfig
         self._command = [str(kubectl), f"--kubeconfig={kubeconfig}"]
         self._environment = os.environ | {"HOME": str(kubeconfig.parent)}
 
@@ -48,6 +49,14 @@ class ApiServer:
         ended = self._run(*arguments)
         assert ended.returncode == 0, ended.stderr
         return ended.stdout
+
+    def kubeconfig_of(self, token: str, folder: Path) -> Path:
+        """Write a kubeconfig with another token."""
+        content = json.loads(self._kubeconfig.read_text())
+        content["users"][0]["user"] = {"token": token}
+        path = folder / "kubeconfig"
+        path.write_text(json.dumps(content))
+        return path
 
     def _run(self, *arguments: str, given: str = "") -> subprocess.CompletedProcess[str]:
         return subprocess.run(

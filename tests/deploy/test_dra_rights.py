@@ -2,27 +2,35 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import time
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
+from genericdp.apiserver.access import of_kubeconfig
+from genericdp.apiserver.client import SLICES, ApiClient, claim_path
+from genericdp.apiserver.reflector import Reflector
+from genericdp.dra.publisher import PoolState, Publisher
+from genericdp.dra.slices import DRIVER
+from genericdp.observed import Observed
 from tests.deploy.apiserver import ApiServer, serving
 from tests.deploy.rendering import only, render_kustomize, tool, with_components
+from tests.devices.making import decide, node, resource
+from tests.polling import poll_until
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import AsyncIterator, Iterator
     from pathlib import Path
 
     from tests.deploy.rendering import Manifest
 
 pytestmark = pytest.mark.deploy
 
-DRIVER = "genericdp.io"
 ACCOUNT = "system:serviceaccount:genericdp:genericdp"
 NODE_NAME = "authentication.kubernetes.io/node-name"
-SLICES = "/apis/resource.k8s.io/v1/resourceslices"
 OPERATIONS = ("CREATE", "UPDATE", "DELETE")
 PATIENCE = 60.0
 WHAT_IT_MAY = {
@@ -30,6 +38,8 @@ WHAT_IT_MAY = {
     "resourceclaims.resource.k8s.io": "[get]",
     "resourceslices.resource.k8s.io": "[get list watch create update delete]",
 }
+SERIAL = resource("serial", "/dev/ttyUSB*")
+USB = [node(f"/dev/ttyUSB{number}", (188, number)) for number in range(130)]
 KUBELET = ("--as=system:node:ours", "--as-group=system:nodes")
 CLAIM = {
     "apiVersion": "resource.k8s.io/v1",
@@ -155,6 +165,39 @@ def test_it_may_do_all_that_it_needs(cluster: Cluster) -> None:
     assert _write(api, "DELETE", ours, daemon) == ""
     api("get", "node", "ours", daemon)
     api("get", "resourceclaim", "claim", "--namespace=default", daemon)
+
+
+async def test_the_publisher_gets_by_with_it(cluster: Cluster, tmp_path: Path) -> None:
+    kubeconfig = cluster.api.kubeconfig_of(cluster.daemon.removeprefix("--token="), tmp_path)
+    async with ApiClient(of_kubeconfig(kubeconfig)) as client:
+        await client.get(claim_path("default", "claim"))
+        async with _publishing(client, "ours") as publisher:
+            for count, slices in ((130, 3), (100, 2)):
+                publisher.wanted.value = decide([SERIAL], USB[:count])
+                await _until_published(publisher, PoolState(slices=slices, devices=count))
+            publisher.wanted.value = {}
+            await poll_until(lambda: not publisher.state.value)
+        async with _publishing(client, "theirs") as publisher:
+            publisher.wanted.value = decide([SERIAL], USB)
+            said = 'of node "theirs" is not for node ours to write'
+            await poll_until(lambda: said in str(publisher.state.value))
+
+
+@asynccontextmanager
+async def _publishing(client: ApiClient, node_name: str) -> AsyncIterator[Publisher]:
+    reflector = Reflector(client, SLICES, f"spec.driver={DRIVER},spec.nodeName={node_name}")
+    publisher = Publisher(
+        client, reflector, driver=DRIVER, node_name=node_name, registered=Observed(True)
+    )
+    async with asyncio.TaskGroup() as tasks:
+        running = [tasks.create_task(one.run()) for one in (reflector, publisher)]
+        yield publisher
+        for task in running:
+            task.cancel()
+
+
+async def _until_published(publisher: Publisher, state: PoolState) -> None:
+    await poll_until(lambda: publisher.state.value == {"example.com/serial": state})
 
 
 def test_it_may_do_nothing_else(cluster: Cluster) -> None:

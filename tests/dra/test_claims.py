@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import TYPE_CHECKING
 
@@ -118,7 +119,7 @@ async def test_a_device_is_prepared_for_one_claim_only_but_with_admin_access(
         await node.prepare(second)
 
 
-@pytest.mark.parametrize("becomes", ["gone", "another", "reallocated"])
+@pytest.mark.parametrize("becomes", ["gone", "another", "reallocated", "deallocated"])
 async def test_a_claim_that_is_over_without_a_word_gives_its_devices_up(
     node: DraNode, becomes: str
 ) -> None:
@@ -132,6 +133,8 @@ async def test_a_claim_that_is_over_without_a_word_gives_its_devices_up(
             node.allocate(USB0, name="first")
         elif becomes == "reallocated":
             node.allocate(USB1, name="first", uid=first.uid)
+        elif becomes == "deallocated":  # as one that waits for its next pod
+            node.allocate(name="first", uid=first.uid)
         await node.prepare(node.allocate(USB0, name="second"))
         assert (node.given(first), node.record(first)) == ({}, None)
 
@@ -153,7 +156,7 @@ async def test_what_cannot_be_prepared_is_refused_with_the_reason(node: DraNode)
         gone = node.allocate("ttyusb7", name="gone")
         assert f"no device ttyusb7 in {POOL} on this node" in await node.refusal(gone)
         elsewhere = node.allocate(USB0, name="elsewhere", pool="node-2/example.com/serial")
-        assert "there is no pool node-2" in await node.refusal(elsewhere)
+        assert f"no device {USB0} in node-2" in await node.refusal(elsewhere)
         node.host.unplug("ttyUSB0")
         await daemon.offers(NAME, ttyUSB0="/dev/ttyUSB0 does not exist")
         assert "ttyUSB0 is Unhealthy" in await node.refusal(node.allocate(USB0, name="unplugged"))
@@ -161,8 +164,9 @@ async def test_what_cannot_be_prepared_is_refused_with_the_reason(node: DraNode)
         assert await node.refusal(gone) == "there is no such claim any more"
         again = node.allocate(USB0, name="gone")
         assert await node.refusal(gone) == f"it has been made anew: its UID is {again.uid} now"
-        with node.server.failing(status=500, verbs={"get"}):
-            assert "500" in await node.refusal(again)
+        for status in (500, 404):  # nor is a claim gone because its API is
+            with node.server.failing(status=status, reason="Disabled", verbs={"get"}):
+                assert str(status) in await node.refusal(again)
 
 
 async def test_a_device_that_returns_as_another_node_is_in_the_spec_at_once(
@@ -177,6 +181,44 @@ async def test_a_device_that_returns_as_another_node_is_in_the_spec_at_once(
         node.host.plug("ttyUSB0", minor=9)
         await daemon.offers(NAME, ttyUSB0="")
         await node.until(lambda: node.given(claim) != {})
+
+
+async def test_a_slow_release_hook_does_not_hold_up_the_specs_of_other_claims(
+    node: DraNode, short_folder: Path
+) -> None:
+    node.host.plug("ttyUSB1")
+    log, end = short_folder / "log", short_folder / "end"
+    slow = hook(short_folder / "release", log, "release")
+    with (short_folder / "release").open("a") as program:
+        program.write(f"until [ -e {end} ]; do sleep 0.01; done\n")
+    async with node.serving(by_dra(hooks={"release": slow})), asyncio.TaskGroup() as tasks:
+        await node.offers(POOL, USB0, USB1)
+        first, second = node.allocate(USB0, name="first"), node.allocate(USB1, name="second")
+        await node.prepare(first)
+        await node.prepare(second)
+        ending = tasks.create_task(node.unprepare(first))
+        await node.until(log.exists)
+        node.host.unplug("ttyUSB1")
+        await node.until(lambda: node.given(second) == {})
+        assert node.record(first) is not None
+        end.touch()
+        assert await ending == ""
+
+
+async def test_a_folder_of_records_that_cannot_be_read_withholds_until_it_can(
+    node: DraNode,
+) -> None:
+    in_the_way = node.state_folder / "claims"
+    in_the_way.parent.mkdir(parents=True, exist_ok=True)
+    in_the_way.touch()
+    async with node.serving(by_dra()) as daemon:
+        why = f"{in_the_way.parent} cannot be read: not a directory"
+        await daemon.shows(NAME, lambda found: found["reason"] == why)
+        assert not (await daemon.resource(NAME))["registered"]
+        await daemon.log.says(f"{in_the_way}: file exists")
+        in_the_way.unlink()
+        await node.prepare(node.allocate(USB0))
+        assert "Traceback" not in "".join(daemon.log.lines)
 
 
 def hook(program: Path, log: Path, text: str, **keys: object) -> dict[str, object]:

@@ -9,7 +9,17 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from contextlib import AbstractContextManager
 
-NAMES = ("config", "host", "udev", "calls", "http", "register", "podresources")
+NAMES = (
+    "config",
+    "host",
+    "udev",
+    "calls",
+    "http",
+    "register",
+    "podresources",
+    "apiserver",
+    "kubeconfig",
+)
 
 
 class Target(Protocol):
