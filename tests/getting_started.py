@@ -43,9 +43,9 @@ def blocks(page: Path = PAGE) -> list[Block]:
     return found
 
 
-def block_of(command: str) -> Block:
+def block_of(command: str, page: Path = PAGE) -> Block:
     """Return the block that has a command."""
-    (found,) = (block for block in blocks() if command in block.commands.splitlines())
+    (found,) = (block for block in blocks(page) if command in block.commands.splitlines())
     return found
 
 
