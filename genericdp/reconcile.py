@@ -152,7 +152,9 @@ class Reconciler:
 
         Return the decision, and whether the kubelet gets any list that is another one.
         """
-        wanted = await self.dra.as_can_be_served(tasks, wanted)
+        wanted = await self.dra.as_can_be_served(
+            tasks, wanted, self._running.keys() | self._leaving.keys()
+        )
         allocated = self.dra.with_claims(allocated)
         while True:
             decision = await self._decide(wanted, allocated, full=full)

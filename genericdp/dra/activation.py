@@ -12,7 +12,7 @@ from genericdp.model import ServedBy
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Collection, Mapping
     from pathlib import Path
 
     from genericdp.dra.backend import BackEnds
@@ -67,12 +67,20 @@ class Dra:
         return self._back_ends is not None and name in self._back_ends.withheld
 
     async def as_can_be_served(
-        self, tasks: asyncio.TaskGroup, wanted: Mapping[str, Resource]
+        self,
+        tasks: asyncio.TaskGroup,
+        wanted: Mapping[str, Resource],
+        by_plugin: Collection[str],
     ) -> Mapping[str, Resource]:
-        """Return the resources with the back end that can serve each of them now."""
-        back_ends = self._back_ends or await self._start(tasks, wanted)
-        self.in_force = wanted if back_ends is None else await back_ends.in_force(wanted)
-        return self.in_force
+        """Return the resources with the back end that can serve each of them now.
+
+        ``by_plugin`` are the names that the device plugin serves, or has not ended to serve.
+        """
+        back_ends, in_force = self._back_ends or await self._start(tasks, wanted), wanted
+        if back_ends is not None:
+            in_force = await back_ends.in_force(wanted, by_plugin)
+        self.in_force = in_force
+        return in_force
 
     async def _start(
         self, tasks: asyncio.TaskGroup, wanted: Mapping[str, Resource]
@@ -81,21 +89,25 @@ class Dra:
         if settings is None:
             return None
         is_wanted = any(one.served_by is ServedBy.DRA for one in wanted.values())
-        if not is_wanted and not await in_worker(settings.served_file.exists):
+        if not is_wanted and not await in_worker(settings.claims_folder.exists):
             return None
         # Most nodes never need it, nor the client of the API server.
         from genericdp.dra.backend import BackEnds
         from genericdp.dra.driver import DraDriver
 
-        self._back_ends = BackEnds(
-            settings, kubelet=self._kubelet, look_again=self._look_again, timing=self._timing
-        )
         self.driver = DraDriver(
             settings,
             node_name=self._node_name,
             cdi_folder=self._cdi_folder,
             count_request=self._tally.requested,
-            released=lambda: self._look_again() if self.waiting else None,
+        )
+        self._back_ends = BackEnds(
+            settings,
+            kubelet=self._kubelet,
+            look_again=self._look_again,
+            why_offered=self.driver.why_offered,
+            last=self.in_force,
+            timing=self._timing,
         )
         tasks.create_task(self._back_ends.run(), name="back ends")
         tasks.create_task(self.driver.run(), name="DRA driver")

@@ -125,7 +125,7 @@ def held_resources(folder: Path) -> dict[str, str]:
     with suppress(FileNotFoundError):
         for path in folder.iterdir():
             if path.suffix == _SUFFIX:
-                with suppress(*_DAMAGE):
+                with suppress(FileNotFoundError, *_DAMAGE):  # one has just been unprepared
                     claim = _parsed(_content(path), path.stem)
                     held.update({one.resource: str(claim) for one in claim.devices})
     return held

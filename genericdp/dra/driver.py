@@ -15,6 +15,7 @@ from genericdp.apiserver.access import in_cluster, of_kubeconfig
 from genericdp.apiserver.client import SLICES, ApiClient, ApiError, claim_path
 from genericdp.apiserver.reflector import Reflector
 from genericdp.devices.device import device_id_of
+from genericdp.dra.backend import DELETED_FIRST
 from genericdp.dra.claims import ClaimRecords
 from genericdp.dra.prepare import ClaimError, ClaimPreparer, Pool
 from genericdp.dra.publisher import Publisher
@@ -25,7 +26,7 @@ from genericdp.kubelet.dra import DraPlugin
 from genericdp.observed import Observed, until
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Mapping
+    from collections.abc import AsyncIterator, Callable, Collection, Mapping
     from typing import Never
 
     from genericdp.devices.devicelist import DeviceList
@@ -50,7 +51,6 @@ class DraDriver:
         node_name: str,
         cdi_folder: Path,
         count_request: Callable[[str, str], None],
-        released: Callable[[], None],
     ) -> None:
         self.trouble = Observed("it has only just been started")
         """Why the driver does not work; empty: it does."""
@@ -62,8 +62,6 @@ class DraDriver:
         self._node_name = node_name
         self._cdi_folder = cdi_folder
         self._count_request = count_request
-        self._released = released
-        """Called when a claim has been unprepared."""
         self._lists: Observed[Mapping[str, DeviceList]] = Observed({})
         """What is served, by the name of the resource."""
         self._pools: Mapping[str, Pool] = {}
@@ -71,6 +69,7 @@ class DraDriver:
         self._plugin: DraPlugin | None = None
         self._preparer: ClaimPreparer | None = None
         self._client: ApiClient | None = None
+        self._reflector: Reflector | None = None
         self._publisher: Publisher | None = None
 
     def serve(self, servicers: Mapping[str, Servicer]) -> None:
@@ -99,6 +98,23 @@ class DraDriver:
             return self.api_trouble.value
         state = self._publisher.state.value.get(resource)
         return "its ResourceSlices are about to be written" if state is None else state.reason
+
+    def why_offered(self, resources: Collection[str]) -> str:
+        """Return why claims may still be given devices of resources; empty: none may be."""
+        slices = None if self._reflector is None else self._reflector.objects.value
+        if slices is None or self._publisher is None:
+            why = self.trouble.value or self.api_trouble.value
+            why = why or "the API server has not said yet which there are"
+            return f"it cannot be known whether its ResourceSlices are deleted: {why}"
+        if any(one in self._lists.value for one in resources):
+            return DELETED_FIRST
+        pools = {pool_name(self._node_name, one) for one in resources}
+        names = pools.union(resources)
+        state = {n: one for n, one in self._publisher.state.value.items() if n in names}
+        if state or any(one["spec"]["pool"]["name"] in pools for one in slices.values()):
+            reasons = [f": {one.reason}" for one in state.values() if one.reason]
+            return DELETED_FIRST + "".join(reasons[:1])
+        return ""
 
     async def run(self) -> Never:
         """Serve forever."""
@@ -131,7 +147,6 @@ class DraDriver:
                 cdi_folder=self._cdi_folder,
                 boot_id=boot_id,
                 get_claim=self._get_claim,
-                released=self._released,
             )
             await in_worker(preparer.remove_leftovers)
             plugin = DraPlugin(
@@ -191,11 +206,13 @@ class DraDriver:
                 try:
                     await self._run_publisher(client, plugin)
                 finally:
-                    self._client = self._publisher = None
+                    self._client = self._reflector = self._publisher = None
 
     async def _run_publisher(self, client: ApiClient, plugin: DraPlugin) -> None:
         driver, node = self._settings.driver, self._node_name
-        reflector = Reflector(client, SLICES, f"spec.driver={driver},spec.nodeName={node}")
+        reflector = self._reflector = Reflector(
+            client, SLICES, f"spec.driver={driver},spec.nodeName={node}"
+        )
         self._publisher = Publisher(
             client,
             reflector,

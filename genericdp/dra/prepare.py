@@ -75,7 +75,6 @@ class ClaimPreparer:
         cdi_folder: Path,
         boot_id: str,
         get_claim: GetClaim,
-        released: Callable[[], None],
     ) -> None:
         self.pools: Pools = {}
         """What is offered now."""
@@ -85,8 +84,6 @@ class ClaimPreparer:
         self._cdi_folder = cdi_folder
         self._boot_id = boot_id
         self._get_claim = get_claim
-        self._released = released
-        """Called when a claim has been unprepared."""
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         """By UID: no two calls are at work on one claim, and a slow one holds up no other claim."""
         self._trouble = ""
@@ -315,7 +312,6 @@ class ClaimPreparer:
             if last and resource in servicers:
                 await servicers[resource].release(last)
         await finish(self._forget(claim.uid))
-        self._released()
 
     async def _forget(self, uid: str) -> None:
         """Remove spec and record, in this order: until both are gone the claim is known."""

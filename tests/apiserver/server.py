@@ -15,6 +15,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 import h11
 
+from genericdp.observed import Observed
 from tests.apiserver.store import KINDS, Change, Kind, Refusal, Store, check_fields, fits
 
 if TYPE_CHECKING:
@@ -105,6 +106,8 @@ class ApiServer:
         self.token = token
         """The only one that is accepted; empty: no token is needed."""
         self.requests: list[Request] = []
+        self.changes = Observed(0)
+        """How often an object has been created, changed or deleted."""
         self._certificates = certificates
         self.bookmark_seconds = bookmark_seconds
         self._store = Store(self._announce)
@@ -313,6 +316,7 @@ class ApiServer:
     def _announce(self, change: Change) -> None:
         for watch in self._watches:
             watch.tell(change)
+        self.changes.value += 1
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()

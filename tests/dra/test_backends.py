@@ -1,0 +1,261 @@
+"""Changes of ``servedBy``: of what is free and of what is held, and never by both at once."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import pytest
+
+from genericdp.dra.slices import label, pool_name
+from genericdp.simulator.pods import Container, Pod
+from tests.dra.node import NAME, NODE, POOL, DraNode, by_dra
+from tests.world import resource
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+USB0, USB1 = (label(f"ttyUSB{number}") for number in range(2))
+OTHER = "example.com/modem"
+POD = Pod(uid="pod", containers=(Container(name="main", limits={NAME: 1}),))
+BY_PODS = "pods hold devices of it through the device plugin"
+BY_CLAIM = "claim default/claim has a device of it through DRA"
+
+
+def by_plugin(name: str = NAME, glob: str = "/dev/ttyUSB*", **keys: object) -> dict[str, object]:
+    """Return the same resource, as the device plugin serves it."""
+    return resource(name, glob, **keys)
+
+
+@contextmanager
+def never_both(node: DraNode, *names: str) -> Iterator[None]:
+    """Fail if the kubelet has devices of a resource of which there are ResourceSlices, too."""
+    found: list[str] = []
+
+    def look() -> None:
+        pools = node.pools()
+        found.extend(
+            name
+            for name in names or (NAME,)
+            if node.world.kubelet.capacity(name) and pool_name(NODE, name) in pools
+        )
+
+    with node.world.kubelet.changes.calling(look), node.server.changes.calling(look):
+        yield
+    assert not found
+
+
+async def test_what_nobody_has_changes_its_back_end_either_way(node: DraNode) -> None:
+    node.host.plug("ttyACM0", major=166)
+    other = by_plugin(OTHER, "/dev/ttyACM*")
+    with never_both(node):
+        async with node.serving(by_plugin(), other) as daemon:
+            await node.world.listed(NAME, "ttyUSB0")
+            assert not (node.root / "plugins/genericdp.io").exists()
+            await daemon.takes(by_dra(), other)
+            await node.offers(POOL, USB0)
+            assert node.world.kubelet.capacity(NAME) == 0
+            await daemon.registered(NAME)
+            await daemon.log.says(f"{NAME}: served by dra now")
+            await daemon.takes(by_plugin(), other)
+            await node.world.listed(NAME, "ttyUSB0")
+            assert node.pools() == {}
+            await daemon.log.says(f"{NAME}: served by devicePlugin now")
+            assert node.world.kubelet.observed.registrations[OTHER] == 1
+            assert daemon.log.count("warning") == 0
+
+
+async def test_what_a_pod_holds_stays_as_it_was_until_the_pod_is_gone(node: DraNode) -> None:
+    node.host.plug("ttyUSB1")
+    with never_both(node):
+        async with node.serving(by_plugin(glob="/dev/ttyUSB0")) as daemon:
+            await node.world.container(serial=1)
+            await daemon.takes(by_dra(inject={"env": {"PORT": "$(device.path)"}}))
+            await daemon.shows(NAME, lambda found: found["contested"] == BY_PODS)
+            found = await daemon.resource(NAME)
+            assert (found["servedBy"], found["registered"]) == ("devicePlugin", True)
+            assert (await daemon.metrics())[f"resource_contested{{{NAME}}}"] == 1
+            assert set(node.world.kubelet.devices(NAME)) == {"ttyUSB0"}, "its old selector"
+            await node.world.allocated(NAME, ["ttyUSB0"])
+            node.world.kubelet.remove(POD)
+            await node.offers(POOL, USB0, USB1)
+            await daemon.shows(NAME, lambda found: found["servedBy"] == "dra")
+            assert (await daemon.metrics())[f"resource_contested{{{NAME}}}"] == 0
+
+
+async def test_what_a_claim_has_stays_as_it_was_until_the_claim_is_over(node: DraNode) -> None:
+    node.host.plug("ttyUSB1")
+    with never_both(node):
+        async with node.serving(by_dra(glob="/dev/ttyUSB0")) as daemon:
+            await node.offers(POOL, USB0)
+            claim = node.allocate(USB0)
+            await node.prepare(claim)
+            await daemon.takes(by_plugin())
+            await daemon.shows(NAME, lambda found: found["contested"] == BY_CLAIM)
+            assert (await daemon.resource(NAME))["servedBy"] == "dra"
+            assert node.pools() == {POOL: [USB0]}
+            await node.prepare(claim)
+            await node.unprepare(claim)
+            await node.world.listed(NAME, "ttyUSB0", "ttyUSB1")
+
+
+async def test_a_pod_that_is_admitted_while_it_is_asked_keeps_its_device(node: DraNode) -> None:
+    with never_both(node):
+        async with node.serving(by_plugin()) as daemon:
+            await node.world.listed(NAME, "ttyUSB0")
+            node.world.kubelet.faults.refuse_pod_resources = True
+            await daemon.takes(by_dra())
+            await daemon.shows(NAME, lambda found: "rejected by rate limit" in found["contested"])
+            await node.world.container(serial=1)
+            node.world.kubelet.faults.refuse_pod_resources = False
+            await daemon.shows(NAME, lambda found: found["contested"] == BY_PODS)
+            assert node.pools() == {}
+
+
+@pytest.mark.parametrize("damaged", [False, True])
+async def test_a_restart_in_between_changes_nothing_for_a_claim(
+    node: DraNode, *, damaged: bool
+) -> None:
+    claim = node.allocate(USB0)
+    async with node.serving(by_dra()):
+        await node.offers(POOL, USB0)
+        await node.prepare(claim)
+    if damaged:
+        node.settings.served_file.write_text("{")
+    with never_both(node):
+        async with node.serving(by_plugin()) as daemon:
+            if damaged:
+                await daemon.log.says("served.json is damaged and was renamed to served.bad")
+            await daemon.shows(NAME, lambda found: found["contested"] == BY_CLAIM)
+        async with node.serving(by_plugin()) as daemon:
+            await daemon.shows(NAME, lambda found: found["contested"] == BY_CLAIM)
+            await node.unprepare(claim)
+            await node.world.listed(NAME, "ttyUSB0")
+
+
+async def test_a_restart_in_between_changes_nothing_for_a_pod(node: DraNode) -> None:
+    async with node.serving(by_plugin()):
+        await node.world.container(serial=1)
+    with never_both(node):
+        async with node.serving(by_dra()) as daemon:
+            await daemon.shows(NAME, lambda found: found["contested"] == BY_PODS)
+            await node.world.listed(NAME, "ttyUSB0")
+            node.world.kubelet.remove(POD)
+            await node.offers(POOL, USB0)
+
+
+@pytest.mark.parametrize("content", ["{", "[]", '{"resources": 3}'])
+async def test_a_damaged_list_of_what_dra_serves_is_put_aside(node: DraNode, content: str) -> None:
+    async with node.serving(by_dra()):
+        await node.offers(POOL, USB0)
+    node.settings.served_file.write_text(content)
+    async with node.serving(by_dra()) as daemon:
+        await daemon.log.says("served.json is damaged and was renamed to served.bad")
+        await daemon.registered(NAME)
+        await node.prepare(node.allocate(USB0))
+
+
+async def test_who_has_what_is_not_known_so_neither_serves_it_and_others_are_served(
+    node: DraNode,
+) -> None:
+    node.host.plug("ttyACM0", major=166)
+    node.settings.pod_resources.unlink()
+    with never_both(node):
+        async with node.serving(by_dra(), by_plugin(OTHER, "/dev/ttyACM*")) as daemon:
+            await daemon.log.says(f"there is no {node.settings.pod_resources}")
+            await node.world.container(modem=1)
+            found = await daemon.resource(NAME)
+            assert not found["registered"]
+            assert "cannot be known whether pods hold such devices already" in found["reason"]
+            assert (await daemon.metrics())[f"registered{{{NAME}}}"] == 0
+            assert (node.world.kubelet.capacity(NAME), node.pools()) == (0, {})
+            await node.world.kubelet.restart()
+            await node.offers(POOL, USB0)
+            await daemon.registered(NAME)
+
+
+async def test_the_device_plugin_waits_until_the_slices_are_deleted(node: DraNode) -> None:
+    with never_both(node):
+        async with node.serving(by_dra()) as daemon:
+            await node.offers(POOL, USB0)
+            claim = node.allocate(USB0)
+            with node.server.failing(verbs={"delete"}, status=403):
+                await daemon.takes(by_plugin())
+                await daemon.shows(NAME, lambda found: "refuses (403)" in found["reason"])
+                assert not (await daemon.resource(NAME))["registered"]
+                assert "there is no device" in await node.refusal(claim)
+            await node.world.listed(NAME, "ttyUSB0")
+
+
+async def test_what_dra_has_served_waits_for_the_api_server_after_a_restart(node: DraNode) -> None:
+    async with node.serving(by_dra()):
+        await node.offers(POOL, USB0)
+    await node.server.stop()
+    with never_both(node):
+        async with node.serving(by_plugin()) as daemon:
+            await daemon.shows(NAME, lambda found: "cannot be known whether" in found["reason"])
+            await daemon.log.says("not served by devicePlugin yet: it cannot be known whether")
+            await node.server.start()
+            await node.world.listed(NAME, "ttyUSB0")
+            assert node.pools() == {}
+
+
+async def test_a_resource_that_comes_back_otherwise_is_no_longer_what_it_was(
+    node: DraNode,
+) -> None:
+    with never_both(node):
+        async with node.serving(by_dra()) as daemon:
+            await node.offers(POOL, USB0)
+            claim = node.allocate(USB0)
+            await node.prepare(claim)
+            await daemon.takes(by_plugin(OTHER, "/dev/ttyACM*"))
+            await node.until(lambda: node.pools() == {})
+            await daemon.takes(by_plugin())
+            await daemon.shows(NAME, lambda found: found["contested"] == BY_CLAIM)
+            await node.unprepare(claim)
+            await node.world.listed(NAME, "ttyUSB0")
+
+
+def by_model(**keys: object) -> dict[str, object]:
+    return resource(
+        "example.com/$(value.model)",
+        "/dev/ttyUSB*",
+        values={"model": {"file": "$(device.syspath)/model"}},
+        names=["example.com/a", "example.com/b"],
+        **keys,
+    )
+
+
+async def test_names_that_result_from_a_template_change_together(node: DraNode) -> None:
+    node.host.plug("ttyUSB1")
+    for number, model in enumerate("ab"):
+        node.host.write(f"/sys/devices/virtual/tty/ttyUSB{number}/model", f"{model}\n")
+    pools = {f"{NODE}/example.com/a": [USB0], f"{NODE}/example.com/b": [USB1]}
+    with never_both(node, "example.com/a", "example.com/b"):
+        async with node.serving(by_model()) as daemon:
+            await node.world.container(a=1)
+            await node.world.listed("example.com/b", "ttyUSB1")
+            await daemon.takes(by_model(servedBy="dra"))
+            for name in ("example.com/a", "example.com/b"):
+                await daemon.shows(name, lambda found: found["contested"] == BY_PODS)
+            node.world.kubelet.remove(Pod(uid="pod", containers=()))
+            await node.until(lambda: node.pools() == pools)
+            claim = node.allocate(USB1, pool=f"{NODE}/example.com/b")
+            await node.prepare(claim)
+            await daemon.takes(by_model())
+            for name in ("example.com/a", "example.com/b"):
+                await daemon.shows(name, lambda found: found["contested"] == BY_CLAIM)
+            await node.unprepare(claim)
+            await node.world.listed("example.com/a", "ttyUSB0")
+            await node.world.listed("example.com/b", "ttyUSB1")
+
+
+async def test_a_glob_of_the_device_plugin_leaves_names_to_dra(node: DraNode) -> None:
+    node.host.write("/sys/devices/virtual/tty/ttyUSB0/model", "a\n")
+    node.host.plug("ttyACM0", major=166)
+    async with node.serving(
+        {**by_model(), "names": ["example.com/*"]}, by_dra(OTHER, "/dev/ttyACM*")
+    ) as daemon:
+        await daemon.registered(OTHER)
+        await node.world.listed("example.com/a", "ttyUSB0")
+        await daemon.registered("example.com/a")
