@@ -163,7 +163,7 @@ class Simulation:
     def _node_resources(self) -> dict[str, NodeResource]:
         """Return what the node shows, by resource."""
         lists, named = (it.lists.value, it.named) if (it := self._supervisor) else ({}, {})
-        by_dra = {name for name, one in named.items() if one.served_by is ServedBy.DRA}
+        by_dra = {n for n, one in named.items() if one.served_by is ServedBy.DRA and not one.names}
         return {
             name: NodeResource(
                 capacity=self._kubelet.capacity(name),
