@@ -63,14 +63,14 @@ class PublisherTiming:
     most: float = 30.0
     most_asked_for: float = 300.0
     """The longest Retry-After that is respected."""
-    gap: float = 0.2
-    """Between writes to the same pool."""
-    burst: int = 10
-    """How many writes to a pool may follow each other as soon as that."""
-    refill: float = 30.0
-    """After a burst, between writes that only repeat what somebody undoes."""
+    gap: float = 0.5
+    """Between writes that only repeat what somebody has undone."""
+    burst: int = 20
+    """How many writes to a pool may follow each other as soon as that, and changes at once."""
+    refill: float = 10.0
+    """After a burst, between writes that repeat something."""
     news: float = 1.0
-    """After a burst, between writes of changes of our own."""
+    """After a burst, between changes."""
     probed: float = 5.0
     """How long to wait for first results of probes, so that a restart takes no device away."""
     created: float = 60.0
@@ -331,11 +331,13 @@ class Publisher:
         slices, they are not overrun.
         """
         timing, now = self._timing, _now()
-        wait = max(timing.gap, (published.writes + 1 - timing.burst) * timing.refill)
+        excess = published.writes + 1 - timing.burst
         if content != published.content:
-            wait = min(wait, timing.news)
-        elif wait > timing.gap and not published.failures:
-            published.reason = _UNDONE
+            wait = timing.news if excess > 0 else 0.0
+        else:
+            wait = max(timing.gap, excess * timing.refill)
+            if excess > 0 and not published.failures:
+                published.reason = _UNDONE
         since = now - published.written_at
         if now < published.retry_at or since < wait:
             return max(published.retry_at, published.written_at + wait)

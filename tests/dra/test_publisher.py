@@ -188,7 +188,7 @@ async def test_a_restarted_daemon_leaves_the_slices_as_they_are(server: ApiServe
 
 async def test_wiped_slices_are_published_again(server: ApiServer) -> None:
     async with publishing(server, lists(130), timing=PublisherTiming()) as publisher:
-        for _ in range(3):
+        for _ in range(2):
             await shows(publisher, serial="")
             await poll_until(lambda: server.watching)
             server.wipe(NODE)
