@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -208,6 +209,16 @@ async def test_the_stand_in_answers_as_a_real_server(real: Path, tmp_path: Path,
         true = Scenario(client)
         await getattr(true, part)()
     assert told.seen == true.seen
+
+
+async def test_the_certificates_of_a_real_server_are_verified(real: Path) -> None:
+    made = real.parent / "certificates" / "apiserver.crt"  # with the CA that it made for itself
+    access = of_kubeconfig(real)
+    async with ApiClient(replace(access, verify=True, ca=made)) as client:
+        await client.list(SLICES, SELECTOR)
+    async with ApiClient(replace(access, verify=True)) as client:
+        with pytest.raises(ApiError, match="has a certificate that is not accepted"):
+            await client.list(SLICES, SELECTOR)
 
 
 async def test_a_reflector_follows_a_real_server(real: Path) -> None:
