@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import yaml
 
+from genericdp.cli import main
 from tests.deploy.apiserver import ApiServer, serving
 from tests.deploy.chartvalues import VALUES
 from tests.deploy.rendering import (
@@ -19,13 +22,14 @@ from tests.deploy.rendering import (
     of_kind,
     tool,
 )
+from tests.getting_started import files
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 pytestmark = pytest.mark.deploy
 
+ROOT = Path(__file__).parents[2]
 NAMESPACE = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "genericdp"}}
 ACCOUNT = {
     "apiVersion": "v1",
@@ -69,6 +73,18 @@ def test_every_manifest_is_taken(
     """But for those of the Prometheus operator, whose kinds are not Kubernetes' own."""
     ours = [m for m in shipped[name] if not m["apiVersion"].startswith("monitoring.coreos.com")]
     assert api.refusals(ours, "--dry-run=server", "--validate=strict") == ""
+
+
+def test_what_users_of_dra_apply_is_taken(
+    api: ApiServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The classes that are printed, with their CEL, and the pod of docs/dra.md."""
+    assert main(["deviceclasses", f"--config={ROOT}/examples/configs/serial-dra.yaml"]) == 0
+    classes = yaml.safe_load_all(capsys.readouterr().out)
+    page = yaml.safe_load_all(files(ROOT / "docs/dra.md")["pod.yaml"])
+    manifests = [*classes, {**ACCOUNT, "metadata": {"name": "default", "namespace": "default"}}]
+    assert api.refusals(manifests) == ""
+    assert api.refusals([*page], "--dry-run=server", "--validate=strict") == ""
 
 
 def test_what_is_misspelt_is_refused(api: ApiServer, shipped: dict[str, list[Manifest]]) -> None:
