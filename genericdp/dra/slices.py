@@ -137,7 +137,7 @@ def next_layout(before: Layout, listed: Iterable[str]) -> Layout:
 def layout_of(observed: Iterable[Json]) -> Layout:
     """Return the layout of a pool's ResourceSlices in the API."""
     return {
-        index: tuple(device["name"] for device in one["spec"].get("devices", ()))
+        index: tuple(device["name"] for device in one["spec"].get("devices") or ())
         for index, one in sorted(_by_index(observed).items())
     }
 
@@ -218,10 +218,13 @@ def plan(pool: Pool, layout: Layout, devices: Mapping[str, Json], observed: Sequ
 
 
 def content_of(one: Json) -> Json:
-    """Return the parts of a slice in the API that are ours to decide."""
+    """Return the parts of a slice in the API that are ours to decide.
+
+    Kubernetes 1.34 has null where later versions leave out what is empty.
+    """
     return {
         "ownerReferences": one["metadata"].get("ownerReferences", []),
-        "spec": one.get("spec"),
+        "spec": {key: value for key, value in (one.get("spec") or {}).items() if value is not None},
     }
 
 

@@ -153,6 +153,14 @@ def test_without_devices_there_is_one_empty_slice(before: Layout) -> None:
     assert one["spec"]["pool"] == {"name": POOL.name, "generation": 1, "resourceSliceCount": 1}
 
 
+def test_null_in_an_empty_slice_as_kubernetes_1_34_has_it_is_no_change() -> None:
+    api, layout = published([])
+    for one in api.observed:
+        one["spec"]["devices"] = None
+    assert layout_of(api.observed) == layout
+    assert plan(POOL, layout, {}, api.observed) == Plan()
+
+
 def test_a_slice_that_somebody_has_deleted_is_created_and_nothing_else_written() -> None:
     api, layout = published()
     api.slices.pop(next(name for name in api.slices if name.startswith("0007-")))
