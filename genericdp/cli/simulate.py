@@ -232,9 +232,7 @@ class _Screen:
             yield f"{title}:"
             yield from self._amounts(picture, listed, part)
         slices = [line for one in picture.values() for line in _slices_as_text(one.slices)]
-        if slices:
-            yield "ResourceSlices:"
-            yield from slices
+        yield from self._section("ResourceSlices:", slices)
         without = [f"  {name}: {one.empty}" for name, one in picture.items() if one.empty]
         yield from self._section("No devices (both 0):", without)
         unhealthy = [
@@ -283,8 +281,8 @@ class _Screen:
 def _slices_as_text(slices: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     for number, spec in enumerate(slices, 1):
         devices = spec.get("devices", ())
-        which = f", slice {number} of {len(slices)}" if len(slices) > 1 else ""
-        yield f"  {spec['pool']['name']}{which}: {plural(len(devices), 'device')}"
+        which = f"{spec['pool']['name']}, slice {number} of {len(slices)}"
+        yield f"  {which}: {plural(len(devices), 'device')}"
         for one in devices[:_MAX_DEVICES]:
             texts = (
                 f"{name} {json.dumps(value)}"

@@ -219,13 +219,13 @@ async def test_resource_slices_show_what_claims_can_have_and_follow_changes(host
     first = (await until_line(process, "(Ctrl-C ends it")).splitlines()
     start = first.index("ResourceSlices:")
     assert first[start + 1 : start + 3] == [
-        "  n/example.com/serial: 12 devices",
+        "  n/example.com/serial, slice 1 of 1: 12 devices",
         '    ttyusb0-8acffaea: port "ttyUSB0", id "ttyUSB0"',
     ]
     assert first[-2] == "    and 2 more: -o json has all"
     host.unplug("ttyUSB0")
     read = await until_line(process, "ttyUSB0: /dev/ttyUSB0 does not exist")
-    assert "n/example.com/serial: 0 devices\nUnhealthy:" in read
+    assert "n/example.com/serial, slice 1 of 1: 0 devices\nUnhealthy:" in read
     process.send_signal(signal.SIGINT)
     assert (await finished(process))[0] == 0
 
