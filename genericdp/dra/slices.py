@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import chain, count
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -101,6 +102,7 @@ def devices_of(resource_name: str, devices: DeviceList, *, extended_resource: bo
     return Offered(devices=found, shares=shares, not_offered=not_offered)
 
 
+@lru_cache  # most devices have the same, and a thousand take megabytes
 def _attribute(kind: str, value: str | int | bool) -> Json:  # noqa: FBT001  # a value like others
     if isinstance(value, str):  # what is no Unicode must not fail the whole slice
         value = value.encode(errors="replace")[:_MAX_TEXT].decode(errors="ignore")
