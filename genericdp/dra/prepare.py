@@ -309,8 +309,13 @@ class ClaimPreparer:
             }
             mine = dict.fromkeys(_key(one) for one in claim.devices if one.resource == resource)
             last = [device_id for _, device_id in mine.keys() - held]
-            if last and resource in servicers:
-                await servicers[resource].release(last)
+            if resource in servicers and (devices := servicers[resource].to_release(last)):
+                # Should it be prepared again before it is forgotten, its hooks have to run again.
+                claim = replace(claim, boot_id="")
+                self._records.reserve(claim)
+                with suppress(OSError):  # a full disk must not keep a pod from its end
+                    await finish(self._records.write(claim))
+                await servicers[resource].release(devices)
         await finish(self._forget(claim.uid))
 
     async def _forget(self, uid: str) -> None:

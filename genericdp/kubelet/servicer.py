@@ -186,10 +186,13 @@ class Servicer:
         by_id = {one.id: one for one in devices}
         return {share: by_id[device_id_of(share)] for share in shares}
 
-    async def release(self, device_ids: Iterable[str]) -> None:
-        """Run the release hooks of those of the devices that are still listed; raise CallError."""
+    def to_release(self, device_ids: Iterable[str]) -> list[Device]:
+        """Return those of the devices that are still listed and have a release hook."""
         listed = (self.devices.devices.get(one) for one in device_ids)
-        devices = [one.device for one in listed if one is not None]
+        return [one.device for one in listed if one is not None and one.device.hook("release")]
+
+    async def release(self, devices: Sequence[Device]) -> None:
+        """Run the release hooks of devices; raise CallError."""
         async with self._limited("NodeUnprepareResources", self.timeouts.prepare) as unfinished:
             await self._run_hooks("release", self._resource, devices, unfinished)
 

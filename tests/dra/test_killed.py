@@ -1,0 +1,338 @@
+"""Claims while the daemon is killed, calls are cancelled, and the machine starts anew."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hypothesis import Phase, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from genericdp.devices.device import device_id_of
+from tests.budget import examples
+from tests.dra.claims import Machine, Process, files_of
+from tests.programs import last_line
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
+KILLED = """
+import asyncio, os, shutil, signal, sys, threading
+from pathlib import Path
+from genericdp.cdi import folder as writing
+from genericdp.dra import claims, prepare
+from genericdp.dra.slices import label
+from tests.dra import claims as world
+from tests.dra.claims import Machine, Process, files_of
+
+place, USB0, USB1 = Path(sys.argv[1]), label("ttyUSB0"), label("ttyUSB1")
+machine = Machine(place, "ttyUSB0", "ttyUSB1")
+OURS = {writing.__file__, claims.__file__, prepare.__file__, world.__file__}
+LIBRARIES = ("/pathlib.py", "/tempfile.py", "/os.py")
+CHANGES = {"mkdir", "open", "write", "close", "fchmod", "fsync", "replace", "unlink"}
+
+def killed_after(steps):
+    def count(frame, event, argument):
+        nonlocal steps
+        name = frame.f_code.co_filename
+        if event == "c_return" and (name in OURS or name.endswith(LIBRARIES)):
+            if argument.__name__ in CHANGES:
+                steps -= 1
+                if not steps:
+                    os.kill(os.getpid(), signal.SIGKILL)
+    threading.setprofile(count)
+    sys.setprofile(count)
+
+def forked(work):
+    child = os.fork()
+    if not child:
+        try:
+            asyncio.run(work())
+        except BaseException as error:
+            import traceback
+            traceback.print_exception(error)
+            os._exit(1)
+        os._exit(0)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+def fresh(source, name):
+    folder = place / name
+    shutil.rmtree(folder, ignore_errors=True)
+    shutil.copytree(source, folder)
+    return folder
+
+def allocate(first, other=()):
+    machine.claims.clear()
+    if first is not None:
+        machine.allocate("first", first)
+    if other:
+        machine.allocate("other", other)
+
+async def prepared_again(folder, boot="boot-1"):
+    # The kubelet calls again, and at the end of the pod once more.
+    allocate([USB0])
+    process = Process(machine, folder, boot=boot)
+    before = len(process.hooks())
+    was_done = any(one.boot_id == boot for one in process.preparer.claims.values())
+    assert not await process.prepare("first")
+    assert {*process.files()} == files_of("first"), process.files()
+    ran = process.hooks()[before:]
+    assert was_done or ran[-1:] == ["allocate ttyUSB0"], ran
+    assert process.hooks()[-1:] == ["allocate ttyUSB0"]
+    allocate([USB0], [USB0])
+    assert "prepared for claim default/first" in await process.prepare("other")
+    assert not await process.unprepare("first")
+    assert process.hooks()[-1:] == ["release ttyUSB0"]
+    assert process.files() == []
+
+async def prepared_after_a_reboot(folder):
+    shutil.rmtree(folder / "cdi", ignore_errors=True)
+    await prepared_again(folder, boot="boot-2")
+
+async def given_up(folder):
+    # The pod is deleted before the kubelet calls again.
+    allocate([USB0])
+    process = Process(machine, folder)
+    assert not await process.unprepare("first")
+    assert not await process.unprepare("other")
+    assert process.files() == []
+
+async def gone(folder):
+    # The claim ends, and nobody says so; the next one gets the device.
+    allocate(None, [USB0])
+    process = Process(machine, folder)
+    assert not await process.prepare("other")
+    assert {*process.files()} == files_of("other"), process.files()
+    assert not await process.unprepare("other")
+    assert process.files() == []
+
+async def prepares(folder):
+    allocate([USB0])
+    assert not await Process(machine, folder).prepare("first")
+
+async def unprepares(folder):
+    assert not await Process(machine, folder).unprepare("first")
+
+async def reclaims(folder):
+    allocate(None, [USB0])
+    assert not await Process(machine, folder).prepare("other")
+
+async def prepares_anew(folder):
+    allocate([USB1, USB0])
+    assert not await Process(machine, folder).prepare("first")
+
+empty = place / "empty"
+empty.mkdir()
+ready = fresh(empty, "ready")
+assert forked(lambda: prepares(ready)) == 0
+
+def content(folder):
+    found = {}
+    for path in folder.rglob("*"):
+        if path.is_file():
+            name = "temporary" if path.name.startswith(".genericdp-") else path.name
+            found[name] = path.read_bytes()
+    return found
+
+total = 0
+ENDINGS = (prepared_again, prepared_after_a_reboot, given_up, gone)
+for scenario, start, endings in (
+    (prepares, empty, ENDINGS),
+    (unprepares, ready, ENDINGS),
+    (prepares_anew, ready, ENDINGS),
+    (reclaims, ready, (given_up, gone)),
+):
+    seen, step, code = [], 0, -signal.SIGKILL
+    while code:
+        step += 1
+        folder = fresh(start, "state")
+        async def run():
+            killed_after(step)
+            await scenario(folder)
+            sys.setprofile(None)
+        code = forked(run)
+        assert code in (0, -signal.SIGKILL), (scenario.__name__, step, code)
+        if (state := content(folder)) in seen:
+            continue
+        seen.append(state)
+        for ending in endings:
+            copy = fresh(folder, "copy")
+            assert forked(lambda: ending(copy)) == 0, (scenario.__name__, step, ending.__name__)
+    assert len(seen) > 3
+    total += step
+print(total)
+"""
+
+
+def test_killed_at_any_step_no_claim_is_lost_and_no_device_is_given_twice(
+    short_folder: Path,
+) -> None:
+    steps = int(last_line(f"import sys; sys.argv[1:] = [{str(short_folder)!r}]\n{KILLED}"))
+    assert steps > 80
+
+
+UIDS = st.sampled_from(["a", "b", "c"])
+DEVICES = ("ttyUSB0", "ttyUSB1")
+SHARES = st.sets(st.sampled_from(range(2 * len(DEVICES))), min_size=1, max_size=3)
+CALLS = st.sampled_from(["prepare", "unprepare"])
+
+
+class Claims(RuleBasedStateMachine):
+    """A scheduler that never allocates a share twice, a kubelet, and daemons one by one.
+
+    Claims can also end without a call, which no kubelet should do.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.folder = Path(tempfile.mkdtemp(dir="/dev/shm"))
+        self.runner = asyncio.Runner()
+        self.machine = Machine(self.folder, *DEVICES, replicas=2)
+        self.names = sorted(self.machine.shares)
+        self.boots = 0
+        self.prepared: set[str] = set()
+        """Those that pods use."""
+        self.there = {*DEVICES}
+        """The devices that are plugged in."""
+        self.reboot()
+
+    def run(self, work: Coroutine[Any, Any, Any]) -> Any:
+        return self.runner.run(work)
+
+    def devices(self, uid: str) -> dict[str, str]:
+        """Return the devices that are allocated to a claim, by the names of its shares."""
+        allocation = self.machine.claims.get(uid, {}).get("status", {}).get("allocation")
+        results = [] if allocation is None else allocation["devices"]["results"]
+        shares = self.machine.shares
+        return {one["device"]: device_id_of(shares[one["device"]]) for one in results}
+
+    @rule(uid=UIDS, numbers=SHARES)
+    def allocate(self, uid: str, numbers: set[int]) -> None:
+        taken = {
+            name for other in self.machine.claims if other != uid for name in self.devices(other)
+        }
+        if names := [self.names[number] for number in numbers if self.names[number] not in taken]:
+            self.prepared.discard(uid)
+            self.machine.allocate(uid, names)
+
+    @rule(uid=UIDS)
+    def deallocate(self, uid: str) -> None:
+        self.prepared.discard(uid)
+        if uid in self.machine.claims:
+            self.machine.allocate(uid, [])
+
+    @rule(uid=UIDS)
+    def end(self, uid: str) -> None:
+        self.prepared.discard(uid)
+        self.machine.claims.pop(uid, None)
+
+    @rule(uid=UIDS, call=CALLS)
+    def call(self, uid: str, call: str) -> None:
+        why = self.run(self.calls(uid, call))
+        can_be = [one in self.there for one in self.devices(uid).values()]
+        assert (not why) == (call == "unprepare" or (bool(can_be) and all(can_be))), why
+
+    async def calls(self, uid: str, call: str) -> str:
+        """Call as the kubelet does; return why it fails."""
+        if call == "unprepare":
+            self.prepared.discard(uid)
+            return await self.process.unprepare(uid)
+        if not (why := await self.process.prepare(uid)):
+            self.prepared.add(uid)
+        return why
+
+    @rule(uid=UIDS, call=CALLS, steps=st.integers(0, 150))
+    def give_up(self, uid: str, call: str, steps: int) -> None:
+        async def work() -> None:
+            task = asyncio.get_running_loop().create_task(self.calls(uid, call))
+            for _ in range(steps):
+                await asyncio.sleep(0)
+            task.cancel()
+            await asyncio.wait([task])
+
+        self.run(work())
+
+    @rule(calls=st.dictionaries(UIDS, CALLS, min_size=2))
+    def call_at_once(self, calls: dict[str, str]) -> None:
+        async def work() -> list[str]:
+            return await asyncio.gather(*(self.calls(*one) for one in calls.items()))
+
+        self.run(work())
+
+    @rule()
+    def restart(self) -> None:
+        self.process = Process(self.machine, self.folder, boot=f"boot-{self.boots}")
+        self.run(self.process.preparer.update_specs())
+
+    @rule()
+    def reboot(self) -> None:
+        self.boots += 1
+        self.prepared.clear()
+        shutil.rmtree(self.folder / "cdi", ignore_errors=True)
+        (self.folder / "log").unlink(missing_ok=True)
+        self.restart()
+
+    @rule(device=st.sampled_from(DEVICES))
+    def plug(self, device: str) -> None:
+        if device in self.there:
+            self.machine.host.unplug(device)
+        else:
+            self.machine.host.plug(device)
+        self.there ^= {device}
+        self.machine.look()
+        self.process.look()
+        assert self.run(self.process.preparer.update_specs())
+
+    @invariant()
+    def what_is_recorded_is_on_disk_and_nothing_else(self) -> None:
+        claims = self.process.preparer.claims
+        files = {*self.process.files()}
+        assert files <= {name for uid in claims for name in files_of(uid)}
+        assert {f"claims/{uid}.json" for uid in claims} <= files
+        for uid, claim in claims.items():
+            record = json.loads((self.folder / f"claims/{uid}.json").read_text())
+            assert [one["device"] for one in record["devices"]] == [
+                one.device for one in claim.devices
+            ]
+            assert record["bootID"] == claim.boot_id
+
+    @invariant()
+    def no_share_has_two_claims(self) -> None:
+        claims = self.process.preparer.claims.values()
+        held = [one.device for claim in claims for one in claim.devices]
+        assert len(held) == len(set(held))
+
+    @invariant()
+    def what_pods_use_is_prepared(self) -> None:
+        for uid in self.prepared:
+            claim = self.process.preparer.claims[uid]
+            assert claim.boot_id == f"boot-{self.boots}"
+            there = {f"/dev/{one}" for one in self.devices(uid).values() if one in self.there}
+            file = self.folder / f"cdi/genericdp-claim_{uid}.json"
+            spec = json.loads(file.read_text()) if file.exists() else {"devices": []}
+            edits = [one["containerEdits"] for one in spec["devices"]]
+            assert {node["path"] for one in edits for node in one["deviceNodes"]} == there
+            for device in self.devices(uid).values():
+                own = [one for one in self.process.hooks() if one.endswith(f" {device}")]
+                assert own[-1] == f"allocate {device}"
+
+    def teardown(self) -> None:
+        for uid in ("a", "b", "c"):
+            assert not self.run(self.process.unprepare(uid))
+        assert self.process.files() == []
+        self.runner.close()
+        shutil.rmtree(self.folder)
+
+
+TestClaims = Claims.TestCase
+TestClaims.settings = settings(
+    max_examples=examples(15),
+    stateful_step_count=30,
+    deadline=None,
+    phases=(Phase.reuse, Phase.generate),
+)
