@@ -228,7 +228,9 @@ def write(path: Path, content: bytes, *, mode: int = 0o644) -> int:
             os.fsync(folder)
         finally:
             os.close(folder)
-    except BaseException:
+    except BaseException as error:
+        if isinstance(error, OSError):
+            error.filename = str(path)  # a full disk names none
         os.close(descriptor)
         with suppress(OSError):
             os.unlink(temporary)  # noqa: PTH108

@@ -154,6 +154,12 @@ class ClaimPreparer:
         found = await self._get_claim(ref.namespace, ref.name)
         if found is None:
             raise ClaimError("there is no such claim any more")
+        try:
+            return self._claim(found, ref)
+        except (KeyError, TypeError, AttributeError) as error:
+            raise ClaimError(f"the API server has no proper ResourceClaim: {error!r}") from error
+
+    def _claim(self, found: Mapping[str, Any], ref: ClaimRef) -> Claim:
         if (uid := found["metadata"]["uid"]) != ref.uid:
             raise ClaimError(f"it has been made anew: its UID is {uid} now")
         if not (results := _results(found, self._driver)):

@@ -74,13 +74,13 @@ async def test_what_a_pod_holds_stays_as_it_was_until_the_pod_is_gone(node: DraN
             await daemon.shows(NAME, lambda found: found["contested"] == BY_PODS)
             found = await daemon.resource(NAME)
             assert (found["servedBy"], found["registered"]) == ("devicePlugin", True)
-            assert (await daemon.metrics())[f"resource_contested{{{NAME}}}"] == 1
+            await daemon.counts_so(lambda found: found[f"resource_contested{{{NAME}}}"] == 1)
             assert set(node.world.kubelet.devices(NAME)) == {"ttyUSB0"}, "its old selector"
             await node.world.allocated(NAME, ["ttyUSB0"])
             node.world.kubelet.remove(POD)
             await node.offers(POOL, USB0, USB1)
             await daemon.shows(NAME, lambda found: found["servedBy"] == "dra")
-            assert (await daemon.metrics())[f"resource_contested{{{NAME}}}"] == 0
+            await daemon.counts_so(lambda found: found[f"resource_contested{{{NAME}}}"] == 0)
 
 
 async def test_what_a_claim_has_stays_as_it_was_until_the_claim_is_over(node: DraNode) -> None:
@@ -167,7 +167,7 @@ async def test_who_has_what_is_not_known_so_neither_serves_it_and_others_are_ser
             found = await daemon.resource(NAME)
             assert not found["registered"]
             assert "cannot be known whether pods hold such devices already" in found["reason"]
-            assert (await daemon.metrics())[f"registered{{{NAME}}}"] == 0
+            await daemon.counts_so(lambda found: found[f"registered{{{NAME}}}"] == 0)
             assert (node.world.kubelet.capacity(NAME), node.pools()) == (0, {})
             await node.world.kubelet.restart()
             await node.offers(POOL, USB0)

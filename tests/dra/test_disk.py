@@ -1,0 +1,107 @@
+"""Disks that take no record and no CDI spec: full, read-only, limited."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.cdi.test_faults import NOT_MOUNTED, make_room, raise_limit
+from tests.dra.node import NAME, POOL, DraNode, by_dra
+from tests.dra.test_faults import OTHER, USB0
+from tests.test_daemon import Place
+from tests.test_faults import MOUNT_NAMESPACE
+from tests.world import config, resource
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+    from pathlib import Path
+
+    from tests.test_daemon import Daemon
+
+pytestmark = pytest.mark.slow
+
+FULL = """
+mount -t tmpfs -o size=16k tmpfs "$1"
+head -c 16384 /dev/zero > "$1/full"
+shift
+exec "$0" "$@"
+"""
+READ_ONLY = """
+mount --bind "$1" "$1"
+mount -o remount,bind,ro "$1"
+shift
+exec "$0" "$@"
+"""
+FULL_DISK, LIMIT = "no space left on device", "file too large"
+
+
+async def more_room(daemon: Daemon, folder: Path) -> None:
+    make_room(daemon, folder)
+
+
+async def no_limit(daemon: Daemon, folder: Path) -> None:
+    raise_limit(daemon, folder)
+
+
+async def remount(daemon: Daemon, folder: Path) -> None:
+    inside = ("nsenter", "--mount", f"-t{daemon.process.pid}")
+    command = (*inside, "mount", "-o", "remount,bind,rw", str(folder))
+    assert await (await asyncio.create_subprocess_exec(*command)).wait() == 0
+
+
+@pytest.mark.parametrize(
+    ("what", "launch", "why", "mend"),
+    [
+        pytest.param("claims", (*MOUNT_NAMESPACE, FULL), FULL_DISK, more_room,
+                     marks=NOT_MOUNTED, id="full, records"),
+        pytest.param("cdi", (*MOUNT_NAMESPACE, FULL), FULL_DISK, more_room,
+                     marks=NOT_MOUNTED, id="full, specs"),
+        pytest.param("claims", (*MOUNT_NAMESPACE, READ_ONLY), "read-only file system", remount,
+                     marks=NOT_MOUNTED, id="read-only, records"),
+        pytest.param("cdi", (*MOUNT_NAMESPACE, READ_ONLY), "read-only file system", remount,
+                     marks=NOT_MOUNTED, id="read-only, specs"),
+        pytest.param("claims", ("sh", "-c", 'ulimit -Sf 0; shift; exec "$0" "$@"'), LIMIT,
+                     no_limit, id="limited"),
+    ],
+)  # fmt: skip
+async def test_a_claim_waits_for_a_disk_that_takes_its_record_and_its_spec(
+    node: DraNode,
+    what: str,
+    launch: tuple[str, ...],
+    why: str,
+    mend: Callable[[Daemon, Path], Awaitable[None]],
+) -> None:
+    place = Place(node.world.folder / "p")
+    place.host.plug("ttyACM0", major=166)
+    place.config.write_text(config(by_dra(), resource(OTHER, "/dev/ttyACM*")))
+    node.settings.claims_folder.mkdir(parents=True)
+    node.settings.served_file.write_text(json.dumps({"version": 1, "resources": [NAME]}))
+    folder = node.settings.claims_folder if what == "claims" else node.cdi_folder
+    arguments = (
+        f"--kubelet-dir={node.world.kubelet.folder}",
+        f"--kubelet-root={node.root}",
+        f"--kubeconfig={node.settings.kubeconfig}",
+        f"--cdi-dir={node.cdi_folder}",
+        "--node-name=node-1",
+    )
+    async with place.daemon(*arguments, launch=(*launch, sys.executable, str(folder))) as daemon:
+        await node.offers(POOL, USB0)
+        claim = node.allocate(USB0)
+        refusal = (await node.refusal(claim)).lower()
+        assert why in refusal
+        assert str(folder) in refusal
+        assert why in (await daemon.says("claim default/claim cannot be prepared")).lower()
+        await node.world.container(modem=1)
+        await mend(daemon, folder)
+        await node.prepare(claim)
+        inside = f"/proc/{daemon.process.pid}/root{folder}"
+        assert [one for one in os.listdir(inside) if claim.uid in one]
+        assert await node.unprepare(claim) == ""
+        assert os.listdir(inside) == []
+        daemon.process.terminate()
+        assert await daemon.ends() == 0

@@ -1,0 +1,349 @@
+"""What goes wrong around DRA: it is told, it heals by itself, and nothing else suffers from it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from genericdp.dra.slices import label
+from tests.dra.node import DRIVER, NAME, NODE, POOL, DraNode, by_dra
+from tests.world import resource
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+    from tests.world import Daemon
+
+USB0, USB1 = (label(f"ttyUSB{number}") for number in range(2))
+OTHER = "example.com/modem"
+
+
+@asynccontextmanager
+async def serving(node: DraNode, **keys: Any) -> AsyncIterator[Daemon]:
+    """Serve a resource by DRA, and another by the device plugin, which must notice nothing."""
+    node.host.plug("ttyACM0", major=166)
+    other = resource(OTHER, "/dev/ttyACM*")
+    kubelet = node.world.kubelet
+    async with node.serving(by_dra(**keys), other) as daemon:
+        yield daemon
+        await node.world.listed(OTHER, "ttyACM0")
+        await daemon.registered(OTHER)
+        await node.world.allocated(OTHER, ["ttyACM0"])
+        assert kubelet.observed.registrations[OTHER] == 1
+        assert not [line for line in daemon.log.lines if line.startswith("error")]
+
+
+async def told(daemon: Daemon, *why: str) -> None:
+    """Wait until it is told that claims get nothing, and why."""
+    await daemon.shows(
+        NAME, lambda found: not found["registered"] and all(one in found["reason"] for one in why)
+    )
+    await daemon.counts_so(lambda found: found[f"registered{{{NAME}}}"] == 0)
+    for one in why:
+        await daemon.log.says(one)
+
+
+async def healed(node: DraNode, daemon: Daemon, *names: str) -> None:
+    """Wait until all is well: claims get their devices."""
+    await node.offers(POOL, *(names or (USB0,)))
+    await daemon.registered(NAME)
+    await daemon.counts_so(lambda found: found[f"registered{{{NAME}}}"])
+    claim = node.allocate(USB0, name="after")
+    await node.prepare(claim)
+    assert await node.unprepare(claim) == ""
+    node.server.remove("resourceclaims", "after", "default")
+
+
+@pytest.mark.parametrize(
+    ("fault", "why", "counted"),
+    [
+        pytest.param({"status": 401}, "does not accept the token", "401,list", id="401"),
+        pytest.param({"status": 403}, "the ClusterRole", "403,list", id="403"),
+        pytest.param({"status": 429, "retry_after": 1}, "is busy (429)", "429,list", id="429"),
+        pytest.param({"content": b"<p>"}, "not a JSON", "unreachable,list", id="garbage"),
+        pytest.param({"cut": True}, "does not answer", "unreachable,list", id="truncated"),
+    ],
+)  # fmt: skip
+async def test_an_api_server_that_fails_at_the_start(
+    node: DraNode, fault: dict[str, Any], why: str, counted: str
+) -> None:
+    with ExitStack() as faults:
+        faults.enter_context(node.server.failing(**fault))
+        async with serving(node) as daemon:
+            await told(daemon, why)
+            await daemon.counts_so(lambda found: found.get(f"api_requests_total{{{counted}}}"))
+            faults.close()
+            await healed(node, daemon)
+
+
+@pytest.mark.parametrize(
+    ("fault", "why", "counted"),
+    [
+        pytest.param({"status": 500}, "answers 500", "500,create", id="500"),
+        pytest.param({"status": 409}, "answers 409", "409,create", id="409"),
+        pytest.param({"status": 410}, "answers 410", "410,create", id="410"),
+        pytest.param({"status": 422}, "answers 422", "422,create", id="422"),
+    ],
+)
+async def test_an_api_server_that_takes_no_slices_for_a_while(
+    node: DraNode, fault: dict[str, Any], why: str, counted: str
+) -> None:
+    async with serving(node) as daemon:
+        await healed(node, daemon)
+        with node.server.failing(verbs={"create"}, **fault):
+            node.server.wipe(NODE)
+            await told(daemon, why)
+            await daemon.counts_so(lambda found: found.get(f"api_requests_total{{{counted}}}"))
+        await healed(node, daemon)
+
+
+async def test_an_api_server_that_is_gone_for_a_while(node: DraNode) -> None:
+    async with serving(node) as daemon:
+        await healed(node, daemon)
+        claim = node.allocate(USB0)
+        await node.prepare(claim)
+        await node.server.stop()
+        node.host.plug("ttyUSB1")
+        await told(daemon, "the API server", "Connection refused")
+        assert await node.unprepare(claim) == ""
+        await node.server.start()
+        await healed(node, daemon, USB0, USB1)
+
+
+async def test_an_api_server_that_is_slow(node: DraNode) -> None:
+    answer = asyncio.Event()
+    with node.server.failing(held=answer):
+        async with serving(node) as daemon:
+            await daemon.shows(NAME, lambda found: "has not said yet" in found["reason"])
+            await node.world.container(modem=1)
+            answer.set()
+            await healed(node, daemon)
+
+
+async def test_watches_that_end_break_or_tell_nonsense(node: DraNode) -> None:
+    async with serving(node) as daemon:
+        names = [USB0]
+        for number, line in enumerate((b"end", b"\0\xff{}\n", b"cut"), 1):
+            await healed(node, daemon, *names)
+            await node.until(lambda: node.server.watching)
+            match line:
+                case b"end":
+                    node.server.compact()
+                    node.server.end_watches()
+                case b"cut":
+                    node.server.cut_watches()
+                case _:
+                    node.server.tell_watches(line)
+            node.host.plug(f"ttyUSB{number}")
+            names.append(label(f"ttyUSB{number}"))
+        await healed(node, daemon, *names)
+
+
+@pytest.mark.parametrize("at_first", [True, False])
+async def test_a_node_that_is_made_later_or_anew(node: DraNode, *, at_first: bool) -> None:
+    if at_first:
+        node.server.remove("nodes", NODE)
+    async with serving(node) as daemon:
+        if not at_first:
+            await healed(node, daemon)
+            node.server.remove("nodes", NODE)
+            node.server.collect_garbage()
+        await told(daemon, f"the cluster has no Node {NODE} (see --node-name)")
+        uid = node.server.add_node(NODE)["metadata"]["uid"]
+        await healed(node, daemon)
+        (one,) = node.server.objects("resourceslices")
+        assert one["metadata"]["ownerReferences"][0]["uid"] == uid
+
+
+async def test_a_kubeconfig_that_is_missing_or_broken_until_it_is_right(node: DraNode) -> None:
+    file = node.settings.kubeconfig
+    assert file is not None
+    right = file.read_text()
+    file.unlink()
+    async with serving(node) as daemon:
+        await told(daemon, f"{file}")
+        claim = node.allocate(USB0)
+        assert f"{file}" in await node.refusal(claim)
+        for content in ("\0", "[", "clusters: 3", "current-context: nowhere"):
+            lines = len(daemon.log.lines)
+            file.write_text(content)
+            await daemon.log.until(lambda: len(daemon.log.lines) > lines)  # noqa: B023
+            await told(daemon, f"{file}")
+        file.write_text(right)
+        await healed(node, daemon)
+
+
+def changed(node: DraNode, name: str, **allocation: object) -> None:
+    """Replace what a claim has been allocated."""
+    (claim,) = (o for o in node.server.objects("resourceclaims") if o["metadata"]["name"] == name)
+    node.server.put("resourceclaims", {**claim, "status": {"allocation": {"devices": allocation}}})
+
+
+def result(**keys: object) -> dict[str, object]:
+    return {"request": "device", "driver": DRIVER, "pool": POOL, "device": USB0, **keys}
+
+
+async def test_what_a_claim_says_of_other_drivers_does_not_matter(node: DraNode) -> None:
+    theirs = {"driver": "gpu.example.com"}
+    async with serving(node) as daemon:
+        await healed(node, daemon)
+        claim = node.allocate(USB0)
+        config = [{"source": "FromClaim", "opaque": {**theirs, "parameters": {}}}]
+        results = [result(device="gpu0", **theirs), result()]
+        changed(node, "claim", results=results, config=config)
+        (device,) = await node.prepare(claim)
+        assert device.device_name == USB0
+        await node.unprepare(claim)
+        changed(node, "claim", results=results[:1])
+        assert "nothing of genericdp.io is allocated" in await node.refusal(claim)
+
+
+async def test_parameters_are_refused_since_they_would_be_ignored(node: DraNode) -> None:
+    async with serving(node) as daemon:
+        await healed(node, daemon)
+        claim = node.allocate(USB0)
+        opaque = {"driver": DRIVER, "parameters": {"speed": 9600}}
+        changed(node, "claim", results=[result()], config=[{"opaque": opaque}])
+        assert await node.refusal(claim) == "it has parameters for genericdp.io, which takes none"
+
+
+async def test_a_claim_that_is_no_proper_object_is_refused(node: DraNode) -> None:
+    async with serving(node) as daemon:
+        await healed(node, daemon)
+        claim = node.allocate(USB0)
+        metadata = {"name": "claim", "namespace": "default", "uid": claim.uid}
+        wrong: list[object] = [3, [3], [{}], [{"driver": DRIVER}], [result(request=3)]]
+        for results in (*wrong, [result(pool=[])]):
+            status = {"allocation": {"devices": {"results": results}}}
+            content = json.dumps({"metadata": metadata, "status": status}).encode()
+            with node.server.failing(target="resourceclaims", content=content):
+                assert "no proper ResourceClaim" in await node.refusal(claim)
+        for content in (b"{}", b'{"metadata": 3}', b'{"metadata": {}}'):
+            with node.server.failing(target="resourceclaims", content=content):
+                assert "no proper ResourceClaim" in await node.refusal(claim)
+        await healed(node, daemon)
+
+
+async def test_a_claim_whose_device_is_gone_is_refused_until_it_is_back(node: DraNode) -> None:
+    async with serving(node) as daemon:
+        await healed(node, daemon)
+        claim = node.allocate(USB0)
+        node.host.unplug("ttyUSB0")
+        await node.offers(POOL)
+        assert "/dev/ttyUSB0 does not exist" in await node.refusal(claim)
+        await daemon.counts_so(lambda found: found[f"allocations_total{{{NAME},unusable}}"] == 1)
+        node.host.plug("ttyUSB0")
+        await node.offers(POOL, USB0)
+        await node.prepare(claim)
+
+
+@pytest.mark.parametrize("missing", ["plugins", "plugins_registry"])
+async def test_a_folder_of_the_kubelet_that_is_made_later(node: DraNode, missing: str) -> None:
+    await node.kubelet.stop()
+    shutil.rmtree(node.root / missing)
+    async with serving(node) as daemon:
+        await told(daemon, f"{node.root / missing}")
+        node.kubelet.start()
+        await healed(node, daemon)
+
+
+@pytest.mark.parametrize(
+    ("taken", "why"),
+    [
+        pytest.param("lock", "is a directory", id="lock"),
+        pytest.param("claims", "not a directory", id="claims"),
+        pytest.param("dra.sock", "it is not a socket", id="socket"),
+    ],
+)
+async def test_a_place_that_something_else_has_taken(node: DraNode, taken: str, why: str) -> None:
+    path = node.state_folder / taken
+    async with node.serving(by_dra()) as first:
+        await first.registered(NAME)
+    if taken == "claims":
+        path.rmdir()
+        path.touch()
+    else:
+        path.unlink(missing_ok=True)
+        path.mkdir()
+    async with serving(node) as daemon:
+        await told(daemon, f"{node.state_folder}", why)
+        path.unlink() if path.is_file() else path.rmdir()
+        await healed(node, daemon)
+
+
+async def test_a_kubelet_that_restarts_finds_driver_and_slices_again(node: DraNode) -> None:
+    async with serving(node) as daemon:
+        await healed(node, daemon)
+        claim = node.allocate(USB0)
+        await node.prepare(claim)
+        await node.kubelet.restart()
+        await node.offers(POOL, USB0)
+        await daemon.registered(NAME)
+        await node.prepare(claim)
+        assert await node.unprepare(claim) == ""
+
+
+async def test_a_kubelet_that_refuses_the_driver_for_a_while(node: DraNode) -> None:
+    node.kubelet.refusal = "not today"
+    async with serving(node) as daemon:
+        await told(daemon, "the kubelet refuses the driver: not today")
+        node.kubelet.refusal = ""
+        await healed(node, daemon)
+
+
+async def test_a_second_instance_serves_as_device_plugin_and_takes_dra_over(node: DraNode) -> None:
+    other = resource(OTHER, "/dev/ttyACM*")
+    node.host.plug("ttyACM0", major=166)
+    async with AsyncExitStack() as first_runs:
+        first = await first_runs.enter_async_context(node.serving(by_dra(), other))
+        await healed(node, first)
+        claim = node.allocate(USB0)
+        await node.prepare(claim)
+        async with node.serving(by_dra(), other) as second:
+            await second.log.says("another instance serves the DRA driver")
+            await second.shows(NAME, lambda found: "another instance" in found["contested"])
+            assert (await second.get("/readyz"))[0] == 200
+            await second.counts_so(lambda found: found[f"resource_contested{{{NAME}}}"] == 1)
+            await second.registered(OTHER)
+            await node.world.container(modem=1)
+            await first_runs.aclose()
+            await second.shows(NAME, lambda found: not found["contested"] and found["registered"])
+            await node.offers(POOL, USB0)
+            await node.world.listed(OTHER, "ttyACM0")
+            assert "is prepared for claim" in await node.refusal(node.allocate(USB0, name="next"))
+            assert await node.unprepare(claim) == ""
+
+
+async def test_a_hook_that_hangs_holds_up_its_own_claim_only(
+    node: DraNode, short_folder: Path
+) -> None:
+    program, gate = short_folder / "hook", short_folder / "gate"
+    program.write_text(
+        f'#!/bin/sh\n[ "$GENERICDP_DEVICE_ID" != ttyUSB0 ] || [ -e {gate} ] || exec sleep 600\n'
+    )
+    program.chmod(0o755)
+    hooks = {"allocate": {"exec": {"command": [str(program)]}, "timeoutSeconds": 6}}
+    node.host.plug("ttyUSB1")
+    async with serving(node, hooks=hooks) as daemon:
+        await node.offers(POOL, USB0, USB1)
+        slow = node.allocate(USB0, name="slow")
+        async with asyncio.TaskGroup() as tasks:
+            call = tasks.create_task(node.prepare(slow))
+            await node.until(lambda: node.record(slow) is not None)
+            await node.prepare(node.allocate(USB1, name="quick"))
+            node.host.plug("ttyUSB2")
+            await node.offers(POOL, USB0, USB1, label("ttyUSB2"))
+            await node.prepare(node.allocate(label("ttyUSB2"), name="new"))
+            await node.world.container(modem=1)
+            call.cancel()  # as the kubelet does in the end
+        key = f"allocations_total{{{NAME},cancelled}}"
+        await daemon.counts_so(lambda found: found.get(key) == 1)
+        gate.touch()
+        await node.prepare(slow)
+        assert await node.unprepare(slow) == ""
