@@ -79,8 +79,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
     def order(item: pytest.Item) -> tuple[int, bool]:
         parameters = item.callspec.params if hasattr(item, "callspec") else {}
-        version = parameters.get("cluster", versions[0])
-        return versions.index(version), "installed" in getattr(item, "fixturenames", ())
+        version = parameters.get("cluster")  # of other suites it may be anything
+        place = versions.index(version) if version in versions else 0
+        return place, "installed" in getattr(item, "fixturenames", ())
 
     items.sort(key=order)
 
