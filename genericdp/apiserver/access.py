@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import os
 import ssl
 from contextlib import contextmanager
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
-_UNSUPPORTED = ("exec", "auth-provider", "username", "as")
+_UNSUPPORTED = ("proxy-url", "exec", "auth-provider", "username", "as")
 
 
 class ApiAccessError(GenericdpError):
@@ -30,7 +29,7 @@ class ApiAccessError(GenericdpError):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Access:
-    """How to reach an API server; what is a path is read again when it may have changed."""
+    """How to reach an API server; a path is read for each request, as it may be replaced."""
 
     server: str
     """Its URL, without a slash at the end."""
@@ -44,23 +43,17 @@ class Access:
     token: Path | str = field(default="", repr=False)
 
     def headers(self) -> dict[str, str]:
-        """Return what authenticates a request; a token's file is read each time.
-
-        The kubelet replaces a service account's token in its file before it expires. Raise
-        ApiAccessError.
-        """
+        """Return what authenticates a request; raise ApiAccessError."""
         token = self.token
-        if isinstance(token, Path):
-            try:
+        with _reasons("the token for the API server", token):
+            if isinstance(token, Path):
                 token = token.read_text().strip()
-            except (OSError, ValueError) as error:
-                raise ApiAccessError(f"cannot read the token {token}: {_why(error)}") from error
-        if not (token.isascii() and token.isprintable()):
-            raise ApiAccessError("the token for the API server has characters that no token has")
+            if not (token.isascii() and token.isprintable()):
+                raise ValueError("it has characters that no token has")
         return {"authorization": f"Bearer {token}"} if token else {}
 
     def ssl_context(self) -> ssl.SSLContext:
-        """Return a new context for connections to the server; raise ApiAccessError."""
+        """Return a new context for connections to the server."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         # As in Go: a CA need not be a root.
         context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
@@ -68,7 +61,6 @@ class Access:
             context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
         elif self.ca is None:
             context.load_default_certs()
-        self.load_into(context)
         return context
 
     def load_into(self, context: ssl.SSLContext) -> None:
@@ -105,7 +97,21 @@ def of_kubeconfig(path: Path) -> Access:
         context = _named(config, "context", config.get("current-context"))
         cluster = _named(config, "cluster", context.get("cluster"))
         user = _named(config, "user", context.get("user"))
-        return _access(cluster, user, path.parent)
+        server = str(cluster["server"]).rstrip("/")
+        if not server.startswith(("https://", "http://")):
+            raise ValueError(f"the server {server!r} is not an http or https URL")
+        if used := [key for key in _UNSUPPORTED if cluster.get(key) or user.get(key)]:
+            raise ValueError(f"{used[0]} is not supported: use a token, tokenFile or certificate")
+        token_file = user.get("tokenFile")
+        return Access(
+            server=server,
+            ca=_pem(cluster, "certificate-authority", path.parent),
+            verify=not cluster.get("insecure-skip-tls-verify"),
+            server_name=str(cluster.get("tls-server-name") or ""),
+            certificate=_pem(user, "client-certificate", path.parent),
+            key=_pem(user, "client-key", path.parent),
+            token=path.parent / token_file if token_file else str(user.get("token") or ""),
+        )
 
 
 def _named(config: Mapping[str, Any], kind: str, name: object) -> Mapping[str, Any]:
@@ -114,27 +120,7 @@ def _named(config: Mapping[str, Any], kind: str, name: object) -> Mapping[str, A
         if entry.get("name") == name:
             found: Mapping[str, Any] = entry[kind] or {}
             return found
-    raise ValueError(f"it has no {kind} {name!r}" if name else f"it names no {kind}")
-
-
-def _access(cluster: Mapping[str, Any], user: Mapping[str, Any], folder: Path) -> Access:
-    server = str(cluster["server"]).rstrip("/")
-    if not server.startswith(("https://", "http://")):
-        raise ValueError(f"the server {server!r} is not an http or https URL")
-    if "proxy-url" in cluster:
-        raise ValueError("proxy-url is not supported: reach the API server without a proxy")
-    if used := [key for key in _UNSUPPORTED if user.get(key)]:
-        raise ValueError(f"{used[0]} is not supported: use a token, tokenFile, or certificate")
-    token_file = user.get("tokenFile")
-    return Access(
-        server=server,
-        ca=_pem(cluster, "certificate-authority", folder),
-        verify=not cluster.get("insecure-skip-tls-verify"),
-        server_name=str(cluster.get("tls-server-name") or ""),
-        certificate=_pem(user, "client-certificate", folder),
-        key=_pem(user, "client-key", folder),
-        token=folder / token_file if token_file else str(user.get("token") or ""),
-    )
+    raise ValueError(f"it has no {kind} {name!r}")
 
 
 def _pem(entry: Mapping[str, Any], key: str, folder: Path) -> Path | bytes | None:
@@ -145,23 +131,16 @@ def _pem(entry: Mapping[str, Any], key: str, folder: Path) -> Path | bytes | Non
 
 
 @contextmanager
-def _reasons(what: str, source: Path | bytes) -> Iterator[None]:
+def _reasons(what: str, source: Path | bytes | str) -> Iterator[None]:
     """Raise ApiAccessError for what is wrong with a file or text."""
     what = f"{what} {source}" if isinstance(source, Path) else what
     try:
         yield
     except (OSError, ValueError, yaml.YAMLError) as error:
-        raise ApiAccessError(f"{what} cannot be used: {_why(error)}") from error
+        reason = " ".join(reason_of(error).split())
+        raise ApiAccessError(f"{what} cannot be used: {reason}") from error
     except (AttributeError, KeyError, TypeError) as error:
         raise ApiAccessError(f"{what} cannot be used: it is not what kubectl writes") from error
-
-
-def _why(error: Exception) -> str:
-    if isinstance(error, ssl.SSLError):
-        return f"it is not what PEM files contain ({error.reason or 'nothing is'})"
-    if isinstance(error, binascii.Error | UnicodeDecodeError):
-        return "it is not encoded as it must be"
-    return " ".join(reason_of(error).split())
 
 
 @contextmanager

@@ -9,8 +9,7 @@ import os
 import random
 import ssl
 from contextlib import aclosing, asynccontextmanager, contextmanager
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 import httpx2
@@ -22,7 +21,6 @@ from genericdp.printing import shortened
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
-    from types import TracebackType
 
     from genericdp.apiserver.access import Access
 
@@ -30,19 +28,17 @@ if TYPE_CHECKING:
     Objects = list[Json]
     Event = tuple[str, Json]
 
-T = TypeVar("T")
-
 # It tells of each request.
 logging.getLogger("httpx2").setLevel(logging.WARNING)
 
 SLICES = "/apis/resource.k8s.io/v1/resourceslices"
 """The collection of all ResourceSlices."""
-_PAGE = 100
-_MAX_BYTES = 64 * 1024 * 1024
-_MAX_LINE = 4 * 1024 * 1024
-"""An API server takes objects of at most 3 MiB."""
+_CONNECT_SECONDS = 5.0
+_WATCH_SECONDS = (300.0, 600.0)
+"""After how long the server is to end a watch: somewhere between these."""
+_MAX_RETRY_AFTER = 300.0
 _MAX_MESSAGE = 500
-_METHODS = {"get": "GET", "list": "GET", "watch": "GET", "create": "POST", "update": "PUT"}
+_METHODS = {"create": "POST", "update": "PUT", "delete": "DELETE"}
 
 
 class ApiError(GenericdpError):
@@ -54,7 +50,7 @@ class ApiError(GenericdpError):
         *,
         status: int | None = None,
         reason: str = "",
-        retry_after: float | None = None,
+        retry_after: float = 0.0,
     ) -> None:
         super().__init__(message)
         self.status = status
@@ -62,20 +58,13 @@ class ApiError(GenericdpError):
         self.reason = reason
         """A word such as ``Conflict``, ``AlreadyExists`` or ``Expired``; may be empty."""
         self.retry_after = retry_after
-        """Seconds to wait before the next request, if the server said so."""
+        """Seconds to wait before the next request; 0: the server has not asked for any."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ClientTiming:
-    """What a client waits for, in seconds."""
-
-    connect: float = 5.0
-    request: float = 15.0
-    """For the whole answer, but for that to a watch."""
-    watch_silence: float = 90.0
-    """The server sends a bookmark about every minute."""
-    watch: tuple[float, float] = (300.0, 600.0)
-    """After how long the server is to end a watch: somewhere between these."""
+def pause_after(failures: int, first: float, retry_after: float = 0.0) -> float:
+    """Return the seconds to wait after failures in a row: with jitter, so that nodes spread out."""
+    pause = min(first * 2.0 ** min(failures - 1, 30), 30.0)
+    return max(pause * random.uniform(0.5, 1.0), retry_after)  # noqa: S311
 
 
 def node_path(name: str) -> str:
@@ -90,81 +79,62 @@ def claim_path(namespace: str, name: str) -> str:
 
 
 class ApiClient:
-    """Sends requests to one API server; each may raise ApiError, and nothing is tried again.
-
-    ``count`` is called after each request with its verb and its result: ``success``, the status,
-    or ``unreachable``; a watch counts when it ends.
-    """
+    """Sends requests to one API server; each may raise ApiError, and nothing is tried again."""
 
     def __init__(
         self,
         access: Access,
         *,
-        timing: ClientTiming | None = None,
         count: Callable[[str, str], None] = lambda verb, result: None,  # noqa: ARG005
+        answer_seconds: float = 15.0,
+        silence_seconds: float = 90.0,
     ) -> None:
+        """Wait so long for a whole answer, and for a sign of life of a watch.
+
+        ``count`` is called after each request with its verb and its result: ``success``, the
+        status, or ``unreachable``; a watch counts when it ends.
+        """
         self._access = access
-        self._timing = timing or ClientTiming()
         self._count = count
-        self._context: ssl.SSLContext | None = None
-        self._http: httpx2.AsyncClient | None = None
-        self._is_stale = False
-        """Whether certificates may have been replaced."""
+        self._answer_seconds = answer_seconds
+        self._silence_seconds = silence_seconds
+        self._context = access.ssl_context()
+        agent = {"user-agent": f"genericdp/{__version__}"}
+        self._http = httpx2.AsyncClient(verify=self._context, trust_env=False, headers=agent)
 
     async def __aenter__(self) -> ApiClient:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        if self._http is not None:
-            await self._http.aclose()
-            self._http = None
+    async def __aexit__(self, *error: object) -> None:
+        await self._http.aclose()
 
     async def get(self, path: str) -> Json:
         """Return an object."""
-        return await self._call("get", path)
+        return _valid(await self._call("get", path))
 
     async def list(self, path: str, field_selector: str = "") -> tuple[Objects, str]:
         """Return all objects of a collection, and the resourceVersion to watch from."""
-        items: Objects = []
-        params = {"limit": str(_PAGE)}
-        if field_selector:
-            params["fieldSelector"] = field_selector
-        while True:
-            page = await self._call("list", path, params=params)
-            kind, version = str(page.get("kind", "")).removesuffix("List"), page.get("apiVersion")
-            for item in _part(page, "items", list):
-                # Those of a list are without, those of a watch are not.
-                items.append({"apiVersion": version, "kind": kind, **_valid(item)})
-            metadata = _part(page, "metadata", dict)
-            if not metadata.get("continue"):
-                return items, str(metadata.get("resourceVersion", ""))
-            params["continue"] = metadata["continue"]
+        answer = _valid(await self._call("list", path, fieldSelector=field_selector))
+        kind, version = str(answer.get("kind", "")).removesuffix("List"), answer.get("apiVersion")
+        if not isinstance(items := answer.get("items"), list):
+            raise ApiError("the API server's answer is not a list")
+        # Those of a list are without kind and version, those of a watch are not.
+        found = [{"apiVersion": version, "kind": kind, **_valid(item)} for item in items]
+        return found, str(answer["metadata"].get("resourceVersion", ""))
 
     async def create(self, path: str, body: Json) -> Json:
         """Create an object in a collection; return it as it was stored."""
-        return _valid(await self._call("create", path, body=body))
+        return _valid(await self._call("create", path, body))
 
     async def update(self, path: str, body: Json) -> Json:
         """Replace an object if it still has the body's resourceVersion; return what was stored."""
-        return _valid(await self._call("update", path, body=body))
+        return _valid(await self._call("update", path, body))
 
     async def delete(self, path: str, *, uid: str, resource_version: str) -> None:
-        """Delete an object if it is still this one and as it was; one that is gone is no error."""
-        options = {
-            "apiVersion": "v1",
-            "kind": "DeleteOptions",
-            "preconditions": {"uid": uid, "resourceVersion": resource_version},
-        }
-        try:
-            await self._call("delete", path, body=options)
-        except ApiError as error:
-            if error.status != httpx2.codes.NOT_FOUND:
-                raise
+        """Delete an object if it is still this one and as it was."""
+        preconditions = {"uid": uid, "resourceVersion": resource_version}
+        options = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": preconditions}
+        await self._call("delete", path, options)
 
     @asynccontextmanager
     async def watch(
@@ -179,74 +149,49 @@ class ApiClient:
             "watch": "true",
             "allowWatchBookmarks": "true",
             "resourceVersion": resource_version,
-            "timeoutSeconds": str(round(random.uniform(*self._timing.watch))),  # noqa: S311
+            "timeoutSeconds": str(round(random.uniform(*_WATCH_SECONDS))),  # noqa: S311
+            "fieldSelector": field_selector,
         }
-        if field_selector:
-            params["fieldSelector"] = field_selector
         with self._reported("watch"):
             async with (
-                self._response(
-                    "watch", path, params=params, silence=self._timing.watch_silence
-                ) as response,
+                self._response("watch", path, params, self._silence_seconds) as response,
                 aclosing(_events(response)) as events,
             ):
                 yield events
 
-    async def _call(
-        self,
-        verb: str,
-        path: str,
-        *,
-        params: Mapping[str, str] | None = None,
-        body: Json | None = None,
-    ) -> Json:
-        seconds = self._timing.request
+    async def _call(self, verb: str, path: str, body: Json | None = None, **params: str) -> Json:
+        seconds = self._answer_seconds
         with self._reported(verb):
             async with (
                 asyncio.timeout(seconds),
-                self._response(verb, path, params=params, body=body, silence=seconds) as response,
+                self._response(verb, path, params, seconds, body) as response,
             ):
-                return _parsed(await _content(response))
+                return _parsed(await response.aread())
 
     @asynccontextmanager
     async def _response(
         self,
         verb: str,
         path: str,
-        *,
-        params: Mapping[str, str] | None,
+        params: Mapping[str, str],
+        silence_seconds: float,
         body: Json | None = None,
-        silence: float,
     ) -> AsyncIterator[httpx2.Response]:
         """Yield a response that grants the request, before its content is read."""
-        name = self._access.server_name
-        async with self._opened().stream(
-            _METHODS.get(verb, "DELETE"),
-            f"{self._access.server}{path}",
+        access = self._access
+        access.load_into(self._context)
+        async with self._http.stream(
+            _METHODS.get(verb, "GET"),
+            f"{access.server}{path}",
             params=params,
             json=body,
-            headers=self._access.headers(),
-            timeout=httpx2.Timeout(silence, connect=self._timing.connect),
-            extensions={"sni_hostname": name} if name else None,
+            headers=access.headers(),
+            timeout=httpx2.Timeout(silence_seconds, connect=_CONNECT_SECONDS),
+            extensions={"sni_hostname": access.server_name} if access.server_name else None,
         ) as response:
             if not response.is_success:
-                raise _refusal(response, await _content(response))
+                raise _refusal(response, await response.aread())
             yield response
-
-    def _opened(self) -> httpx2.AsyncClient:
-        """Return the client of HTTP; what it needs of files may come later, or change."""
-        if self._context is None:
-            self._context = self._access.ssl_context()
-        elif self._is_stale:
-            self._access.load_into(self._context)
-        self._is_stale = False
-        if self._http is None:
-            self._http = httpx2.AsyncClient(
-                verify=self._context,
-                trust_env=False,
-                headers={"user-agent": f"genericdp/{__version__}", "accept": "application/json"},
-            )
-        return self._http
 
     @contextmanager
     def _reported(self, verb: str) -> Iterator[None]:
@@ -254,35 +199,20 @@ class ApiClient:
         try:
             yield
         except ApiError as error:
-            self._is_stale |= error.status == httpx2.codes.UNAUTHORIZED
             self._count(verb, str(error.status or "unreachable"))
             raise
-        except ApiAccessError as error:
+        except (ApiAccessError, OSError, httpx2.HTTPError, httpx2.InvalidURL) as error:
             self._count(verb, "unreachable")
-            raise ApiError(str(error)) from error
-        except (OSError, httpx2.HTTPError, httpx2.InvalidURL) as error:
-            self._is_stale |= isinstance(error, httpx2.ConnectError)
-            self._count(verb, "unreachable")
-            why = _why(error)
-            raise ApiError(f"the API server {self._access.server} {why}") from error
+            if isinstance(error, ApiAccessError):
+                raise ApiError(str(error)) from error
+            raise ApiError(f"the API server {self._access.server} {_why(error)}") from error
         self._count(verb, "success")
-
-
-async def _content(response: httpx2.Response) -> bytes:
-    content = bytearray()
-    async for chunk in response.aiter_bytes():
-        content += chunk
-        if len(content) > _MAX_BYTES:
-            raise ApiError("the API server's answer is longer than 64 MiB")
-    return bytes(content)
 
 
 async def _events(response: httpx2.Response) -> AsyncGenerator[Event]:
     rest = b""
     async for chunk in response.aiter_bytes():
         *lines, rest = (rest + chunk).split(b"\n")
-        if len(rest) > _MAX_LINE:
-            break
         for line in lines:
             if line.strip():
                 yield _event(line)
@@ -292,8 +222,8 @@ async def _events(response: httpx2.Response) -> AsyncGenerator[Event]:
 
 def _event(line: bytes) -> Event:
     event = _parsed(line)
-    kind, item = _part(event, "type", str), _part(event, "object", dict)
-    if kind == "ERROR":
+    kind, item = str(event.get("type")), event.get("object")
+    if kind == "ERROR" and isinstance(item, dict):
         raise _error(item.get("code"), item)
     return kind, _valid(item)
 
@@ -306,12 +236,6 @@ def _parsed(content: bytes) -> Json:
     if not isinstance(value, dict):
         raise ApiError("the API server's answer is not a JSON object")
     return value
-
-
-def _part(value: Json, key: str, kind: type[T]) -> T:
-    if not isinstance(part := value.get(key), kind):
-        raise ApiError(f"the API server's answer has no proper {key!r}")
-    return part
 
 
 def _valid(item: object) -> Json:
@@ -327,10 +251,11 @@ def _refusal(response: httpx2.Response, content: bytes) -> ApiError:
     except ApiError:
         status = {"message": content.decode(errors="replace").strip()}
     seconds = response.headers.get("retry-after", "")
-    return _error(response.status_code, status, float(seconds) if seconds.isdecimal() else None)
+    wait = float(seconds) if seconds.isascii() and seconds.isdecimal() else 0.0
+    return _error(response.status_code, status, min(wait, _MAX_RETRY_AFTER))
 
 
-def _error(code: object, status: Json, retry_after: float | None = None) -> ApiError:
+def _error(code: object, status: Json, retry_after: float = 0.0) -> ApiError:
     """Make an error of a Status, the API server's own word for what is wrong."""
     number = code if isinstance(code, int) else None
     reason, message = str(status.get("reason") or ""), str(status.get("message") or "")
@@ -345,27 +270,20 @@ def _error(code: object, status: Json, retry_after: float | None = None) -> ApiE
             )
         case 404 if not reason or "could not find the requested resource" in message:
             text = f"the API server is older than Kubernetes 1.34, or has no such API: {message}"
-        case 429:
-            text = f"the API server is busy (429): {message}"
         case _:
             text = f"the API server answers {number or 'with an error'}: {message}"
     return ApiError(text, status=number, reason=reason, retry_after=retry_after)
 
 
-def _why(error: BaseException) -> str:
-    """Return what went wrong with a connection: the cause that the system names, if any does."""
-    cause: BaseException | None = error
-    while cause is not None:
-        if isinstance(cause, ssl.SSLCertVerificationError):
-            return f"has a certificate that is not accepted: {cause.verify_message}"
-        if isinstance(cause, BaseExceptionGroup):
-            cause = cause.exceptions[0]
-            continue
-        if isinstance(cause, ConnectionError) and cause.errno:
-            return f"does not answer: {os.strerror(cause.errno)}"  # asyncio has other words
-        if isinstance(cause, OSError) and cause.strerror:
-            return f"does not answer: {reason_of(cause)}"
-        cause = cause.__cause__ or cause.__context__
+def _why(error: Exception) -> str:
+    """Return what is wrong with a connection: what the system says of it, if it says anything."""
     if isinstance(error, TimeoutError | httpx2.TimeoutException):
         return "does not answer in time"
-    return f"does not answer: {str(error) or type(error).__name__}"
+    cause: BaseException | None = error
+    while not (cause is None or (isinstance(cause, OSError) and cause.errno)):
+        cause = cause.__cause__ or cause.__context__
+    if isinstance(cause, ssl.SSLCertVerificationError):
+        return f"has a certificate that is not accepted: {cause.verify_message}"
+    if isinstance(cause, ConnectionError):
+        return f"does not answer: {os.strerror(cause.errno or 0)}"  # asyncio has other words
+    return f"does not answer: {reason_of(cause or error) or type(error).__name__}"

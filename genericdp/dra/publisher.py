@@ -61,8 +61,6 @@ class PublisherTiming:
     first: float = 0.25
     """After the first failure; twice as long after each further one."""
     most: float = 30.0
-    most_asked_for: float = 300.0
-    """The longest Retry-After that is respected."""
     gap: float = 0.5
     """Between writes that only repeat what somebody has undone."""
     burst: int = 20
@@ -271,8 +269,7 @@ class Publisher:
     def _pause(self, failures: int, error: ApiError) -> float:
         """Return how long to wait after a failure: with jitter, so that nodes spread out."""
         pause = min(self._timing.first * 2.0 ** min(failures - 1, 30), self._timing.most)
-        asked_for = min(error.retry_after or 0.0, self._timing.most_asked_for)
-        return max(asked_for, pause * random.uniform(0.5, 1.0))  # noqa: S311
+        return max(error.retry_after, pause * random.uniform(0.5, 1.0))  # noqa: S311
 
     def _by_pool(self, objects: Mapping[str, Json]) -> dict[str, list[Json]]:
         """Return our slices by pool; one that is as the API server made it counts as was sent."""

@@ -61,7 +61,7 @@ async def test_a_pod_uses_its_service_account_and_a_token_that_is_replaced(
             (tmp_path / "token").write_text("second\n")
             await client.list(SLICES)
             (tmp_path / "token").unlink()
-            with pytest.raises(ApiError, match=r"cannot read the token .*: No such file"):
+            with pytest.raises(ApiError, match=r"token .* cannot be used: No such file"):
                 await client.list(SLICES)
             (tmp_path / "token").write_text("second\nX-Other: 1")
             with pytest.raises(ApiError, match="characters that no token has"):
@@ -165,9 +165,9 @@ async def test_a_server_can_be_trusted_blindly_or_under_another_name(
         ({"server": "https://h", "proxy-url": "http://p"}, {}, {}, "proxy-url is not supported"),
         ({"server": "unix:///x"}, {}, {}, "'unix:///x' is not an http or https URL"),
         ({}, {}, {}, "it is not what kubectl writes"),
-        ({"server": "https://h", "certificate-authority-data": "?"}, {}, {}, "not encoded"),
+        ({"server": "https://h", "certificate-authority-data": "?"}, {}, {}, "base64"),
         ({"server": "https://h"}, {}, {"current-context": "y"}, "it has no context 'y'"),
-        ({"server": "https://h"}, {}, {"current-context": ""}, "it names no context"),
+        ({"server": "https://h"}, {}, {"current-context": ""}, "it has no context"),
         ({"server": "https://h"}, {}, {"users": []}, "it has no user 'u'"),
         ({"server": "https://h"}, {}, {"contexts": 1}, "it is not what kubectl writes"),
         ({"server": "https://h"}, {}, {"clusters": ["c"]}, "it is not what kubectl writes"),
@@ -205,7 +205,7 @@ async def test_a_damaged_certificate_is_an_error_of_each_request(tmp_path: Path)
     (tmp_path / "bad.pem").write_text("nothing")
     bad = tmp_path / "bad.pem"
     refused = await reaches(Access(server="https://127.0.0.1:1", ca=bad))
-    assert f"the CA of the API server {bad} cannot be used: it is not what PEM files" in refused
+    assert f"the CA of the API server {bad} cannot be used: " in refused
     refused = await reaches(Access(server="https://127.0.0.1:1", certificate=bad, key=b"x"))
     assert f"the client certificate for the API server {bad} cannot be used" in refused
 

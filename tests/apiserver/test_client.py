@@ -10,7 +10,6 @@ from genericdp.apiserver.client import (
     SLICES,
     ApiClient,
     ApiError,
-    ClientTiming,
     claim_path,
     node_path,
 )
@@ -19,8 +18,6 @@ from tests.apiserver.server import ApiServer
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
-
-HASTY = ClientTiming(connect=0.2, request=0.2, watch_silence=0.2)
 
 
 @pytest.fixture
@@ -46,9 +43,8 @@ async def test_what_was_created_can_be_got_updated_listed_and_deleted(
     assert await client.get(path) == updated
     assert (await client.list(SLICES, SELECTOR))[0] == [updated]
     await client.delete(path, **precondition(updated))
-    await client.delete(path, **precondition(updated))  # it is gone: as it should be
     assert await client.list(SLICES, SELECTOR) == ([], str(server.version))
-    assert [one.verb for one in server.writes] == ["create", "update", "delete", "delete"]
+    assert [one.verb for one in server.writes] == ["create", "update", "delete"]
 
 
 async def test_a_node_and_a_claim_are_found_by_their_names(
@@ -65,7 +61,7 @@ async def test_a_node_and_a_claim_are_found_by_their_names(
     assert (caught.value.status, caught.value.reason) == (404, "NotFound")
 
 
-async def test_a_long_list_is_read_page_by_page(server: ApiServer, client: ApiClient) -> None:
+async def test_a_list_has_what_was_selected(server: ApiServer, client: ApiClient) -> None:
     for number in range(250):
         server.put("resourceslices", slice_of(pool=f"p{number}"))
     server.put("resourceslices", slice_of(node="node-2"))
@@ -73,7 +69,6 @@ async def test_a_long_list_is_read_page_by_page(server: ApiServer, client: ApiCl
     assert {item["spec"]["pool"]["name"] for item in items} == {f"p{n}" for n in range(250)}
     assert all(item["kind"] == "ResourceSlice" for item in items)
     assert version == str(server.version)
-    assert [one.verb for one in server.requests] == ["list"] * 3
 
 
 async def test_an_object_that_has_changed_is_neither_replaced_nor_deleted(
@@ -136,24 +131,13 @@ async def test_a_watch_from_a_version_that_is_no_longer_known_fails_as_expired(
     assert (caught.value.status, caught.value.reason) == (410, "Expired")
 
 
-async def test_a_list_whose_pages_are_no_longer_known_fails_as_expired(
-    server: ApiServer, client: ApiClient
-) -> None:
-    for number in range(150):
-        server.put("resourceslices", slice_of(pool=f"p{number}"))
-    expired = server.failing(target="continue=", status=410, reason="Expired")
-    with expired, pytest.raises(ApiError) as caught:
-        await client.list(SLICES)
-    assert (caught.value.status, caught.value.reason) == (410, "Expired")
-
-
 @pytest.mark.parametrize(
     ("status", "text"),
     [
         (401, "does not accept the token or certificate (401): "),
         (403, "refuses (403): as the test wants it; the ClusterRole of components/dra"),
         (409, "answers 409: as the test wants it"),
-        (429, "is busy (429): as the test wants it"),
+        (429, "answers 429: as the test wants it"),
         (500, "answers 500: as the test wants it"),
     ],
 )
@@ -202,7 +186,6 @@ async def test_an_answer_that_is_no_object_is_an_error(
         b"{}\n",
         b'{"type":"ADDED","object":[]}\n',
         b'{"type":"ADDED","object":{}}\n',
-        b'{"type":1,"object":{"metadata":{}}}\n',
         b'{"type":"ERROR","object":{"code":"x"}}\n',
         b"\xff\xfe\n",
     ],
@@ -213,17 +196,6 @@ async def test_a_line_of_a_watch_that_is_no_event_is_an_error(
     with pytest.raises(ApiError, match="the API server"):
         async with client.watch(SLICES, resource_version=str(server.version)) as events:
             server.tell_watches(line)
-            await anext(events)
-
-
-async def test_no_answer_is_read_into_memory_without_end(
-    server: ApiServer, client: ApiClient
-) -> None:
-    with server.failing(content=b" " * (65 << 20)), pytest.raises(ApiError, match="64 MiB"):
-        await client.list(SLICES)
-    with pytest.raises(ApiError, match="does not end"):
-        async with client.watch(SLICES, resource_version=str(server.version)) as events:
-            server.tell_watches(b" " * (4 << 20) + b"{")
             await anext(events)
 
 
@@ -248,7 +220,8 @@ async def test_a_watch_that_ends_within_an_event_is_an_error(
 
 
 async def test_a_silent_server_is_not_waited_for_for_long(server: ApiServer) -> None:
-    async with ApiClient(Access(server=server.url), timing=HASTY) as client:
+    access = Access(server=server.url)
+    async with ApiClient(access, answer_seconds=0.2, silence_seconds=0.2) as client:
         with server.failing(hangs=True), pytest.raises(ApiError, match="does not answer in time"):
             await client.list(SLICES)
         with pytest.raises(ApiError, match="does not answer in time") as caught:

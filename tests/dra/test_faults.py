@@ -65,7 +65,7 @@ async def healed(node: DraNode, daemon: Daemon, *names: str) -> None:
     [
         pytest.param({"status": 401}, "does not accept the token", "401,list", id="401"),
         pytest.param({"status": 403}, "the ClusterRole", "403,list", id="403"),
-        pytest.param({"status": 429, "retry_after": 1}, "is busy (429)", "429,list", id="429"),
+        pytest.param({"status": 429, "retry_after": 1}, "answers 429", "429,list", id="429"),
         pytest.param({"content": b"<p>"}, "not a JSON", "unreachable,list", id="garbage"),
         pytest.param({"cut": True}, "does not answer", "unreachable,list", id="truncated"),
     ],
@@ -224,9 +224,12 @@ async def test_a_claim_that_is_no_proper_object_is_refused(node: DraNode) -> Non
             content = json.dumps({"metadata": metadata, "status": status}).encode()
             with node.server.failing(target="resourceclaims", content=content):
                 assert "no proper ResourceClaim" in await node.refusal(claim)
-        for content in (b"{}", b'{"metadata": 3}', b'{"metadata": {}}'):
+        for content, why in (
+            (b'{"metadata": 3}', "an object without metadata"),
+            (b'{"metadata": {}}', "no proper ResourceClaim"),
+        ):
             with node.server.failing(target="resourceclaims", content=content):
-                assert "no proper ResourceClaim" in await node.refusal(claim)
+                assert why in await node.refusal(claim)
         await healed(node, daemon)
 
 
