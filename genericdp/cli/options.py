@@ -16,8 +16,7 @@ from genericdp.address import Address, parse_listen_address
 from genericdp.cdi.folder import FOLDER
 from genericdp.cli.command_line import Append, config_of, path_of, policy_of, unknown_variables
 from genericdp.cli.output import DATA, Progress, print_warning
-from genericdp.dra.settings import KUBELET_ROOT, DraSettings
-from genericdp.dra.slices import DRIVER
+from genericdp.dra.settings import DRIVER, KUBELET_ROOT, DraSettings
 from genericdp.errors import GenericdpError, UsageError, reason_of
 from genericdp.host.root import Root
 from genericdp.printing import shortened

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pathlib import Path
 
+DRIVER = "genericdp.io"
+"""The driver's name, unless another is given."""
 KUBELET_ROOT = "/var/lib/kubelet"
 """The kubelet's ``--root-dir``, unless it is moved."""
 

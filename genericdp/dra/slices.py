@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     Layout: TypeAlias = Mapping[int, tuple[str, ...]]
     """The names of the devices of each slice of a pool by its index, Unhealthy ones too."""
 
-DRIVER = "genericdp.io"
 MAX_PER_SLICE = 64
 """Of the devices of a slice, if one of them has a taint; without any it is 128."""
 _MAX_LABEL = 63

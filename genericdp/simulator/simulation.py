@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 from genericdp.config.reload import ConfigState
 from genericdp.daemon import serve
 from genericdp.devices.device import NOT_PROBED
-from genericdp.dra.slices import DRIVER, Pool, devices_of, next_layout, plan, pool_name
+from genericdp.dra.settings import DRIVER
+from genericdp.dra.slices import Pool, devices_of, next_layout, plan, pool_name
 from genericdp.errors import GenericdpError, UsageError, ungrouped
 from genericdp.health.health import Health
 from genericdp.host.root import Root

@@ -14,7 +14,7 @@ from genericdp.apiserver.access import of_kubeconfig
 from genericdp.apiserver.client import SLICES, ApiClient, claim_path
 from genericdp.apiserver.reflector import Reflector
 from genericdp.dra.publisher import PoolState, Publisher
-from genericdp.dra.slices import DRIVER
+from genericdp.dra.settings import DRIVER
 from genericdp.observed import Observed
 from tests.deploy.apiserver import ApiServer, serving
 from tests.deploy.rendering import only, render_kustomize, tool, with_components

@@ -15,7 +15,8 @@ from genericdp.apiserver.client import SLICES, ApiClient
 from genericdp.apiserver.reflector import Reflector
 from genericdp.devices.device import NOT_PROBED
 from genericdp.dra.publisher import Publisher, PublisherTiming
-from genericdp.dra.slices import DRIVER, label
+from genericdp.dra.settings import DRIVER
+from genericdp.dra.slices import label
 from genericdp.observed import Observed, until
 from tests.apiserver.scenarios import slice_of
 from tests.apiserver.server import ApiServer
