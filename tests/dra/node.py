@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
-from uuid import uuid4
 
 from genericdp.dra.settings import DraSettings
 from genericdp.kubelet.dra import ClaimRef
@@ -106,12 +105,11 @@ class DraNode:
         *devices: str,
         name: str = "claim",
         pool: str = POOL,
-        uid: str = "",
         requests: Mapping[str, tuple[str, ...]] | None = None,
         admin: bool = False,
         annotations: Mapping[str, str] | None = None,
     ) -> ClaimRef:
-        """Allocate devices to a new claim, as the scheduler does."""
+        """Allocate devices to a claim, as the scheduler does; it may have been allocated before."""
         asked = requests or {"device": devices}
         results = [
             {
@@ -127,7 +125,6 @@ class DraNode:
         metadata = {
             "name": name,
             "namespace": "default",
-            "uid": uid or str(uuid4()),
             "annotations": dict(annotations or {}),
         }
         self.server.put(

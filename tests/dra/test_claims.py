@@ -128,13 +128,14 @@ async def test_a_claim_that_is_over_without_a_word_gives_its_devices_up(
         await node.offers(POOL, USB0, USB1)
         first = node.allocate(USB0, name="first")
         await node.prepare(first)
-        node.server.remove("resourceclaims", "first", "default")
+        if becomes in ("gone", "another"):
+            node.server.remove("resourceclaims", "first", "default")
         if becomes == "another":
             node.allocate(USB0, name="first")
         elif becomes == "reallocated":
-            node.allocate(USB1, name="first", uid=first.uid)
+            node.allocate(USB1, name="first")
         elif becomes == "deallocated":  # as one that waits for its next pod
-            node.allocate(name="first", uid=first.uid)
+            node.allocate(name="first")
         await node.prepare(node.allocate(USB0, name="second"))
         assert (node.given(first), node.record(first)) == ({}, None)
 
@@ -145,8 +146,7 @@ async def test_a_claim_that_was_allocated_anew_gets_what_it_has_now(node: DraNod
         await node.offers(POOL, USB0, USB1)
         claim = node.allocate(USB0)
         await node.prepare(claim)
-        node.server.remove("resourceclaims", "claim", "default")
-        claim = node.allocate(USB1, uid=claim.uid)
+        assert node.allocate(USB1) == claim
         assert paths(node, await node.prepare(claim)) == {"device": ["/dev/ttyUSB1"]}
 
 
