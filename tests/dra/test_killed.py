@@ -313,19 +313,25 @@ if rm {log}.{name} 2>/dev/null; then kill -9 $PPID; fi
 """
 
 
-async def test_whenever_the_daemon_is_killed_the_next_one_goes_on(
-    node: DraNode, short_folder: Path
-) -> None:
-    """It is before each change of a record or spec, and within each hook. At last, a boot."""
-    log, boot_file, hooks = short_folder / "log", short_folder / "boot", {}
+def hooks_that_kill(log: Path) -> dict[str, object]:
+    """Return hooks that log their names; each kills the daemon when it runs for the first time."""
+    hooks: dict[str, object] = {}
     for name in ("allocate", "release"):
-        program = short_folder / name
+        program = log.with_name(name)
         program.write_text(HOOK.format(name=name, log=log))
         program.chmod(0o755)
         hooks[name] = {"exec": {"command": [str(program)]}}
         log.with_suffix(f".{name}").touch()
+    return hooks
+
+
+async def test_whenever_the_daemon_is_killed_the_next_one_goes_on(
+    node: DraNode, short_folder: Path
+) -> None:
+    """It is before each change of a record or spec, and within each hook. At last, a boot."""
+    log, boot_file = short_folder / "log", short_folder / "boot"
     boot_file.write_text("boot-0")
-    async with daemons(node, boot_file, by_dra(hooks=hooks)) as running:
+    async with daemons(node, boot_file, by_dra(hooks=hooks_that_kill(log))) as running:
         claim, steps, was_killed = node.allocate(USB0, name="claim-0"), 0, True
         await running.start(claim.uid, steps)
         while was_killed:
