@@ -216,8 +216,8 @@ class BackEnds:
         if socket is None:
             why_unknown = self._kubelet.absence.value
         # It may not know its pods yet, and would name none.
-        elif (age := time.time() - socket[2] / 10**9) < self._timing.pods_known:  # noqa: TID251
-            why_unknown = f"the kubelet has started only {max(0, age):.0f} s ago"
+        elif time.time() - socket[2] / 10**9 < self._timing.pods_known:  # noqa: TID251
+            why_unknown = f"the kubelet has started less than {self._timing.pods_known:g} s ago"
         else:
             try:
                 answer = await list_pods(

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Collection, Mapping
     from typing import Never
 
+    from genericdp.apiserver.access import Access
     from genericdp.devices.devicelist import DeviceList
     from genericdp.dra.settings import DraSettings
     from genericdp.kubelet.servicer import Servicer
@@ -187,28 +188,35 @@ class DraDriver:
             os.close(lock)
 
     async def _publish(self, plugin: DraPlugin) -> Never:
-        """Keep the slices in the API; until it can be reached, try again."""
-        settings = self._settings
+        """Keep the slices in the API, by the access that is described now."""
         while True:
-            try:
-                kubeconfig = settings.kubeconfig
-                access = await in_worker(
-                    in_cluster if kubeconfig is None else partial(of_kubeconfig, kubeconfig)
-                )
-            except GenericdpError as error:
-                if self.api_trouble.value != str(error):
-                    log.warning("no ResourceSlices are published: %s", error)
-                self.api_trouble.value = str(error)
-                await asyncio.sleep(settings.retry)
+            if (access := await self._access()) is None:
+                await asyncio.sleep(self._settings.retry)
                 continue
             async with ApiClient(access, count=self._count_request) as client:
-                self._client, self.api_trouble.value = client, ""
+                self._client = client
                 try:
-                    await self._run_publisher(client, plugin)
+                    await self._run_publisher(client, access, plugin)
                 finally:
                     self._client = self._reflector = self._publisher = None
 
-    async def _run_publisher(self, client: ApiClient, plugin: DraPlugin) -> None:
+    async def _access(self) -> Access | None:
+        """Return how to reach the API server; None if that cannot be known, which is told."""
+        kubeconfig = self._settings.kubeconfig
+        try:
+            access = await in_worker(
+                in_cluster if kubeconfig is None else partial(of_kubeconfig, kubeconfig)
+            )
+        except GenericdpError as error:
+            if self.api_trouble.value != str(error):
+                log.warning("no ResourceSlices are published: %s", error)
+            self.api_trouble.value = str(error)
+            return None
+        self.api_trouble.value = ""
+        return access
+
+    async def _run_publisher(self, client: ApiClient, access: Access, plugin: DraPlugin) -> None:
+        """Publish until the API server fails and another access is described."""
         driver, node = self._settings.driver, self._node_name
         reflector = self._reflector = Reflector(
             client, SLICES, f"spec.driver={driver},spec.nodeName={node}"
@@ -222,8 +230,15 @@ class DraDriver:
         )
         self._publisher.wanted.value = self._lists.value
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(reflector.run(), name="watch of ResourceSlices")
-            tasks.create_task(self._publisher.run(), name="publisher")
+            work = [
+                tasks.create_task(reflector.run(), name="watch of ResourceSlices"),
+                tasks.create_task(self._publisher.run(), name="publisher"),
+            ]
+            while await self._access() in (None, access):
+                await asyncio.sleep(self._settings.retry)
+                await until(lambda: bool(reflector.failure.value), reflector.failure)
+            for one in work:
+                one.cancel()
 
     async def _get_claim(self, namespace: str, name: str) -> dict[str, Any] | None:
         """Return a claim; None if there is none; raise GenericdpError."""

@@ -29,7 +29,7 @@ def by_plugin(name: str = NAME, glob: str = "/dev/ttyUSB*", **keys: object) -> d
 
 @contextmanager
 def never_both(node: DraNode, *names: str) -> Iterator[None]:
-    """Fail if the kubelet has devices of a resource of which there are ResourceSlices, too."""
+    """Fail if the kubelet can allocate a resource of which there are ResourceSlices, too."""
     found: list[str] = []
 
     def look() -> None:
@@ -37,7 +37,7 @@ def never_both(node: DraNode, *names: str) -> Iterator[None]:
         found.extend(
             name
             for name in names or (NAME,)
-            if node.world.kubelet.capacity(name) and pool_name(NODE, name) in pools
+            if node.world.kubelet.allocatable(name) and pool_name(NODE, name) in pools
         )
 
     with node.world.kubelet.changes.calling(look), node.server.changes.calling(look):

@@ -175,6 +175,8 @@ async def test_a_kubeconfig_that_is_missing_or_broken_until_it_is_right(node: Dr
             file.write_text(content)
             await daemon.log.until(lambda: len(daemon.log.lines) > lines)  # noqa: B023
             await told(daemon, f"{file}")
+        file.write_text(right.replace(node.server.url, "http://127.0.0.1:1"))
+        await told(daemon, "http://127.0.0.1:1 does not answer")
         file.write_text(right)
         await healed(node, daemon)
 
