@@ -9,6 +9,7 @@ os.environ["GRPC_VERBOSITY"] = "NONE"
 os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "0"
 # No daemon of a test is to remove anything from this machine's folder.
 os.environ["GENERICDP_CDI_DIR"] = "/nonexistent/cdi"
+os.environ["GENERICDP_KUBELET_ROOT"] = "/nonexistent/kubelet"
 
 import asyncio
 import fcntl
