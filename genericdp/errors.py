@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import logging
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable
 
+log = logging.getLogger(__name__)
 
 _SHORTAGES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN})
 
@@ -41,6 +43,19 @@ class Problem:
         path = f"{self.path}: " if self.path else ""
         hint = f" ({self.hint})" if self.hint else ""
         return f"{where}{path}{self.message}{hint}"
+
+
+def explained(error: Exception, place: object) -> str:
+    """Return what is wrong in words for a person; ``place``: where, if the error does not say so.
+
+    A mistake of ours is logged with its traceback.
+    """
+    if isinstance(error, GenericdpError):
+        return str(error)
+    if isinstance(error, OSError):
+        return f"{error.filename or place}: {reason_of(error).lower()}"
+    log.error("unexpected failure", exc_info=error)
+    return f"unexpected failure: {error!r}"
 
 
 class GenericdpError(Exception):

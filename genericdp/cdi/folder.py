@@ -261,18 +261,19 @@ def _locked_temporary(folder: Path) -> tuple[int, str]:
 
 def _remove_leftovers(folder: Path, kept: Collection[str]) -> None:
     """Remove our files, but for those to be kept and those that somebody has locked."""
+    remove_temporary(folder)
     for path in _listed(folder):
-        if is_temporary(path):
-            with suppress(OSError, SpecError), _opened(path) as descriptor:
-                if descriptor is not None and _lock(descriptor, exclusive=True):
-                    path.unlink(missing_ok=True)
-        elif _is_our_name(path) and path.name not in kept and remove_ours(path):
+        if _is_our_name(path) and path.name not in kept and remove_ours(path):
             log.info("%s removed: nobody maintains it", path)
 
 
-def is_temporary(path: Path) -> bool:
-    """Return whether a file is one that ``write`` was at when its process was killed, or is."""
-    return path.name.startswith(_TEMPORARY)
+def remove_temporary(folder: Path) -> None:
+    """Remove what ``write`` was at in a folder when its process was killed."""
+    for path in _listed(folder):
+        if path.name.startswith(_TEMPORARY):
+            with suppress(OSError, SpecError), _opened(path) as descriptor:
+                if descriptor is not None and _lock(descriptor, exclusive=True):
+                    path.unlink(missing_ok=True)
 
 
 def _is_our_name(path: Path) -> bool:

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from genericdp.cdi.folder import is_temporary, write
+from genericdp.cdi.folder import remove_temporary, write
 from genericdp.host.workers import in_worker
 
 if TYPE_CHECKING:
@@ -74,13 +74,13 @@ class ClaimRecords:
         A damaged one is renamed: its claim counts as not prepared.
         """
         self._folder.mkdir(mode=0o700, exist_ok=True)
+        for folder in (self._folder, self._folder.parent):
+            remove_temporary(folder)
         self.claims = dict(self._read())
 
     def _read(self) -> Iterator[tuple[str, Claim]]:
         for path in sorted(self._folder.iterdir()):
-            if is_temporary(path):
-                path.unlink(missing_ok=True)
-            elif path.suffix == _SUFFIX:
+            if path.suffix == _SUFFIX:
                 try:
                     claim = _parsed(_content(path), path.stem)
                 except _DAMAGE as error:

@@ -20,7 +20,7 @@ from genericdp.dra.claims import ClaimRecords
 from genericdp.dra.prepare import ClaimError, ClaimPreparer, Pool
 from genericdp.dra.publisher import Publisher
 from genericdp.dra.slices import devices_of, pool_name
-from genericdp.errors import GenericdpError, reason_of, ungrouped
+from genericdp.errors import GenericdpError, explained, ungrouped
 from genericdp.host.workers import in_worker
 from genericdp.kubelet.dra import DraPlugin
 from genericdp.observed import Observed, until
@@ -123,14 +123,9 @@ class DraDriver:
             try:
                 async with ungrouped():
                     await self._serve()
-            except GenericdpError as error:
-                trouble = str(error)
-            except OSError as error:
-                trouble = f"{error.filename or self._settings.folder}: {reason_of(error).lower()}"
-            except Exception as error:
-                # A mistake of ours here must not end the device plugins.
-                log.exception("the DRA driver %s has failed", self._settings.driver)
-                trouble = repr(error)
+            except Exception as error:  # noqa: BLE001
+                # A mistake of ours must not end the device plugins.
+                trouble = explained(error, self._settings.folder)
             if trouble != self.trouble.value:
                 log.warning("the DRA driver %s does not work: %s", self._settings.driver, trouble)
             self.trouble.value = trouble

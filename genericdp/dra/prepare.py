@@ -17,7 +17,7 @@ from genericdp.devices.allocation import AllocationConflictError, edits_at
 from genericdp.devices.device import device_id_of
 from genericdp.devices.natural import natural_key
 from genericdp.dra.claims import Claim, ClaimDevice
-from genericdp.errors import GenericdpError, reason_of
+from genericdp.errors import GenericdpError, explained, reason_of
 from genericdp.host.workers import finish, in_worker
 from genericdp.kubelet.dra import ClaimRef, PreparedDevice
 from genericdp.printing import printable
@@ -112,19 +112,13 @@ class ClaimPreparer:
         where = printable(f"claim {claim.namespace}/{claim.name}")
         try:
             result = await work
-        except GenericdpError as error:
-            why = str(error)
-        except OSError as error:
-            why = f"{error.filename or self._cdi_folder}: {reason_of(error).lower()}"
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001
             # A mistake of ours about one claim must not hold up the others.
-            log.exception("%s cannot be %s", where, what)
-            return repr(error)
+            result = explained(error, self._cdi_folder)
+            log.warning("%s cannot be %s: %s", where, what, result)
         else:
             log.debug("%s %s", where, what)
-            return result
-        log.warning("%s cannot be %s: %s", where, what, why)
-        return why
+        return result
 
     def _lock(self, uid: str) -> asyncio.Lock:
         return self._locks.setdefault(uid, asyncio.Lock())
@@ -354,19 +348,14 @@ class ClaimPreparer:
     async def _update_spec(self, claim: Claim) -> None:
         if claim.boot_id != self._boot_id or any(it.pool not in self.pools for it in claim.devices):
             return  # it is not prepared yet, or nobody looks after its devices any more
-        present = {
-            _key(one): device for one in claim.devices if (device := self._present(one)) is not None
-        }
+        present: Devices = {}
+        for one in claim.devices:
+            listed = self.pools[one.pool].servicer.devices.devices.get(device_id_of(one.share))
+            if listed is not None and listed.gone_since is None and not listed.missing:
+                present[_key(one)] = listed.device  # healthy or not
         with suppress(ClaimError):
             if await finish(self._put_spec(claim.uid, self._edits(claim, present)[0])):
                 log.info("the CDI spec of claim %s is up to date again", claim)
-
-    def _present(self, one: ClaimDevice) -> Device | None:
-        """Return a device of a claim if it is there, healthy or not."""
-        listed = self.pools[one.pool].servicer.devices.devices.get(device_id_of(one.share))
-        if listed is None or listed.gone_since is not None or listed.missing:
-            return None
-        return listed.device
 
     def remove_leftovers(self) -> None:
         """Remove specs of claims that are not recorded, as of a damaged record."""

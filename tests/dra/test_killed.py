@@ -13,6 +13,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from hypothesis import Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 
     from genericdp.kubelet.dra import ClaimRef
     from tests.dra.node import DraNode
+
+pytestmark = pytest.mark.slow
 
 USB0 = label("ttyUSB0")
 
@@ -174,9 +177,10 @@ for scenario, start, endings in (
         if (state := content(folder)) in seen:
             continue
         seen.append(state)
-        for ending in endings:
-            copy = fresh(folder, "copy")
-            assert forked(lambda: ending(copy)) == 0, (scenario.__name__, step, ending.__name__)
+        async def end():
+            for ending in endings:
+                await ending(fresh(folder, "copy"))
+        assert forked(end) == 0, (scenario.__name__, step)
     assert len(seen) > 3
     total += step
 print(total)
@@ -285,9 +289,10 @@ async def daemons(
     """Run daemons that have been imported already: that takes longer than all the rest."""
     folder = boot_file.parent
     (folder / "config.yaml").write_text(config(*resources))
-    served = node.state_folder / "served.json"
-    served.parent.mkdir(parents=True, exist_ok=True)
-    served.write_text(json.dumps({"version": 1, "resources": [NAME]}))
+    node.state_folder.mkdir(parents=True)
+    (node.state_folder / ".genericdp-temporary").touch()
+    served = json.dumps({"version": 1, "resources": [NAME]})
+    (node.state_folder / "served.json").write_text(served)
     paths = (node.root, node.cdi_folder, node.world.kubelet.folder, node.host.folder)
     process = await asyncio.create_subprocess_exec(
         *((*MOUNT_NAMESPACE, BOUND, sys.executable, boot_file) if CAN_MOUNT else (sys.executable,)),
@@ -357,6 +362,7 @@ async def test_whenever_the_daemon_is_killed_the_next_one_goes_on(
             assert log.read_text() == "allocate\n"
             assert node.given(claim)
     assert steps > 6
+    assert not [*node.state_folder.rglob(".genericdp-*")]
 
 
 UIDS = st.sampled_from(["a", "b", "c"])
