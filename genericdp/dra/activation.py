@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import os
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from genericdp.devices.devicelist import AllocatedDevices
@@ -89,7 +91,8 @@ class Dra:
         if settings is None:
             return None
         is_wanted = any(one.served_by is ServedBy.DRA for one in wanted.values())
-        if not is_wanted and not await in_worker(settings.claims_folder.exists):
+        exists = partial(os.path.exists, settings.claims_folder)  # Path's may raise
+        if not is_wanted and not await in_worker(exists):
             return None
         # Most nodes never need it, nor the client of the API server.
         from genericdp.dra.backend import BackEnds

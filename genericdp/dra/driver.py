@@ -112,7 +112,7 @@ class DraDriver:
         pools = {pool_name(self._node_name, one) for one in resources}
         names = pools.union(resources)
         state = {n: one for n, one in self._publisher.state.value.items() if n in names}
-        if state or any(one["spec"]["pool"]["name"] in pools for one in slices.values()):
+        if state or any(_pool_of(one) in pools for one in slices.values()):
             reasons = [f": {one.reason}" for one in state.values() if one.reason]
             return DELETED_FIRST + "".join(reasons[:1])
         return ""
@@ -258,6 +258,14 @@ class DraDriver:
             for one in claim.devices:
                 found.setdefault(one.resource, set()).add(device_id_of(one.share))
         return {name: frozenset(ids) for name, ids in found.items()}
+
+
+def _pool_of(item: Mapping[str, Any]) -> object:
+    """Return the pool of a ResourceSlice, whatever the API server takes for one."""
+    try:
+        return item["spec"]["pool"]["name"]
+    except (KeyError, TypeError):
+        return None
 
 
 def _locked(descriptor: int) -> bool:

@@ -6,6 +6,7 @@ import asyncio
 import json
 import shutil
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -143,6 +144,33 @@ async def test_watches_that_end_break_or_tell_nonsense(node: DraNode) -> None:
             node.host.plug(f"ttyUSB{number}")
             names.append(label(f"ttyUSB{number}"))
         await healed(node, daemon, *names)
+
+
+async def test_a_slice_that_is_none_ends_no_device_plugin(node: DraNode) -> None:
+    other, spec = resource(OTHER, "/dev/ttyACM*"), {"driver": DRIVER, "nodeName": NODE, "pool": 3}
+    node.host.plug("ttyACM0", major=166)
+    async with node.serving(by_dra(), other) as daemon:
+        await healed(node, daemon)
+        await node.until(lambda: node.server.watching)
+        metadata = {"name": "x", "uid": "x", "resourceVersion": "999999"}
+        event = {"type": "ADDED", "object": {"metadata": metadata, "spec": spec}}
+        node.server.tell_watches(json.dumps(event).encode() + b"\n")
+        await daemon.log.says("the DRA driver genericdp.io has failed")
+        await daemon.takes(resource(NAME, "/dev/ttyUSB*"), other)
+        await node.world.listed(NAME, "ttyUSB0")
+        await node.world.allocated(OTHER, ["ttyACM0"])
+        assert node.world.kubelet.observed.registrations[OTHER] == 1
+
+
+async def test_a_root_of_the_kubelet_that_cannot_be_looked_at_ends_no_device_plugin(
+    node: DraNode,
+) -> None:
+    node.settings = replace(node.settings, kubelet_root=node.root / ("x" * 300))
+    async with node.serving(resource(OTHER, "/dev/ttyUSB*")) as daemon:
+        await node.world.listed(OTHER, "ttyUSB0")
+        await daemon.takes(resource(OTHER, "/dev/ttyUSB*"), by_dra(glob="/dev/ttyACM*"))
+        await told(daemon, "file name too long")
+        await node.world.allocated(OTHER, ["ttyUSB0"])
 
 
 @pytest.mark.parametrize("at_first", [True, False])
