@@ -63,8 +63,8 @@ class DraDriver:
         self._node_name = node_name
         self._cdi_folder = cdi_folder
         self._count_request = count_request
-        self._lists: Observed[Mapping[str, DeviceList]] = Observed({})
-        """What is served, by the name of the resource."""
+        self._lists: Observed[Mapping[str, DeviceList] | None] = Observed(None)
+        """What is served, by the name of the resource; None: not known yet."""
         self._pools: Mapping[str, Pool] = {}
         """The same as claims name it."""
         self._plugin: DraPlugin | None = None
@@ -107,7 +107,7 @@ class DraDriver:
             why = self.trouble.value or self.api_trouble.value
             why = why or "the API server has not said yet which there are"
             return f"it cannot be known whether its ResourceSlices are deleted: {why}"
-        if any(one in self._lists.value for one in resources):
+        if any(one in (self._lists.value or ()) for one in resources):
             return DELETED_FIRST
         pools = {pool_name(self._node_name, one) for one in resources}
         names = pools.union(resources)
@@ -148,9 +148,10 @@ class DraDriver:
             plugin = DraPlugin(
                 settings.driver, kubelet_root=settings.kubelet_root, handler=preparer
             )
-            # Before the kubelet can ask for a device, it is known what there is.
-            preparer.pools = self._pools
             self._preparer, self._plugin, self.trouble.value = preparer, plugin, ""
+            # Before the kubelet can ask for a device, it is known what there is.
+            await until(lambda: self._lists.value is not None, self._lists)
+            preparer.pools = self._pools
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(plugin.run(), name="DRA registration")
                 tasks.create_task(self._publish(plugin), name="ResourceSlices")

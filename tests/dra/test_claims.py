@@ -283,6 +283,51 @@ async def test_a_restarted_daemon_knows_its_claims_and_hooks_run_again_only_afte
         assert node.given(claim)
 
 
+async def test_a_restarted_daemon_takes_no_slice_away(node: DraNode) -> None:
+    for number in range(1, 200):
+        node.host.plug(f"ttyUSB{number}")
+    async with node.serving(by_dra()):
+        await node.until(lambda: len(node.pools().get(POOL, ())) == 200)
+    node.server.requests.clear()
+    claim = node.allocate(USB0)
+    async with node.serving(by_dra()) as daemon:
+        await node.prepare(claim)
+        await daemon.registered(NAME)
+    assert {one.verb for one in node.server.requests} <= {"get", "list", "watch"}
+
+
+@pytest.mark.parametrize("call", ["allocate", "release"])
+async def test_a_call_that_the_kubelet_gives_up_ends_its_hook_and_can_be_repeated(
+    node: DraNode, short_folder: Path, call: str
+) -> None:
+    log, hooks = short_folder / "log", {}
+    for name in ("allocate", "release"):
+        hooks[name] = hook(short_folder / name, log, name)
+    with (short_folder / call).open("a") as program:
+        program.write(f"[ -e {log}.go ] || exec sleep 1000\n")
+    async with node.serving(by_dra(hooks=hooks)), asyncio.TaskGroup() as tasks:
+        await node.offers(POOL, USB0)
+        claim = node.allocate(USB0)
+        if call == "release":
+            await node.prepare(claim)
+        work = node.prepare(claim) if call == "allocate" else node.unprepare(claim)
+        given_up = tasks.create_task(work)
+        await node.until(lambda: log.exists() and call in log.read_text())
+        given_up.cancel()
+        other = node.allocate(USB0, name="other")
+        assert "prepared for claim default/claim" in await node.refusal(other)
+        log.with_name("log.go").touch()
+        await node.prepare(claim)
+        ran = [one.split()[0] for one in log.read_text().splitlines()]
+        assert (
+            ran
+            == {"allocate": ["allocate"] * 2, "release": ["allocate", "release", "allocate"]}[call]
+        )
+        assert node.given(claim)
+        assert await node.unprepare(claim) == ""
+        await node.prepare(other)
+
+
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"version": 2}', '{"version": 1, "uid": 3}'])
 async def test_a_damaged_record_is_put_aside_and_its_claim_can_end(
     node: DraNode, content: str
