@@ -18,7 +18,8 @@ from tests.e2e.cluster.waiting import eventually
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-_API_SERVER = "kube-apiserver"
+_API_SERVER, _CONTROLLERS = "kube-apiserver", "kube-controller-manager"
+_SCHEDULER = "kube-scheduler"
 # How soon the node tells what changed. By default that is every 10 s, and a ConfigMap's files are
 # as new as once a minute (syncFrequency, which a node of ours has at 5 s).
 _MORE_OF_THE_KUBELET = """\
@@ -72,27 +73,25 @@ class Cluster(Node):
         configure_plugins(self.folder / "cni", self.folder / "addresses")
         control_plane.write_files(self.folder)
         self._run(self._parts.etcd / "etcd", control_plane.etcd(self.folder))
-        programs = self._parts.control_plane
-        self.start_api()
-        self._run(
-            programs / "kube-controller-manager", control_plane.controller_manager(self.folder)
-        )
-        self._run(programs / "kube-scheduler", control_plane.scheduler(self.folder))
+        self.start_control_plane()
         self.start_kubelet()
         self.await_ready()
         # Names as shipped manifests and people write them.
         self.ctr("images", "tag", LOOK_IMAGE, "docker.io/library/busybox:stable-musl")
         print(f"\na cluster runs after {time.monotonic() - began:.1f} s", flush=True)
 
-    def start_api(self) -> None:
-        """Start the API server, and wait until it answers."""
-        arguments = control_plane.api_server(self.folder)
-        self._run(self._parts.control_plane / _API_SERVER, arguments)
+    def start_control_plane(self) -> None:
+        """Start the API server and, as soon as it answers, who works with it."""
+        programs, folder = self._parts.control_plane, self.folder
+        self._run(programs / _API_SERVER, control_plane.api_server(folder))
         eventually(self._api_answers, seconds=120, what="the API server answers")
+        self._run(programs / _CONTROLLERS, control_plane.controller_manager(folder))
+        self._run(programs / _SCHEDULER, control_plane.scheduler(folder))
 
-    def kill_api(self) -> None:
-        """End the API server as a crash does: nobody listens."""
-        self._end(_API_SERVER, signal.SIGKILL)
+    def kill_control_plane(self) -> None:
+        """End it as a crash of its machine does: nobody listens."""
+        for name in (_SCHEDULER, _CONTROLLERS, _API_SERVER):
+            self._end(name, signal.SIGKILL)
 
     def _api_answers(self) -> bool:
         ended = self._running[_API_SERVER].poll() is not None

@@ -24,7 +24,8 @@ class Daemon:
         """What it sees from the next start on; None: this machine."""
         self.options: tuple[str, ...] = ()
         """More of them, from the next start on."""
-        self._program = program
+        self.program: tuple[str, ...] = (str(program),)
+        """What is started, from the next start on."""
         self._folder = folder
         self.config = config
         self._kubelet_dir = kubelet_dir
@@ -50,7 +51,7 @@ class Daemon:
         self.reload(self.config)
         files = ("--config", str(config), "--kubelet-dir", str(self._kubelet_dir))
         with (self._folder / "daemon.log").open("ab") as log:
-            command = (str(self._program), "run", *files, "--node-name", NODE_NAME, *self.options)
+            command = (*self.program, "run", *files, "--node-name", NODE_NAME, *self.options)
             self._process = subprocess.Popen(
                 self.view.command(*command) if self.view else command,
                 env={**os.environ, MARK: f"{self._folder}/"},
@@ -87,6 +88,16 @@ class Daemon:
     def kill(self) -> None:
         """End it as a crash does."""
         self._end(signal.SIGKILL)
+
+    def was_killed(self) -> bool:
+        """Tell whether it has been killed by itself; then it can be started again."""
+        ended = self._process is not None and self._process.poll() is not None
+        if not ended:
+            return False
+        assert self._process is not None
+        assert self._process.returncode == -signal.SIGKILL, self.log()
+        self._process = None
+        return True
 
     def check_alive(self) -> None:
         """Fail if it has ended by itself."""

@@ -28,8 +28,7 @@ if TYPE_CHECKING:
 PAUSE_IMAGE = "localhost/pause:1"
 LOOK_IMAGE = "localhost/look:1"
 NODE_NAME = "node1"
-_PODS = "http://127.0.0.1:10255/pods"
-_METRICS = "http://127.0.0.1:10255/metrics"
+_PORT = 10255
 _REGISTRATIONS = re.compile(
     r'^kubelet_device_plugin_registration_total{resource_name="(.+)"} (.+)$', re.MULTILINE
 )
@@ -76,7 +75,7 @@ authentication: {{anonymous: {{enabled: true}}, webhook: {{enabled: false}}}}
 authorization: {{mode: AlwaysAllow}}
 topologyManagerPolicy: {policy}
 address: {address}
-readOnlyPort: 10255
+readOnlyPort: {port}
 evictionHard: {{memory.available: "1Mi", nodefs.available: "1%", imagefs.available: "1%"}}
 """
 # Kubelets know this key from 1.31 on, and from 1.35 on refuse to start on cgroup v1 without it.
@@ -168,7 +167,9 @@ class Node:
         return self._launch("kubelet", *(view.command(*command) if view else command))
 
     def _kubelet_config(self, policy: str) -> str:
-        config = _KUBELET.format(folder=self.folder, policy=policy, address=self.address)
+        config = _KUBELET.format(
+            folder=self.folder, policy=policy, address=self.address, port=_PORT
+        )
         known = int(self.version.split(".")[1]) >= _CGROUP_V1_SINCE
         return config + _CGROUP_V1 if known else config
 
@@ -216,7 +217,7 @@ class Node:
     def pods(self) -> list[dict[str, Any]]:
         """Give the kubelet's pods with their state; none while it does not answer."""
         try:
-            with urllib.request.urlopen(_PODS, timeout=5) as answer:
+            with urllib.request.urlopen(f"http://{self.address}:{_PORT}/pods", timeout=5) as answer:
                 found: list[dict[str, Any]] = json.load(answer).get("items") or []
                 return found
         except (urllib.error.URLError, ConnectionError, TimeoutError):
@@ -224,7 +225,8 @@ class Node:
 
     def registrations(self) -> dict[str, int]:
         """Give how often plugins have called Register since the kubelet started (MET-1)."""
-        with urllib.request.urlopen(_METRICS, timeout=5) as answer:
+        metrics = f"http://{self.address}:{_PORT}/metrics"
+        with urllib.request.urlopen(metrics, timeout=5) as answer:
             found = _REGISTRATIONS.findall(answer.read().decode())
         return {resource: int(float(times)) for resource, times in found}
 

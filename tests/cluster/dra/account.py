@@ -1,0 +1,48 @@
+"""The daemon's service account, as ``components/dra`` makes it, for a daemon outside of a pod.
+
+Pods of these clusters cannot reach the API server, so the daemon runs beside the kubelet, with a
+token as its pod would have it: bound to a pod of the node, which the admission policy asks for.
+"""
+
+from __future__ import annotations
+
+import json
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import yaml
+
+from tests.cluster.control_plane import CERTIFICATE, kubeconfig
+from tests.cluster.daemonset import NAMESPACE
+from tests.cluster.dra.pods import Pod, apply, bound_pod, delete
+from tests.deploy.rendering import with_components
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.cluster.cluster import Cluster
+
+USER = f"system:serviceaccount:{NAMESPACE}:genericdp"
+_NOT_APPLIED = {"ConfigMap", "DaemonSet", "NetworkPolicy"}
+
+
+@contextmanager
+def account(cluster: Cluster, folder: Path) -> Iterator[Path]:
+    """Make it with its rights and the policy that bounds them; give a kubeconfig of it."""
+    folder.mkdir()
+    rendered = cluster.kubectl("kustomize", str(with_components(folder, ["dra"])))
+    manifests = [one for one in yaml.safe_load_all(rendered) if one["kind"] not in _NOT_APPLIED]
+    apply(cluster, *manifests)
+    apply(cluster, bound_pod("daemon", NAMESPACE, "genericdp"))
+    try:
+        Pod(cluster, "daemon", NAMESPACE).await_running()
+        bound = ("--bound-object-kind=Pod", "--bound-object-name=daemon")
+        token = cluster.kubectl("-n", NAMESPACE, "create", "token", "genericdp", *bound)
+        (folder / "token").write_text(token)
+        trust = {"certificate-authority": str(cluster.folder / CERTIFICATE)}
+        content = kubeconfig({"tokenFile": str(folder / "token")}, trust)
+        (folder / "kubeconfig").write_text(json.dumps(content))
+        yield folder / "kubeconfig"
+    finally:
+        delete(cluster, *manifests)

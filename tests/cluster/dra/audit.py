@@ -1,0 +1,46 @@
+"""What was asked of the API server, by its audit log."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from tests.cluster.control_plane import AUDIT_LOG
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_WHEN = "stageTimestamp"
+_WRITES = {"create", "update", "patch", "delete", "deletecollection"}
+
+
+class Audit:
+    """The requests from now on, as far as they are about dynamic resource allocation."""
+
+    def __init__(self, folder: Path) -> None:
+        """``folder`` is the cluster's."""
+        self._file = folder / AUDIT_LOG
+        self._start = self._file.stat().st_size
+
+    def requests(self, user: str = "") -> list[dict[str, Any]]:
+        """Give those of a user, or of all, in their order."""
+        with self._file.open() as log:
+            log.seek(self._start)
+            lines = [json.loads(line) for line in log if line.endswith("\n")]
+        return [line for line in lines if user in {"", line["user"]["username"]}]
+
+    def seconds_to_create(self, user: str) -> float:
+        """Give from when all slices were deleted to when the last of them was created."""
+        deleted = [one for one in self.requests() if one["verb"] == "deletecollection"]
+        created = [one for one in self.requests(user) if one["verb"] == "create"]
+        times = [datetime.fromisoformat(one[-1][_WHEN]) for one in (deleted, created)]
+        return (times[1] - times[0]).total_seconds()
+
+    def writes(self, user: str) -> list[str]:
+        """Give each write of a user to a ResourceSlice: its verb and how it ended."""
+        return [
+            f"{one['verb']} {one['responseStatus']['code']}"
+            for one in self.requests(user)
+            if one["objectRef"]["resource"] == "resourceslices" and one["verb"] in _WRITES
+        ]

@@ -1,0 +1,126 @@
+"""A cluster with the daemon beside its kubelet, as a DRA driver and as a device plugin."""
+
+from __future__ import annotations
+
+import re
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tests.cluster.dra.audit import Audit
+from tests.cluster.dra.pods import Pod, apply, delete
+from tests.e2e.cluster.waiting import eventually
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    from tests.cluster.cluster import Cluster
+    from tests.e2e.cluster.daemon import Daemon
+
+DRIVER = "genericdp.io"
+_SLICES = "/apis/resource.k8s.io/v1/resourceslices"
+_CLAIMS = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Bench:
+    """What a test works with."""
+
+    cluster: Cluster
+    daemon: Daemon
+    folder: Path
+    """Hooks tell here that they run."""
+
+    @property
+    def state(self) -> Path:
+        """Where the daemon keeps its records and sockets."""
+        return self.cluster.folder / "kubelet/plugins" / DRIVER
+
+    def audit(self) -> Audit:
+        """Look at what is asked of the API server from now on."""
+        return Audit(self.cluster.folder)
+
+    def slices(self, resource: str) -> list[dict[str, Any]]:
+        """Give those of a resource, in the order of their names."""
+        found = self.cluster.api.items(_SLICES)
+        pool = re.sub(r"[^a-z0-9./-]", "-", resource)
+        ours = [one for one in found if one["spec"]["driver"] == DRIVER]
+        return [one for one in ours if one["spec"]["pool"]["name"].endswith(f"/{pool}")]
+
+    def devices(self, resource: str) -> dict[str, Mapping[str, Any]]:
+        """Give what is offered of a resource: the attributes of each device, by its name."""
+        return {
+            device["name"]: device.get("attributes", {})
+            for one in self.slices(resource)
+            for device in one["spec"].get("devices") or ()
+        }
+
+    def await_devices(self, resource: str, *names: str, seconds: float = 30) -> None:
+        """Wait until exactly these are offered."""
+        self.await_offer(resource, frozenset(names), seconds)
+
+    def await_count(self, resource: str, count: int, seconds: float = 30) -> None:
+        """Wait until so many are offered."""
+        self.await_offer(resource, count, seconds)
+
+    def await_offer(self, resource: str, wanted: frozenset[str] | int, seconds: float) -> None:
+        """Wait until these, or so many, are offered."""
+
+        def offered() -> frozenset[str]:
+            self.daemon.check_alive()
+            return frozenset(self.devices(resource))
+
+        def is_wanted(names: frozenset[str]) -> bool:
+            return (len(names) if isinstance(wanted, int) else names) == wanted
+
+        eventually(offered, is_wanted, seconds=seconds, what=f"{resource}: {wanted}")
+
+    def claim(self, name: str) -> dict[str, Any]:
+        """Give a claim; empty if there is none."""
+        return self.cluster.api.get(f"{_CLAIMS}/{name}")
+
+    def allocated(self, name: str) -> list[str]:
+        """Give the devices that a claim has been given."""
+        results = self.claim(name)["status"]["allocation"]["devices"]["results"]
+        return [result["device"] for result in results]
+
+    def prepared(self) -> set[str]:
+        """Give the UIDs of the claims that the daemon has a record of."""
+        return {path.stem for path in (self.state / "claims").glob("*.json")}
+
+    def specs(self) -> set[str]:
+        """Give the UIDs of the claims that containers can be given devices of."""
+        found = self.cluster.cdi_folder.glob("genericdp-claim_*.json")
+        return {path.stem.partition("_")[2] for path in found}
+
+    def spec_of(self, uid: str) -> Path:
+        """Give the file from which containers get the devices of a claim."""
+        return self.cluster.cdi_folder / f"genericdp-claim_{uid}.json"
+
+    def await_unprepared(self, seconds: float = 60) -> None:
+        """Wait until no claim is prepared."""
+        eventually(self.prepared, lambda uids: not uids, seconds=seconds, what="no records")
+        assert self.specs() == set()
+
+    def hooks(self) -> list[str]:
+        """Give which hooks ran, with the device's id: ``allocate loop61``."""
+        file = self.folder / "hooks"
+        return file.read_text().splitlines() if file.exists() else []
+
+    @contextmanager
+    def made(self, *manifests: dict[str, Any]) -> Iterator[dict[str, Pod]]:
+        """Make these objects; give the pods among them by name, and remove all at the end."""
+        apply(self.cluster, *manifests)
+        pods = {
+            one["metadata"]["name"]: Pod(
+                self.cluster, one["metadata"]["name"], one["metadata"]["namespace"]
+            )
+            for one in manifests
+            if one["kind"] == "Pod"
+        }
+        try:
+            yield pods
+        finally:
+            # All are asked to end before one is waited for.
+            delete(self.cluster, *manifests)

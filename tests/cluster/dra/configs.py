@@ -1,0 +1,51 @@
+"""The config of these tests."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.cluster.configs import HEAD
+
+FUSE = "example.com/fuse"
+DISK = "example.com/disk"
+COUNTED = "example.com/counted"
+"""By the device plugin."""
+MANY = "example.com/many"
+NODES = Path("/dev/genericdp-many")
+_CONFIG = """\
+  - name: example.com/fuse
+    servedBy: dra
+    match:
+      - path: /dev/fuse
+    replicas: 40
+    inject:
+      devices: [{path: $(device.path)}]
+      env: {FUSE_IDS: $(device.id)}
+  - name: example.com/disk
+    servedBy: dra
+    match:
+      - path: /dev/loop6[0-9]
+    forgetAfterSeconds: 2
+    attributes:
+      number: {int: $(device.minor)}
+    inject:
+      devices: [{path: $(device.path)}]
+      env: {DISKS: $(device.id)}
+    hooks:
+      allocate: {exec: {command: [/bin/sh, -c, 'echo allocate "$0" >>FOLDER/hooks', $(device.id)]}}
+      release: {exec: {command: [/bin/sh, -c, 'echo release "$0" >>FOLDER/hooks', $(device.id)]}}
+  - name: example.com/counted
+    match:
+      - path: /dev/loop7[0-9]
+    forgetAfterSeconds: 2
+  - name: example.com/many
+    servedBy: dra
+    match:
+      - path: NODES/*
+    forgetAfterSeconds: 600
+"""
+
+
+def config(folder: Path) -> str:
+    """Give it; hooks tell in ``folder`` that they run."""
+    return HEAD + _CONFIG.replace("FOLDER", str(folder)).replace("NODES", str(NODES))

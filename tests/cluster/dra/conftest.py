@@ -1,0 +1,82 @@
+"""The daemon as a DRA driver in a cluster."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.cluster.dra.account import account
+from tests.cluster.dra.bench import DRIVER, Bench
+from tests.cluster.dra.configs import DISK, FUSE, MANY, config
+from tests.e2e.cluster import loop
+from tests.e2e.cluster.daemon import Daemon
+from tests.e2e.cluster.sweep import DEVICE_PLUGINS
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterator
+
+    from tests.cluster.cluster import Cluster
+
+
+@pytest.fixture(scope="package")
+def installed_bench(cluster: Cluster) -> Iterator[Bench]:
+    """Install and start what all tests of this folder share."""
+    began = time.monotonic()
+    program = Path(
+        os.environ.get("GENERICDP_E2E_PROGRAM", Path(sys.executable).parent / "genericdp")
+    )
+    loop.remove_all()
+    folder = cluster.folder / "dra"
+    folder.mkdir()
+    cluster.cdi_folder.mkdir(exist_ok=True)
+    with account(cluster, folder / "account") as kubeconfig:
+        daemon = Daemon(program, folder, config(folder), DEVICE_PLUGINS)
+        daemon.options = (
+            f"--kubelet-root={cluster.folder}/kubelet",
+            f"--kubeconfig={kubeconfig}",
+            f"--cdi-dir={cluster.cdi_folder}",
+        )
+        # As on a node that has had DRA before. Otherwise it would be known only a minute after the
+        # kubelet's start that no pod has such devices through a device plugin.
+        state = cluster.folder / "kubelet/plugins" / DRIVER
+        state.mkdir(parents=True)
+        served = {"version": 1, "resources": [FUSE, DISK, MANY]}
+        (state / "served.json").write_text(json.dumps(served))
+        with daemon:
+            words = (str(program), "deviceclasses", "--config", str(folder / "config.yaml"))
+            classes = subprocess.run(words, capture_output=True, text=True, check=True).stdout
+            cluster.kubectl("apply", "-f", "-", given=classes)
+            bench = Bench(cluster=cluster, daemon=daemon, folder=folder)
+            bench.await_count(FUSE, 40)
+            print(f"\nthe DRA driver serves after {time.monotonic() - began:.1f} s")
+            yield bench
+        cluster.kubectl("delete", "-f", "-", given=classes)
+
+
+@pytest.fixture
+def bench(installed_bench: Bench) -> Bench:
+    """Give what all tests share, without a claim and without loop devices."""
+    loop.remove_all()
+    installed_bench.await_devices(DISK)
+    installed_bench.await_unprepared()
+    (installed_bench.folder / "hooks").unlink(missing_ok=True)
+    return installed_bench
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Show what the daemon logged beside a failure."""
+    report = yield
+    bench = getattr(item, "funcargs", {}).get("installed_bench")
+    if report.failed and bench is not None:
+        report.sections.append(("the daemon's log", bench.daemon.log()))
+    return report

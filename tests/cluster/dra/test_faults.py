@@ -1,0 +1,325 @@
+"""What may be gone while claims are prepared and given back: kubelet, daemon, API server, boot."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+import uuid
+from contextlib import contextmanager
+from functools import partial
+from itertools import count
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.cluster.dra.account import USER
+from tests.cluster.dra.bench import DRIVER
+from tests.cluster.dra.configs import COUNTED, DISK, FUSE
+from tests.cluster.dra.pods import Manifest, Pod, apply, claim, container, delete, pod, request
+from tests.e2e.cluster import loop
+from tests.e2e.cluster.listing import PodResources
+from tests.e2e.cluster.numa import View
+from tests.e2e.cluster.pods import Pod as StaticPod
+from tests.e2e.cluster.waiting import eventually
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from tests.cluster.cluster import Cluster
+    from tests.cluster.dra.bench import Bench
+
+pytestmark = pytest.mark.cluster
+
+API_GONE_SECONDS = float(os.environ.get("API_GONE_SECONDS", "5"))
+"""How long nobody listens: see docs/e2e.md."""
+STRIDE = 1 if "KILLED_AT_EVERY_STEP" in os.environ else 2
+DISK_CLASS = "disk.example.com"
+DISKS = range(60, 70)
+"""Loop devices that are plugged in."""
+RETRIED_SECONDS = 60
+"""The kubelet tries a pod again 10 to 15 s after something has failed, which may happen twice."""
+_REGISTERED = f"the DRA driver {DRIVER} is registered"
+_NOT_REGISTERED = f"DRA driver {DRIVER} is not registered"
+"""As the kubelet says."""
+
+
+@pytest.fixture
+def disks(bench: Bench) -> Iterator[None]:
+    """Plug in ten."""
+    for number in DISKS:
+        loop.add(number)
+    bench.await_count(DISK, len(DISKS))
+    yield
+    loop.remove_all()
+
+
+def with_disk(name: str, **more: object) -> tuple[Manifest, Manifest]:
+    """Give a claim, and a pod that has it; ``more`` is of the pod's spec."""
+    main = container(claims=[{"name": "devices"}])
+    made = pod(name, main, claims={"devices": {"resourceClaimName": name}})
+    made["spec"] |= more
+    return claim(name, request("disk", DISK_CLASS)), made
+
+
+def disk_of(one: Pod) -> str:
+    """Give the one disk that its container has; its environment names the same."""
+    saw = one.saw()
+    (disk,) = (node.removeprefix("/dev/") for node in saw.nodes if "loop" in node)
+    assert saw.env["DISKS"] == disk
+    return disk
+
+
+def uid_of(bench: Bench, name: str) -> str:
+    return str(bench.claim(name)["metadata"]["uid"])
+
+
+def slices_of(bench: Bench) -> set[str]:
+    return {one["metadata"]["uid"] for one in bench.slices(DISK)}
+
+
+def test_a_kubelet_that_restarts_has_the_slices_again_and_pods_do_not_notice(
+    bench: Bench, disks: None
+) -> None:
+    """A kubelet deletes all slices of its node when it starts."""
+    with bench.made(*with_disk("stays")) as pods:
+        stays = pods["stays"]
+        stays.await_running()
+        processes, before = stays.containers(), slices_of(bench)
+        audit = bench.audit()
+        bench.cluster.kill_kubelet()
+        bench.cluster.start_kubelet()
+        eventually(
+            lambda: slices_of(bench),
+            lambda uids: bool(uids) and not uids & before,
+            seconds=60,
+            what="there are other slices than before",
+        )
+        bench.await_count(DISK, len(DISKS))
+        bench.await_count(FUSE, 40)
+        print(f"\n{audit.seconds_to_create(USER):.1f} s after the kubelet has deleted all slices")
+        bench.cluster.await_ready()
+        with bench.made(*with_disk("later")) as later:
+            later["later"].await_running()
+            assert disk_of(later["later"]) != disk_of(stays)
+        assert stays.containers() == processes
+    bench.await_unprepared()
+
+
+class Kills:
+    """Starts the daemon so that it kills itself at a step, and sees whether it does."""
+
+    def __init__(self, bench: Bench) -> None:
+        self._daemon = bench.daemon
+        self._usual = bench.daemon.program
+        self._armed = bench.folder / "armed"
+        self._armed.mkdir(exist_ok=True)
+
+    def start(self, step: int = 0) -> None:
+        """Start it, and wait until the kubelet has taken it; without a step it is not killed."""
+        words = (sys.executable, "-m", "tests.cluster.dra.killed", str(self._armed), str(step))
+        self._daemon.program = words if step else self._usual
+        before = self._daemon.log().count(_REGISTERED)
+        self._daemon.start()
+        eventually(
+            lambda: self._daemon.log().count(_REGISTERED),
+            lambda times: times > before,
+            what="the driver is registered",
+        )
+
+    def happens(self, uid: str, act: Callable[[], object], otherwise: Callable[[], bool]) -> bool:
+        """Have something done for a claim; tell whether it is killed then, or ``otherwise``."""
+        (self._armed / uid).touch()
+        act()
+
+        def outcome() -> str:
+            return "killed" if self._daemon.was_killed() else "done" if otherwise() else ""
+
+        seen = eventually(outcome, seconds=RETRIED_SECONDS, what="it is killed, or all is done")
+        (self._armed / uid).unlink()
+        return seen == "killed"
+
+
+def test_a_daemon_that_is_killed_at_any_step_loses_no_claim_and_gives_no_device_twice(
+    bench: Bench, disks: None
+) -> None:
+    """In Prepare and in Unprepare, each time while it works on another pod's claim.
+
+    One of the pods ends while there is no daemon at all.
+    """
+    kills, made = Kills(bench), list[Manifest]()
+    try:
+        pods = killed_in_prepare(bench, kills, made)
+        uids = {uid_of(bench, name) for name in pods}
+        for one in pods.values():
+            one.await_running(RETRIED_SECONDS)
+        disks_of = {disk_of(one) for one in pods.values()}
+        print(f"\nkilled {len(pods) - 1} times in Prepare; hooks: {bench.hooks()}")
+        assert len(pods) > 2
+        assert len(disks_of) == len(pods), "no device twice"
+        assert bench.prepared() == bench.specs() == uids
+        assert set(bench.hooks()) == {f"allocate {disk}" for disk in disks_of}
+        bench.daemon.stop()
+        _, first = pods.popitem()
+        end_without_daemon(bench, first)
+        ended = killed_in_unprepare(bench, kills, pods)
+        print(f"killed {len(ended) - 1} times in Unprepare")
+        assert len(ended) > 1
+        for one in (first, *ended):
+            one.await_gone(RETRIED_SECONDS)
+    finally:
+        delete(bench.cluster, *made)
+    bench.await_unprepared()
+    assert {f"release {disk}" for disk in disks_of} <= set(bench.hooks())
+
+
+def killed_in_prepare(bench: Bench, kills: Kills, made: list[Manifest]) -> dict[str, Pod]:
+    """Start pods until one is there for each step; give them. What is made is added to a list."""
+    pods: dict[str, Pod] = {}
+    bench.daemon.stop()
+    for step in count(1, STRIDE):
+        name = f"killed-{step}"
+        wanted, user = with_disk(name)
+        made += wanted, user
+        apply(bench.cluster, wanted)
+        pods[name] = Pod(bench.cluster, name)
+        kills.start(step)
+        begin = partial(apply, bench.cluster, user)
+        if not kills.happens(uid_of(bench, name), begin, pods[name].is_running):
+            break
+    bench.daemon.stop()
+    kills.start()
+    return pods
+
+
+def end_without_daemon(bench: Bench, one: Pod) -> None:
+    """End a pod, and wait until the kubelet finds nobody to take back what it had."""
+    known = len(bench.cluster.log("kubelet"))
+    one.delete()
+    eventually(
+        lambda: bench.cluster.log("kubelet")[known:],
+        lambda log: _NOT_REGISTERED in log,
+        what="the kubelet cannot unprepare the claim",
+    )
+    assert uid_of(bench, one.name) in bench.prepared()
+
+
+def killed_in_unprepare(bench: Bench, kills: Kills, pods: Mapping[str, Pod]) -> list[Pod]:
+    """End pods until one is there for each step; give those."""
+    ended: list[Pod] = []
+    for step, (name, one) in zip(count(1, STRIDE), pods.items(), strict=False):
+        ended.append(one)
+        kills.start(step)
+        if not kills.happens(uid_of(bench, name), one.delete, one.is_gone):
+            bench.daemon.stop()
+            break
+    kills.start()
+    return ended
+
+
+def test_after_a_reboot_the_same_pods_get_the_same_devices_again(bench: Bench, disks: None) -> None:
+    """Records outlive it, CDI specs do not, and hooks have to run again."""
+    names = ("one", "other")
+    with bench.made(*(made for name in names for made in with_disk(name))) as pods:
+        for one in pods.values():
+            one.await_running()
+        disks_of = {name: disk_of(one) for name, one in pods.items()}
+        before = {name: one.containers() for name, one in pods.items()}
+        hooks = bench.hooks()
+        reboot(bench)
+        began = time.monotonic()
+        for name, one in pods.items():
+            eventually(
+                one.containers,
+                partial(is_another, before[name]),
+                seconds=90,
+                what=f"{name} runs again",
+            )
+            assert disk_of(one) == disks_of[name]
+        print(f"\nthe pods run again {time.monotonic() - began:.1f} s after the kubelet")
+        again = bench.hooks()[len(hooks) :]
+        assert {f"allocate {disk}" for disk in disks_of.values()} <= set(again)
+        assert bench.specs() == {uid_of(bench, name) for name in names}
+    bench.await_unprepared()
+    bench.daemon.stop()
+    bench.daemon.view = None
+    bench.daemon.start()
+    bench.await_count(DISK, len(DISKS))
+
+
+def reboot(bench: Bench) -> None:
+    """End all that a reboot ends, and start it in what looks like another boot to the daemon."""
+    boot_id = bench.folder / "boot_id"
+    boot_id.write_text(f"{uuid.uuid4()}\n")
+    bench.cluster.kill_kubelet()
+    bench.daemon.kill()
+    for process in bench.cluster.running().values():
+        os.kill(process, signal.SIGKILL)
+    for uid in bench.specs():
+        bench.spec_of(uid).unlink()
+    bench.daemon.view = View(folders={"proc/sys/kernel/random/boot_id": boot_id})
+    bench.daemon.start()
+    bench.cluster.start_kubelet()
+
+
+def is_another(before: Mapping[str, int], found: Mapping[str, int]) -> bool:
+    return bool(found) and not found.items() & before.items()
+
+
+def test_without_an_api_server_nothing_is_lost_and_the_device_plugin_does_not_notice(
+    bench: Bench, disks: None
+) -> None:
+    """A pod that ends meanwhile gives its device back: no API server is needed for that."""
+    cluster = bench.cluster
+    loop.add(71)
+    cluster.await_allocatable(COUNTED, 1)
+    ends = with_disk("ends", restartPolicy="Never")
+    with bench.made(*with_disk("stays"), *ends) as pods:
+        for one in pods.values():
+            one.await_running()
+        used = {disk_of(one) for one in pods.values()}
+        stays = uid_of(bench, "stays")
+        slices, processes = slices_of(bench), pods["stays"].containers()
+        of_ending = pods["ends"].containers()["main"]
+        with without_api(cluster):
+            loop.remove(next(one for one in DISKS if f"loop{one}" not in used))
+            os.kill(of_ending, signal.SIGKILL)
+            eventually(bench.prepared, {stays}.__eq__, what="its device is given back")
+            the_device_plugin_works(bench)
+        began = time.monotonic()
+        bench.await_count(DISK, len(DISKS) - 1, seconds=90)
+        print(f"\nslices are true {time.monotonic() - began:.1f} s after the API server is back")
+        cluster.await_ready()
+        assert (slices_of(bench), pods["stays"].containers()) == (slices, processes)
+        cluster.await_allocatable(COUNTED, 2)
+        with bench.made(*with_disk("later")) as later:
+            later["later"].await_running()
+    bench.await_unprepared()
+
+
+@contextmanager
+def without_api(cluster: Cluster) -> Iterator[None]:
+    """Have nobody listen, as long as the context lasts and for a while."""
+    until = time.monotonic() + API_GONE_SECONDS
+    cluster.kill_control_plane()
+    try:
+        yield
+        eventually(lambda: time.monotonic() > until, seconds=API_GONE_SECONDS, what="it is over")
+    finally:
+        cluster.start_control_plane()
+
+
+def the_device_plugin_works(bench: Bench) -> None:
+    """Plug in another device, and start a pod that gets one, without an API server."""
+    loop.add(72)
+    plugin = PodResources(bench.cluster.folder)
+    eventually(
+        lambda: plugin.allocatable().get(COUNTED),
+        frozenset({"loop71", "loop72"}).__eq__,
+        what="the device plugin lists another device",
+    )
+    with StaticPod(bench.cluster, "static", {COUNTED: 1}) as counted:
+        (node,) = (node for node in counted.container().saw().nodes if "loop" in node)
+    assert node in {"/dev/loop71", "/dev/loop72"}
+    bench.daemon.check_alive()

@@ -1,0 +1,81 @@
+"""A thousand devices, as the API server's audit log counts what is written."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.cluster.dra.account import USER
+from tests.cluster.dra.configs import MANY, NODES
+from tests.e2e.cluster.waiting import eventually
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.cluster.dra.bench import Bench
+
+pytestmark = pytest.mark.cluster
+
+AT_REST_SECONDS = float(os.environ.get("AT_REST_SECONDS", "5"))
+"""How long nothing may be written: see docs/e2e.md."""
+COUNT = 1000
+_MAJOR = 240
+"""The first of those for local use, which no driver here has."""
+
+
+def node_of(number: int) -> Path:
+    return NODES / f"d{number:03}"
+
+
+def make_node(number: int) -> None:
+    numbers = os.makedev(_MAJOR + number // 256, number % 256)
+    os.mknod(node_of(number), stat.S_IFCHR | 0o600, numbers)
+
+
+@pytest.fixture
+def many(bench: Bench) -> Iterator[None]:
+    """Make the nodes, and have the daemon serve them."""
+    NODES.mkdir()
+    try:
+        for number in range(COUNT):
+            make_node(number)
+        bench.await_count(MANY, COUNT)
+        yield
+    finally:
+        shutil.rmtree(NODES)
+
+
+def versions_of(bench: Bench) -> dict[str, str]:
+    """Give the version of each slice, by its UID."""
+    objects = (one["metadata"] for one in bench.slices(MANY))
+    return {one["uid"]: one["resourceVersion"] for one in objects}
+
+
+def test_a_thousand_devices_are_16_slices_and_each_change_of_one_is_one_update(
+    bench: Bench, many: None
+) -> None:
+    slices = bench.slices(MANY)
+    assert [len(one["spec"]["devices"]) for one in slices] == [64] * 15 + [40]
+    assert {one["spec"]["pool"]["resourceSliceCount"] for one in slices} == {16}
+    before = versions_of(bench)
+    audit = bench.audit()
+    node_of(500).unlink()
+    bench.await_count(MANY, COUNT - 1)
+    assert audit.writes(USER) == ["update 200"]
+    make_node(500)
+    bench.await_count(MANY, COUNT)
+    assert audit.writes(USER) == ["update 200"] * 2
+    after = versions_of(bench)
+    assert after.keys() == before.keys()
+    assert len(after.items() - before.items()) == 1, "it has kept its slice"
+    until = time.monotonic() + AT_REST_SECONDS
+    audit = bench.audit()
+    eventually(lambda: time.monotonic() > until, seconds=AT_REST_SECONDS + 30, what="time passes")
+    assert audit.writes(USER) == []
+    print(f"\nat rest for {AT_REST_SECONDS:g} s: {len(audit.requests(USER))} requests, no write")
