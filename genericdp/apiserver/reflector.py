@@ -67,7 +67,7 @@ class Reflector:
     async def _follow(self) -> None:
         """Watch until the server ends that; list first where it is not known from when on."""
         if not self._version:
-            await self._list()
+            await self.refresh()
         async with self._client.watch(
             self._path, resource_version=self._version, field_selector=self._field_selector
         ) as events:
@@ -78,7 +78,8 @@ class Reflector:
                 self._version = str(item["metadata"].get("resourceVersion", ""))
                 self._failures = 0
 
-    async def _list(self) -> None:
+    async def refresh(self) -> None:
+        """List, whatever the watch says; raise ApiError."""
         while True:
             before = self.objects.value
             listed, version = await self._client.list(self._path, self._field_selector)

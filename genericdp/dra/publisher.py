@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import random
 import re
 from dataclasses import dataclass, field
 from math import inf
 from operator import is_not
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from genericdp.apiserver.client import SLICES, ApiError, node_path
+from genericdp.apiserver.client import SLICES, ApiError, node_path, pause_after
 from genericdp.devices.device import NOT_PROBED
 from genericdp.dra.slices import (
     Offered,
@@ -47,34 +46,13 @@ _PASSING = (_NOT_REGISTERED, _NOT_LISTED, _NOT_WRITTEN, _PROBED)
 _UNDONE = "somebody changes or deletes its ResourceSlices whenever they are written"
 _NOT_FOUND = 404
 _CONFLICTS = (_NOT_FOUND, 409)
-_OVERLOADED = (None, 429, 503)
-"""The status of answers that say something about the API server, not about what was sent."""
 _RANDOM = re.compile(r'-[a-z0-9]{5}"')
 """The end of a generated name: with it a reason would be another one each time."""
-_MAX_NAMES = 5
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class PublisherTiming:
-    """When to look and to write again, in seconds."""
-
-    first: float = 0.25
-    """After the first failure; twice as long after each further one."""
-    most: float = 30.0
-    gap: float = 0.5
-    """Between writes that only repeat what somebody has undone."""
-    burst: int = 20
-    """How many writes to a pool may follow each other as soon as that, and changes at once."""
-    refill: float = 10.0
-    """After a burst, between writes that repeat something."""
-    news: float = 1.0
-    """After a burst, between changes."""
-    probed: float = 5.0
-    """How long to wait for first results of probes, so that a restart takes no device away."""
-    created: float = 60.0
-    """How long after its creation a slice is looked for, whatever the watch has said."""
-    node: float = 300.0
-    """How often the Node is looked at."""
+_MAX_FIELDS = 5
+_MAX_UNDONE = 3
+"""How often in a row our writes may be undone before that is told."""
+_REST_SECONDS = 10.0
+"""What is undone so long after it could have been written again is written at once."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -101,19 +79,15 @@ class _Node(NamedTuple):
 class _Published:
     """What is known of a pool from one look to the next."""
 
-    since: float
-    """When it was first wanted or seen."""
     layout: Layout | None = None
     """None: it has yet to be read from the API."""
     content: tuple[Any, ...] = ()
     """What was to be in it when it was written last."""
-    written_at: float = -inf
-    writes: float = 0.0
-    """How many of a burst have been used up; they come back with time."""
-    failures: int = 0
-    """In a row."""
+    writes: int = 0
+    """How often that was written in a row."""
     retry_at: float = -inf
-    reason: str = _NOT_WRITTEN
+    error: str = ""
+    """Of the last write; empty: it is as it should be, or there was none."""
 
 
 class Publisher:
@@ -130,11 +104,16 @@ class Publisher:
         driver: str,
         node_name: str,
         registered: Observed[bool],
-        timing: PublisherTiming | None = None,
+        pause: float = 0.25,
+        probed_within: float = 5.0,
+        look_after: float = 60.0,
     ) -> None:
         """Use a reflector of the slices of this driver and node, which somebody else runs.
 
-        Nothing is written before ``registered`` has been true once.
+        Nothing is written before ``registered`` has been true once. Seconds: after the first
+        failure, before the same is written again (ever longer after more); to wait for first
+        results of probes, so that a restart takes no device away; until all is looked at again
+        after a slice was created, whatever the watch says (five times as long after any look).
         """
         self.wanted: Observed[Mapping[str, DeviceList] | None] = Observed(None)
         """The devices of each resource that is to be published; None: not known yet."""
@@ -145,18 +124,18 @@ class Publisher:
         self._driver = driver
         self._node_name = node_name
         self._registered = registered
-        self._timing = timing or PublisherTiming()
+        self._pause = pause
+        self._probed_within = probed_within
+        self._look_after = look_after
+        self._started = inf
         self._may_write = False
         self._node: _Node | None = None
-        self._node_due = -inf
-        """When to look at the Node."""
+        self._look_at = -inf
+        """When to look at the Node and the slices, whatever the watch says."""
         self._failures = 0
-        """Of requests in a row that say something about the API server."""
-        self._retry_at = -inf
+        """Of looks at them, in a row."""
         self._failure = ""
         self._pools: dict[str, _Published] = {}
-        self._created: dict[str, float] = {}
-        """When to look for slices that were created, by name."""
         self._known: frozenset[str] = frozenset()
         """The names of the slices at the last look."""
         self._answers: dict[str, tuple[Json, Json]] = {}
@@ -166,15 +145,15 @@ class Publisher:
 
     async def run(self) -> Never:
         """Look, write and wait, forever."""
-        failure = self._reflector.failure
+        self._started = _now()
         observed: tuple[Observed[Any], ...] = (
             self.wanted,
             self._registered,
             self._reflector.objects,
-            failure,
+            self._reflector.failure,
         )
         while True:
-            seen, failed = [one.value for one in observed], failure.value
+            seen = [one.value for one in observed]
             self._may_write |= self._registered.value
             due = await self._look()
             await until(
@@ -182,60 +161,54 @@ class Publisher:
                 *observed,
                 timeout_seconds=None if due == inf else max(0.0, due - _now()),
             )
-            if failed and not failure.value:  # it answers again
-                self._retry_at = -inf
 
     async def _look(self) -> float:
         """Compare and write; return when to look again if nothing happens until then."""
-        wanted, objects = self.wanted.value, self._reflector.objects.value
+        wanted = self.wanted.value
         if wanted is None:
             return inf
         reason = "" if self._may_write else _NOT_REGISTERED
-        if not reason and objects is not None:
-            await self._ask(objects)
-            reason = "" if self._node else self._failure
-        elif not reason:
+        if not reason and self._reflector.objects.value is None:
             reason = self._reflector.failure.value or _NOT_LISTED
-        if reason or objects is None:
+        if not reason:
+            await self._ask()
+        if reason or self._node is None:
+            reason = reason or self._failure
             self._show({name: PoolState(reason=reason) for name in wanted})
-            return self._retry_at if self._failure else inf
-        slices = self._by_pool(objects)
+            return self._look_at if self._failure else inf
+        slices = self._by_pool(self._reflector.objects.value or {})
         resources = {pool_name(self._node_name, name): name for name in wanted}
-        self._pools = {
-            name: self._pools.get(name) or _Published(_now()) for name in {**resources, **slices}
-        }
-        dues, state = [], {}
-        for name in self._pools:
-            resource, observed = resources.get(name, ""), slices.get(name, [])
+        names = {**resources, **slices}
+        self._pools = {name: self._pools.get(name) or _Published() for name in names}
+        state = {}
+        for name in names:
+            resource = resources.get(name, "")
             devices = wanted.get(resource)
-            due, one = await self._bring(name, resource, devices, observed)
-            dues.append(due)
+            one = await self._bring(name, resource, self._node, devices, slices.get(name, []))
             if resource or one.reason:
                 state[resource or name] = one
-        if not self._failure:
-            self._failures = 0
         self._show(state)
-        dues += [self._node_due, *self._created.values()]
-        return max(min(dues), self._retry_at)
+        dues = [one.retry_at for one in self._pools.values() if one.retry_at > _now()]
+        return min([self._look_at, *dues])
 
-    async def _ask(self, objects: Mapping[str, Json]) -> None:
-        """Look at the Node, and for slices that have been created, where that is due."""
-        if not self._known <= objects.keys():
-            self._node_due = -inf  # it may be another Node, or have another kubelet
-        self._known = frozenset(objects)
-        self._answers = {name: one for name, one in self._answers.items() if name in objects}
-        if self._retry_at > _now():
+    async def _ask(self) -> None:
+        """Look at the Node and the slices if that is due."""
+        names = frozenset(self._reflector.objects.value or ())
+        if not self._known <= names and not self._failure:
+            self._look_at = -inf  # it may be another Node, or have another kubelet
+        self._known = names
+        self._answers = {name: one for name, one in self._answers.items() if name in names}
+        if self._look_at > _now():
             return
-        self._failure = ""
         try:
-            if self._node_due <= _now():
-                self._node = await self._look_at_node()
-                self._node_due = _now() + self._timing.node
-            for name in [name for name, due in self._created.items() if due <= _now()]:
-                await self._look_at_slice(name)
-                del self._created[name]
+            self._node = await self._look_at_node()
+            await self._reflector.refresh()
+            self._failures, self._failure = 0, ""
+            self._look_at = _now() + 5 * self._look_after
         except ApiError as error:
-            self._fail(error)
+            self._failures, self._failure = self._failures + 1, str(error)
+            pause = pause_after(self._failures, self._pause, error.retry_after)
+            self._look_at = _now() + pause
 
     async def _look_at_node(self) -> _Node:
         """Return what is known of our Node; raise ApiError."""
@@ -245,31 +218,10 @@ class Publisher:
             if error.status == _NOT_FOUND:
                 self._node = None
                 message = f"the cluster has no Node {self._node_name} (see --node-name)"
-                raise ApiError(message, status=error.status, reason=error.reason) from error
+                raise ApiError(message, status=error.status) from error
             raise
         version = str(node.get("status", {}).get("nodeInfo", {}).get("kubeletVersion", ""))
         return _Node(str(node["metadata"].get("uid", "")), has_extended_resources(version))
-
-    async def _look_at_slice(self, name: str) -> None:
-        """Take in how a slice is now, whatever the watch has said; raise ApiError."""
-        try:
-            self._reflector.observe(await self._client.get(f"{SLICES}/{name}"))
-        except ApiError as error:
-            if error.status != _NOT_FOUND:
-                raise
-            self._reflector.forget(name)
-
-    def _fail(self, error: ApiError) -> None:
-        """Record that the API server does not answer as it should: nothing is sent for a while."""
-        self._failures += 1
-        self._failure = str(error)
-        self._retry_at = _now() + self._pause(self._failures, error)
-        self._node_due = -inf
-
-    def _pause(self, failures: int, error: ApiError) -> float:
-        """Return how long to wait after a failure: with jitter, so that nodes spread out."""
-        pause = min(self._timing.first * 2.0 ** min(failures - 1, 30), self._timing.most)
-        return max(error.retry_after, pause * random.uniform(0.5, 1.0))  # noqa: S311
 
     def _by_pool(self, objects: Mapping[str, Json]) -> dict[str, list[Json]]:
         """Return our slices by pool; one that is as the API server made it counts as was sent."""
@@ -277,140 +229,123 @@ class Publisher:
         for name, one in objects.items():
             content = content_of(one)
             sent, stored = self._answers.get(name, (content, content))
-            if content != stored:
-                sent = content
-            spec = sent["spec"] or {}
+            if content == stored:
+                content = sent
+            spec = content["spec"]
             if (spec.get("driver"), spec.get("nodeName")) == (self._driver, self._node_name):
-                metadata = {**one["metadata"], "ownerReferences": sent["ownerReferences"]}
+                metadata = {**one["metadata"], "ownerReferences": content["ownerReferences"]}
                 ours = {**one, "metadata": metadata, "spec": spec}
                 found.setdefault(spec["pool"]["name"], []).append(ours)
         return found
 
     async def _bring(
-        self, name: str, resource: str, devices: DeviceList | None, observed: Sequence[Json]
-    ) -> tuple[float, PoolState]:
-        """Make the slices of a pool what is wanted; return when to look again, and how it is."""
-        published, node = self._pools[name], self._node or _Node("", extended_resources=False)
+        self,
+        name: str,
+        resource: str,
+        node: _Node,
+        devices: DeviceList | None,
+        observed: Sequence[Json],
+    ) -> PoolState:
+        """Make the slices of a pool what is wanted, as far as it is time; return how it is."""
+        published = self._pools[name]
         layout: Layout = {}
         offered = Offered(devices={}, shares={}, not_offered={})
         if devices is None:
             published.layout = None
         else:
-            due = published.since + self._timing.probed
+            until_probed = self._started + self._probed_within
             unprobed = any(NOT_PROBED in one.failing for one in devices.devices.values())
-            if unprobed and published.layout is None and _now() < due:
-                return due, PoolState(reason=_PROBED, slices=len(observed))
+            if unprobed and published.layout is None and _now() < until_probed:
+                published.retry_at = until_probed
+                return PoolState(reason=_PROBED, slices=len(observed))
             offered = devices_of(resource, devices, extended_resource=node.extended_resources)
             before = layout_of(observed) if published.layout is None else published.layout
             layout = published.layout = next_layout(before, offered.shares)
         pool = Pool(name=name, driver=self._driver, node_name=self._node_name, node_uid=node.uid)
         todo = plan(pool, layout, offered.devices, observed)
-        due = inf
+        reason = ""
         if todo == Plan():
-            published.reason, published.failures = "", 0
-        elif self._failure:
-            published.reason = self._failure
+            published.error = ""
         else:
-            if todo.create:
-                published.reason = published.reason or _NOT_WRITTEN
-            due = await self._write(published, (pool, layout, offered.devices), todo)
-        return due, PoolState(
-            reason=published.reason,
+            await self._write(published, (pool, layout, offered.devices), todo)
+            undone = _UNDONE if published.writes > _MAX_UNDONE else ""
+            reason = published.error or undone or (_NOT_WRITTEN if todo.create else "")
+        return PoolState(
+            reason=reason,
             slices=len(observed),
             devices=len(offered.devices),
             not_offered=offered.not_offered,
         )
 
-    async def _write(self, published: _Published, content: tuple[Any, ...], todo: Plan) -> float:
-        """Carry out a plan if it is time; return when to look again.
+    async def _write(self, published: _Published, content: tuple[Any, ...], todo: Plan) -> None:
+        """Carry out a plan if it is time.
 
-        A few times that is at once, then rarely: whatever the API server and others make of our
-        slices, they are not overrun.
+        What is new is written at once, the same ever more rarely: whatever the API server and
+        others make of our slices, they are not overrun.
         """
-        timing, now = self._timing, _now()
-        excess = published.writes + 1 - timing.burst
-        if content != published.content:
-            wait = timing.news if excess > 0 else 0.0
-        else:
-            wait = max(timing.gap, excess * timing.refill)
-            if excess > 0 and not published.failures:
-                published.reason = _UNDONE
-        since = now - published.written_at
-        if now < published.retry_at or since < wait:
-            return max(published.retry_at, published.written_at + wait)
-        refilled = max(0.0, published.writes - since / timing.refill)
-        published.writes = min(refilled + 1, timing.burst)
-        published.written_at, published.content = now, content
+        is_new = content != published.content
+        if is_new or _now() > published.retry_at + _REST_SECONDS:
+            published.content, published.writes = content, 0
+        if _now() < published.retry_at and not (is_new and not published.error):
+            return
+        published.writes += 1
+        retry_after = 0.0
         try:
             await self._carry_out(todo)
         except ApiError as error:
-            published.reason = _RANDOM.sub('-…"', str(error))
-            if error.status in _OVERLOADED:
-                self._fail(error)
-                return inf
-            published.failures += 1
-            published.retry_at = _now() + self._pause(published.failures, error)
-            return published.retry_at
-        return _now()
+            if error.status in _CONFLICTS:
+                self._look_at = -inf
+            if error.status not in _CONFLICTS or published.writes > 1:
+                published.error = _RANDOM.sub('-…"', str(error))
+            retry_after = error.retry_after
+        published.retry_at = _now() + pause_after(published.writes, self._pause, retry_after)
 
     async def _carry_out(self, todo: Plan) -> None:
-        """Send requests until something turns out to be another than was known; raise ApiError."""
-        name = ""
-        try:
-            for one in todo.delete:
-                metadata = one["metadata"]
-                name, version = metadata["name"], metadata["resourceVersion"]
-                path = f"{SLICES}/{name}"
-                await self._client.delete(path, uid=metadata["uid"], resource_version=version)
-                self._reflector.forget(name)
-            name = ""
-            for one in todo.create:
-                created = self._take(one, await self._client.create(SLICES, one))
-                self._created[created] = _now() + self._timing.created
-            for one in todo.update:
-                name = one["metadata"]["name"]
-                self._take(one, await self._client.update(f"{SLICES}/{name}", one))
-        except ApiError as error:
-            if not name or error.status not in _CONFLICTS:
-                raise
-            await self._look_at_slice(name)
+        """Send the requests of a plan; raise ApiError."""
+        for one in todo.delete:
+            metadata = one["metadata"]
+            name, version = metadata["name"], metadata["resourceVersion"]
+            await self._client.delete(
+                f"{SLICES}/{name}", uid=metadata["uid"], resource_version=version
+            )
+            self._reflector.forget(name)
+        for one in todo.create:
+            self._take(one, await self._client.create(SLICES, one))
+            self._look_at = min(self._look_at, _now() + self._look_after)
+        for one in todo.update:
+            path = f"{SLICES}/{one['metadata']['name']}"
+            self._take(one, await self._client.update(path, one))
 
-    def _take(self, one: Json, answer: Json) -> str:
-        """Take in what was stored, and return its name; it may be another than was sent."""
-        name, sent, stored = answer["metadata"]["name"], content_of(one), content_of(answer)
-        self._answers.pop(name, None)
+    def _take(self, one: Json, answer: Json) -> None:
+        """Take in what was stored; it may be another than was sent."""
+        sent, stored = content_of(one), content_of(answer)
         if sent != stored:
-            self._answers[name] = sent, stored
-            changed = set(_differences(sent, stored)) - self._told
-            if changed:
-                self._told |= changed
-                log.warning(
-                    "the API server, or a webhook of it, changes or drops fields of ResourceSlices:"
-                    " %s; they stay as it stores them",
-                    first_few(sorted(changed), _MAX_NAMES),
-                )
+            self._answers[answer["metadata"]["name"]] = sent, stored
+        if changed := set(_differences(sent, stored)) - self._told:
+            self._told |= changed
+            log.warning(
+                "the API server, or a webhook of it, changes or drops fields of ResourceSlices:"
+                " %s; they stay as it stores them",
+                first_few(sorted(changed), _MAX_FIELDS),
+            )
         self._reflector.observe(answer)
-        return str(name)
 
     def _show(self, state: Mapping[str, PoolState]) -> None:
         """Set the state and log what is new in it."""
         before, self.state.value = self.state.value, state
-        failing: dict[str, list[str]] = {}
         for name, one in state.items():
             was = before.get(name, PoolState(reason=_NOT_WRITTEN))
             for share in one.not_offered.keys() - was.not_offered.keys():
                 why, about = one.not_offered[share], {"resource": name, "device": share}
                 log.warning("not in a ResourceSlice: %s", why, extra=about)
-            if one.reason == was.reason:
+            if one.reason == was.reason or one.reason in _PASSING:
                 continue
-            if not one.reason:
+            about = {"resource": name}
+            if one.reason:
+                log.warning("ResourceSlices are not as they should be: %s", one.reason, extra=about)
+            else:
                 devices, slices = plural(one.devices, "device"), plural(one.slices, "ResourceSlice")
-                log.info("%s in %s published", devices, slices, extra={"resource": name})
-            elif one.reason not in _PASSING:
-                failing.setdefault(one.reason, []).append(name)
-        for reason, names in failing.items():
-            shown = first_few(names, _MAX_NAMES)
-            log.warning("ResourceSlices of %s are not as they should be: %s", shown, reason)
+                log.info("%s in %s published", devices, slices, extra=about)
 
 
 def _differences(sent: Any, stored: Any, path: str = "") -> Iterator[str]:  # noqa: ANN401

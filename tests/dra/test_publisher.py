@@ -14,7 +14,7 @@ from genericdp.apiserver.access import Access
 from genericdp.apiserver.client import SLICES, ApiClient
 from genericdp.apiserver.reflector import Reflector
 from genericdp.devices.device import NOT_PROBED
-from genericdp.dra.publisher import Publisher, PublisherTiming
+from genericdp.dra.publisher import Publisher
 from genericdp.dra.settings import DRIVER
 from genericdp.dra.slices import label
 from genericdp.observed import Observed, until
@@ -35,7 +35,6 @@ SERIAL, VIDEO = resource("serial", "/dev/ttyUSB*"), resource("video", "/dev/vide
 POOL = f"{NODE}/example.com/serial"
 USB = [node(f"/dev/ttyUSB{number}", (188, number)) for number in range(130)]
 CAMERA = node("/dev/video0", (81, 0))
-SOON = PublisherTiming(first=0.01, most=0.02, gap=0.0, burst=1000, news=0.0)
 SECONDS = 30.0
 
 
@@ -59,8 +58,9 @@ async def publishing(
     server: ApiServer,
     wanted: Mapping[str, DeviceList] | None,
     *,
-    timing: PublisherTiming = SOON,
     registered: Observed[bool] | None = None,
+    pause: float = 0.01,
+    **seconds: float,
 ) -> AsyncIterator[Publisher]:
     """Run a publisher of the node."""
     selector = f"spec.driver={DRIVER},spec.nodeName={NODE}"
@@ -72,7 +72,8 @@ async def publishing(
             driver=DRIVER,
             node_name=NODE,
             registered=registered or Observed(True),
-            timing=timing,
+            pause=pause,
+            **seconds,
         )
         publisher.wanted.value = wanted
         async with asyncio.TaskGroup() as tasks:
@@ -186,7 +187,7 @@ async def test_a_restarted_daemon_leaves_the_slices_as_they_are(server: ApiServe
 
 
 async def test_wiped_slices_are_published_again(server: ApiServer) -> None:
-    async with publishing(server, lists(130), timing=PublisherTiming()) as publisher:
+    async with publishing(server, lists(130), pause=0.25) as publisher:
         for _ in range(2):
             await shows(publisher, serial="")
             await poll_until(lambda: server.watching)
@@ -268,7 +269,7 @@ def unprobed() -> Mapping[str, DeviceList]:
 async def test_a_restart_waits_for_first_results_of_probes(server: ApiServer) -> None:
     async with publishing(server, lists()) as publisher:
         await shows(publisher, serial="")
-    async with publishing(server, unprobed(), timing=replace(SOON, probed=3600.0)) as publisher:
+    async with publishing(server, unprobed(), probed_within=3600.0) as publisher:
         await shows(publisher, serial="probed for the first time")
         publisher.wanted.value = lists()
         await shows(publisher, serial="")
@@ -278,7 +279,7 @@ async def test_a_restart_waits_for_first_results_of_probes(server: ApiServer) ->
 
 
 async def test_probes_without_results_are_not_waited_for_forever(server: ApiServer) -> None:
-    async with publishing(server, unprobed(), timing=replace(SOON, probed=0.05)) as publisher:
+    async with publishing(server, unprobed(), probed_within=0.05) as publisher:
         await shows(publisher, serial="")
     assert verbs(server) == ["create"]
 
@@ -334,23 +335,21 @@ async def test_a_reason_that_names_another_slice_each_time_is_told_once(
 
 async def test_a_refused_pool_does_not_hold_up_another(server: ApiServer) -> None:
     wanted = {**lists(), **decide([VIDEO], [CAMERA])}
-    patient = replace(SOON, first=3600.0, most=3600.0)
     with server.failing(verbs={"create"}, status=422, times=1):
-        async with publishing(server, wanted, timing=patient) as publisher:
+        async with publishing(server, wanted, pause=30.0) as publisher:
             await shows(publisher, serial="422", video="")
 
 
 async def test_somebody_who_undoes_what_is_written_is_not_fought_without_end(
     server: ApiServer,
 ) -> None:
-    timing = replace(SOON, burst=3, refill=3600.0)
-    async with publishing(server, lists(), timing=timing) as publisher:
-        for _ in range(3):
+    async with publishing(server, lists(), pause=0.05) as publisher:
+        for _ in range(4):
             await poll_until(lambda: len(devices(server)) == 2)
             (one,) = slices(server)
             server.put("resourceslices", {**one, "spec": {**one["spec"], "devices": []}})
         await shows(publisher, serial="somebody changes or deletes")
-        assert verbs(server) == ["create", "update", "update"]
+        assert verbs(server) == ["create", "update", "update", "update"]
         publisher.wanted.value = lists(3)  # what is new is written nevertheless
         await shows(publisher, serial="")
 
@@ -413,7 +412,7 @@ async def test_the_node_is_looked_at_now_and_then(server: ApiServer) -> None:
     def extended() -> object:
         return slices(server)[0]["spec"]["devices"][0]["attributes"]["extendedResource"]["bool"]
 
-    async with publishing(server, lists(), timing=replace(SOON, node=0.01)) as publisher:
+    async with publishing(server, lists(), look_after=0.002) as publisher:
         await shows(publisher, serial="")
         assert extended() is False
         server.remove("nodes", NODE)
@@ -427,8 +426,7 @@ async def test_a_slice_that_vanished_unnoticed_after_its_creation_is_missed(
     server: ApiServer,
 ) -> None:
     with server.failing(verbs={"watch"}, hangs=True):
-        timing = replace(SOON, created=0.05)
-        async with publishing(server, lists(), timing=timing) as publisher:
+        async with publishing(server, lists(), look_after=0.05) as publisher:
             await shows(publisher, serial="")
             (first,) = slices(server)
             server.wipe(NODE)
