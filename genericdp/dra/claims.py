@@ -107,7 +107,12 @@ class ClaimRecords:
         }
         content = f"{json.dumps(record, indent=2)}\n".encode()
         path = self._folder / f"{claim.uid}{_SUFFIX}"
-        os.close(await in_worker(partial(write, path, content, mode=0o600)))
+
+        def put() -> None:
+            self._folder.mkdir(mode=0o700, exist_ok=True)  # somebody may have removed it
+            os.close(write(path, content, mode=0o600))
+
+        await in_worker(put)
         self.reserve(claim)
 
     async def remove(self, uid: str) -> None:

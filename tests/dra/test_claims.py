@@ -351,10 +351,12 @@ async def test_a_spec_that_cannot_be_written_is_told_and_a_later_call_succeeds(
         await node.offers(POOL, USB0)
         claim = node.allocate(USB0)
         node.cdi_folder.rmdir()
+        (node.state_folder / "claims").rmdir()  # which is its own, and made again
         assert "no such file or directory" in await node.refusal(claim)
         node.cdi_folder.mkdir()
         await node.prepare(claim)
         assert node.given(claim)
+        assert node.record(claim)
 
 
 async def test_a_claim_ends_without_the_api_server(node: DraNode) -> None:
