@@ -155,7 +155,7 @@ async def test_a_slice_that_is_none_ends_no_device_plugin(node: DraNode) -> None
         metadata = {"name": "x", "uid": "x", "resourceVersion": "999999"}
         event = {"type": "ADDED", "object": {"metadata": metadata, "spec": spec}}
         node.server.tell_watches(json.dumps(event).encode() + b"\n")
-        await daemon.log.says("the DRA driver genericdp.io has failed")
+        await daemon.log.says("the DRA driver genericdp.io does not work: unexpected failure")
         await daemon.takes(resource(NAME, "/dev/ttyUSB*"), other)
         await node.world.listed(NAME, "ttyUSB0")
         await node.world.allocated(OTHER, ["ttyACM0"])
