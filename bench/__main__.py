@@ -1,4 +1,4 @@
-"""``python -m bench``: measure and print a table, in about ten minutes."""
+"""``python -m bench``: measure and print a table, in a quarter of an hour."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def main() -> int:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="fewer rounds: two to three minutes")
+    parser.add_argument("--quick", action="store_true", help="fewer rounds: about five minutes")
     parser.add_argument(
         "--only",
         action="append",

@@ -112,7 +112,7 @@ async def measure(bench: Bench) -> AsyncIterator[Result]:
                 what=f"slices, {devices}", unit="", daemon=slices, goal=-(-count // _PER_SLICE)
             )
             yield Result(what=f"updates by a change, {devices}", unit="", daemon=updates, goal=1.0)
-        for result in await _claims(bench, host, seconds=3 if bench.quick else 10, turns=turns):
+        for result in await _claims(bench, host, seconds=3 if bench.quick else 5, turns=turns):
             yield result
         for result in await _at_rest(bench, host, seconds=5.0 if bench.quick else 30.0):
             yield result
@@ -191,7 +191,7 @@ async def _prepare(node: _Watched, caller: Claims, count: int) -> tuple[list[flo
 
 async def _at_rest(bench: Bench, host: Nodes, *, seconds: float) -> list[Result]:
     """Look at a daemon with DRA beside one without."""
-    rounds = 1 if bench.quick else 3
+    rounds = 1 if bench.quick else 2
     bench.say(f"memory and CPU time with DRA and without, {rounds} rounds")
     more, idle = list[float](), dict[str, list[float]](dra=[], devicePlugin=[])
     globs = {_NAME: _GLOBS[_FEW]}
