@@ -239,7 +239,7 @@ class DraDriver:
     async def _get_claim(self, namespace: str, name: str) -> dict[str, Any] | None:
         """Return a claim; None if there is none; raise GenericdpError."""
         if self._client is None:
-            raise ClaimError(self.api_trouble.value)
+            raise ClaimError(self.api_trouble.value or "the API server cannot be asked just now")
         try:
             return await self._client.get(claim_path(namespace, name))
         except ApiError as error:

@@ -34,8 +34,6 @@ if TYPE_CHECKING:
 
     Devices: TypeAlias = dict[tuple[str, str], Device]
     """By resource and ID."""
-    Pools: TypeAlias = Mapping[str, "Pool"]
-    """What is offered, by the name of the pool."""
     GetClaim: TypeAlias = Callable[[str, str], Awaitable[dict[str, Any] | None]]
     """Returns a claim by namespace and name, None if there is none; raises GenericdpError."""
 
@@ -63,8 +61,8 @@ class ClaimError(GenericdpError):
 class ClaimPreparer:
     """Prepares and unprepares claims for the kubelet, each as often as it asks.
 
-    A call can end at any ``await``, and the process anywhere: what is recorded comes first and goes
-    last, and is never another thing in memory than on disk.
+    A call can end at any ``await``, and the process anywhere: a claim's record comes first and goes
+    last.
     """
 
     def __init__(
@@ -76,8 +74,8 @@ class ClaimPreparer:
         boot_id: str,
         get_claim: GetClaim,
     ) -> None:
-        self.pools: Pools = {}
-        """What is offered now."""
+        self.pools: Mapping[str, Pool] = {}
+        """What is offered now, by the name of the pool."""
         self._driver = driver
         self._kind = f"{driver}/claim"
         self._records = records
