@@ -6,7 +6,7 @@ import json
 import logging
 import os
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -30,17 +30,13 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _VERSION = 1
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Answer:
-    """Whether pods hold devices of a resource through the device plugin, and why that matters."""
-
-    why: str
-    """Why DRA cannot take the resource over; empty: no pod holds any."""
-    is_known: bool = True
-    is_final: bool = False
-    """Whether the device plugin had ended when it was asked: no pod can have got one since."""
+_ASK_SECONDS = 1.0
+"""How long the kubelet may take to answer: everything else waits for it."""
+_NO_KUBELET = "there is no kubelet yet that knows whether pods hold its devices"
+_ENDS_FIRST = "its device plugin ends first"
+DELETED_FIRST = "its ResourceSlices are deleted first"
+_PASSING = (_NO_KUBELET, _ENDS_FIRST, DELETED_FIRST)
+"""Why something waits that will have passed soon."""
 
 
 class BackEnds:
@@ -79,9 +75,8 @@ class BackEnds:
         """The names of resources that DRA is to serve."""
         self._last = dict(last)
         """What each resource of the config was when it was served last."""
-        self._pending: Observed[dict[str, tuple[Resource, bool]]] = Observed({})
-        """Those that wait as the config has them, and whether the device plugin has ended."""
-        self._answers: dict[str, _Answer] = {}
+        self._pending: Observed[dict[str, tuple[Resource, ServedBy | None]]] = Observed({})
+        """Those that wait, as the config has them and with what serves them meanwhile."""
 
     async def in_force(
         self, wanted: Mapping[str, Resource], by_plugin: Collection[str]
@@ -93,20 +88,25 @@ class BackEnds:
         to_dra = (_names_of(one) for one in wanted.values() if one.served_by is ServedBy.DRA)
         self._to_dra = frozenset[str]().union(*to_dra)
         trouble, claims = "", dict[str, str]()
+        leaving: list[str] = []
         try:
             if self._by_dra is None:
                 self._by_dra = await in_worker(self._load)
-            if any(self._leaves_dra(one) for one in wanted.values()):
+            leaving = [name for name, one in wanted.items() if self._leaves_dra(one)]
+            if leaving:
                 claims = await in_worker(partial(held_resources, self._settings.claims_folder))
         except OSError as error:
             trouble = f"{self._settings.folder} cannot be read: {reason_of(error).lower()}"
-        verdicts = {name: self._verdict(one, claims, trouble) for name, one in wanted.items()}
+        coming = [name for name, one in wanted.items() if self._comes_to_dra(one)]
+        unknown, held = await self._ask() if coming and not trouble else (trouble, {})
+        verdicts = {name: self._leaving(wanted[name], claims, trouble) for name in leaving}
+        for name in coming:
+            verdicts[name] = self._coming(wanted[name], held, unknown, by_plugin)
         waiting = {name: verdict for name, verdict in verdicts.items() if verdict[0]}
         settled = {name: one for name, one in wanted.items() if name not in waiting}
         if trouble := trouble or await self._store(settled):
-            new = (name for name, one in settled.items() if self._is_new(one))
-            waiting |= dict.fromkeys(new, (trouble, None))
-        return self._settle(wanted, waiting, by_plugin)
+            waiting |= {name: (trouble, None) for name in verdicts if name not in waiting}
+        return self._settle(wanted, waiting)
 
     def _names(self, resource: Resource) -> list[str]:
         """Return the names of a resource of the config that DRA serves.
@@ -121,33 +121,37 @@ class BackEnds:
     def _leaves_dra(self, resource: Resource) -> bool:
         return resource.served_by is ServedBy.DEVICE_PLUGIN and bool(self._names(resource))
 
-    def _is_new(self, resource: Resource) -> bool:
-        """Return whether DRA is to serve a resource and has not, or no longer."""
-        if resource.served_by is ServedBy.DRA:
-            return not _names_of(resource) <= (self._by_dra or frozenset())
-        return self._leaves_dra(resource)
+    def _comes_to_dra(self, resource: Resource) -> bool:
+        known = self._by_dra or frozenset()
+        return resource.served_by is ServedBy.DRA and not _names_of(resource) <= known
 
-    def _verdict(
+    def _leaving(
         self, resource: Resource, claims: Mapping[str, str], trouble: str
     ) -> tuple[str, ServedBy | None]:
-        """Return why a resource cannot be served as the config says, empty if it can, and by what
-        it is meanwhile.
-        """
-        if not self._is_new(resource):
-            return "", None
-        if resource.served_by is ServedBy.DEVICE_PLUGIN:
-            names = self._names(resource)
-            held = [claims[name] for name in names if name in claims]
-            if trouble or held:
-                return trouble or f"claim {held[0]} has a device of it through DRA", ServedBy.DRA
-            return self._why_offered(names), None
-        answer = self._answers.get(resource.name, _NOT_ASKED)
-        if why := trouble or answer.why:
+        """Return why the device plugin cannot serve a resource yet, and what does meanwhile."""
+        names = self._names(resource)
+        held = [claims[name] for name in names if name in claims]
+        if trouble or held:
+            return trouble or f"claim {held[0]} has a device of it through DRA", ServedBy.DRA
+        return self._why_offered(names), None
+
+    def _coming(
+        self,
+        resource: Resource,
+        held: Mapping[str, Collection[str]],
+        unknown: str,
+        by_plugin: Collection[str],
+    ) -> tuple[str, ServedBy | None]:
+        """Return why DRA cannot serve a resource yet, and what does meanwhile."""
+        if unknown or any(ids and _may_be(resource, name) for name, ids in held.items()):
+            why = unknown or "pods hold devices of it through the device plugin"
             if (last := self._last.get(resource.name)) is not None:
                 return why, last.served_by
-            is_free = answer.is_known and not trouble and not self._names(resource)
+            is_free = not unknown and not self._names(resource)
             return why, ServedBy.DEVICE_PLUGIN if is_free else None
-        return "" if answer.is_final else _ENDS_FIRST, None
+        # It was asked after its end: no pod can have got one since.
+        has_ended = not any(_may_be(resource, name) for name in by_plugin)
+        return "" if has_ended else _ENDS_FIRST, None
 
     async def _store(self, settled: Mapping[str, Resource]) -> str:
         """Record which resources DRA serves; return why that is not possible, or empty."""
@@ -169,12 +173,11 @@ class BackEnds:
         self,
         wanted: Mapping[str, Resource],
         waiting: Mapping[str, tuple[str, ServedBy | None]],
-        by_plugin: Collection[str],
     ) -> dict[str, Resource]:
         """Return what is in force: what has to wait is as it was, or served by neither."""
         for name in self.waiting.keys() - waiting.keys() & wanted.keys():
             log.info("served by %s now", wanted[name].served_by, extra={"resource": name})
-        found, pending = dict(wanted), {}
+        found = dict(wanted)
         for name, (why, by) in waiting.items():
             one, last = wanted[name], self._last.get(name)
             if self.waiting.get(name) != why:
@@ -184,60 +187,46 @@ class BackEnds:
             found[name] = replace(one, served_by=by or ServedBy.DEVICE_PLUGIN)
             if last is not None and last.served_by is by:
                 found[name] = last
-            has_ended = by is None and not any(_may_be(one, its_name) for its_name in by_plugin)
-            pending[name] = one, has_ended
         self.waiting = {name: why for name, (why, _) in waiting.items()}
         self.withheld = frozenset(name for name, (_, by) in waiting.items() if by is None)
         self._last = {name: one for name, one in found.items() if name not in self.withheld}
-        self._answers = {n: one for n, one in self._answers.items() if n in waiting}
-        self._pending.value = pending
+        self._pending.value = {name: (wanted[name], by) for name, (_, by) in waiting.items()}
         return found
 
     async def run(self) -> Never:
-        """Ask the kubelet, forever, whether pods hold what is to go from device plugin to DRA."""
+        """Have it looked again, forever, whether what waits can be served as the config says."""
+        seen: object = None
+
+        def now() -> object:
+            return self._pending.value, self._kubelet.socket.value
+
         while True:
-            await until(lambda: bool(self._pending.value), self._pending)
-            pending = self._pending.value
-            asked = {n: one for n, one in pending.items() if one[0].served_by is ServedBy.DRA}
-            answers = await self._ask(asked) if asked else {}
-            if self._pending.value is not pending:
-                continue
-            self._answers = answers
-            self._look_again()
             await until(
-                lambda pending=pending: self._pending.value != pending,  # type: ignore[misc]
+                lambda seen=seen: now() != seen,  # type: ignore[misc]
                 self._pending,
+                self._kubelet.socket,
                 timeout_seconds=self._timing.period,
             )
+            seen = now()
+            if self._pending.value:
+                self._look_again()
 
-    async def _ask(self, asked: Mapping[str, tuple[Resource, bool]]) -> dict[str, _Answer]:
-        why_unknown, held = "", dict[str, frozenset[str]]()
+    async def _ask(self) -> tuple[str, Mapping[str, frozenset[str]]]:
+        """Return the IDs of the devices that pods hold, by resource, or why that is not known."""
         socket = self._kubelet.socket.value
         if socket is None:
-            why_unknown = self._kubelet.absence.value
+            return _NO_KUBELET, {}
         # It may not know its pods yet, and would name none.
-        elif time.time() - socket[2] / 10**9 < self._timing.pods_known:  # noqa: TID251
-            why_unknown = f"the kubelet has started less than {self._timing.pods_known:g} s ago"
+        if time.time() - socket[2] / 10**9 < self._timing.pods_known:  # noqa: TID251
+            why = f"the kubelet has started less than {self._timing.pods_known:g} s ago"
         else:
             try:
-                answer = await list_pods(
-                    self._settings.pod_resources, timeout_seconds=self._timing.timeout
-                )
-                held = held_devices(answer)
+                socket_file = self._settings.pod_resources
+                pods = await list_pods(socket_file, timeout_seconds=_ASK_SECONDS)
+                return "", held_devices(pods)
             except KubeletError as error:
-                why_unknown = str(error)
-        if why_unknown:
-            why = f"it cannot be known whether pods hold such devices already: {why_unknown}"
-            return dict.fromkeys(asked, _Answer(why=why, is_known=False))
-        return {
-            name: _Answer(
-                why="pods hold devices of it through the device plugin"
-                if any(ids and _may_be(one, its_name) for its_name, ids in held.items())
-                else "",
-                is_final=is_final,
-            )
-            for name, (one, is_final) in asked.items()
-        }
+                why = str(error)
+        return f"it cannot be known whether pods hold such devices already: {why}", {}
 
     def _load(self) -> frozenset[str]:
         """Return the resources that DRA has served; raise OSError."""
@@ -259,14 +248,6 @@ class BackEnds:
         record = {"version": _VERSION, "resources": sorted(by_dra)}
         content = f"{json.dumps(record, indent=2)}\n".encode()
         os.close(write(self._settings.served_file, content, mode=0o600))
-
-
-_NOT_ASKED = _Answer(why="the kubelet is asked whether pods hold its devices", is_known=False)
-
-_ENDS_FIRST = "its device plugin ends first"
-DELETED_FIRST = "its ResourceSlices are deleted first"
-_PASSING = (_NOT_ASKED.why, _ENDS_FIRST, DELETED_FIRST)
-"""Why something waits that will have passed soon."""
 
 
 def _names_of(resource: Resource) -> set[str]:
