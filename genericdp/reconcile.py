@@ -173,7 +173,7 @@ class Reconciler:
             name: one
             for name, one in served.items()
             if one.served_by is ServedBy.DEVICE_PLUGIN
-            and not self.dra.is_withheld(decision.lists[name].template or name)
+            and (decision.lists[name].template or name) not in self.dra.withheld
         }
         sent = self._apply(tasks, by_plugin, decision.lists)
         before, self.lists.value = self.lists.value, decision.lists

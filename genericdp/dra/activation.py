@@ -47,6 +47,10 @@ class Dra:
         """What is served by DRA, by resource name."""
         self.in_force: Mapping[str, Resource] = {}
         """The resources of the config as they can be served, by name in it."""
+        self.waiting: Mapping[str, str] = {}
+        """Why some are not served as the config says."""
+        self.withheld: Collection[str] = ()
+        """Those that the device plugin must not serve either: who has their devices is unknown."""
         self._settings = settings
         self._node_name = node_name
         self._kubelet = kubelet
@@ -55,18 +59,6 @@ class Dra:
         self._look_again = look_again
         self._tally = tally
         self._back_ends: BackEnds | None = None
-
-    @property
-    def waiting(self) -> Mapping[str, str]:
-        """Why resources are not served as the config says, by name in it."""
-        return {} if self._back_ends is None else self._back_ends.waiting
-
-    def is_withheld(self, name: str) -> bool:
-        """Return whether a resource of the config must not be served by the device plugin either.
-
-        It cannot be known then who has its devices.
-        """
-        return self._back_ends is not None and name in self._back_ends.withheld
 
     async def as_can_be_served(
         self,
@@ -78,11 +70,13 @@ class Dra:
 
         ``by_plugin`` are the names that the device plugin serves, or has not ended to serve.
         """
-        back_ends, in_force = self._back_ends or await self._start(tasks, wanted), wanted
-        if back_ends is not None:
-            in_force = await back_ends.in_force(wanted, by_plugin)
-        self.in_force = in_force
-        return in_force
+        back_ends = self._back_ends or await self._start(tasks, wanted)
+        if back_ends is None:
+            self.in_force = wanted
+        else:
+            self.in_force = await back_ends.in_force(wanted, by_plugin)
+            self.waiting, self.withheld = back_ends.waiting, back_ends.withheld
+        return self.in_force
 
     async def _start(
         self, tasks: asyncio.TaskGroup, wanted: Mapping[str, Resource]
