@@ -51,12 +51,11 @@ _BOOLEANS = {
     **dict.fromkeys(("true", "yes", "on", "y", "1"), True),
     **dict.fromkeys(("false", "no", "off", "n", "0"), False),
 }
-_MAX_DIGITS = 19
-"""Of a number in a version, which the scheduler reads as one of 64 bits."""
-_NUMBER = rf"0*(\d{{1,{_MAX_DIGITS}}})"
-_WORDS = r"([\dA-Za-z-]+(?:\.[\dA-Za-z-]+)*)"
+_NUMBER = r"0*(\d{1,19})"  # the scheduler reads it as one of 64 bits
+_WORD = r"(?:0|[1-9]\d{0,18}|\d*[A-Za-z-][\dA-Za-z-]*)"
 _VERSION = re.compile(
-    rf"(?a)[vV]?{_NUMBER}(?:\.{_NUMBER})?(?:\.{_NUMBER})?(?:-{_WORDS})?(?:\+{_WORDS})?"
+    rf"(?a)[vV]?{_NUMBER}(?:\.{_NUMBER})?(?:\.{_NUMBER})?"
+    rf"((?:-{_WORD}(?:\.{_WORD})*)?(?:\+[\dA-Za-z-]+(?:\.[\dA-Za-z-]+)*)?)"
 )
 _ROOT = re.compile(r"/sys/devices/(pci[0-9a-f]+:[0-9a-f]+)/")
 
@@ -106,23 +105,14 @@ def _value(attribute: Attribute, lookup: Lookup) -> AttributeValue:
     except UnusableValueError as error:
         return AttributeValue(kind, _MISSING[kind], str(error))
     if kind is AttributeType.STRING:
-        return _shortest(kind, text, text.encode()[:MAX_BYTES].decode(errors="ignore"))
+        fitting = text.encode()[:MAX_BYTES].decode(errors="ignore")
+        note = f"cut: it has {byte_length(text)} bytes, at most {MAX_BYTES} are possible"
+        return AttributeValue(kind, fitting, "" if fitting == text else note)
     what, read = _READ[kind]
     value = read(text.strip())
     if value is None:
         return AttributeValue(kind, _MISSING[kind], f"{shortened(text)!r} is no {what}")
-    if not isinstance(value, str):
-        return AttributeValue(kind, value)
-    # Without the build, then without what says which pre-release it is, it is a version still.
-    return _shortest(kind, value, value.partition("+")[0], value.partition("-")[0])
-
-
-def _shortest(kind: AttributeType, *texts: str) -> AttributeValue:
-    """Return the first of some texts that is short enough; the last one is."""
-    text = next(one for one in texts if byte_length(one) <= MAX_BYTES)
-    whole = byte_length(texts[0])
-    note = f"cut: it has {whole} bytes, at most {MAX_BYTES} are possible"
-    return AttributeValue(kind, text, "" if text == texts[0] else note)
+    return AttributeValue(kind, value)
 
 
 def _integer(text: str) -> int | None:
@@ -137,14 +127,9 @@ def _version(text: str) -> str | None:
     """Return a semantic version, without the zeros that others write and with those they omit."""
     if (found := _VERSION.fullmatch(text)) is None:
         return None
-    *numbers, release, build = found.groups()
-    version = ".".join(one or "0" for one in numbers)
-    if release:
-        words = [one.lstrip("0") or "0" if one.isdecimal() else one for one in release.split(".")]
-        if any(one.isdecimal() and len(one) > _MAX_DIGITS for one in words):
-            return None
-        version = f"{version}-{'.'.join(words)}"
-    return f"{version}+{build}" if build else version
+    major, minor, patch, rest = found.groups()
+    version = f"{major}.{minor or 0}.{patch or 0}{rest}"
+    return version if len(version) <= MAX_BYTES else None
 
 
 _READ: Mapping[AttributeType, tuple[str, Callable[[str], str | int | None]]] = {
