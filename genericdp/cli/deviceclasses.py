@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from genericdp.cli.loading import usable_resources
-from genericdp.cli.options import add_choice, add_config, add_dra_driver
-from genericdp.cli.output import print_data, print_document, yaml_document
+from genericdp.cli.options import add_config, add_dra_driver
+from genericdp.cli.output import print_document, yaml_document
 from genericdp.dra.classes import device_classes, names_served_by_dra
 from genericdp.errors import GenericdpError
 
@@ -27,8 +27,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     add_config(parser)
     add_dra_driver(parser)
-    about = "how to print: a document for each class, or a List"
-    add_choice(parser, "-o", "--output", choices=("yaml", "json"), default="yaml", about=about)
 
 
 def execute(arguments: argparse.Namespace) -> int:
@@ -38,11 +36,6 @@ def execute(arguments: argparse.Namespace) -> int:
         raise GenericdpError(
             "no resource of the config has servedBy: dra, and others need no DeviceClass"
         )
-    classes = device_classes(names, arguments.dra_driver)
-    if arguments.output == "json":
-        items = list(classes.values())
-        print_data({"apiVersion": "v1", "kind": "List", "items": items}, arguments.output)
-    else:
-        for about, one in classes.items():
-            print_document(f"---\n# {about}\n{yaml_document(one)}")
+    for about, one in device_classes(names, arguments.dra_driver).items():
+        print_document(f"---\n# {about}\n{yaml_document(one)}")
     return 0

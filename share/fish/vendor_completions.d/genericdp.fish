@@ -181,7 +181,6 @@ complete -c genericdp -n '_shtab_genericdp_using deviceclasses' -s h -l help -d 
 complete -c genericdp -n '_shtab_genericdp_using deviceclasses' -l config -xka "(__fish_complete_path (commandline -ct | string replace -r '^--[^=]*=' ''))" -d 'a config file'
 complete -c genericdp -n '_shtab_genericdp_using deviceclasses' -l policy -xka "(__fish_complete_path (commandline -ct | string replace -r '^--[^=]*=' ''))" -d 'what configs may do'
 complete -c genericdp -n '_shtab_genericdp_using deviceclasses' -l dra-driver -x -d 'the name of the DRA driver that serves what has servedBy'
-complete -c genericdp -n '_shtab_genericdp_using deviceclasses' -s o -l output -xka "yaml json" -d 'how to print'
 complete -c genericdp -n '_shtab_genericdp_using; and test $_shtab_genericdp_npos -eq 0' -a schema -d 'print the JSON Schema of configs or policies'
 complete -c genericdp -n '_shtab_genericdp_using schema' -s h -l help -d 'show this help message and exit'
 complete -c genericdp -n '_shtab_genericdp_using schema' -l kind -xka "config policy" -d 'of which document'
