@@ -9,7 +9,7 @@ from genericdp.config.selectors import injects
 from genericdp.devices.attributes import RESERVED
 from genericdp.glob import has_wildcard
 from genericdp.model import Preference, ServedBy
-from genericdp.template import TemplateSyntaxError, byte_length, parse
+from genericdp.template import byte_length
 
 if TYPE_CHECKING:
     from genericdp.config.document import Field
@@ -39,22 +39,15 @@ def is_served_by_dra(resource: Field) -> bool:
 
 def _check_names(resource: Field) -> None:
     """Find names that are too long for an attribute, or that no DeviceClass can be made for."""
-    for field in (resource["name"], *resource["names"]):
+    names = resource["names"]  # those that the template ``name`` can result in
+    for field in names if "names" in resource.written() else (resource["name"],):
         text = field.text or ""
         if field.key != "name" and has_wildcard(text):
             message = f"{quoted(text)} is a glob, which cannot be used with '{_DRA}'"
             field.refuse(message, "list the full names: each needs a DeviceClass")
-        elif (size := _least_size(text)) > _MAX_NAME:
+        elif (size := byte_length(text)) > _MAX_NAME:
             message = f"the name has {size} bytes: at most {_MAX_NAME} are possible with '{_DRA}'"
             field.refuse(message, "each device has it as an attribute, which cannot be longer")
-
-
-def _least_size(name: str) -> int:
-    """Return the bytes of a name, of a template those that do not depend on the device."""
-    try:
-        return sum(byte_length(part) for part in parse(name).parts if isinstance(part, str))
-    except TemplateSyntaxError:  # a problem of its own
-        return 0
 
 
 def _check_inject(resource: Field) -> None:

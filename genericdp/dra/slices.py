@@ -202,7 +202,11 @@ def plan(pool: Pool, layout: Layout, devices: Mapping[str, Json], observed: Sequ
         }
 
     contents = wanted(max(latest, 1))
-    changed = [index for index in layout if not _has(kept.get(index), contents[index])]
+    changed = [
+        index
+        for index, content in contents.items()
+        if index not in kept or content_of(kept[index]) != content
+    ]
     if not fits or (len(current) == len(layout) and len(changed) > 1):
         contents, changed = wanted(latest + 1), list(layout)
     return Plan(
@@ -227,10 +231,6 @@ def content_of(one: Json) -> Json:
         "ownerReferences": one["metadata"].get("ownerReferences", []),
         "spec": {key: value for key, value in (one.get("spec") or {}).items() if value is not None},
     }
-
-
-def _has(one: Json | None, content: Json) -> bool:
-    return one is not None and content_of(one) == content
 
 
 def _content(
