@@ -46,6 +46,8 @@ _PASSING = (_NOT_REGISTERED, _NOT_LISTED, _NOT_WRITTEN, _PROBED)
 _UNDONE = "somebody changes or deletes its ResourceSlices whenever they are written"
 _NOT_FOUND = 404
 _CONFLICTS = (_NOT_FOUND, 409)
+_UNSURE = (None, *_CONFLICTS)
+"""The status of answers after which it is not known how a slice is."""
 _RANDOM = re.compile(r'-[a-z0-9]{5}"')
 """The end of a generated name: with it a reason would be another one each time."""
 _MAX_FIELDS = 5
@@ -263,15 +265,15 @@ class Publisher:
             layout = published.layout = next_layout(before, offered.shares)
         pool = Pool(name=name, driver=self._driver, node_name=self._node_name, node_uid=node.uid)
         todo = plan(pool, layout, offered.devices, observed)
-        reason = ""
-        if todo == Plan():
-            published.error = ""
-        else:
+        undone = ""
+        if todo != Plan():
             await self._write(published, (pool, layout, offered.devices), todo)
-            undone = _UNDONE if published.writes > _MAX_UNDONE else ""
-            reason = published.error or undone or (_NOT_WRITTEN if todo.create else "")
+            undone = _NOT_WRITTEN if todo.create else ""
+            undone = _UNDONE if published.writes > _MAX_UNDONE else undone
+        elif not self._failure:  # else what the last write has done is not known
+            published.error = ""
         return PoolState(
-            reason=reason,
+            reason=published.error or undone,
             slices=len(observed),
             devices=len(offered.devices),
             not_offered=offered.not_offered,
@@ -293,7 +295,7 @@ class Publisher:
         try:
             await self._carry_out(todo)
         except ApiError as error:
-            if error.status in _CONFLICTS:
+            if error.status in _UNSURE:
                 self._look_at = -inf
             if error.status not in _CONFLICTS or published.writes > 1:
                 published.error = _RANDOM.sub('-…"', str(error))

@@ -311,6 +311,25 @@ async def test_an_answer_that_is_lost_makes_no_second_slice(server: ApiServer) -
     assert len(slices(server)) == 2
 
 
+async def test_what_a_lost_write_has_done_is_looked_at_before_all_counts_as_published(
+    server: ApiServer,
+) -> None:
+    async with publishing(server, lists()) as publisher:
+        await shows(publisher, serial="")
+        with server.failing(verbs={"watch", "list", "get"}, status=500):
+            server.cut_watches()
+            with server.failing(verbs={"update"}, cut=True, times=1):
+                publisher.wanted.value = lists(without=(1,))
+                await shows(publisher, serial="does not answer")
+            publisher.wanted.value = lists()
+            await until(
+                lambda: publisher.state.value["example.com/serial"].devices == 2, publisher.state
+            )
+            await shows(publisher, serial="does not answer")
+        await poll_until(lambda: len(devices(server)) == 2)
+        await shows(publisher, serial="")
+
+
 @pytest.mark.parametrize("status", [404, 409])
 async def test_a_slice_that_is_not_as_it_was_is_looked_at_again(
     server: ApiServer, status: int
