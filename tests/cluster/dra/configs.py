@@ -42,6 +42,8 @@ _CONFIG = """\
     servedBy: dra
     match:
       - path: NODES/*
+    attributes:
+      number: {int: $(device.minor)}
     forgetAfterSeconds: 600
 """
 
