@@ -41,7 +41,7 @@ class Reflector:
     async def run(self) -> Never:
         """List and watch, forever."""
         while True:
-            retry_after = 0.0
+            retry_after, resumed = 0.0, bool(self._version)
             try:
                 await self._follow()
                 # Every few minutes: a list heals what a watch cannot.
@@ -49,6 +49,8 @@ class Reflector:
             except ApiError as error:
                 if error.status is not None:  # not a lost connection: 410, or anything like it
                     self._version = ""
+                if error.status == 410 and resumed:
+                    continue  # the server answers, but no longer knows what there was
                 if self._failures:
                     self._note(str(error))
                 retry_after = error.retry_after

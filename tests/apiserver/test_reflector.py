@@ -108,7 +108,9 @@ async def test_a_watch_that_is_cut_off_after_a_while_goes_on_where_it_was_and_is
     assert versions[1] == versions[0] + 1, "the bookmark does not count"
 
 
-async def test_a_version_that_is_no_longer_known_leads_to_another_list(server: ApiServer) -> None:
+async def test_a_version_that_is_no_longer_known_leads_to_another_list_at_once(
+    server: ApiServer, caplog: pytest.LogCaptureFixture
+) -> None:
     async with reflecting(server) as reflector:
         await watches(server)
         with server.failing(verbs={"watch"}, times=1, cut=True):
@@ -119,6 +121,7 @@ async def test_a_version_that_is_no_longer_known_leads_to_another_list(server: A
         await knows(reflector, created)
         await fails(reflector, "")
     assert verbs(server).count("list") == 2
+    assert "410" not in caplog.text, "that is no failure, after which it would wait"
 
 
 @pytest.mark.parametrize("line", [b"garbage\n", b'{"type":"ADDED"}\n', b"\xff\n"])
