@@ -10,14 +10,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import yaml
-
 from genericdp.errors import GenericdpError, reason_of
+from genericdp.host.pathwalk import opened, read
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+_MAX_BYTES = 1024 * 1024
+_MAX_DEPTH = 32
 _UNSUPPORTED = ("proxy-url", "exec", "auth-provider", "username", "as")
 
 
@@ -47,7 +48,7 @@ class Access:
         token = self.token
         with _reasons("the token for the API server", token):
             if isinstance(token, Path):
-                token = token.read_text().strip()
+                token = _read(token).decode().strip()
             if not (token.isascii() and token.isprintable()):
                 raise ValueError("it has characters that no token has")
         return {"authorization": f"Bearer {token}"} if token else {}
@@ -92,8 +93,19 @@ def in_cluster(folder: Path = SERVICE_ACCOUNT, environ: Mapping[str, str] = os.e
 
 def of_kubeconfig(path: Path) -> Access:
     """Return the access of the current context of a kubeconfig; raise ApiAccessError."""
+    import yaml  # here, since pods need none
+
     with _reasons("kubeconfig", path):
-        config = yaml.load(path.read_text(), Loader=yaml.CSafeLoader)
+        content, depth = _read(path), 0
+        try:
+            for event in yaml.parse(content, Loader=yaml.CSafeLoader):
+                depth += isinstance(event, yaml.CollectionStartEvent)
+                depth -= isinstance(event, yaml.CollectionEndEvent)
+                if depth > _MAX_DEPTH or isinstance(event, yaml.AliasEvent):
+                    raise TypeError  # of the first, PyYAML's composer crashes
+            config = yaml.load(content, Loader=yaml.CSafeLoader)
+        except yaml.YAMLError as error:
+            raise ValueError(error) from error
         context = _named(config, "context", config.get("current-context"))
         cluster = _named(config, "cluster", context.get("cluster"))
         user = _named(config, "user", context.get("user"))
@@ -136,19 +148,25 @@ def _reasons(what: str, source: Path | bytes | str) -> Iterator[None]:
     what = f"{what} {source}" if isinstance(source, Path) else what
     try:
         yield
-    except (OSError, ValueError, yaml.YAMLError) as error:
+    except (OSError, ValueError) as error:
         reason = " ".join(reason_of(error).split())
         raise ApiAccessError(f"{what} cannot be used: {reason}") from error
     except (AttributeError, KeyError, TypeError) as error:
         raise ApiAccessError(f"{what} cannot be used: it is not what kubectl writes") from error
 
 
+def _read(path: Path) -> bytes:
+    """Return what is in a regular file; raise OSError or ValueError."""
+    with opened(str(path.absolute())) as (descriptor, _):
+        content = read(descriptor, _MAX_BYTES + 1)
+    if len(content) > _MAX_BYTES:
+        raise ValueError("it is larger than 1 MiB")
+    return content
+
+
 @contextmanager
 def _file(pem: Path | bytes) -> Iterator[str]:
-    """Give OpenSSL a file to read, which is in memory for what came without one."""
-    if isinstance(pem, Path):
-        yield str(pem)
-        return
+    """Give OpenSSL a file to read, which is in memory."""
     with open(os.memfd_create("pem"), "wb", buffering=0) as file:  # noqa: PTH123
-        file.write(pem)
+        file.write(_read(pem) if isinstance(pem, Path) else pem)
         yield f"/proc/self/fd/{file.fileno()}"

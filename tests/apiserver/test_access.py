@@ -2,7 +2,9 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import shutil
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,8 +14,6 @@ from genericdp.apiserver.client import SLICES, ApiClient, ApiError
 from tests.apiserver.server import ApiServer, make_certificates
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from tests.apiserver.server import Certificates
 
     Json = dict[str, Any]
@@ -189,6 +189,9 @@ def test_a_kubeconfig_that_cannot_be_used_says_why(
         (b"[", "while parsing"),
         (b"\xff\xfe\x00", "cannot be used: "),
         (b"- 1", "not what kubectl writes"),
+        (b"[" * 100_000, "not what kubectl writes"),
+        (b"clusters: &a [*a]", "not what kubectl writes"),
+        (b" " * (1 << 20) + b" ", "it is larger than 1 MiB"),
     ],
 )
 def test_a_file_that_is_no_kubeconfig_says_why(
@@ -199,6 +202,19 @@ def test_a_file_that_is_no_kubeconfig_says_why(
         path.write_bytes(content)
     with pytest.raises(ApiAccessError, match=why):
         of_kubeconfig(path)
+
+
+async def test_only_regular_files_are_read(tmp_path: Path) -> None:
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    for path in (fifo, Path("/dev/zero")):
+        with pytest.raises(
+            ApiAccessError, match=rf"kubeconfig {path} cannot be used: .*not a file"
+        ):
+            of_kubeconfig(path)
+    for access in ({"ca": fifo}, {"token": fifo}, {"certificate": fifo, "key": b""}):
+        refused = await reaches(Access(server="https://127.0.0.1:1", **access))
+        assert f"{fifo} cannot be used: it is a FIFO, not a file" in refused
 
 
 async def test_a_damaged_certificate_is_an_error_of_each_request(tmp_path: Path) -> None:
