@@ -166,7 +166,7 @@ class Publisher:
 
     async def _look(self) -> float:
         """Compare and write; return when to look again if nothing happens until then."""
-        wanted = self.wanted.value
+        wanted, began = self.wanted.value, _now()
         if wanted is None:
             return inf
         reason = "" if self._may_write else _NOT_REGISTERED
@@ -190,7 +190,7 @@ class Publisher:
             if resource or one.reason:
                 state[resource or name] = one
         self._show(state)
-        dues = [one.retry_at for one in self._pools.values() if one.retry_at > _now()]
+        dues = [one.retry_at for one in self._pools.values() if one.retry_at > began]
         return min([self._look_at, *dues])
 
     async def _ask(self) -> None:
