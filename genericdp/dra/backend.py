@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from genericdp import glob
 from genericdp.cdi.folder import write
-from genericdp.dra.claims import held_resources
+from genericdp.dra.claims import DAMAGE, held_resources, put_aside
 from genericdp.errors import KubeletError, reason_of
 from genericdp.host.workers import in_worker
 from genericdp.kubelet.podresources import PodResourcesTiming, held_devices, list_pods
@@ -160,10 +160,10 @@ class BackEnds:
         for one in settled.values():
             if one.served_by is ServedBy.DRA:
                 by_dra |= _names_of(one)
-        if by_dra == before:
-            return ""
         try:
-            await in_worker(partial(self._write, by_dra))
+            # Somebody may have removed or damaged it.
+            if by_dra != before or not by_dra <= await in_worker(self._recorded):
+                await in_worker(partial(self._write, by_dra))
         except OSError as error:
             return f"{self._settings.served_file} cannot be written: {reason_of(error).lower()}"
         self._by_dra = frozenset(by_dra)
@@ -176,7 +176,8 @@ class BackEnds:
     ) -> dict[str, Resource]:
         """Return what is in force: what has to wait is as it was, or served by neither."""
         for name in self.waiting.keys() - waiting.keys() & wanted.keys():
-            log.info("served by %s now", wanted[name].served_by, extra={"resource": name})
+            if (now := wanted[name].served_by) is not self._pending.value[name][1]:
+                log.info("servedBy: %s is in force now", now, extra={"resource": name})
         found = dict(wanted)
         for name, (why, by) in waiting.items():
             one, last = wanted[name], self._last.get(name)
@@ -230,18 +231,19 @@ class BackEnds:
 
     def _load(self) -> frozenset[str]:
         """Return the resources that DRA has served; raise OSError."""
-        file = self._settings.served_file
         # Whatever the file says: there is no doubt of those that claims have.
-        names = set(held_resources(self._settings.claims_folder))
+        return self._recorded().union(held_resources(self._settings.claims_folder))
+
+    def _recorded(self) -> frozenset[str]:
+        """Return what the file says; raise OSError."""
         try:
-            record = json.loads(file.read_bytes())
-            names |= {name for name in record["resources"] if isinstance(name, str)}
+            record = json.loads(self._settings.served_file.read_bytes())
+            return frozenset(name for name in record["resources"] if isinstance(name, str))
         except FileNotFoundError:
             pass
-        except (ValueError, TypeError, KeyError, RecursionError) as error:
-            new = file.replace(file.with_suffix(".bad")).name
-            log.warning("%s is damaged and was renamed to %s (%r)", file, new, error)
-        return frozenset(names)
+        except DAMAGE:
+            put_aside(self._settings.served_file)
+        return frozenset()
 
     def _write(self, by_dra: Collection[str]) -> None:
         self._settings.folder.mkdir(mode=0o700, exist_ok=True)

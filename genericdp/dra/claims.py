@@ -21,8 +21,8 @@ log = logging.getLogger(__name__)
 
 _VERSION = 1
 _SUFFIX = ".json"
-_DAMAGED = ".bad"
-_DAMAGE = (ValueError, TypeError, KeyError, RecursionError)
+DAMAGE = (ValueError, TypeError, KeyError, RecursionError, IsADirectoryError)
+"""What reading a damaged file raises."""
 _MAX_BYTES = 1024 * 1024
 """Of a record: a claim has at most 32 devices."""
 
@@ -83,10 +83,8 @@ class ClaimRecords:
             if path.suffix == _SUFFIX:
                 try:
                     claim = _parsed(_content(path), path.stem)
-                except _DAMAGE as error:
-                    new = path.replace(path.with_suffix(_DAMAGED)).name
-                    why = f"damaged and was renamed to {new}: its claim counts as not prepared"
-                    log.warning("%s is %s (%r)", path, why, error)
+                except DAMAGE:
+                    put_aside(path, ": its claim counts as not prepared")
                 else:
                     yield claim.uid, claim
 
@@ -121,6 +119,12 @@ class ClaimRecords:
         self.claims = {key: one for key, one in self.claims.items() if key != uid}
 
 
+def put_aside(path: Path, effect: str = "") -> None:
+    """Rename a damaged file; raise OSError."""
+    new = path.replace(path.with_suffix(".bad")).name
+    log.warning("%s is damaged and was renamed to %s%s", path, new, effect)
+
+
 def held_resources(folder: Path) -> dict[str, str]:
     """Return the resources of which recorded claims have devices, each with the name of a claim.
 
@@ -130,7 +134,7 @@ def held_resources(folder: Path) -> dict[str, str]:
     with suppress(FileNotFoundError):
         for path in folder.iterdir():
             if path.suffix == _SUFFIX:
-                with suppress(FileNotFoundError, *_DAMAGE):  # one has just been unprepared
+                with suppress(FileNotFoundError, *DAMAGE):  # one has just been unprepared
                     claim = _parsed(_content(path), path.stem)
                     held.update({one.resource: str(claim) for one in claim.devices})
     return held
@@ -142,7 +146,7 @@ def _content(path: Path) -> bytes:
 
 
 def _parsed(content: bytes, uid: str) -> Claim:
-    """Return the claim of a record, which has to have that UID; raise one of _DAMAGE."""
+    """Return the claim of a record, which has to have that UID; raise one of DAMAGE."""
     record: dict[str, Any] = json.loads(content)
     if (record["version"], record["uid"]) != (_VERSION, uid):
         raise ValueError(f"version {record['version']!r}, UID {record['uid']!r}")

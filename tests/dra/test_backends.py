@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -56,11 +57,11 @@ async def test_what_nobody_has_changes_its_back_end_either_way(node: DraNode) ->
             await node.offers(POOL, USB0)
             assert node.world.kubelet.capacity(NAME) == 0
             await daemon.registered(NAME)
-            await daemon.log.says(f"{NAME}: served by dra now")
+            await daemon.log.says(f"{NAME}: servedBy: dra is in force now")
             await daemon.takes(by_plugin(), other)
             await node.world.listed(NAME, "ttyUSB0")
             assert node.pools() == {}
-            await daemon.log.says(f"{NAME}: served by devicePlugin now")
+            await daemon.log.says(f"{NAME}: servedBy: devicePlugin is in force now")
             assert node.world.kubelet.observed.registrations[OTHER] == 1
             assert daemon.log.count("warning") == 0
 
@@ -110,6 +111,10 @@ async def test_a_pod_that_is_admitted_while_it_is_asked_keeps_its_device(node: D
             node.world.kubelet.faults.refuse_pod_resources = False
             await daemon.shows(NAME, lambda found: found["contested"] == BY_PODS)
             assert node.pools() == {}
+            lines = len(daemon.log.lines)
+            await daemon.takes(by_plugin())
+            await daemon.shows(NAME, lambda found: not found["contested"])
+            assert not any("in force now" in one for one in daemon.log.lines[lines:])
 
 
 @pytest.mark.parametrize("damaged", [False, True])
@@ -129,6 +134,7 @@ async def test_a_restart_in_between_changes_nothing_for_a_claim(
             await daemon.shows(NAME, lambda found: found["contested"] == BY_CLAIM)
         async with node.serving(by_plugin()) as daemon:
             await daemon.shows(NAME, lambda found: found["contested"] == BY_CLAIM)
+            assert json.loads(node.settings.served_file.read_text())["resources"] == [NAME]
             await node.unprepare(claim)
             await node.world.listed(NAME, "ttyUSB0")
 

@@ -328,16 +328,22 @@ async def test_a_call_that_the_kubelet_gives_up_ends_its_hook_and_can_be_repeate
         await node.prepare(other)
 
 
-@pytest.mark.parametrize("content", ["", "{", "[]", '{"version": 2}', '{"version": 1, "uid": 3}'])
+@pytest.mark.parametrize(
+    "content", ["", "{", "[]", '{"version": 2}', '{"version": 1, "uid": 3}', None]
+)
 async def test_a_damaged_record_is_put_aside_and_its_claim_can_end(
-    node: DraNode, content: str
+    node: DraNode, content: str | None
 ) -> None:
     claim = node.allocate(USB0)
     async with node.serving(by_dra()):
         await node.offers(POOL, USB0)
         await node.prepare(claim)
     file = node.state_folder / f"claims/{claim.uid}.json"
-    file.write_text(content)
+    if content is None:
+        file.unlink()
+        file.mkdir()
+    else:
+        file.write_text(content)
     async with node.serving(by_dra()) as daemon:
         await daemon.log.says(f"{file} is damaged and was renamed to {claim.uid}.bad")
         assert await node.unprepare(claim) == ""
