@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from genericdp.config.document import quoted
 from genericdp.config.selectors import injects
-from genericdp.devices.attributes import RESERVED
+from genericdp.devices.attributes import RESERVED, value_of
+from genericdp.devices.labels import class_names
 from genericdp.glob import has_wildcard
-from genericdp.model import Preference, ServedBy
-from genericdp.template import byte_length
+from genericdp.model import Attribute, AttributeType, Preference, ServedBy
+from genericdp.template import TemplateSyntaxError, byte_length, parse
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     from genericdp.config.document import Field
 
 _MAX_NAME = 64
@@ -37,10 +41,25 @@ def is_served_by_dra(resource: Field) -> bool:
     return bool(resource["servedBy"].value == ServedBy.DRA)
 
 
+def check_classes(resources: Iterable[Field]) -> None:
+    """Find names of which two would have one DeviceClass."""
+    owners: dict[str, str] = {}
+    for field in (name for one in resources if is_served_by_dra(one) for name in _names(one)):
+        name = field.text or ""
+        for its in class_names(name):
+            if (other := owners.setdefault(its, name)) != name:
+                message = f"the DeviceClass {its} would be that of {quoted(other)} too"
+                field.refuse(message, "give one of them another name")
+
+
+def _names(resource: Field) -> Iterator[Field]:
+    """Yield the name of a resource, or those that a template can result in."""
+    yield from resource["names"] if "names" in resource.written() else (resource["name"],)
+
+
 def _check_names(resource: Field) -> None:
     """Find names that are too long for an attribute, or that no DeviceClass can be made for."""
-    names = resource["names"]  # those that the template ``name`` can result in
-    for field in names if "names" in resource.written() else (resource["name"],):
+    for field in _names(resource):
         text = field.text or ""
         if field.key != "name" and has_wildcard(text):
             message = f"{quoted(text)} is a glob, which cannot be used with '{_DRA}'"
@@ -80,3 +99,14 @@ def _check_attributes(attributes: Field) -> None:
         if one.key in RESERVED:
             message = f"every device has an attribute {quoted(one.key)} already"
             one.refuse(message, f"names that are taken: {', '.join(RESERVED)}", of_key=True)
+        for each in one.strings():
+            kind = AttributeType.STRING if each is one else AttributeType(each.key)
+            _check_constant(each, kind)
+
+
+def _check_constant(field: Field, kind: AttributeType) -> None:
+    """Find a text that no device can make a value of."""
+    with suppress(TemplateSyntaxError):  # a problem of its own
+        attribute = Attribute(type=kind, value=parse(field.text or ""))
+        if not attribute.value.references and (why := value_of(attribute, lambda *_: None).note):
+            field.refuse(why.removeprefix("cut: "))

@@ -9,7 +9,7 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from genericdp.config.document import Field, Finding, problem_of, quoted, shown_path, suggestion
-from genericdp.config.dra import check_served_by, is_served_by_dra
+from genericdp.config.dra import check_classes, check_served_by, is_served_by_dra
 from genericdp.config.policy import check_policy
 from genericdp.config.schema import CONFIG, resolved_schema
 from genericdp.config.selectors import check_selectors, injects, may_find_several
@@ -85,6 +85,7 @@ def check_config(
             if policy is not None:
                 check_policy(resource, policy)
     _check_names(resources)
+    check_classes(resources)
     _check_losses(resources)
     found = [(document, finding) for document, findings in checked for finding in findings]
     warnings = {problem_of(one, document) for document, one in found if one.warning}

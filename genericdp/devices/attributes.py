@@ -71,7 +71,7 @@ def attributes_of(
     if resource.served_by is not ServedBy.DRA:
         return {}
     found = {
-        name: _value(one, lookup) for name, one in {**_BUILT_IN, **resource.attributes}.items()
+        name: value_of(one, lookup) for name, one in {**_BUILT_IN, **resource.attributes}.items()
     }
     return found if device is None else found | _standard(resource, device, host)
 
@@ -98,7 +98,8 @@ def _standard(resource: Resource, device: SysDevice, host: Host) -> dict[str, At
     }
 
 
-def _value(attribute: Attribute, lookup: Lookup) -> AttributeValue:
+def value_of(attribute: Attribute, lookup: Lookup) -> AttributeValue:
+    """Return the value of an attribute of a device; if it is not what the config gives, why."""
     kind = attribute.type
     try:
         text = expand(attribute.value, lookup)
@@ -111,7 +112,7 @@ def _value(attribute: Attribute, lookup: Lookup) -> AttributeValue:
     what, read = _READ[kind]
     value = read(text.strip())
     if value is None:
-        return AttributeValue(kind, _MISSING[kind], f"{shortened(text)!r} is no {what}")
+        return AttributeValue(kind, _MISSING[kind], f"{shortened(text)!r} is {what}")
     return AttributeValue(kind, value)
 
 
@@ -133,8 +134,8 @@ def _version(text: str) -> str | None:
 
 
 _READ: Mapping[AttributeType, tuple[str, Callable[[str], str | int | None]]] = {
-    AttributeType.INT: ("whole number of 64 bits", _integer),
-    AttributeType.BOOL: ("true or false", lambda text: _BOOLEANS.get(text.lower())),
-    AttributeType.VERSION: ("version such as 1.2.3", _version),
+    AttributeType.INT: ("no whole number of 64 bits", _integer),
+    AttributeType.BOOL: ("neither true nor false", lambda text: _BOOLEANS.get(text.lower())),
+    AttributeType.VERSION: ("no version such as 1.2.3", _version),
 }
-"""What a text has to be, and how it is read."""
+"""What other texts are, and how it is read."""

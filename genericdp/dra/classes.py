@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from genericdp.dra.slices import label
-from genericdp.errors import GenericdpError
+from genericdp.devices.labels import class_names
 from genericdp.model import ServedBy
 
 if TYPE_CHECKING:
@@ -26,32 +25,19 @@ def device_classes(names: Iterable[str], driver: str) -> dict[str, Json]:
     """Return two DeviceClasses for each name of a resource, with what each of them is for.
 
     One is for claims. The other one is for plain ``limits``, and only on nodes whose kubelet
-    prepares them: others would start the container without the device. Raises GenericdpError if two
-    names of classes are equal.
+    prepares them: others would start the container without the device.
     """
-    found: dict[str, Json] = {}
-    owners: dict[str, str] = {}
-    for name in names:
-        for about, one in _classes(name, driver):
-            its = one["metadata"]["name"]
-            if owners.setdefault(its, name) != name:
-                both = f"{owners[its]} and {name}"
-                raise GenericdpError(
-                    f"the DeviceClass {its} would be that of {both}: give one of them another name"
-                )
-            found[about] = one
-    return found
+    return {about: one for name in names for about, one in _classes(name, driver)}
 
 
 def _classes(name: str, driver: str) -> Iterator[tuple[str, Json]]:
-    domain, _, kind = name.partition("/")
+    own, for_limits = class_names(name)
     attributes = f'device.attributes["{driver}"]'
     selector = f'device.driver == "{driver}" &&\n{attributes}.resource == "{name}"'
-    own = f"{label(kind)}.{domain}"
     yield f"For claims with deviceClassName: {own}", _class(own, selector)
     selector = f"{selector} &&\n{attributes}.extendedResource"
     about = f"For containers with limits: {{{name}: 1}}, from Kubernetes 1.36 on"
-    yield about, _class(f"{own}-limits", selector, extendedResourceName=name)
+    yield about, _class(for_limits, selector, extendedResourceName=name)
 
 
 def _class(name: str, expression: str, **spec: str) -> Json:

@@ -5,12 +5,13 @@ Their limits are those of the API group resource.k8s.io/v1.
 
 from __future__ import annotations
 
-import hashlib
 import re
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain, count
 from typing import TYPE_CHECKING, Any, TypeAlias
+
+from genericdp.devices.labels import cut, label
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -23,40 +24,22 @@ if TYPE_CHECKING:
 
 MAX_PER_SLICE = 64
 """Of the devices of a slice, if one of them has a taint; without any it is 128."""
-_MAX_LABEL = 63
 _MAX_POOL = 253
 _MAX_TEXT = 64
 """Of a text in an attribute, in bytes."""
 _MAX_GENERATED = 58
 """Of ``generateName``; the API server cuts what is longer."""
-_DIGITS = 8
-"""Of the digests in names."""
-_NOT_IN_LABEL = re.compile(r"[^a-z0-9-]")
 _INDEX = re.compile(r"([0-9a-f]{4})-")
 _VERSION = re.compile(r"v?(\d{1,6})\.(\d{1,6})(?!\d)")
 _EXTENDED_RESOURCES = (1, 36)
 """The first version of Kubernetes in which they are on by default."""
 
 
-def label(text: str) -> str:
-    """Return a DNS label for a text: the text itself if it is one, else one with its digest."""
-    clean = _NOT_IN_LABEL.sub("-", text.lower()).strip("-")
-    if clean == text and 0 < len(clean) <= _MAX_LABEL:
-        return text
-    return _cut(clean, _MAX_LABEL, text)
-
-
 def pool_name(node_name: str, resource: str) -> str:
     """Return the name of the pool of a resource: node, domain and type, joined by ``/``."""
     domain, _, name = resource.partition("/")
     whole = f"{node_name}/{domain}/{label(name)}"
-    return whole if len(whole) <= _MAX_POOL else _cut(whole, _MAX_POOL, whole)
-
-
-def _cut(clean: str, max_length: int, text: str) -> str:
-    """Return as much as fits of what was made of a text, with the text's digest at its end."""
-    digest = hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:_DIGITS]
-    return f"{clean[: max_length - _DIGITS - 1].rstrip('-./')}-{digest}".lstrip("-")
+    return whole if len(whole) <= _MAX_POOL else cut(whole, _MAX_POOL, whole)
 
 
 def has_extended_resources(kubelet_version: str) -> bool:

@@ -20,8 +20,8 @@ from genericdp.devices.hardware import (
     nearest,
     text_of,
 )
+from genericdp.devices.labels import label
 from genericdp.devices.topology import spot_of
-from genericdp.dra.slices import label
 from genericdp.model import BUS_KEYS, AttributeType, FileType
 from genericdp.printing import printable
 

@@ -28,7 +28,7 @@ SERIAL = """\
       hotplug: {bool: "yes"}
       release: {version: "2.04"}
       wrong: {version: $(device.name)}
-      long: aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa
+      long: aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa$(device.minor:-3)aaa
       lacking: $(usb.serial)
   - name: example.com/plain
     match: [{udev: {subsystem: tty, name: ttyUSB2}}]

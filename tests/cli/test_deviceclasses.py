@@ -108,18 +108,6 @@ def test_classes_are_those_of_all_names_that_may_result_on_any_node(
     assert found == [name for one in own for name in (one, f"{one}-limits")]
 
 
-def test_two_classes_with_one_name_are_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    names = ("example.com/a", "example.com-limits/a")
-    file = config(tmp_path, *(f"name: {one}, servedBy: dra" for one in names))
-    assert main(["deviceclasses", "--config", file]) == 1
-    assert capsys.readouterr().err == (
-        "genericdp: the DeviceClass a.example.com-limits would be that of example.com/a and"
-        " example.com-limits/a: give one of them another name\n"
-    )
-
-
 def test_a_config_without_dra_needs_none(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

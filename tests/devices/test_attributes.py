@@ -84,8 +84,8 @@ def test_a_text_that_is_nothing_of_the_kind_becomes_nothing_and_is_noted(
 ) -> None:
     found = read(kind, text)
     assert found[:2] == (kind, value)
-    what = {INT: "whole number of 64 bits", BOOL: "true or false", VERSION: "version such as 1.2.3"}
-    assert found.note.endswith(f"' is no {what[kind]}")
+    what = {INT: "no whole number of 64 bits", VERSION: "no version such as 1.2.3"}
+    assert found.note.endswith(f"' is {what.get(kind, 'neither true nor false')}")
     assert len(found.note) < 250
 
 

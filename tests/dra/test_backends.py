@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from genericdp.dra.slices import label, pool_name
+from genericdp.devices.labels import label
+from genericdp.dra.slices import pool_name
 from genericdp.simulator.pods import Container, Pod
 from tests.dra.node import NAME, NODE, POOL, DraNode, by_dra
 from tests.world import resource

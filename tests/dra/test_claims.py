@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from genericdp.dra.slices import label
+from genericdp.devices.labels import label
 from tests.dra.node import DRIVER, NAME, POOL, DraNode, by_dra
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from genericdp.devices.device import device_id_of
-from genericdp.dra.slices import label
+from genericdp.devices.labels import label
 from tests.budget import examples
 from tests.dra.claims import Machine, Process, files_of
 from tests.dra.kubelet import DraCallError
@@ -43,7 +43,7 @@ import asyncio, os, shutil, signal, sys, threading
 from pathlib import Path
 from genericdp.cdi import folder as writing
 from genericdp.dra import claims, prepare
-from genericdp.dra.slices import label
+from genericdp.devices.labels import label
 from tests.dra import claims as world
 from tests.dra.claims import Machine, Process, files_of
 

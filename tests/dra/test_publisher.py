@@ -14,9 +14,9 @@ from genericdp.apiserver.access import Access
 from genericdp.apiserver.client import SLICES, ApiClient
 from genericdp.apiserver.reflector import Reflector
 from genericdp.devices.device import NOT_PROBED
+from genericdp.devices.labels import label
 from genericdp.dra.publisher import Publisher
 from genericdp.dra.settings import DRIVER
-from genericdp.dra.slices import label
 from genericdp.observed import Observed, until
 from tests.apiserver.scenarios import slice_of
 from tests.apiserver.server import ApiServer

@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from genericdp.devices.device import AttributeValue
+from genericdp.devices.labels import label
 from genericdp.dra.slices import (
     Offered,
     devices_of,
     has_extended_resources,
-    label,
     pool_name,
 )
 from genericdp.model import AttributeType

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from genericdp.dra.slices import label
+from genericdp.devices.labels import label
 from tests.cluster.dra.account import USER
 from tests.cluster.dra.configs import MANY, NODES
 from tests.e2e.cluster.waiting import eventually
