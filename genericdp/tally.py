@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 AllocationResult = Literal["success", "unusable", "invalid", "timeout", "cancelled", "error"]
 """``unusable``: a device could not be given; ``invalid``: asked for what is not there;
-``cancelled``: the kubelet went away; ``error``: a mistake of ours."""
+``cancelled``: the kubelet went away; ``error``: anything else."""
 RegistrationResult = Literal["success", "refused", "failure"]
 """``success``: the stream has opened; ``refused``: for what stays so, such as the name."""
 RunResult = Literal["success", "failure"]
@@ -88,7 +88,7 @@ class ResourceTally:
     hooks: dict[str, dict[str, int]] = field(default_factory=dict)
 
     def allocated(self, result: AllocationResult, seconds: float) -> None:
-        """Count an Allocate."""
+        """Count an Allocate or the preparation of a claim."""
         self.allocations[result] += 1
         self.allocation_seconds.add(seconds)
 

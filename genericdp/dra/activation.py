@@ -122,4 +122,4 @@ class Dra:
         """Have these resources served from now on, by name, and no others."""
         self.servicers = servicers
         if self.driver is not None:
-            self.driver.serve(servicers)
+            self.driver.serve(servicers, self.waiting)

@@ -93,7 +93,7 @@ class ClaimRecords:
         self.claims = {**self.claims, claim.uid: claim}
 
     async def write(self, claim: Claim) -> None:
-        """Write a record as a whole or not at all; raise OSError."""
+        """Write a record as a whole or not at all, then there is no such claim; raise OSError."""
         record = {
             "version": _VERSION,
             "uid": claim.uid,
@@ -110,12 +110,20 @@ class ClaimRecords:
             self._folder.mkdir(mode=0o700, exist_ok=True)  # somebody may have removed it
             os.close(write(path, content, mode=0o600))
 
-        await in_worker(put)
+        try:
+            await in_worker(put)
+        except OSError:
+            if not await in_worker(partial(os.path.exists, path)):
+                self._drop(claim.uid)
+            raise
         self.reserve(claim)
 
     async def remove(self, uid: str) -> None:
         """Remove a record: others can have the devices; raise OSError."""
         await in_worker(partial((self._folder / f"{uid}{_SUFFIX}").unlink, missing_ok=True))
+        self._drop(uid)
+
+    def _drop(self, uid: str) -> None:
         self.claims = {key: one for key, one in self.claims.items() if key != uid}
 
 

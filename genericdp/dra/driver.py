@@ -67,14 +67,17 @@ class DraDriver:
         """What is served, by the name of the resource; None: not known yet."""
         self._pools: Mapping[str, Pool] = {}
         """The same as claims name it."""
+        self._waiting: Mapping[str, str] = {}
+        """Why pools are not offered, though they are to be."""
         self._plugin: DraPlugin | None = None
         self._preparer: ClaimPreparer | None = None
         self._client: ApiClient | None = None
         self._reflector: Reflector | None = None
         self._publisher: Publisher | None = None
 
-    def serve(self, servicers: Mapping[str, Servicer]) -> None:
-        """Have these resources served from now on, and no others."""
+    def serve(self, servicers: Mapping[str, Servicer], waiting: Mapping[str, str]) -> None:
+        """Have these resources served from now on, and no others; ``waiting``: why others wait."""
+        self._waiting = {pool_name(self._node_name, name): why for name, why in waiting.items()}
         self._pools = {
             pool_name(self._node_name, name): Pool(
                 resource=name,
@@ -143,6 +146,7 @@ class DraDriver:
                 cdi_folder=self._cdi_folder,
                 boot_id=boot_id,
                 get_claim=self._get_claim,
+                why_absent=lambda pool: self._waiting.get(pool, ""),
             )
             await in_worker(preparer.remove_leftovers)
             plugin = DraPlugin(

@@ -17,9 +17,10 @@ from genericdp.devices.allocation import AllocationConflictError, edits_at
 from genericdp.devices.device import device_id_of
 from genericdp.devices.natural import natural_key
 from genericdp.dra.claims import Claim, ClaimDevice
-from genericdp.errors import GenericdpError, explained, reason_of
+from genericdp.errors import UnusableDeviceError, explained, reason_of
 from genericdp.host.workers import finish, in_worker
 from genericdp.kubelet.dra import ClaimRef, PreparedDevice
+from genericdp.kubelet.servicer import counted
 from genericdp.printing import printable
 from genericdp.template import UnusableValueError
 
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from genericdp.devices.device import Device
     from genericdp.dra.claims import ClaimRecords
     from genericdp.kubelet.servicer import Servicer
+    from genericdp.tally import ResourceTally
 
     Devices: TypeAlias = dict[tuple[str, str], Device]
     """By resource and ID."""
@@ -54,7 +56,7 @@ class Pool:
     """The ID of a device, or of a share of it, by its name in the ResourceSlice."""
 
 
-class ClaimError(GenericdpError):
+class ClaimError(UnusableDeviceError):
     """Why a claim cannot be prepared or unprepared now; the kubelet shows it and tries again."""
 
 
@@ -73,7 +75,9 @@ class ClaimPreparer:
         cdi_folder: Path,
         boot_id: str,
         get_claim: GetClaim,
+        why_absent: Callable[[str], str],
     ) -> None:
+        """``why_absent`` tells of a pool why it is not offered, empty if nobody knows."""
         self.pools: Mapping[str, Pool] = {}
         """What is offered now, by the name of the pool."""
         self._driver = driver
@@ -82,6 +86,7 @@ class ClaimPreparer:
         self._cdi_folder = cdi_folder
         self._boot_id = boot_id
         self._get_claim = get_claim
+        self._why_absent = why_absent
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         """By UID: no two calls are at work on one claim, and a slow one holds up no other claim."""
         self._trouble = ""
@@ -122,40 +127,52 @@ class ClaimPreparer:
         return self._locks.setdefault(uid, asyncio.Lock())
 
     async def _prepare(self, ref: ClaimRef) -> tuple[PreparedDevice, ...]:
-        async with self._lock(ref.uid):
-            claim = await self._allocated(ref)
-            before = self.claims.get(claim.uid)
-            if before is not None and before.devices != claim.devices:  # it was allocated anew
-                await self._release(before)
-                before = None
-            claim = before or claim
-            run_hooks = claim.boot_id != self._boot_id
-            if run_hooks:
-                await self._reclaim(claim)
-                # Before the hooks: if the process is killed within one, the device is still taken.
-                self._records.reserve(claim)
-                await finish(self._records.write(claim))
-            devices = await self._checked(claim, run_hooks=run_hooks)
-            if run_hooks:
-                claim = replace(claim, boot_id=self._boot_id)
-                await finish(self._records.write(claim))
-            return await self._give(claim, devices)
+        tallies: list[ResourceTally] = []
+        with counted(tallies):
+            async with self._lock(ref.uid):
+                claim = await self._allocated(ref, tallies)
+                return await self._prepare_allocated(claim)
 
-    async def _allocated(self, ref: ClaimRef) -> Claim:
-        """Return what the scheduler has allocated; raise ClaimError."""
+    async def _prepare_allocated(self, claim: Claim) -> tuple[PreparedDevice, ...]:
+        before = self.claims.get(claim.uid)
+        if before is not None and before.devices != claim.devices:  # it was allocated anew
+            await self._release(before)
+            before = None
+        claim = before or claim
+        run_hooks = claim.boot_id != self._boot_id
+        if run_hooks:
+            await self._reclaim(claim)
+            # Before the hooks: if the process is killed within one, the device is still taken.
+            self._records.reserve(claim)
+            await finish(self._records.write(claim))
+        devices = await self._checked(claim, run_hooks=run_hooks)
+        if run_hooks:
+            claim = replace(claim, boot_id=self._boot_id)
+            await finish(self._records.write(claim))
+        return await self._give(claim, devices)
+
+    async def _allocated(self, ref: ClaimRef, tallies: list[ResourceTally]) -> Claim:
+        """Return what the scheduler has allocated; raise ClaimError.
+
+        Add where to count the result, which is so for each of its resources.
+        """
         found = await self._get_claim(ref.namespace, ref.name)
         if found is None:
             raise ClaimError("there is no such claim any more")
         try:
-            return self._claim(found, ref)
+            return self._claim(found, ref, tallies)
         except (KeyError, TypeError, AttributeError) as error:
             raise ClaimError(f"the API server has no proper ResourceClaim: {error!r}") from error
 
-    def _claim(self, found: Mapping[str, Any], ref: ClaimRef) -> Claim:
+    def _claim(
+        self, found: Mapping[str, Any], ref: ClaimRef, tallies: list[ResourceTally]
+    ) -> Claim:
         if (uid := found["metadata"]["uid"]) != ref.uid:
             raise ClaimError(f"it has been made anew: its UID is {uid} now")
         if not (results := _results(found, self._driver)):
             raise ClaimError(f"nothing of {self._driver} is allocated to it")
+        asked = {one["pool"] for one in results}
+        tallies += [one.servicer.tally for name, one in self.pools.items() if name in asked]
         for one in found["status"]["allocation"]["devices"].get("config") or ():
             if one.get("opaque", {}).get("driver") == self._driver:
                 raise ClaimError(f"it has parameters for {self._driver}, which takes none")
@@ -170,6 +187,8 @@ class ClaimPreparer:
     def _located(self, result: Mapping[str, Any]) -> ClaimDevice:
         """Return a device of a claim; raise ClaimError."""
         pool, name = result["pool"], result["device"]
+        if pool not in self.pools and (why := self._why_absent(pool)):
+            raise ClaimError(f"{pool} is not served by DRA now: {why}")
         if pool not in self.pools or name not in self.pools[pool].shares:
             raise ClaimError(f"there is no device {name} in {pool} on this node any more")
         return ClaimDevice(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
         Collection,
         Coroutine,
         Iterable,
+        Iterator,
         Mapping,
         Sequence,
     )
@@ -64,7 +65,7 @@ _RESULTS: Mapping[type[BaseException], AllocationResult] = {
     OverdueCallError: "timeout",
     asyncio.CancelledError: "cancelled",
 }
-"""How an Allocate that raises is counted."""
+"""How what raises is counted."""
 _MAX_SHOWN = 256
 """How many characters of an unknown ID are shown."""
 
@@ -123,7 +124,7 @@ class Servicer:
         self._root = root
         self._look_again = look_again
         self._run_hooks = run_hooks
-        self._tally = tally or ResourceTally()
+        self.tally = tally or ResourceTally()
         self._response = Observed((b"", 0))
         """The latest ListAndWatchResponse, and how often streams were to send one once more."""
         self._reconciles = Observed(0)
@@ -153,7 +154,7 @@ class Servicer:
         while True:
             sent = self._response.value
             log.debug("list of %d bytes sent", len(sent[0]))
-            self._tally.updates += 1
+            self.tally.updates += 1
             yield sent[0]
             await until(
                 lambda sent=sent: self._response.value != sent,  # type: ignore[misc]
@@ -167,9 +168,10 @@ class Servicer:
 
     async def allocate(self, request: bytes) -> bytes:
         """Answer Allocate: with all that was asked for, or an error that says what is wrong."""
-        async with self._counted("Allocate", self.timeouts.allocate) as unfinished:
-            asked = parsed(api.AllocateRequest, request).container_requests
-            containers = [await self._edits(one.devices_ids, unfinished) for one in asked]
+        with counted([self.tally]):
+            async with self._limited("Allocate", self.timeouts.allocate) as unfinished:
+                asked = parsed(api.AllocateRequest, request).container_requests
+                containers = [await self._edits(one.devices_ids, unfinished) for one in asked]
         log.debug("allocated: %s", containers)
         return allocation(containers)
 
@@ -181,7 +183,7 @@ class Servicer:
         """
         shares = tuple(shares)
         hooks: tuple[HookName, ...] = ("allocate", "preStart") if run_hooks else ()
-        async with self._counted("NodePrepareResources", self.timeouts.prepare) as unfinished:
+        async with self._limited("NodePrepareResources", self.timeouts.prepare) as unfinished:
             devices = await self._ready_devices(shares, unfinished, hooks)
         by_id = {one.id: one for one in devices}
         return {share: by_id[device_id_of(share)] for share in shares}
@@ -224,19 +226,6 @@ class Servicer:
             devices = [self._listed(share).device for share in shares]
             await self._run_hooks("preStart", self._resource, _distinct(devices), unfinished)
         return b""
-
-    @asynccontextmanager
-    async def _counted(self, call: str, seconds: float) -> AsyncIterator[dict[str, str]]:
-        """Do as ``_limited``, and count it as an allocation."""
-        began = time.monotonic()
-        try:
-            async with self._limited(call, seconds) as unfinished:
-                yield unfinished
-        except BaseException as error:
-            result = _RESULTS.get(type(error), "error")
-            self._tally.allocated(result, time.monotonic() - began)
-            raise
-        self._tally.allocated("success", time.monotonic() - began)
 
     @asynccontextmanager
     async def _limited(self, call: str, seconds: float) -> AsyncIterator[dict[str, str]]:
@@ -367,6 +356,20 @@ class Servicer:
             name = shortened(share, _MAX_SHOWN)
             raise InvalidCallError(f"there is no device {name!r}", device=name)
         return one
+
+
+@contextmanager
+def counted(tallies: Iterable[ResourceTally]) -> Iterator[None]:
+    """Count an Allocate or the preparation of a claim, with what ``tallies`` are in the end."""
+    began, result = time.monotonic(), "success"
+    try:
+        yield
+    except BaseException as error:
+        result = next((name for kind, name in _RESULTS.items() if isinstance(error, kind)), "error")
+        raise
+    finally:
+        for one in tallies:
+            one.allocated(result, time.monotonic() - began)
 
 
 def _distinct(devices: Iterable[Device]) -> list[Device]:

@@ -78,9 +78,9 @@ _COUNTERS = {
     "registrations_total resource result": "Attempts to register, by result: success (the stream"
     " has opened), refused (by the kubelet, for what stays so), failure.",
     "stream_updates_total resource": "Lists of devices sent to the kubelet.",
-    "allocations_total resource result": "Allocate calls, or with DRA preparations of claims, by"
-    " result: success, unusable (a device cannot be given, or its hook failed), invalid (asked for"
-    " what is not there), timeout, cancelled (the kubelet went away), error.",
+    "allocations_total resource result": "Allocate calls, or with DRA preparations of claims that"
+    " could be read, by result: success, unusable (a device cannot be given, or its hook failed),"
+    " invalid (asked for what is not there), timeout, cancelled (the kubelet went away), error.",
     "hook_results_total resource hook result": "Hooks run for a device (allocate, preStart,"
     " release), by result: success, failure.",
     "probe_results_total resource probe result": "Probes run, by kind and place in the resource's"
@@ -94,8 +94,8 @@ _COUNTERS = {
     " unchanged, refused.",
 }
 _HISTOGRAMS = {
-    "allocation_duration_seconds resource": "How long Allocate calls took, or with DRA the check of"
-    " a claim's devices, hooks included, whatever the result.",
+    "allocation_duration_seconds resource": "How long Allocate calls took, or with DRA preparations"
+    " of claims, hooks included, whatever the result.",
     "probe_duration_seconds resource probe": "How long probes took.",
     "discovery_duration_seconds": "Duration of scans of the host, partial after an event or full.",
 }

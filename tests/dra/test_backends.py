@@ -190,7 +190,7 @@ async def test_the_device_plugin_waits_until_the_slices_are_deleted(node: DraNod
                 await daemon.takes(by_plugin())
                 await daemon.shows(NAME, lambda found: "refuses (403)" in found["reason"])
                 assert not (await daemon.resource(NAME))["registered"]
-                assert "there is no device" in await node.refusal(claim)
+                assert "not served by DRA now: its ResourceSlices" in await node.refusal(claim)
             await node.world.listed(NAME, "ttyUSB0")
 
 

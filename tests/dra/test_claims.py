@@ -109,11 +109,18 @@ async def test_several_devices_of_a_request_join_their_variables(node: DraNode) 
 async def test_a_device_is_prepared_for_one_claim_only_but_with_admin_access(
     node: DraNode,
 ) -> None:
-    async with node.serving(by_dra()):
+    async with node.serving(by_dra()) as daemon:
         await node.offers(POOL, USB0)
         first, second = node.allocate(USB0, name="first"), node.allocate(USB0, name="second")
         await node.prepare(first)
         assert await node.refusal(second) == (f"device {USB0} is prepared for claim default/first")
+        refused = f"allocations_total{{{NAME},unusable}}"
+        await daemon.counts_so(lambda found: found[refused] == 1)
+        gone = node.allocate("gone", name="third")
+        assert (
+            await node.refusal(gone) == f"there is no device gone in {POOL} on this node any more"
+        )
+        await daemon.counts_so(lambda found: found[refused] == 2)
         await node.prepare(node.allocate(USB0, name="admin", admin=True))
         await node.unprepare(first)
         await node.prepare(second)
@@ -348,6 +355,19 @@ async def test_a_damaged_record_is_put_aside_and_its_claim_can_end(
         await daemon.log.says(f"{file} is damaged and was renamed to {claim.uid}.bad")
         assert await node.unprepare(claim) == ""
         assert node.given(claim) == {}
+
+
+async def test_a_claim_whose_record_cannot_be_written_has_nothing(node: DraNode) -> None:
+    async with node.serving(by_dra()) as daemon:
+        await node.offers(POOL, USB0)
+        folder = node.state_folder / "claims"
+        folder.rmdir()
+        folder.touch()
+        for name in ("first", "second"):
+            assert f"{folder}" in await node.refusal(node.allocate(USB0, name=name))
+        await daemon.counts_so(
+            lambda found: (found["claims{}"], found[f"allocations_total{{{NAME},error}}"]) == (0, 2)
+        )
 
 
 async def test_a_spec_that_cannot_be_written_is_told_and_a_later_call_succeeds(
