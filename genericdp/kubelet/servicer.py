@@ -361,7 +361,8 @@ class Servicer:
 @contextmanager
 def counted(tallies: Iterable[ResourceTally]) -> Iterator[None]:
     """Count an Allocate or the preparation of a claim, with what ``tallies`` are in the end."""
-    began, result = time.monotonic(), "success"
+    began = time.monotonic()
+    result: AllocationResult = "success"
     try:
         yield
     except BaseException as error:

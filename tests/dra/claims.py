@@ -101,6 +101,7 @@ class Process:
             cdi_folder=self.cdi_folder,
             boot_id=boot,
             get_claim=self._get_claim,
+            why_absent=lambda _pool: "",
         )
         self.preparer.remove_leftovers()
         self.look()
