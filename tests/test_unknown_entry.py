@@ -180,9 +180,9 @@ async def test_a_member_of_a_group_is_lost_until_it_is_known(world: World, host:
         await world.listed(SERIAL, "all")  # else a kubelet that has no list yet shows none, too
         large(host.folder / "run/kinds/ttyUSB0")
         host.plug("null", major=1, minor=3)
+        why = f"{USB0}: {MAYBE}the value 'kind': "
+        await daemon.shows(SERIAL, lambda it: it["devices"][0]["reason"].startswith(why))
         await world.listed(SERIAL)
-        (device,) = (await daemon.resource(SERIAL))["devices"]
-        assert device["reason"].startswith(f"{USB0}: {MAYBE}the value 'kind': ")
 
 
 def test_names_that_cannot_be_seen_may_be_those_of_the_first_entry(
