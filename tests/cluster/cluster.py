@@ -5,18 +5,20 @@ from __future__ import annotations
 import os
 import signal
 import time
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tests.cluster import control_plane
 from tests.cluster.api import Api, Tool
-from tests.cluster.network import NODE_ADDRESS, configure_plugins, give_address
+from tests.cluster.network import NODE_ADDRESS, configure_plugins, give_addresses
 from tests.e2e.cluster.node import LOOK_IMAGE, NODE_NAME, Binaries, Node
+from tests.e2e.cluster.sweep import DEVICE_PLUGINS
 from tests.e2e.cluster.waiting import eventually
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
 _API_SERVER, _CONTROLLERS = "kube-apiserver", "kube-controller-manager"
 _SCHEDULER = "kube-scheduler"
@@ -68,7 +70,7 @@ class Cluster(Node):
     def _start(self) -> None:
         began = time.monotonic()
         (self.folder / "home").mkdir(parents=True)
-        give_address()
+        give_addresses()
         self._start_containerd()
         configure_plugins(self.folder / "cni", self.folder / "addresses")
         control_plane.write_files(self.folder)
@@ -79,6 +81,18 @@ class Cluster(Node):
         # Names as shipped manifests and people write them.
         self.ctr("images", "tag", LOOK_IMAGE, "docker.io/library/busybox:stable-musl")
         print(f"\na cluster runs after {time.monotonic() - began:.1f} s", flush=True)
+
+    @contextmanager
+    def linked(self, *names: str) -> Iterator[None]:
+        """Have folders of its kubelet also where other nodes have them."""
+        links = [DEVICE_PLUGINS.parent / name for name in names]
+        for link in links:
+            link.symlink_to(self.folder / "kubelet" / link.name)
+        try:
+            yield
+        finally:
+            for link in links:
+                link.unlink()
 
     def start_control_plane(self) -> None:
         """Start the API server and, as soon as it answers, who works with it."""

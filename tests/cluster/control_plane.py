@@ -6,14 +6,14 @@ import json
 import subprocess
 from typing import TYPE_CHECKING
 
-from tests.cluster.network import NODE_ADDRESS
+from tests.cluster.network import NODE_ADDRESS, SERVICE_ADDRESS, SERVICES
 from tests.e2e.cluster.node import NODE_NAME
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-API = "https://127.0.0.1:6443"
+API = f"https://{SERVICE_ADDRESS}"
 CERTIFICATE = "certificates-of-the-api/apiserver.crt"
 """What clients trust, in the cluster's folder."""
 AUDIT_LOG = "audit.log"
@@ -76,14 +76,16 @@ def etcd(folder: Path) -> Iterator[str]:
 def api_server(folder: Path) -> Iterator[str]:
     """Give the arguments of kube-apiserver: what may be asked of it is as in any cluster."""
     yield f"--etcd-servers={_ETCD}"
-    yield from ("--bind-address=127.0.0.1", f"--advertise-address={NODE_ADDRESS}")
+    # For pods, at the address of its Service, which is in its certificate: no proxy translates it.
+    yield from (f"--bind-address={SERVICE_ADDRESS}", "--secure-port=443")
+    yield f"--advertise-address={NODE_ADDRESS}"
     yield f"--cert-dir={(folder / CERTIFICATE).parent}"
     yield f"--audit-policy-file={folder}/audit-policy.json"
     yield f"--audit-log-path={folder / AUDIT_LOG}"
     yield f"--token-auth-file={folder}/users.csv"
     yield from ("--authorization-mode=Node,RBAC", "--enable-admission-plugins=NodeRestriction")
     yield "--allow-privileged"  # as kubeadm and all others have it
-    yield "--service-cluster-ip-range=198.18.90.0/24"
+    yield f"--service-cluster-ip-range={SERVICES}"
     yield "--service-account-issuer=https://kubernetes.default.svc"
     yield f"--service-account-key-file={folder}/accounts.key"
     yield f"--service-account-signing-key-file={folder}/accounts.key"
@@ -95,6 +97,7 @@ def controller_manager(folder: Path) -> Iterator[str]:
     yield f"--kubeconfig={folder}/of-the-controllers.kubeconfig"
     yield from ("--leader-elect=false", "--bind-address=127.0.0.1")
     yield f"--service-account-private-key-file={folder}/accounts.key"
+    yield f"--root-ca-file={folder / CERTIFICATE}"
 
 
 def scheduler(folder: Path) -> Iterator[str]:

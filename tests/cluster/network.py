@@ -14,15 +14,19 @@ if TYPE_CHECKING:
 # Of the range for tests of network devices (RFC 2544), which no other machine uses.
 NODE_ADDRESS = "198.18.89.1"
 """A node has to have one that is not loopback's; nobody but this machine reaches it."""
+SERVICES = "198.18.90.0/24"
+SERVICE_ADDRESS = "198.18.90.1"
+"""Of the Service ``kubernetes``, which is the first of them; nobody but this machine reaches it."""
 _PODS = "198.18.88.0/24"
 
 
-def give_address() -> None:
-    """Make an interface with the node's address; `sweep` removes it."""
+def give_addresses() -> None:
+    """Make an interface with the addresses of node and API server; `sweep` removes it."""
     peer = f"{LINK[:12]}-p"  # names of interfaces have 15 characters at most
     for words in (
         f"link add {LINK} type veth peer name {peer}",
         f"address add {NODE_ADDRESS}/32 dev {LINK}",
+        f"address add {SERVICE_ADDRESS}/32 dev {LINK}",
         f"link set {LINK} up",
         f"link set {peer} up",
     ):

@@ -76,9 +76,9 @@ def remove_kustomized(cluster: Cluster) -> None:
     cluster.kubectl("delete", "--wait", "--timeout=120s", "-k", folder)
 
 
-def install_chart(cluster: Cluster, config: str) -> None:
-    """Install the chart with a config as its values."""
-    values = json.dumps({"config": yaml.safe_load(config)})
+def install_chart(cluster: Cluster, config: str, **more: object) -> None:
+    """Install the chart with a config and more as its values."""
+    values = json.dumps({"config": yaml.safe_load(config), **more})
     options = ("--namespace", NAMESPACE, "--create-namespace", "--values=-")
     cluster.helm("install", "genericdp", str(CHART), *options, given=values)
 

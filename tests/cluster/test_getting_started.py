@@ -14,7 +14,6 @@ import pytest
 from genericdp import __version__
 from tests.cluster.shipped import ROOT
 from tests.e2e.cluster.stick import Stick
-from tests.e2e.cluster.sweep import POD_RESOURCES
 from tests.getting_started import Block, block_of, blocks, files, missing_lines
 
 if TYPE_CHECKING:
@@ -68,13 +67,11 @@ def checkout(tmp_path: Path) -> Path:
 @pytest.fixture
 def node(cluster: Cluster) -> Iterator[None]:
     """Make the node's folders what they are on other nodes, and clean up what the page leaves."""
-    POD_RESOURCES.symlink_to(cluster.folder / "kubelet/pod-resources")
     kept = STATE.exists()
     try:
-        with Stick(SAYS):
+        with cluster.linked("pod-resources"), Stick(SAYS):
             yield
     finally:
-        POD_RESOURCES.unlink()
         cluster.kubectl("delete", "pod", "listen", "--now", "--ignore-not-found")
         cluster.kubectl("delete", "namespace", "genericdp", "--ignore-not-found")
         if not kept:

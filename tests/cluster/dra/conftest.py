@@ -46,7 +46,7 @@ def installed_bench(cluster: Cluster) -> Iterator[Bench]:
         # As on a node that has had DRA before. Otherwise it would be known only a minute after the
         # kubelet's start that no pod has such devices through a device plugin.
         state = cluster.folder / "kubelet/plugins" / DRIVER
-        state.mkdir(parents=True)
+        state.mkdir(parents=True, exist_ok=True)
         served = {"version": 1, "resources": [FUSE, DISK, MANY]}
         (state / "served.json").write_text(json.dumps(served))
         with daemon:

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 DEVICE_PLUGINS = Path("/var/lib/kubelet/device-plugins")
-POD_RESOURCES = DEVICE_PLUGINS.parent / "pod-resources"
-"""Where other nodes have it; here a link, if any."""
 MARK = "GENERICDP_NODE_FOLDER"
 """A variable in the environment of each process of a node; containerd hands it to its shims.
 Its value is a folder, and ends in a slash."""
@@ -54,7 +52,7 @@ def sweep(folder: Path) -> None:
         shutil.rmtree(_RUNC / task.parent.name, ignore_errors=True)
     for hierarchy in (_CGROUPS, *_CGROUPS.iterdir()):
         _remove_cgroup(hierarchy / "kubepods")
-    for link in (*_LOGS[0].glob("*"), POD_RESOURCES):
+    for link in (*_LOGS[0].glob("*"), *DEVICE_PLUGINS.parent.glob("*")):
         if link.is_symlink() and link.readlink().is_relative_to(folder):
             link.unlink()
     _remove_network(folder)
