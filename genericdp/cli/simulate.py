@@ -57,6 +57,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+_MAX_SLICES = 2
+"""Of a resource, that are shown."""
 _MAX_DEVICES = 10
 """Of a ResourceSlice, that are shown."""
 _NOT_RUN = "of a copy, hooks and all probes but file are not run, and count as passed"
@@ -190,9 +192,10 @@ def _files(configs: Sequence[Path], pipes: Mapping[Path, bytes], folder: Path) -
 
 
 def _show_data(output: str, picture: Picture, start: Start | None, news: str) -> None:
+    counted = {name: one for name, one in picture.items() if not one.slices}
     line: dict[str, object] = {
-        "capacity": {name: one.capacity for name, one in picture.items()},
-        "allocatable": {name: one.allocatable for name, one in picture.items()},
+        "capacity": {name: one.capacity for name, one in counted.items()},
+        "allocatable": {name: one.allocatable for name, one in counted.items()},
         "unhealthy": {name: dict(one.unhealthy) for name, one in picture.items()},
         "notOffered": {name: dict(one.not_offered) for name, one in picture.items()},
         "empty": {name: one.empty for name, one in picture.items()},
@@ -234,7 +237,7 @@ class _Screen:
         slices = [line for one in picture.values() for line in _slices_as_text(one.slices)]
         yield from self._section("ResourceSlices:", slices)
         without = [f"  {name}: {one.empty}" for name, one in picture.items() if one.empty]
-        yield from self._section("No devices (both 0):", without)
+        yield from self._section("No devices:", without)
         unhealthy = [
             f"  {name}: {device_id}: {reason}"
             for name, one in picture.items()
@@ -279,13 +282,13 @@ class _Screen:
 
 
 def _slices_as_text(slices: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    for number, spec in enumerate(slices, 1):
+    for number, spec in enumerate(slices[:_MAX_SLICES], 1):
         devices = spec.get("devices", ())
         which = f"{spec['pool']['name']}, slice {number} of {len(slices)}"
         yield f"  {which}: {plural(len(devices), 'device')}"
         for one in devices[:_MAX_DEVICES]:
             texts = (
-                f"{name} {json.dumps(value)}"
+                f"{name} {json.dumps(value, ensure_ascii=False)}"
                 for name, typed in one["attributes"].items()
                 for value in typed.values()
                 if value != "" and name not in {"resource", "extendedResource"}
@@ -293,6 +296,8 @@ def _slices_as_text(slices: Sequence[Mapping[str, Any]]) -> Iterator[str]:
             yield f"    {one['name']}: {', '.join(texts)}"
         if len(devices) > _MAX_DEVICES:
             yield f"    and {len(devices) - _MAX_DEVICES} more: -o json has all"
+    if len(slices) > _MAX_SLICES:
+        yield f"  and {plural(len(slices) - _MAX_SLICES, 'more slice')}: -o json has all"
 
 
 def _why_it_waits(start: Start) -> str:

@@ -208,7 +208,7 @@ async def test_changes_show_at_once_and_control_c_is_a_good_end(host: Host) -> N
 
 BY_DRA = """\
     servedBy: dra
-    attributes: {port: $(device.name), nothing: $(usb.serial)}
+    attributes: {port: $(device.name)ü, nothing: $(usb.serial)}
 """
 
 
@@ -220,7 +220,7 @@ async def test_resource_slices_show_what_claims_can_have_and_follow_changes(host
     start = first.index("ResourceSlices:")
     assert first[start + 1 : start + 3] == [
         "  n/example.com/serial, slice 1 of 1: 12 devices",
-        '    ttyusb0-8acffaea: port "ttyUSB0", id "ttyUSB0"',
+        '    ttyusb0-8acffaea: port "ttyUSB0ü", id "ttyUSB0"',
     ]
     assert first[-2] == "    and 2 more: -o json has all"
     host.unplug("ttyUSB0")
@@ -236,10 +236,22 @@ async def test_more_than_64_devices_are_several_resource_slices(host: Host) -> N
     (host.folder.parent / "config.yaml").write_text(f"{text}{BY_DRA}{plain}")
     code, out, _ = await finished(await simulate(host, "--once", "--node-name=n", "-o", "json"))
     told = json.loads(out)
-    assert (code, told["capacity"]["example.com/serial"]) == (0, 0)
+    assert (code, told["capacity"]) == (0, {"example.com/plain": 0})
     assert [len(one["devices"]) for one in told["resourceSlices"]] == [64, 6]
     assert {one["pool"]["resourceSliceCount"] for one in told["resourceSlices"]} == {2}
     assert {one["pool"]["name"] for one in told["resourceSlices"]} == {"n/example.com/serial"}
+
+
+async def test_of_many_resource_slices_the_first_ones_are_shown(host: Host) -> None:
+    text = CONFIG.replace("replicas: 2", "replicas: 270")
+    (host.folder.parent / "config.yaml").write_text(text + BY_DRA)
+    _, out, _ = await finished(await simulate(host, "--once", "--node-name=n"))
+    shown = [line for line in out.splitlines() if not line.startswith("    ")]
+    assert shown[-3:] == [
+        "  n/example.com/serial, slice 1 of 5: 64 devices",
+        "  n/example.com/serial, slice 2 of 5: 64 devices",
+        "  and 3 more slices: -o json has all",
+    ]
 
 
 async def test_there_is_no_scheduler_for_what_dra_serves(host: Host) -> None:
@@ -259,7 +271,7 @@ async def test_another_reason_shows_at_once_though_the_counts_stay_the_same(host
     await until_line(process, "(Ctrl-C ends it")
     host.plug("ttyUSB10")
     read = await until_line(process, "example.com/serial: /dev/ttyUSB10: excluded by the config")
-    assert "No devices (both 0):\n  example.com/serial: all that is matched" in read
+    assert "No devices:\n  example.com/serial: all that is matched" in read
     host.unplug("ttyUSB0")
     host.unplug("ttyUSB10")
     await until_line(process, "example.com/serial: nothing on this node matches match[0]")
