@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 _SHORT = str | int | None
 """Values that are shown where they differ; of others only the key is."""
 _OPTIONS = {"hooks.preStart", "prefer"}
+_SERVED_BY = config_key("served_by")
 _WHY_ANEW = "which kubelets ask for only when a plugin registers"
 
 
@@ -59,12 +60,14 @@ def compare(old: Sequence[Resource], new: Sequence[Resource]) -> dict[str, Any]:
 
 def _change(before: Resource, after: Resource) -> dict[str, Any]:
     keys = [_key_change(*one) for one in _differences(before, after)]
-    registers = bool(plan({"": after}, {"": before}).anew)
+    moves = before.served_by is not after.served_by
+    registers = moves or bool(plan({"": after}, {"": before}).anew)
+    anew_for = {_SERVED_BY} if moves else _OPTIONS
     return {
         "name": after.name,
         "keys": keys,
         "inPlace": not registers,
-        "registeredAnewFor": [one["key"] for one in keys if one["key"] in _OPTIONS and registers],
+        "registeredAnewFor": [one["key"] for one in keys if one["key"] in anew_for and registers],
     }
 
 
@@ -147,7 +150,9 @@ def _as_text(resources: dict[str, Any], devices: dict[str, Any]) -> Iterator[str
     for changed in resources["changed"]:
         keys = ", ".join(map(_key_text, changed["keys"]))
         how = "changed in place"
-        if not changed["inPlace"]:
+        if _SERVED_BY in changed["registeredAnewFor"]:
+            how = "served anew once nobody has its devices"
+        elif not changed["inPlace"]:
             how = f"registered anew, for {' and '.join(changed['registeredAnewFor'])}, {_WHY_ANEW}"
         yield f"~ {changed['name']}: {how}: {keys}"
         yield from _device_lines(devices.get(changed["name"]))
@@ -156,7 +161,7 @@ def _as_text(resources: dict[str, Any], devices: dict[str, Any]) -> Iterator[str
             yield f"  {name}: unchanged, but not so its devices"
             yield from _device_lines(devices[name])
     for name in resources["removed"]:
-        yield f"- {name}: sends an empty list and ends"
+        yield f"- {name}: ends"
         yield from _device_lines(devices.get(name))
     yield ", ".join(f"{len(listed)} {what}" for what, listed in resources.items())
 

@@ -18,6 +18,7 @@ from genericdp.model import (
     Place,
     Preference,
     Resource,
+    ServedBy,
 )
 from genericdp.template import parse
 from tests.modelled import resource
@@ -76,6 +77,13 @@ def test_it_says_for_which_key_one_is_registered_anew() -> None:
     assert keys == ["replicas", "hooks.allocate", "hooks.preStart"]
     assert "hooks.preStart" in changed["registeredAnewFor"]
     assert "replicas" not in changed["registeredAnewFor"]
+
+
+def test_a_resource_that_is_to_be_served_otherwise_does_not_change_in_place() -> None:
+    one = resource("example.com/a", "/dev/null")
+    other = replace(one, served_by=ServedBy.DRA, prefer=Preference.NONE)
+    (changed,) = compare([one], [other])["changed"]
+    assert (changed["inPlace"], changed["registeredAnewFor"]) == (False, ["servedBy"])
 
 
 @given(old=configs(), new=configs())

@@ -77,7 +77,7 @@ plugin registers: hooks.preStart
   example.com/same: unchanged, but not so its devices
     - ttyUSB1  /dev/ttyUSB1: Unhealthy for 300 s (/dev/ttyUSB1: belongs to resource \
 example.com/new, which comes first in the config)
-- example.com/gone: sends an empty list and ends
+- example.com/gone: ends
     - null  /dev/null
 1 added, 1 removed, 2 changed, 1 unchanged
 """
