@@ -382,5 +382,6 @@ class Reconciler:
             await asyncio.wait([earlier])
         if self._leaving[name] is asyncio.current_task():
             del self._leaving[name]
+            self.dra.changed()
         if is_removed:
             log.info("stopped", extra={"resource": name})

@@ -97,6 +97,7 @@ class Dra:
             node_name=self._node_name,
             cdi_folder=self._cdi_folder,
             count_request=self._tally.requested,
+            changed=self.changed,
         )
         self._back_ends = BackEnds(
             settings,
@@ -117,6 +118,11 @@ class Dra:
         # Where nobody asks what pods hold otherwise, it does not matter.
         known = allocated or AllocatedDevices(asked_at=math.inf)
         return replace(known, devices={**known.devices, **self.driver.held()})
+
+    def changed(self) -> None:
+        """Look again at what waits: a device plugin, claim or ResourceSlice is gone."""
+        if self.waiting or (self.driver is not None and self.driver.trouble.value):
+            self._look_again()
 
     def serve(self, servicers: Mapping[str, Servicer]) -> None:
         """Have these resources served from now on, by name, and no others."""

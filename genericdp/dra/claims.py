@@ -14,7 +14,7 @@ from genericdp.cdi.folder import remove_temporary, write
 from genericdp.host.workers import in_worker
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 log = logging.getLogger(__name__)
@@ -63,10 +63,12 @@ class Claim:
 class ClaimRecords:
     """The claims of this node, in memory and in a folder: one file for each."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, removed: Callable[[], None]) -> None:
+        """``removed`` is called when a claim is over."""
         self.claims: dict[str, Claim] = {}
         """By UID; replaced, never changed in place."""
         self._folder = folder
+        self._removed = removed
 
     def load(self) -> None:
         """Read all records; raise OSError.
@@ -107,7 +109,8 @@ class ClaimRecords:
         path = self._folder / f"{claim.uid}{_SUFFIX}"
 
         def put() -> None:
-            self._folder.mkdir(mode=0o700, exist_ok=True)  # somebody may have removed it
+            # Somebody may have removed it.
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             os.close(write(path, content, mode=0o600))
 
         try:
@@ -122,6 +125,12 @@ class ClaimRecords:
         """Remove a record: others can have the devices; raise OSError."""
         await in_worker(partial((self._folder / f"{uid}{_SUFFIX}").unlink, missing_ok=True))
         self._drop(uid)
+        self._removed()
+
+    async def write_again(self) -> None:
+        """Write all records, into a folder that somebody has removed; raise OSError."""
+        for one in self.claims.values():
+            await self.write(one)
 
     def _drop(self, uid: str) -> None:
         self.claims = {key: one for key, one in self.claims.items() if key != uid}

@@ -20,8 +20,8 @@ from genericdp.dra.claims import ClaimRecords
 from genericdp.dra.prepare import ClaimError, ClaimPreparer, Pool
 from genericdp.dra.publisher import Publisher
 from genericdp.dra.slices import devices_of, pool_name
-from genericdp.errors import GenericdpError, explained, ungrouped
-from genericdp.host.workers import in_worker
+from genericdp.errors import GenericdpError, KubeletError, explained, ungrouped
+from genericdp.host.workers import finish, in_worker
 from genericdp.kubelet.dra import DraPlugin
 from genericdp.observed import Observed, until
 
@@ -52,7 +52,9 @@ class DraDriver:
         node_name: str,
         cdi_folder: Path,
         count_request: Callable[[str, str], None],
+        changed: Callable[[], None],
     ) -> None:
+        """``changed`` is called when another back end may serve a resource now."""
         self.trouble = Observed("it has only just been started")
         """Why the driver does not work; empty: it does."""
         self.is_standby = False
@@ -63,6 +65,7 @@ class DraDriver:
         self._node_name = node_name
         self._cdi_folder = cdi_folder
         self._count_request = count_request
+        self._changed = changed
         self._lists: Observed[Mapping[str, DeviceList] | None] = Observed(None)
         """What is served, by the name of the resource; None: not known yet."""
         self._pools: Mapping[str, Pool] = {}
@@ -132,13 +135,14 @@ class DraDriver:
             if trouble != self.trouble.value:
                 log.warning("the DRA driver %s does not work: %s", self._settings.driver, trouble)
             self.trouble.value = trouble
+            self._changed()
             await asyncio.sleep(self._settings.retry)
 
     async def _serve(self) -> Never:
         settings = self._settings
         boot_id = (await in_worker(_BOOT_ID.read_text)).strip()
-        async with self._in_charge():
-            records = ClaimRecords(settings.claims_folder)
+        async with self._in_charge() as lock:
+            records = ClaimRecords(settings.claims_folder, removed=self._changed)
             await in_worker(records.load)
             preparer = ClaimPreparer(
                 settings.driver,
@@ -156,21 +160,49 @@ class DraDriver:
             # Before the kubelet can ask for a device, it is known what there is.
             await until(lambda: self._lists.value is not None, self._lists)
             preparer.pools = self._pools
-            async with asyncio.TaskGroup() as tasks:
-                tasks.create_task(plugin.run(), name="DRA registration")
-                tasks.create_task(self._publish(plugin), name="ResourceSlices")
-                while True:
-                    lists = self._lists.value
-                    is_complete = await preparer.update_specs()
-                    await until(
-                        lambda lists=lists: self._lists.value is not lists,  # type: ignore[misc]
-                        self._lists,
-                        timeout_seconds=None if is_complete else settings.retry,
-                    )
+            try:
+                async with asyncio.TaskGroup() as tasks:
+                    tasks.create_task(plugin.run(), name="DRA registration")
+                    tasks.create_task(self._publish(plugin), name="ResourceSlices")
+                    tasks.create_task(self._check(lock), name="lock of the DRA driver")
+                    await self._look_after(preparer)
+            finally:
+                if not os.fstat(lock).st_nlink:
+                    await finish(records.write_again())
+
+    async def _look_after(self, preparer: ClaimPreparer) -> Never:
+        """Keep the specs of claims up to date."""
+        lost: set[str] = set()
+        while True:
+            lists = self._lists.value
+            for name in self.held().keys() - (lists or {}).keys() - lost:
+                log.warning(
+                    "a claim has devices of it, and it is not in the config any more: until the"
+                    " claim is over, offer them under no other name",
+                    extra={"resource": name},
+                )
+            lost = self.held().keys() - (lists or {}).keys()
+            is_complete = await preparer.update_specs()
+            await until(
+                lambda lists=lists: self._lists.value is not lists,  # type: ignore[misc]
+                self._lists,
+                timeout_seconds=None if is_complete else self._settings.retry,
+            )
+
+    async def _check(self, lock: int) -> Never:
+        """Raise KubeletError once somebody has removed the folder of the driver."""
+        while True:
+            await asyncio.sleep(self._settings.retry)
+            if not os.fstat(lock).st_nlink:
+                folder = self._settings.folder
+                raise KubeletError(f"somebody has removed {folder}, which is made again")
 
     @asynccontextmanager
-    async def _in_charge(self) -> AsyncIterator[None]:
-        """Wait until no other instance on this node serves this driver; raise OSError."""
+    async def _in_charge(self) -> AsyncIterator[int]:
+        """Wait until no other instance on this node serves this driver; raise OSError.
+
+        Yield a descriptor of the file that is locked meanwhile.
+        """
         folder = self._settings.folder
         folder.mkdir(mode=0o700, exist_ok=True)
         lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -182,7 +214,7 @@ class DraDriver:
                 self.trouble.value = "another instance of genericdp on this node serves it"
                 await asyncio.sleep(self._settings.standby)
             self.is_standby = False
-            yield
+            yield lock
         finally:
             self._plugin = self._preparer = None
             os.close(lock)
@@ -229,16 +261,17 @@ class DraDriver:
             registered=plugin.registration.active,
         )
         self._publisher.wanted.value = self._lists.value
-        async with asyncio.TaskGroup() as tasks:
-            work = [
-                tasks.create_task(reflector.run(), name="watch of ResourceSlices"),
-                tasks.create_task(self._publisher.run(), name="publisher"),
-            ]
-            while await self._access() in (None, access):
-                await asyncio.sleep(self._settings.retry)
-                await until(lambda: bool(reflector.failure.value), reflector.failure)
-            for one in work:
-                one.cancel()
+        with self._publisher.state.calling(self._changed):
+            async with asyncio.TaskGroup() as tasks:
+                work = [
+                    tasks.create_task(reflector.run(), name="watch of ResourceSlices"),
+                    tasks.create_task(self._publisher.run(), name="publisher"),
+                ]
+                while await self._access() in (None, access):
+                    await asyncio.sleep(self._settings.retry)
+                    await until(lambda: bool(reflector.failure.value), reflector.failure)
+                for one in work:
+                    one.cancel()
 
     async def _get_claim(self, namespace: str, name: str) -> dict[str, Any] | None:
         """Return a claim; None if there is none; raise GenericdpError."""

@@ -87,7 +87,7 @@ class Process:
         self.cdi_folder = folder / "cdi"
         self.cdi_folder.mkdir(exist_ok=True)
         SpecFolder(self.cdi_folder).maintain({})  # as at the start of any daemon
-        records = ClaimRecords(folder / "claims")
+        records = ClaimRecords(folder / "claims", removed=lambda: None)
         records.load()
         self._servicer = Servicer(
             NAME,

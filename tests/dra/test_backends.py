@@ -10,6 +10,7 @@ import pytest
 
 from genericdp.devices.labels import label
 from genericdp.dra.slices import pool_name
+from genericdp.kubelet.podresources import PodResourcesTiming
 from genericdp.simulator.pods import Container, Pod
 from tests.dra.node import NAME, NODE, POOL, DraNode, by_dra
 from tests.world import resource
@@ -65,6 +66,29 @@ async def test_what_nobody_has_changes_its_back_end_either_way(node: DraNode) ->
             await daemon.log.says(f"{NAME}: servedBy: devicePlugin is in force now")
             assert node.world.kubelet.observed.registrations[OTHER] == 1
             assert daemon.log.count("warning") == 0
+
+
+async def test_the_moment_is_noticed_in_which_the_other_back_end_can_serve(node: DraNode) -> None:
+    with never_both(node):
+        seldom = PodResourcesTiming(pods_known=0.0, period=3600.0)
+        async with node.serving(by_plugin(), pod_resources_timing=seldom) as daemon:
+            await node.world.listed(NAME, "ttyUSB0")
+            await daemon.takes(by_dra())
+            await node.offers(POOL, USB0)
+            claim = node.allocate(USB0)
+            await node.prepare(claim)
+            await daemon.takes(by_plugin())
+            await daemon.shows(NAME, lambda found: found["contested"] == BY_CLAIM)
+            await node.unprepare(claim)
+            await node.world.listed(NAME, "ttyUSB0")
+
+
+async def test_what_claims_have_of_a_resource_that_is_removed_is_told(node: DraNode) -> None:
+    async with node.serving(by_dra()) as daemon:
+        await node.offers(POOL, USB0)
+        await node.prepare(node.allocate(USB0))
+        await daemon.takes(by_plugin(OTHER, "/dev/ttyUSB*"))
+        await daemon.log.says(f"{NAME}: a claim has devices of it, and it is not in the config")
 
 
 async def test_what_a_pod_holds_stays_as_it_was_until_the_pod_is_gone(node: DraNode) -> None:

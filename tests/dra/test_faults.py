@@ -310,6 +310,27 @@ async def test_a_place_that_something_else_has_taken(node: DraNode, taken: str, 
         await healed(node, daemon)
 
 
+async def test_a_folder_of_the_driver_that_is_removed_comes_back(node: DraNode) -> None:
+    async with serving(node) as daemon:
+        await healed(node, daemon)
+        claim = node.allocate(USB0)
+        await node.prepare(claim)
+        files = {one.relative_to(node.state_folder) for one in node.state_folder.rglob("*")}
+        record = node.record(claim)
+        shutil.rmtree(node.state_folder)
+        await daemon.log.says(f"somebody has removed {node.state_folder}")
+        await node.until(
+            lambda: (
+                files
+                == {one.relative_to(node.state_folder) for one in node.state_folder.rglob("*")}
+            )
+        )
+        assert node.record(claim) == record
+        assert "is prepared for claim" in await node.refusal(node.allocate(USB0, name="next"))
+        assert await node.unprepare(claim) == ""
+        await healed(node, daemon)
+
+
 async def test_a_kubelet_that_restarts_finds_driver_and_slices_again(node: DraNode) -> None:
     async with serving(node) as daemon:
         await healed(node, daemon)
