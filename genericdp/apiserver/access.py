@@ -30,21 +30,21 @@ class ApiAccessError(GenericdpError):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Access:
-    """How to reach an API server; a path is read for each request, as it may be replaced."""
+    """How to reach an API server; files are read for each request, as they may be replaced."""
 
     server: str
     """Its URL, without a slash at the end."""
     ca: Path | bytes | None = None
-    """PEM; None: those that the system trusts."""
+    """The CA certificates, as PEM; None: those that the system trusts."""
     verify: bool = True
     server_name: str = ""
-    """In its certificate, if not the host of the URL."""
+    """The name in its certificate, if it is not the host of the URL."""
     certificate: Path | bytes | None = None
     key: Path | bytes | None = field(default=None, repr=False)
     token: Path | str = field(default="", repr=False)
 
     def headers(self) -> dict[str, str]:
-        """Return what authenticates a request; raise ApiAccessError."""
+        """Return the headers that authenticate a request; raise ApiAccessError."""
         token = self.token
         with _reasons("the token for the API server", token):
             if isinstance(token, Path):
@@ -65,7 +65,10 @@ class Access:
         return context
 
     def load_into(self, context: ssl.SSLContext) -> None:
-        """Have new connections use the files as they are now; raise ApiAccessError."""
+        """Load CA and client certificate, as they are now, for new connections.
+
+        Raise ApiAccessError.
+        """
         if self.verify and self.ca is not None:
             with _reasons("the CA of the API server", self.ca), _file(self.ca) as ca:
                 context.load_verify_locations(ca)
@@ -102,7 +105,7 @@ def of_kubeconfig(path: Path) -> Access:
                 depth += isinstance(event, yaml.CollectionStartEvent)
                 depth -= isinstance(event, yaml.CollectionEndEvent)
                 if depth > _MAX_DEPTH or isinstance(event, yaml.AliasEvent):
-                    raise TypeError  # of the first, PyYAML's composer crashes
+                    raise TypeError  # deep nesting crashes PyYAML's composer
             config = yaml.load(content, Loader=yaml.CSafeLoader)
         except yaml.YAMLError as error:
             raise ValueError(error) from error
@@ -127,7 +130,7 @@ def of_kubeconfig(path: Path) -> Access:
 
 
 def _named(config: Mapping[str, Any], kind: str, name: object) -> Mapping[str, Any]:
-    """Return what a kubeconfig has under this name; raise ValueError."""
+    """Return the context, cluster or user of this name in a kubeconfig; raise ValueError."""
     for entry in config.get(f"{kind}s") or ():
         if entry.get("name") == name:
             found: Mapping[str, Any] = entry[kind] or {}
@@ -144,7 +147,7 @@ def _pem(entry: Mapping[str, Any], key: str, folder: Path) -> Path | bytes | Non
 
 @contextmanager
 def _reasons(what: str, source: Path | bytes | str) -> Iterator[None]:
-    """Raise ApiAccessError for what is wrong with a file or text."""
+    """Raise ApiAccessError, with what cannot be used and why, for any error in the block."""
     what = f"{what} {source}" if isinstance(source, Path) else what
     try:
         yield
@@ -156,7 +159,7 @@ def _reasons(what: str, source: Path | bytes | str) -> Iterator[None]:
 
 
 def _read(path: Path) -> bytes:
-    """Return what is in a regular file; raise OSError or ValueError."""
+    """Return the content of a regular file; raise OSError or ValueError."""
     with opened(str(path.absolute())) as (descriptor, _):
         content = read(descriptor, _MAX_BYTES + 1)
     if len(content) > _MAX_BYTES:
@@ -166,7 +169,7 @@ def _read(path: Path) -> bytes:
 
 @contextmanager
 def _file(pem: Path | bytes) -> Iterator[str]:
-    """Give OpenSSL a file to read, which is in memory."""
+    """Yield the path of an in-memory copy: OpenSSL reads only files."""
     with open(os.memfd_create("pem"), "wb", buffering=0) as file:  # noqa: PTH123
         file.write(_read(pem) if isinstance(pem, Path) else pem)
         yield f"/proc/self/fd/{file.fileno()}"

@@ -28,21 +28,21 @@ if TYPE_CHECKING:
     Objects = list[Json]
     Event = tuple[str, Json]
 
-# It tells of each request.
+# It logs each request as info.
 logging.getLogger("httpx2").setLevel(logging.WARNING)
 
 SLICES = "/apis/resource.k8s.io/v1/resourceslices"
 """The collection of all ResourceSlices."""
 _CONNECT_SECONDS = 5.0
 _WATCH_SECONDS = (300.0, 600.0)
-"""After how long the server is to end a watch: somewhere between these."""
+"""The server is asked to end a watch after a random time between these."""
 _MAX_RETRY_AFTER = 300.0
 _MAX_MESSAGE = 500
 _METHODS = {"create": "POST", "update": "PUT", "delete": "DELETE"}
 
 
 class ApiError(GenericdpError):
-    """The API server does not do what it was asked for; the text says why, and what to do."""
+    """A request to the API server has failed; the text says why, and what to do."""
 
     def __init__(
         self,
@@ -54,11 +54,11 @@ class ApiError(GenericdpError):
     ) -> None:
         super().__init__(message)
         self.status = status
-        """Of HTTP; None: there was no answer, or none that can be read."""
+        """The HTTP status; None: there was no answer, or none that can be read."""
         self.reason = reason
-        """A word such as ``Conflict``, ``AlreadyExists`` or ``Expired``; may be empty."""
+        """Of the Status: ``Conflict``, ``AlreadyExists`` or ``Expired``, say; may be empty."""
         self.retry_after = retry_after
-        """Seconds to wait before the next request; 0: the server has not asked for any."""
+        """Seconds to wait before the next request; 0: the server did not say."""
 
 
 def pause_after(failures: int, first: float, retry_after: float = 0.0) -> float:
@@ -79,7 +79,7 @@ def claim_path(namespace: str, name: str) -> str:
 
 
 class ApiClient:
-    """Sends requests to one API server; each may raise ApiError, and nothing is tried again."""
+    """Sends requests to an API server; each may raise ApiError, and none is tried again."""
 
     def __init__(
         self,
@@ -89,7 +89,7 @@ class ApiClient:
         answer_seconds: float = 15.0,
         silence_seconds: float = 90.0,
     ) -> None:
-        """Wait so long for a whole answer, and for a sign of life of a watch.
+        """Wait ``answer_seconds`` for an answer, ``silence_seconds`` for the next data of a watch.
 
         ``count`` is called after each request with its verb and its result: ``success``, the
         status, or ``unreachable``; a watch counts when it ends.
@@ -118,7 +118,7 @@ class ApiClient:
         kind, version = str(answer.get("kind", "")).removesuffix("List"), answer.get("apiVersion")
         if not isinstance(items := answer.get("items"), list):
             raise ApiError("the API server's answer is not a list")
-        # Those of a list are without kind and version, those of a watch are not.
+        # Objects in a list are without kind and version, those of a watch are not.
         found = [{"apiVersion": version, "kind": kind, **_valid(item)} for item in items]
         return found, str(answer["metadata"].get("resourceVersion", ""))
 
@@ -131,7 +131,7 @@ class ApiClient:
         return _valid(await self._call("update", path, body))
 
     async def delete(self, path: str, *, uid: str, resource_version: str) -> None:
-        """Delete an object if it is still this one and as it was."""
+        """Delete an object if it still has this UID and resourceVersion."""
         preconditions = {"uid": uid, "resourceVersion": resource_version}
         options = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": preconditions}
         await self._call("delete", path, options)
@@ -140,10 +140,10 @@ class ApiClient:
     async def watch(
         self, path: str, *, resource_version: str, field_selector: str = ""
     ) -> AsyncIterator[AsyncIterator[Event]]:
-        """Watch a collection: yield an iterator of types and objects, once the server agreed.
+        """Watch a collection: yield an iterator of event types and objects, once the server agrees.
 
-        The iterator ends when the server ends the watch, as it does every few minutes. There are
-        bookmarks in between: objects with nothing but a resourceVersion.
+        The iterator ends when the server ends the watch, as it does every few minutes. Some events
+        are bookmarks, whose object has nothing but a resourceVersion.
         """
         params = {
             "watch": "true",
@@ -177,7 +177,7 @@ class ApiClient:
         silence_seconds: float,
         body: Json | None = None,
     ) -> AsyncIterator[httpx2.Response]:
-        """Yield a response that grants the request, before its content is read."""
+        """Yield a successful response, before its content is read; raise ApiError for any other."""
         access = self._access
         access.load_into(self._context)
         async with self._http.stream(
@@ -195,7 +195,7 @@ class ApiClient:
 
     @contextmanager
     def _reported(self, verb: str) -> Iterator[None]:
-        """Count a request, and raise whatever goes wrong with it as ApiError."""
+        """Count a request, and raise ApiError for whatever goes wrong with it."""
         try:
             yield
         except ApiError as error:
@@ -256,7 +256,7 @@ def _refusal(response: httpx2.Response, content: bytes) -> ApiError:
 
 
 def _error(code: object, status: Json, retry_after: float = 0.0) -> ApiError:
-    """Make an error of a Status, the API server's own word for what is wrong."""
+    """Return the error for a Status, the object by which the API server says what is wrong."""
     number = code if isinstance(code, int) else None
     reason, message = str(status.get("reason") or ""), str(status.get("message") or "")
     message = shortened(" ".join(message.split()) or reason or "without a reason", _MAX_MESSAGE)
@@ -276,7 +276,7 @@ def _error(code: object, status: Json, retry_after: float = 0.0) -> ApiError:
 
 
 def _why(error: Exception) -> str:
-    """Return what is wrong with a connection: what the system says of it, if it says anything."""
+    """Return what is wrong with a connection, in the words of the system if it has any."""
     if isinstance(error, TimeoutError | httpx2.TimeoutException):
         return "does not answer in time"
     cause: BaseException | None = error

@@ -1,4 +1,4 @@
-"""What a collection of the Kubernetes API contains, kept up to date by watching it."""
+"""A local copy of a collection of the Kubernetes API, kept up to date by list and watch."""
 
 from __future__ import annotations
 
@@ -26,24 +26,24 @@ class Reflector:
     ) -> None:
         """Wait about ``pause`` seconds after the first failure."""
         self.objects: Observed[Mapping[str, Json] | None] = Observed(None)
-        """By name, as last known; None: never listed."""
+        """The objects by name, as last known; None: they have never been listed."""
         self.failure = Observed("")
-        """Why they are not being watched; empty if they are."""
+        """Why the collection is not being watched; empty if it is."""
         self._client = client
         self._path = path
         self._field_selector = field_selector
         self._pause = pause
         self._version = ""
-        """Of the last news; empty: list first."""
+        """The resourceVersion to watch from; empty: list first."""
         self._failures = 1
-        """In a row, since there were news; the first after any is not told: a lost connection."""
+        """Failures since the last event; the first after one is not logged: a lost connection."""
 
     async def run(self) -> Never:
         """List and watch, forever."""
         while True:
             retry_after, resumed = 0.0, bool(self._version)
             try:
-                await self._follow()
+                await self._list_and_watch()
                 # Every few minutes: a list heals what a watch cannot.
                 self._version, self._failures = "", 0
             except ApiError as error:
@@ -52,36 +52,36 @@ class Reflector:
                 if error.status == 410 and resumed:
                     continue  # the server answers, but no longer knows what there was
                 if self._failures:
-                    self._note(str(error))
+                    self._set_failure(str(error))
                 retry_after = error.retry_after
             self._failures += 1
             await asyncio.sleep(pause_after(self._failures, self._pause, retry_after))
 
     def observe(self, item: Json) -> None:
-        """Take in an object that a write returned, before the watch says so."""
-        self._take("MODIFIED", item)
+        """Store an object that a write returned, before its watch event comes."""
+        self._apply("MODIFIED", item)
 
     def forget(self, name: str) -> None:
-        """Take in that an object was deleted, before the watch says so."""
+        """Drop a deleted object, before its watch event comes."""
         known = self.objects.value or {}
         self.objects.value = {one: item for one, item in known.items() if one != name}
 
-    async def _follow(self) -> None:
-        """Watch until the server ends that; list first where it is not known from when on."""
+    async def _list_and_watch(self) -> None:
+        """Watch until the server ends the watch; list first if the version is not known."""
         if not self._version:
             await self.refresh()
         async with self._client.watch(
             self._path, resource_version=self._version, field_selector=self._field_selector
         ) as events:
-            self._note("")
+            self._set_failure("")
             async for kind, item in events:
                 if kind != "BOOKMARK":
-                    self._take(kind, item)
+                    self._apply(kind, item)
                 self._version = str(item["metadata"].get("resourceVersion", ""))
                 self._failures = 0
 
     async def refresh(self) -> None:
-        """List, whatever the watch says; raise ApiError."""
+        """List all objects anew; raise ApiError."""
         while True:
             before = self.objects.value
             listed, version = await self._client.list(self._path, self._field_selector)
@@ -89,8 +89,8 @@ class Reflector:
                 break
         self.objects.value, self._version = {_name(item): item for item in listed}, version
 
-    def _take(self, kind: str, item: Json) -> None:
-        """Take in a change, unless something newer is known."""
+    def _apply(self, kind: str, item: Json) -> None:
+        """Apply a change, unless a newer version of the object is known."""
         name, known = _name(item), self.objects.value
         if known is None or (name in known and _version(known[name]) > _version(item)):
             return
@@ -99,8 +99,8 @@ class Reflector:
         else:
             self.objects.value = {**known, name: item}
 
-    def _note(self, failure: str) -> None:
-        """Log what fails when it begins, changes and ends."""
+    def _set_failure(self, failure: str) -> None:
+        """Record a failure (empty: none), and log it when it begins, changes and ends."""
         if failure == self.failure.value:
             return
         if failure:
@@ -115,6 +115,6 @@ def _name(item: Json) -> str:
 
 
 def _version(item: Json) -> int:
-    """Return a resourceVersion as a number, which it is in all that Kubernetes serves itself."""
+    """Return an object's resourceVersion as a number, as it is for all built-in APIs."""
     text = str(item["metadata"].get("resourceVersion"))
     return int(text) if text.isdecimal() and len(text) < 40 else 0
