@@ -127,11 +127,6 @@ class ClaimRecords:
         self._drop(uid)
         self._removed()
 
-    async def write_again(self) -> None:
-        """Write all records, into a folder that somebody has removed; raise OSError."""
-        for one in self.claims.values():
-            await self.write(one)
-
     def _drop(self, uid: str) -> None:
         self.claims = {key: one for key, one in self.claims.items() if key != uid}
 

@@ -21,7 +21,7 @@ from genericdp.dra.prepare import ClaimError, ClaimPreparer, Pool
 from genericdp.dra.publisher import Publisher
 from genericdp.dra.slices import devices_of, pool_name
 from genericdp.errors import GenericdpError, KubeletError, explained, ungrouped
-from genericdp.host.workers import finish, in_worker
+from genericdp.host.workers import in_worker
 from genericdp.kubelet.dra import DraPlugin
 from genericdp.observed import Observed, until
 
@@ -168,20 +168,19 @@ class DraDriver:
                     await self._look_after(preparer)
             finally:
                 if not os.fstat(lock).st_nlink:
-                    await finish(records.write_again())
+                    for one in records.claims.values():
+                        await records.write(one)
 
     async def _look_after(self, preparer: ClaimPreparer) -> Never:
         """Keep the specs of claims up to date."""
-        lost: set[str] = set()
+        told: set[str] = set()
         while True:
             lists = self._lists.value
-            for name in self.held().keys() - (lists or {}).keys() - lost:
-                log.warning(
-                    "a claim has devices of it, and it is not in the config any more: until the"
-                    " claim is over, offer them under no other name",
-                    extra={"resource": name},
-                )
-            lost = self.held().keys() - (lists or {}).keys()
+            for name in self.held().keys() - (lists or {}) - told:
+                why = "a claim has devices of it, and it is not in the config any more"
+                then = "until the claim is over, offer them under no other name"
+                log.warning("%s: %s", why, then, extra={"resource": name})
+            told = self.held().keys() - (lists or {})
             is_complete = await preparer.update_specs()
             await until(
                 lambda lists=lists: self._lists.value is not lists,  # type: ignore[misc]

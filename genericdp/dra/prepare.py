@@ -160,29 +160,25 @@ class ClaimPreparer:
         if found is None:
             raise ClaimError("there is no such claim any more")
         try:
-            return self._claim(found, ref, tallies)
+            if (uid := found["metadata"]["uid"]) != ref.uid:
+                raise ClaimError(f"it has been made anew: its UID is {uid} now")
+            if not (results := _results(found, self._driver)):
+                raise ClaimError(f"nothing of {self._driver} is allocated to it")
+            asked = {one["pool"] for one in results}
+            tallies += [one.servicer.tally for name, one in self.pools.items() if name in asked]
+            for one in found["status"]["allocation"]["devices"].get("config") or ():
+                if one.get("opaque", {}).get("driver") == self._driver:
+                    raise ClaimError(f"it has parameters for {self._driver}, which takes none")
+            notes = found["metadata"].get("annotations") or {}
+            return Claim(
+                uid=uid,
+                namespace=ref.namespace,
+                name=ref.name,
+                per_request=notes.get(_PLAIN_LIMITS) == "true",
+                devices=tuple(map(self._located, results)),
+            )
         except (KeyError, TypeError, AttributeError) as error:
             raise ClaimError(f"the API server has no proper ResourceClaim: {error!r}") from error
-
-    def _claim(
-        self, found: Mapping[str, Any], ref: ClaimRef, tallies: list[ResourceTally]
-    ) -> Claim:
-        if (uid := found["metadata"]["uid"]) != ref.uid:
-            raise ClaimError(f"it has been made anew: its UID is {uid} now")
-        if not (results := _results(found, self._driver)):
-            raise ClaimError(f"nothing of {self._driver} is allocated to it")
-        asked = {one["pool"] for one in results}
-        tallies += [one.servicer.tally for name, one in self.pools.items() if name in asked]
-        for one in found["status"]["allocation"]["devices"].get("config") or ():
-            if one.get("opaque", {}).get("driver") == self._driver:
-                raise ClaimError(f"it has parameters for {self._driver}, which takes none")
-        return Claim(
-            uid=uid,
-            namespace=ref.namespace,
-            name=ref.name,
-            per_request=(found["metadata"].get("annotations") or {}).get(_PLAIN_LIMITS) == "true",
-            devices=tuple(map(self._located, results)),
-        )
 
     def _located(self, result: Mapping[str, Any]) -> ClaimDevice:
         """Return a device of a claim; raise ClaimError."""
