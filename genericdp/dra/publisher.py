@@ -1,4 +1,4 @@
-"""Publication of ResourceSlices: makes those in the API the ones that are wanted."""
+"""Publication of ResourceSlices: makes those in the API the wanted ones."""
 
 from __future__ import annotations
 
@@ -41,37 +41,37 @@ log = logging.getLogger(__name__)
 _NOT_REGISTERED = "the kubelet has not registered the DRA driver yet"
 _NOT_LISTED = "the API server has not said yet which ResourceSlices there are"
 _NOT_WRITTEN = "its ResourceSlices have not been written yet"
-_PROBED = "its devices are being probed for the first time"
-_PASSING = (_NOT_REGISTERED, _NOT_LISTED, _NOT_WRITTEN, _PROBED)
+_PROBING = "its devices are being probed for the first time"
+_TRANSIENT = (_NOT_REGISTERED, _NOT_LISTED, _NOT_WRITTEN, _PROBING)
 _UNDONE = "somebody changes or deletes its ResourceSlices whenever they are written"
 _NOT_FOUND = 404
 _CONFLICTS = (_NOT_FOUND, 409)
 _UNSURE = (None, *_CONFLICTS)
-"""The status of answers after which it is not known how a slice is."""
+"""The status of answers after which the state of a slice is unknown."""
 _RANDOM = re.compile(r'-[a-z0-9]{5}"')
-"""The end of a generated name: with it a reason would be another one each time."""
+"""The random end of a generated name, omitted in reasons: they would differ each time."""
 _MAX_FIELDS = 5
 _MAX_UNDONE = 3
-"""How often in a row our writes may be undone before that is told."""
+"""How often in a row a write may be undone before status and log say so."""
 _REST_SECONDS = 10.0
-"""What is undone so long after it could have been written again is written at once."""
+"""So long after a write could have been repeated, it is repeated at once, as if it were new."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PoolState:
-    """What the API shows of a resource."""
+    """Whether a resource is published, and what of it."""
 
     reason: str = ""
     """Why its ResourceSlices are not as they should be; empty: they are."""
     slices: int = 0
     devices: int = 0
-    """Those on offer."""
+    """Devices on offer."""
     not_offered: Mapping[str, str] = field(default_factory=dict)
-    """Why others cannot be in a slice, by ID."""
+    """Why other shares cannot be in a slice, by ID."""
 
 
 class _Node(NamedTuple):
-    """What counts of our Node."""
+    """The Node's fields that slices depend on."""
 
     uid: str
     extended_resources: bool
@@ -79,23 +79,23 @@ class _Node(NamedTuple):
 
 @dataclass(slots=True)
 class _Published:
-    """What is known of a pool from one look to the next."""
+    """State of a pool between reconciles."""
 
     layout: Layout | None = None
-    """None: it has yet to be read from the API."""
+    """None: it is to be read from the slices in the API."""
     content: tuple[Any, ...] = ()
-    """What was to be in it when it was written last."""
+    """The wanted content when it was written last."""
     writes: int = 0
-    """How often that was written in a row."""
+    """How often this content was written in a row."""
     retry_at: float = -inf
     error: str = ""
-    """Of the last write; empty: it is as it should be, or there was none."""
+    """Why the last write failed; empty: it did not, or the pool is as it should be."""
 
 
 class Publisher:
-    """Writes ResourceSlices whenever those in the API are not the ones that are wanted.
+    """Writes ResourceSlices whenever those in the API are not the wanted ones.
 
-    They stay when it is cancelled: the kubelet removes them where nobody comes to serve them.
+    When it is canceled they stay: the kubelet deletes them unless the driver registers again soon.
     """
 
     def __init__(
@@ -108,19 +108,19 @@ class Publisher:
         registered: Observed[bool],
         pause: float = 0.25,
         probed_within: float = 5.0,
-        look_after: float = 60.0,
+        refresh_after: float = 60.0,
     ) -> None:
-        """Use a reflector of the slices of this driver and node, which somebody else runs.
+        """Use a reflector of the slices of this driver and node, which the caller runs.
 
-        Nothing is written before ``registered`` has been true once. Seconds: after the first
-        failure, before the same is written again (ever longer after more); to wait for first
-        results of probes, so that a restart takes no device away; until all is looked at again
-        after a slice was created, whatever the watch says (five times as long after any look).
+        Nothing is written before ``registered`` has been true once. In seconds: ``pause`` before
+        the same is written again (ever longer after more failures); ``probed_within``: how long to
+        wait for first results of probes, so that a restart takes no device away; ``refresh_after``:
+        when all slices are listed again after one was created (else five times as long).
         """
         self.wanted: Observed[Mapping[str, DeviceList] | None] = Observed(None)
-        """The devices of each resource that is to be published; None: not known yet."""
+        """The device lists to publish, by resource; None: not known yet."""
         self.state: Observed[Mapping[str, PoolState]] = Observed({})
-        """By resource."""
+        """By resource, or by pool for one that is to be deleted."""
         self._client = client
         self._reflector = reflector
         self._driver = driver
@@ -128,25 +128,25 @@ class Publisher:
         self._registered = registered
         self._pause = pause
         self._probed_within = probed_within
-        self._look_after = look_after
+        self._refresh_after = refresh_after
         self._started = inf
         self._may_write = False
         self._node: _Node | None = None
-        self._look_at = -inf
-        """When to look at the Node and the slices, whatever the watch says."""
+        self._refresh_at = -inf
+        """When to get the Node and list the slices, whatever the watch says."""
         self._failures = 0
-        """Of looks at them, in a row."""
+        """Failed requests for them, in a row."""
         self._failure = ""
         self._pools: dict[str, _Published] = {}
         self._known: frozenset[str] = frozenset()
-        """The names of the slices at the last look."""
+        """The names of the slices at the last reconcile."""
         self._answers: dict[str, tuple[Json, Json]] = {}
-        """What was sent, and what was stored instead, by name."""
-        self._told: set[str] = set()
-        """Fields of which was logged that the API server stores something else."""
+        """What was sent, and what the API server stored instead, by name of the slice."""
+        self._logged: set[str] = set()
+        """The fields that the API server stores otherwise, as logged."""
 
     async def run(self) -> Never:
-        """Look, write and wait, forever."""
+        """Reconcile, then wait for a change, forever."""
         self._started = _now()
         observed: tuple[Observed[Any], ...] = (
             self.wanted,
@@ -157,15 +157,15 @@ class Publisher:
         while True:
             seen = [one.value for one in observed]
             self._may_write |= self._registered.value
-            due = await self._look()
+            due = await self._reconcile()
             await until(
                 lambda seen=seen: any(map(is_not, (one.value for one in observed), seen)),  # type: ignore[misc]
                 *observed,
                 timeout_seconds=None if due == inf else max(0.0, due - _now()),
             )
 
-    async def _look(self) -> float:
-        """Compare and write; return when to look again if nothing happens until then."""
+    async def _reconcile(self) -> float:
+        """Compare and write; return when to do so again if nothing changes until then."""
         wanted, began = self.wanted.value, _now()
         if wanted is None:
             return inf
@@ -173,11 +173,11 @@ class Publisher:
         if not reason and self._reflector.objects.value is None:
             reason = self._reflector.failure.value or _NOT_LISTED
         if not reason:
-            await self._ask()
+            await self._refresh()
         if reason or self._node is None:
             reason = reason or self._failure
-            self._show({name: PoolState(reason=reason) for name in wanted})
-            return self._look_at if self._failure else inf
+            self._set_state({name: PoolState(reason=reason) for name in wanted})
+            return self._refresh_at if self._failure else inf
         slices = self._by_pool(self._reflector.objects.value or {})
         resources = {pool_name(self._node_name, name): name for name in wanted}
         names = {**resources, **slices}
@@ -186,34 +186,34 @@ class Publisher:
         for name in names:
             resource = resources.get(name, "")
             devices = wanted.get(resource)
-            one = await self._bring(name, resource, self._node, devices, slices.get(name, []))
+            one = await self._sync_pool(name, resource, self._node, devices, slices.get(name, []))
             if resource or one.reason:
                 state[resource or name] = one
-        self._show(state)
+        self._set_state(state)
         dues = [one.retry_at for one in self._pools.values() if one.retry_at > began]
-        return min([self._look_at, *dues])
+        return min([self._refresh_at, *dues])
 
-    async def _ask(self) -> None:
-        """Look at the Node and the slices if that is due."""
+    async def _refresh(self) -> None:
+        """Get the Node and list the slices if that is due."""
         names = frozenset(self._reflector.objects.value or ())
         if not self._known <= names and not self._failure:
-            self._look_at = -inf  # it may be another Node, or have another kubelet
+            self._refresh_at = -inf  # it may be another Node, or have another kubelet
         self._known = names
         self._answers = {name: one for name, one in self._answers.items() if name in names}
-        if self._look_at > _now():
+        if self._refresh_at > _now():
             return
         try:
-            self._node = await self._look_at_node()
+            self._node = await self._get_node()
             await self._reflector.refresh()
             self._failures, self._failure = 0, ""
-            self._look_at = _now() + 5 * self._look_after
+            self._refresh_at = _now() + 5 * self._refresh_after
         except ApiError as error:
             self._failures, self._failure = self._failures + 1, str(error)
             pause = pause_after(self._failures, self._pause, error.retry_after)
-            self._look_at = _now() + pause
+            self._refresh_at = _now() + pause
 
-    async def _look_at_node(self) -> _Node:
-        """Return what is known of our Node; raise ApiError."""
+    async def _get_node(self) -> _Node:
+        """Return the fields of the Node; raise ApiError."""
         try:
             node = await self._client.get(node_path(self._node_name))
         except ApiError as error:
@@ -226,7 +226,7 @@ class Publisher:
         return _Node(str(node["metadata"].get("uid", "")), has_extended_resources(version))
 
     def _by_pool(self, objects: Mapping[str, Json]) -> dict[str, list[Json]]:
-        """Return our slices by pool; one that is as the API server made it counts as was sent."""
+        """Return our slices by pool, with what was sent where something else was stored."""
         found: dict[str, list[Json]] = {}
         for name, one in objects.items():
             content = content_of(one)
@@ -240,7 +240,7 @@ class Publisher:
                 found.setdefault(spec["pool"]["name"], []).append(ours)
         return found
 
-    async def _bring(
+    async def _sync_pool(
         self,
         name: str,
         resource: str,
@@ -248,7 +248,7 @@ class Publisher:
         devices: DeviceList | None,
         observed: Sequence[Json],
     ) -> PoolState:
-        """Make the slices of a pool what is wanted, as far as it is time; return how it is."""
+        """Write the slices of a pool if they are not the wanted ones; return its state."""
         published = self._pools[name]
         layout: Layout = {}
         offered = Offered(devices={}, shares={}, not_offered={})
@@ -259,7 +259,7 @@ class Publisher:
             unprobed = any(NOT_PROBED in one.failing for one in devices.devices.values())
             if unprobed and published.layout is None and _now() < until_probed:
                 published.retry_at = until_probed
-                return PoolState(reason=_PROBED, slices=len(observed))
+                return PoolState(reason=_PROBING, slices=len(observed))
             offered = devices_of(resource, devices, extended_resource=node.extended_resources)
             before = layout_of(observed) if published.layout is None else published.layout
             layout = published.layout = next_layout(before, offered.shares)
@@ -280,10 +280,10 @@ class Publisher:
         )
 
     async def _write(self, published: _Published, content: tuple[Any, ...], todo: Plan) -> None:
-        """Carry out a plan if it is time.
+        """Carry out a plan, unless the same was written too recently.
 
-        What is new is written at once, the same ever more rarely: whatever the API server and
-        others make of our slices, they are not overrun.
+        New content is written at once, the same ever more rarely, so that the API server is not
+        overrun if somebody changes the slices.
         """
         is_new = content != published.content
         if is_new or _now() > published.retry_at + _REST_SECONDS:
@@ -296,7 +296,7 @@ class Publisher:
             await self._carry_out(todo)
         except ApiError as error:
             if error.status in _UNSURE:
-                self._look_at = -inf
+                self._refresh_at = -inf
             if error.status not in _CONFLICTS or published.writes > 1:
                 published.error = _RANDOM.sub('-…"', str(error))
             retry_after = error.retry_after
@@ -312,19 +312,19 @@ class Publisher:
             )
             self._reflector.forget(name)
         for one in todo.create:
-            self._take(one, await self._client.create(SLICES, one))
-            self._look_at = min(self._look_at, _now() + self._look_after)
+            self._record(one, await self._client.create(SLICES, one))
+            self._refresh_at = min(self._refresh_at, _now() + self._refresh_after)
         for one in todo.update:
             path = f"{SLICES}/{one['metadata']['name']}"
-            self._take(one, await self._client.update(path, one))
+            self._record(one, await self._client.update(path, one))
 
-    def _take(self, one: Json, answer: Json) -> None:
-        """Take in what was stored; it may be another than was sent."""
+    def _record(self, one: Json, answer: Json) -> None:
+        """Record what the API server stored, which may differ from what was sent."""
         sent, stored = content_of(one), content_of(answer)
         if sent != stored:
             self._answers[answer["metadata"]["name"]] = sent, stored
-        if changed := set(_differences(sent, stored)) - self._told:
-            self._told |= changed
+        if changed := set(_differences(sent, stored)) - self._logged:
+            self._logged |= changed
             log.warning(
                 "the API server, or a webhook of it, changes or drops fields of ResourceSlices:"
                 " %s; they stay as it stores them",
@@ -332,15 +332,15 @@ class Publisher:
             )
         self._reflector.observe(answer)
 
-    def _show(self, state: Mapping[str, PoolState]) -> None:
-        """Set the state and log what is new in it."""
+    def _set_state(self, state: Mapping[str, PoolState]) -> None:
+        """Set the state, and log changes of it."""
         before, self.state.value = self.state.value, state
         for name, one in state.items():
             was = before.get(name, PoolState(reason=_NOT_WRITTEN))
             for share in one.not_offered.keys() - was.not_offered.keys():
                 why, about = one.not_offered[share], {"resource": name, "device": share}
                 log.warning("not in a ResourceSlice: %s", why, extra=about)
-            if one.reason == was.reason or one.reason in _PASSING:
+            if one.reason == was.reason or one.reason in _TRANSIENT:
                 continue
             about = {"resource": name}
             if one.reason:
@@ -351,7 +351,7 @@ class Publisher:
 
 
 def _differences(sent: Any, stored: Any, path: str = "") -> Iterator[str]:  # noqa: ANN401
-    """Yield the paths of the fields in which two objects differ, without places in lists."""
+    """Yield the paths of the fields in which two objects differ, without indexes of lists."""
     if isinstance(sent, dict) and isinstance(stored, dict):
         for key in {**sent, **stored}:
             yield from _differences(sent.get(key), stored.get(key), f"{path}.{key}".lstrip("."))

@@ -1,6 +1,6 @@
-"""ResourceSlices: devices as Dynamic Resource Allocation shows them to the scheduler.
+"""ResourceSlices: the devices of a node as the scheduler sees them, and changes to them; pure.
 
-Their limits are those of the API group resource.k8s.io/v1.
+The limits are those of the API group resource.k8s.io/v1.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ if TYPE_CHECKING:
 
     Json: TypeAlias = dict[str, Any]
     Layout: TypeAlias = Mapping[int, tuple[str, ...]]
-    """The names of the devices of each slice of a pool by its index, Unhealthy ones too."""
+    """The names of the devices in each slice of a pool, Unhealthy ones too, by its index."""
 
 MAX_PER_SLICE = 64
-"""Of the devices of a slice, if one of them has a taint; without any it is 128."""
+"""Devices in a slice in which one has a taint; without taints 128 are possible."""
 _MAX_POOL = 253
 _MAX_TEXT = 64
-"""Of a text in an attribute, in bytes."""
+"""Bytes of a string attribute."""
 _MAX_GENERATED = 58
-"""Of ``generateName``; the API server cuts what is longer."""
+"""Characters of ``generateName``; the API server cuts longer ones."""
 _INDEX = re.compile(r"([0-9a-f]{4})-")
 _VERSION = re.compile(r"v?(\d{1,6})\.(\d{1,6})(?!\d)")
 _EXTENDED_RESOURCES = (1, 36)
-"""The first version of Kubernetes in which they are on by default."""
+"""The first version of Kubernetes in which DRAExtendedResource is on by default."""
 
 
 def pool_name(node_name: str, resource: str) -> str:
@@ -53,11 +53,11 @@ class Offered:
     """The devices of a resource as claims name them: one for each share of a device."""
 
     devices: Mapping[str, Json]
-    """What the API server is told of each that is Healthy, by name."""
+    """The entry in a slice of each Healthy device, by its name there."""
     shares: Mapping[str, str]
-    """The ID of each share that is listed, Unhealthy ones too, by name."""
+    """The ID of each listed share, Unhealthy ones too, by its name in a slice."""
     not_offered: Mapping[str, str]
-    """Why others cannot be told to the API server, by ID."""
+    """Why other shares cannot be in a slice, by ID."""
 
 
 def devices_of(resource_name: str, devices: DeviceList, *, extended_resource: bool) -> Offered:
@@ -84,9 +84,9 @@ def devices_of(resource_name: str, devices: DeviceList, *, extended_resource: bo
     return Offered(devices=found, shares=shares, not_offered=not_offered)
 
 
-@lru_cache  # most devices have the same, and a thousand take megabytes
-def _attribute(kind: str, value: str | int | bool) -> Json:  # noqa: FBT001  # a value like others
-    if isinstance(value, str):  # what is no Unicode must not fail the whole slice
+@lru_cache  # most devices have equal attributes, and a thousand devices take megabytes
+def _attribute(kind: str, value: str | int | bool) -> Json:  # noqa: FBT001
+    if isinstance(value, str):  # the API server would refuse a slice with a surrogate in it
         value = value.encode(errors="replace")[:_MAX_TEXT].decode(errors="ignore")
     return {str(kind): value}
 
@@ -94,8 +94,8 @@ def _attribute(kind: str, value: str | int | bool) -> Json:  # noqa: FBT001  # a
 def next_layout(before: Layout, listed: Iterable[str]) -> Layout:
     """Return which slice has which devices, for the devices that are listed now.
 
-    A device stays in its slice. New ones come where there is room, then in slices of their own.
-    There is at least one slice: an empty one says that there are no devices.
+    A device stays in its slice. New ones fill the room in slices, then slices of their own.
+    There is at least one slice: an empty one says that the pool has no devices.
     """
     waiting = dict.fromkeys(listed)
     slices: dict[int, list[str]] = {}
@@ -127,7 +127,7 @@ def layout_of(observed: Iterable[Json]) -> Layout:
 
 
 def _by_index(observed: Iterable[Json]) -> dict[int, Json]:
-    """Return one slice for each index: of several, the first by name."""
+    """Return one slice for each index: of several with the same, the first by name."""
     found: dict[int, Json] = {}
     for one in sorted(observed, key=lambda one: str(one["metadata"]["name"])):
         if index := _INDEX.match(one["metadata"]["name"]):
@@ -142,7 +142,7 @@ def _generation(one: Json) -> int:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Pool:
-    """What is the same in all slices of a pool."""
+    """The fields that all slices of a pool have in common."""
 
     name: str
     driver: str
@@ -152,7 +152,7 @@ class Pool:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Plan:
-    """What to do, in this order, so that the slices of a pool are those that are wanted."""
+    """The requests, in this order, that make the slices of a pool the wanted ones."""
 
     delete: tuple[Json, ...] = ()
     create: tuple[Json, ...] = ()
@@ -160,11 +160,11 @@ class Plan:
 
 
 def plan(pool: Pool, layout: Layout, devices: Mapping[str, Json], observed: Sequence[Json]) -> Plan:
-    """Return how to make the slices in the API those of a layout; one without slices: remove them.
+    """Return the requests that make the slices in the API those of a layout; an empty one: none.
 
-    One slice that changes is updated in place. Else all get another generation, so that nobody
-    takes a pool that is half changed for what it was or will be; if the latest one is incomplete,
-    nobody uses it, and it is completed.
+    If only one slice changes, it is updated in place. Else all slices get the next generation: the
+    scheduler ignores a pool until all slices of its latest generation are there. A generation that
+    is still incomplete is completed.
     """
     by_index = _by_index(observed)
     kept = {index: by_index[index] for index in layout if index in by_index}
@@ -206,9 +206,9 @@ def plan(pool: Pool, layout: Layout, devices: Mapping[str, Json], observed: Sequ
 
 
 def content_of(one: Json) -> Json:
-    """Return the parts of a slice in the API that are ours to decide.
+    """Return the fields of a slice in the API that the driver decides.
 
-    Kubernetes 1.34 has null where later versions leave out what is empty.
+    Kubernetes 1.34 has null where later versions omit empty fields.
     """
     return {
         "ownerReferences": one["metadata"].get("ownerReferences", []),
@@ -232,7 +232,7 @@ def _content(
         "nodeName": pool.node_name,
         "pool": {"name": pool.name, "generation": generation, "resourceSliceCount": slices},
     }
-    if listed:  # the API server leaves out what is empty
+    if listed:  # the API server omits an empty list
         spec["devices"] = listed
     return {"ownerReferences": [owner], "spec": spec}
 
@@ -249,6 +249,6 @@ def _slice(metadata: Json, content: Json) -> Json:
 
 
 def _generate_name(pool: Pool, index: int) -> str:
-    """Return the start of a slice's name, with its index: it is the order of allocation."""
+    """Return the start of a slice's name: first its index, for the order of allocation."""
     start = f"{index:04x}-{pool.driver}-{pool.node_name}"
     return f"{start[: _MAX_GENERATED - 1].rstrip('-.')}-"

@@ -431,7 +431,7 @@ async def test_the_node_is_looked_at_now_and_then(server: ApiServer) -> None:
     def extended() -> object:
         return slices(server)[0]["spec"]["devices"][0]["attributes"]["extendedResource"]["bool"]
 
-    async with publishing(server, lists(), look_after=0.002) as publisher:
+    async with publishing(server, lists(), refresh_after=0.002) as publisher:
         await shows(publisher, serial="")
         assert extended() is False
         server.remove("nodes", NODE)
@@ -445,7 +445,7 @@ async def test_a_slice_that_vanished_unnoticed_after_its_creation_is_missed(
     server: ApiServer,
 ) -> None:
     with server.failing(verbs={"watch"}, hangs=True):
-        async with publishing(server, lists(), look_after=0.05) as publisher:
+        async with publishing(server, lists(), refresh_after=0.05) as publisher:
             await shows(publisher, serial="")
             (first,) = slices(server)
             server.wipe(NODE)
