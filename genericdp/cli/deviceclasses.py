@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from genericdp.cli.loading import usable_resources
 from genericdp.cli.options import add_config, add_dra_driver
 from genericdp.cli.output import print_document, yaml_document
-from genericdp.dra.classes import device_classes, names_served_by_dra
+from genericdp.devices.labels import class_names
 from genericdp.errors import GenericdpError
+from genericdp.model import ServedBy
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Iterator
 
 EXAMPLE = (
     "  genericdp deviceclasses --config examples/configs/serial-dra.yaml\n"
@@ -31,11 +33,38 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(arguments: argparse.Namespace) -> int:
     """Print the classes; no device is looked for."""
-    names = names_served_by_dra(usable_resources(arguments))
+    served = (one for one in usable_resources(arguments) if one.served_by is ServedBy.DRA)
+    # Those of several nodes may be equal.
+    names = dict.fromkeys(name for one in served for name in one.names or (one.name,))
     if not names:
         raise GenericdpError(
             "no resource of the config has servedBy: dra, and others need no DeviceClass"
         )
-    for about, one in device_classes(names, arguments.dra_driver).items():
-        print_document(f"---\n# {about}\n{yaml_document(one)}")
+    for name in names:
+        for about, one in _classes(name, arguments.dra_driver):
+            print_document(f"---\n# {about}\n{yaml_document(one)}")
     return 0
+
+
+def _classes(name: str, driver: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the DeviceClasses of a resource with what each of them is for.
+
+    The one for plain ``limits`` is only for nodes whose kubelet prepares them: others would start
+    the container without the device.
+    """
+    own, for_limits = class_names(name)
+    attributes = f'device.attributes["{driver}"]'
+    selector = f'device.driver == "{driver}" &&\n{attributes}.resource == "{name}"'
+    yield f"For claims with deviceClassName: {own}", _class(own, selector)
+    selector = f"{selector} &&\n{attributes}.extendedResource"
+    about = f"For containers with limits: {{{name}: 1}}, from Kubernetes 1.36 on"
+    yield about, _class(for_limits, selector, extendedResourceName=name)
+
+
+def _class(name: str, expression: str, **spec: str) -> dict[str, Any]:
+    return {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "DeviceClass",
+        "metadata": {"name": name},
+        "spec": {"selectors": [{"cel": {"expression": expression}}], **spec},
+    }
