@@ -152,10 +152,10 @@ class Reconciler:
 
         Return the decision, and whether the kubelet gets any list that is another one.
         """
-        wanted = await self.dra.as_can_be_served(
+        wanted = await self.dra.choose_back_ends(
             tasks, wanted, self._running.keys() | self._leaving.keys()
         )
-        allocated = self.dra.with_claims(allocated)
+        allocated = self.dra.add_claims(allocated)
         while True:
             decision = await self._decide(wanted, allocated, full=full)
             if self._watch_health(resulting(wanted.values(), decision.lists), decision.lists):

@@ -1,4 +1,4 @@
-"""What serves resources through DRA: nothing of it is started or imported before one is."""
+"""Activation of DRA: it is imported and started once a resource is to be served by it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class Dra:
-    """Serves through DRA the resources that are to be; nothing if there are no ``settings``."""
+    """Serves resources through DRA; none without ``settings``."""
 
     def __init__(
         self,
@@ -42,15 +42,15 @@ class Dra:
         tally: Tally,
     ) -> None:
         self.driver: DraDriver | None = None
-        """None: no resource has been served by DRA yet."""
+        """None: no resource was to be served by DRA yet."""
         self.servicers: Mapping[str, Servicer] = {}
-        """What is served by DRA, by resource name."""
+        """The resources that DRA serves, by name."""
         self.in_force: Mapping[str, Resource] = {}
-        """The resources of the config as they can be served, by name in it."""
+        """The resources of the config as they are served now, by name in the config."""
         self.waiting: Mapping[str, str] = {}
-        """Why some are not served as the config says."""
+        """Why a resource is not served as the config says, by name in the config."""
         self.withheld: Collection[str] = ()
-        """Those that the device plugin must not serve either: who has their devices is unknown."""
+        """Those that the device plugin must not serve either: somebody may have their devices."""
         self._settings = settings
         self._node_name = node_name
         self._kubelet = kubelet
@@ -60,21 +60,21 @@ class Dra:
         self._tally = tally
         self._back_ends: BackEnds | None = None
 
-    async def as_can_be_served(
+    async def choose_back_ends(
         self,
         tasks: asyncio.TaskGroup,
         wanted: Mapping[str, Resource],
         by_plugin: Collection[str],
     ) -> Mapping[str, Resource]:
-        """Return the resources with the back end that can serve each of them now.
+        """Return the resources, each with the back end that can serve it now.
 
-        ``by_plugin`` are the names that the device plugin serves, or has not ended to serve.
+        ``by_plugin`` are the names that the device plugin serves or has not stopped serving.
         """
         back_ends = self._back_ends or await self._start(tasks, wanted)
         if back_ends is None:
             self.in_force = wanted
         else:
-            self.in_force = await back_ends.in_force(wanted, by_plugin)
+            self.in_force = await back_ends.choose(wanted, by_plugin)
             self.waiting, self.withheld = back_ends.waiting, back_ends.withheld
         return self.in_force
 
@@ -85,10 +85,10 @@ class Dra:
         if settings is None:
             return None
         is_wanted = any(one.served_by is ServedBy.DRA for one in wanted.values())
-        exists = partial(os.path.exists, settings.claims_folder)  # Path's may raise
+        exists = partial(os.path.exists, settings.claims_folder)  # Path.exists may raise
         if not is_wanted and not await in_worker(exists):
             return None
-        # Most nodes never need it, nor the client of the API server.
+        # Here, since most nodes need neither DRA nor the client of the API server.
         from genericdp.dra.backend import BackEnds
         from genericdp.dra.driver import DraDriver
 
@@ -111,21 +111,21 @@ class Dra:
         tasks.create_task(self.driver.run(), name="DRA driver")
         return self._back_ends
 
-    def with_claims(self, allocated: AllocatedDevices | None) -> AllocatedDevices | None:
-        """Return what pods hold, with what they hold by claims."""
+    def add_claims(self, allocated: AllocatedDevices | None) -> AllocatedDevices | None:
+        """Add the devices that claims have to those that pods hold."""
         if self.driver is None:
             return allocated
-        # Where nobody asks what pods hold otherwise, it does not matter.
+        # None: nobody needs to know what pods hold through the device plugin.
         known = allocated or AllocatedDevices(asked_at=math.inf)
         return replace(known, devices={**known.devices, **self.driver.held()})
 
     def changed(self) -> None:
-        """Look again at what waits: a device plugin, claim or ResourceSlice is gone."""
+        """Reconcile if a resource waits: a device plugin, claim or ResourceSlice is gone."""
         if self.waiting or (self.driver is not None and self.driver.trouble.value):
             self._look_again()
 
     def serve(self, servicers: Mapping[str, Servicer]) -> None:
-        """Have these resources served from now on, by name, and no others."""
+        """Serve these resources, by name, and no others from now on."""
         self.servicers = servicers
         if self.driver is not None:
             self.driver.serve(servicers, self.waiting)

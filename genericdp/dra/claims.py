@@ -24,7 +24,7 @@ _SUFFIX = ".json"
 DAMAGE = (ValueError, TypeError, KeyError, RecursionError, IsADirectoryError)
 """What reading a damaged file raises."""
 _MAX_BYTES = 1024 * 1024
-"""Of a record: a claim has at most 32 devices."""
+"""Size of a record: a claim has at most 32 devices."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -32,15 +32,15 @@ class ClaimDevice:
     """A device that the scheduler has allocated to a claim."""
 
     request: str
-    """The name of the request in the claim, without that of an alternative."""
+    """The name of the request in the claim, without that of a subrequest."""
     pool: str
     device: str
     """Its name in the ResourceSlice."""
     resource: str = ""
     share: str = ""
-    """Its ID, or that of a share of it."""
+    """The ID of the device, or of a share of it."""
     admin: bool = False
-    """Whether it is given beside others that have it."""
+    """Whether other claims may have it too (``adminAccess``)."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -51,9 +51,9 @@ class Claim:
     namespace: str
     name: str
     boot_id: str = ""
-    """Of the boot in which its hooks have run; empty: they have not."""
+    """The boot in which its hooks have run; empty: they have not."""
     per_request: bool = False
-    """Whether ``$(allocation.index)`` counts the devices of each request, as for plain limits."""
+    """Whether ``$(allocation.index)`` starts at 0 for each request, as with plain limits."""
     devices: tuple[ClaimDevice, ...] = ()
 
     def __str__(self) -> str:
@@ -66,14 +66,14 @@ class ClaimRecords:
     def __init__(self, folder: Path, *, removed: Callable[[], None]) -> None:
         """``removed`` is called when a claim is over."""
         self.claims: dict[str, Claim] = {}
-        """By UID; replaced, never changed in place."""
+        """The claims by UID; replaced, never changed in place."""
         self._folder = folder
         self._removed = removed
 
     def load(self) -> None:
-        """Read all records; raise OSError.
+        """Read all records, and rename damaged ones: their claims count as not prepared.
 
-        A damaged one is renamed: its claim counts as not prepared.
+        Raise OSError.
         """
         self._folder.mkdir(mode=0o700, exist_ok=True)
         for folder in (self._folder, self._folder.parent):
@@ -91,11 +91,11 @@ class ClaimRecords:
                     yield claim.uid, claim
 
     def reserve(self, claim: Claim) -> None:
-        """Enter a claim in memory: nobody else gets its devices from now on."""
+        """Add a claim in memory: no other claim gets its devices from now on."""
         self.claims = {**self.claims, claim.uid: claim}
 
     async def write(self, claim: Claim) -> None:
-        """Write a record as a whole or not at all, then there is no such claim; raise OSError."""
+        """Write a record; if it is not on disk afterwards, drop the claim. Raise OSError."""
         record = {
             "version": _VERSION,
             "uid": claim.uid,
@@ -122,7 +122,7 @@ class ClaimRecords:
         self.reserve(claim)
 
     async def remove(self, uid: str) -> None:
-        """Remove a record: others can have the devices; raise OSError."""
+        """Remove a record, so that other claims can get the devices; raise OSError."""
         await in_worker(partial((self._folder / f"{uid}{_SUFFIX}").unlink, missing_ok=True))
         self._drop(uid)
         self._removed()
@@ -140,13 +140,13 @@ def put_aside(path: Path, effect: str = "") -> None:
 def held_resources(folder: Path) -> dict[str, str]:
     """Return the resources of which recorded claims have devices, each with the name of a claim.
 
-    For whoever does not maintain the folder; raise OSError, but not where there is none.
+    None if there is no such folder. Another process may maintain it. Raise OSError.
     """
     held = {}
     with suppress(FileNotFoundError):
         for path in folder.iterdir():
             if path.suffix == _SUFFIX:
-                with suppress(FileNotFoundError, *DAMAGE):  # one has just been unprepared
+                with suppress(FileNotFoundError, *DAMAGE):  # just unprepared
                     claim = _parsed(_content(path), path.stem)
                     held.update({one.resource: str(claim) for one in claim.devices})
     return held
@@ -158,7 +158,7 @@ def _content(path: Path) -> bytes:
 
 
 def _parsed(content: bytes, uid: str) -> Claim:
-    """Return the claim of a record, which has to have that UID; raise one of DAMAGE."""
+    """Return the claim of a record, which must have this UID; raise one of DAMAGE."""
     record: dict[str, Any] = json.loads(content)
     if (record["version"], record["uid"]) != (_VERSION, uid):
         raise ValueError(f"version {record['version']!r}, UID {record['uid']!r}")
@@ -174,5 +174,5 @@ def _parsed(content: bytes, uid: str) -> Claim:
     for one in claim.devices:
         texts += [one.request, one.pool, one.device, one.resource, one.share]
     if not all(isinstance(text, str) for text in texts):
-        raise TypeError("a text is none")
+        raise TypeError("a field is not a string")
     return claim

@@ -1,4 +1,4 @@
-"""Where and how the DRA driver of a node works."""
+"""Settings of the DRA driver of a node."""
 
 from __future__ import annotations
 
@@ -16,30 +16,30 @@ KUBELET_ROOT = "/var/lib/kubelet"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DraSettings:
-    """What the command line says of DRA; it counts once a resource is served by it."""
+    """What the command line says about DRA; used once a resource is served by it."""
 
     driver: str
     kubelet_root: Path
     kubeconfig: Path | None = None
-    """How the API server is reached; None: as from within a pod."""
+    """The access to the API server; None: that of the pod."""
     retry: float = 5.0
-    """How long to wait before what failed is tried again, in seconds."""
+    """Seconds before a failed operation is tried again."""
     standby: float = 0.5
-    """How often another instance of the driver is looked at that is in charge, in seconds."""
+    """Seconds between attempts to get the lock that another instance holds."""
 
     @property
     def folder(self) -> Path:
-        """The folder of the driver's sockets and its state, as the kubelet wants it."""
+        """The folder of the driver's socket and state, where the kubelet expects it."""
         return self.kubelet_root / "plugins" / self.driver
 
     @property
     def served_file(self) -> Path:
-        """Names the resources that are served by DRA, since before the daemon started."""
+        """The file with the names of the resources that DRA serves, for the next start."""
         return self.folder / "served.json"
 
     @property
     def claims_folder(self) -> Path:
-        """Holds a record of each claim that is prepared."""
+        """The folder with a record of each prepared claim."""
         return self.folder / "claims"
 
     @property
