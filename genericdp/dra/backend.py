@@ -17,7 +17,7 @@ from genericdp.errors import KubeletError, reason_of
 from genericdp.host.workers import in_worker
 from genericdp.kubelet.podresources import PodResourcesTiming, held_devices, list_pods
 from genericdp.model import ServedBy
-from genericdp.observed import Observed, until
+from genericdp.observed import until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -75,8 +75,8 @@ class BackEnds:
         """The names of resources that DRA is to serve by the config."""
         self._last = dict(last)
         """Each resource of the config as it was when it was served last."""
-        self._pending: Observed[dict[str, tuple[Resource, ServedBy | None]]] = Observed({})
-        """The resources that wait, with the back end that serves each meanwhile."""
+        self._meanwhile: dict[str, ServedBy | None] = {}
+        """The back end that serves each resource that waits; None: neither."""
 
     async def choose(
         self, wanted: Mapping[str, Resource], by_plugin: Collection[str]
@@ -176,7 +176,7 @@ class BackEnds:
     ) -> dict[str, Resource]:
         """Return the resources in force: those that wait are as they were, or served by neither."""
         for name in self.waiting.keys() - waiting.keys() & wanted.keys():
-            if (now := wanted[name].served_by) is not self._pending.value[name][1]:
+            if (now := wanted[name].served_by) is not self._meanwhile[name]:
                 log.info("servedBy: %s is in force now", now, extra={"resource": name})
         found = dict(wanted)
         for name, (why, by) in waiting.items():
@@ -189,27 +189,21 @@ class BackEnds:
             if last is not None and last.served_by is by:
                 found[name] = last
         self.waiting = {name: why for name, (why, _) in waiting.items()}
-        self.withheld = frozenset(name for name, (_, by) in waiting.items() if by is None)
+        self._meanwhile = {name: by for name, (_, by) in waiting.items()}
+        self.withheld = frozenset(name for name, by in self._meanwhile.items() if by is None)
         self._last = {name: one for name, one in found.items() if name not in self.withheld}
-        self._pending.value = {name: (wanted[name], by) for name, (_, by) in waiting.items()}
         return found
 
     async def run(self) -> Never:
         """Start a reconcile from time to time while a resource waits, forever."""
-        seen: object = None
-
-        def now() -> object:
-            return self._pending.value, self._kubelet.socket.value
-
+        socket = self._kubelet.socket
         while True:
             await until(
-                lambda seen=seen: now() != seen,  # type: ignore[misc]
-                self._pending,
-                self._kubelet.socket,
+                lambda before=socket.value: socket.value != before,  # type: ignore[misc]
+                socket,
                 timeout_seconds=self._timing.period,
             )
-            seen = now()
-            if self._pending.value:
+            if self.waiting:
                 self._look_again()
 
     async def _held_by_pods(self) -> tuple[str, Mapping[str, frozenset[str]]]:

@@ -260,7 +260,8 @@ class DraDriver:
             registered=plugin.registration.active,
         )
         self._publisher.wanted.value = self._lists.value
-        with self._publisher.state.calling(self._changed):
+        state, slices = self._publisher.state, reflector.objects
+        with state.calling(self._changed), slices.calling(self._changed):
             async with asyncio.TaskGroup() as tasks:
                 work = [
                     tasks.create_task(reflector.run(), name="watch of ResourceSlices"),

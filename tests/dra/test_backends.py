@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 USB0, USB1 = (label(f"ttyUSB{number}") for number in range(2))
 OTHER = "example.com/modem"
 POD = Pod(uid="pod", containers=(Container(name="main", limits={NAME: 1}),))
+SELDOM = PodResourcesTiming(pods_known=0.0, period=3600.0)
 BY_PODS = "pods hold devices of it through the device plugin"
 BY_CLAIM = "claim default/claim has a device of it through DRA"
 
@@ -70,8 +71,7 @@ async def test_what_nobody_has_changes_its_back_end_either_way(node: DraNode) ->
 
 async def test_the_moment_is_noticed_in_which_the_other_back_end_can_serve(node: DraNode) -> None:
     with never_both(node):
-        seldom = PodResourcesTiming(pods_known=0.0, period=3600.0)
-        async with node.serving(by_plugin(), pod_resources_timing=seldom) as daemon:
+        async with node.serving(by_plugin(), pod_resources_timing=SELDOM) as daemon:
             await node.world.listed(NAME, "ttyUSB0")
             await daemon.takes(by_dra())
             await node.offers(POOL, USB0)
@@ -223,7 +223,7 @@ async def test_what_dra_has_served_waits_for_the_api_server_after_a_restart(node
         await node.offers(POOL, USB0)
     await node.server.stop()
     with never_both(node):
-        async with node.serving(by_plugin()) as daemon:
+        async with node.serving(by_plugin(), pod_resources_timing=SELDOM) as daemon:
             await daemon.shows(NAME, lambda found: "cannot be known whether" in found["reason"])
             await daemon.log.says("not served by devicePlugin yet: it cannot be known whether")
             await node.server.start()
