@@ -17,7 +17,7 @@ from genericdp.apiserver.reflector import Reflector
 from genericdp.devices.device import device_id_of
 from genericdp.dra.backend import DELETED_FIRST
 from genericdp.dra.claims import ClaimRecords
-from genericdp.dra.prepare import ClaimError, ClaimPreparer, Pool
+from genericdp.dra.prepare import ClaimError, ClaimPreparer, ServedPool
 from genericdp.dra.publisher import Publisher
 from genericdp.dra.slices import devices_of, pool_name
 from genericdp.errors import GenericdpError, KubeletError, explained, ungrouped
@@ -40,9 +40,9 @@ _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 class DraDriver:
-    """Serves resources through DRA; of several instances on a node one at a time.
+    """Serves resources through DRA; only one of several instances on a node does so at a time.
 
-    Whatever fails here is told, tried again, and concerns nothing that the device plugin serves.
+    Failures are logged and retried, and do not affect what the device plugin serves.
     """
 
     def __init__(
@@ -60,18 +60,18 @@ class DraDriver:
         self.is_standby = False
         """Whether another instance of the driver is in charge."""
         self.api_trouble = Observed("the API server has not been asked yet")
-        """Why the API server cannot be asked anything."""
+        """Why no request can be sent to the API server; empty: it can."""
         self._settings = settings
         self._node_name = node_name
         self._cdi_folder = cdi_folder
         self._count_request = count_request
         self._changed = changed
         self._lists: Observed[Mapping[str, DeviceList] | None] = Observed(None)
-        """What is served, by the name of the resource; None: not known yet."""
-        self._pools: Mapping[str, Pool] = {}
-        """The same as claims name it."""
+        """The device list of each served resource, by name; None: not known yet."""
+        self._pools: Mapping[str, ServedPool] = {}
+        """The same as claims name them, by the name of the pool."""
         self._waiting: Mapping[str, str] = {}
-        """Why pools are not offered, though they are to be."""
+        """Why a pool that the config asks for is not offered, by name."""
         self._plugin: DraPlugin | None = None
         self._preparer: ClaimPreparer | None = None
         self._client: ApiClient | None = None
@@ -79,10 +79,10 @@ class DraDriver:
         self._publisher: Publisher | None = None
 
     def serve(self, servicers: Mapping[str, Servicer], waiting: Mapping[str, str]) -> None:
-        """Have these resources served from now on, and no others; ``waiting``: why others wait."""
+        """Serve these resources and no others from now on; ``waiting``: why others wait."""
         self._waiting = {pool_name(self._node_name, name): why for name, why in waiting.items()}
         self._pools = {
-            pool_name(self._node_name, name): Pool(
+            pool_name(self._node_name, name): ServedPool(
                 resource=name,
                 servicer=one,
                 shares=devices_of(name, one.devices, extended_resource=False).shares,
@@ -107,7 +107,7 @@ class DraDriver:
         return "its ResourceSlices are about to be written" if state is None else state.reason
 
     def why_offered(self, resources: Collection[str]) -> str:
-        """Return why claims may still be given devices of resources; empty: none may be."""
+        """Return why claims may still get devices of resources; empty: none may."""
         slices = None if self._reflector is None else self._reflector.objects.value
         if slices is None or self._publisher is None:
             why = self.trouble.value or self.api_trouble.value
@@ -130,7 +130,7 @@ class DraDriver:
                 async with ungrouped():
                     await self._serve()
             except Exception as error:  # noqa: BLE001
-                # A mistake of ours must not end the device plugins.
+                # A bug here must not end the device plugins.
                 trouble = explained(error, self._settings.folder)
             if trouble != self.trouble.value:
                 log.warning("the DRA driver %s does not work: %s", self._settings.driver, trouble)
@@ -157,30 +157,30 @@ class DraDriver:
                 settings.driver, kubelet_root=settings.kubelet_root, handler=preparer
             )
             self._preparer, self._plugin, self.trouble.value = preparer, plugin, ""
-            # Before the kubelet can ask for a device, it is known what there is.
+            # The kubelet must not ask for devices before they are known.
             await until(lambda: self._lists.value is not None, self._lists)
             preparer.pools = self._pools
             try:
                 async with asyncio.TaskGroup() as tasks:
                     tasks.create_task(plugin.run(), name="DRA registration")
                     tasks.create_task(self._publish(plugin), name="ResourceSlices")
-                    tasks.create_task(self._check(lock), name="lock of the DRA driver")
-                    await self._look_after(preparer)
+                    tasks.create_task(self._watch_folder(lock), name="lock of the DRA driver")
+                    await self._update_specs(preparer)
             finally:
                 if not os.fstat(lock).st_nlink:
                     for one in records.claims.values():
                         await records.write(one)
 
-    async def _look_after(self, preparer: ClaimPreparer) -> Never:
-        """Keep the specs of claims up to date."""
-        told: set[str] = set()
+    async def _update_specs(self, preparer: ClaimPreparer) -> Never:
+        """Keep the CDI specs of claims up to date; warn of claims whose resource was removed."""
+        logged: set[str] = set()
         while True:
             lists = self._lists.value
-            for name in self.held().keys() - (lists or {}) - told:
+            for name in self.held().keys() - (lists or {}) - logged:
                 why = "a claim has devices of it, and it is not in the config any more"
                 then = "until the claim is over, offer them under no other name"
                 log.warning("%s: %s", why, then, extra={"resource": name})
-            told = self.held().keys() - (lists or {})
+            logged = self.held().keys() - (lists or {})
             is_complete = await preparer.update_specs()
             await until(
                 lambda lists=lists: self._lists.value is not lists,  # type: ignore[misc]
@@ -188,7 +188,7 @@ class DraDriver:
                 timeout_seconds=None if is_complete else self._settings.retry,
             )
 
-    async def _check(self, lock: int) -> Never:
+    async def _watch_folder(self, lock: int) -> Never:
         """Raise KubeletError once somebody has removed the folder of the driver."""
         while True:
             await asyncio.sleep(self._settings.retry)
@@ -219,7 +219,7 @@ class DraDriver:
             os.close(lock)
 
     async def _publish(self, plugin: DraPlugin) -> Never:
-        """Keep the slices in the API, by the access that is described now."""
+        """Publish ResourceSlices; with a new client once pod or kubeconfig give another access."""
         while True:
             if (access := await self._access()) is None:
                 await asyncio.sleep(self._settings.retry)
@@ -232,7 +232,7 @@ class DraDriver:
                     self._client = self._reflector = self._publisher = None
 
     async def _access(self) -> Access | None:
-        """Return how to reach the API server; None if that cannot be known, which is told."""
+        """Return the access to the API server; log why and return None if there is none."""
         kubeconfig = self._settings.kubeconfig
         try:
             access = await in_worker(
@@ -247,7 +247,7 @@ class DraDriver:
         return access
 
     async def _run_publisher(self, client: ApiClient, access: Access, plugin: DraPlugin) -> None:
-        """Publish until the API server fails and another access is described."""
+        """Publish until the watch has failed and the access is another one."""
         driver, node = self._settings.driver, self._node_name
         reflector = self._reflector = Reflector(
             client, SLICES, f"spec.driver={driver},spec.nodeName={node}"
@@ -286,7 +286,7 @@ class DraDriver:
 
     @property
     def claims(self) -> int:
-        """How many claims are prepared, or being."""
+        """The number of claims that are prepared, or are being."""
         return len(self._preparer.claims) if self._preparer else 0
 
     def held(self) -> dict[str, frozenset[str]]:
@@ -299,7 +299,7 @@ class DraDriver:
 
 
 def _pool_of(item: Mapping[str, Any]) -> object:
-    """Return the pool of a ResourceSlice, whatever the API server takes for one."""
+    """Return the pool of a ResourceSlice; None if it is malformed."""
     try:
         return item["spec"]["pool"]["name"]
     except (KeyError, TypeError):

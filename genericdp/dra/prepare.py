@@ -47,8 +47,8 @@ _PLAIN_LIMITS = "resource.kubernetes.io/extended-resource-claim"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Pool:
-    """The devices of one resource, as claims name them."""
+class ServedPool:
+    """The devices of a resource, as claims name them."""
 
     servicer: Servicer
     resource: str
@@ -57,14 +57,14 @@ class Pool:
 
 
 class ClaimError(UnusableDeviceError):
-    """Why a claim cannot be prepared or unprepared now; the kubelet shows it and tries again."""
+    """A claim cannot be prepared or unprepared now; the kubelet shows why and tries again."""
 
 
 class ClaimPreparer:
-    """Prepares and unprepares claims for the kubelet, each as often as it asks.
+    """Prepares and unprepares claims for the kubelet, which may ask several times.
 
-    A call can end at any ``await``, and the process anywhere: a claim's record comes first and goes
-    last.
+    A call may be canceled at any ``await``, and the process killed anywhere: a claim's record is
+    written first and removed last.
     """
 
     def __init__(
@@ -77,9 +77,9 @@ class ClaimPreparer:
         get_claim: GetClaim,
         why_absent: Callable[[str], str],
     ) -> None:
-        """``why_absent`` tells of a pool why it is not offered, empty if nobody knows."""
-        self.pools: Mapping[str, Pool] = {}
-        """What is offered now, by the name of the pool."""
+        """``why_absent`` returns why a pool is not offered; empty: not known."""
+        self.pools: Mapping[str, ServedPool] = {}
+        """The pools that are offered now, by name."""
         self._driver = driver
         self._kind = f"{driver}/claim"
         self._records = records
@@ -88,9 +88,9 @@ class ClaimPreparer:
         self._get_claim = get_claim
         self._why_absent = why_absent
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-        """By UID: no two calls are at work on one claim, and a slow one holds up no other claim."""
+        """By UID: calls about a claim run one after another, those about others meanwhile."""
         self._trouble = ""
-        """Why specs could not be written, as logged."""
+        """Why CDI specs could not be written, as logged."""
 
     @property
     def claims(self) -> Mapping[str, Claim]:
@@ -100,23 +100,23 @@ class ClaimPreparer:
     async def prepare(
         self, claims: Sequence[ClaimRef]
     ) -> dict[str, tuple[PreparedDevice, ...] | str]:
-        """Return the devices of each claim, by UID, or why it cannot be prepared."""
-        return {one.uid: await self._told(self._prepare(one), one, "prepared") for one in claims}
+        """Return the devices of each claim, or why it cannot be prepared, by UID."""
+        return {one.uid: await self._caught(self._prepare(one), one, "prepared") for one in claims}
 
     async def unprepare(self, claims: Sequence[ClaimRef]) -> dict[str, str]:
-        """Return, by UID, why a claim cannot be unprepared; empty: it is."""
+        """Return why each claim cannot be unprepared, by UID; empty: it is."""
         return {
-            one.uid: await self._told(self._unprepare(one.uid), one, "unprepared") or ""
+            one.uid: await self._caught(self._unprepare(one.uid), one, "unprepared") or ""
             for one in claims
         }
 
-    async def _told(self, work: Awaitable[Any], claim: ClaimRef, what: str) -> Any:  # noqa: ANN401
-        """Return a result, or the text of an error, which is logged."""
+    async def _caught(self, work: Awaitable[Any], claim: ClaimRef, what: str) -> Any:  # noqa: ANN401
+        """Return the result, or the text of the error, and log it."""
         where = printable(f"claim {claim.namespace}/{claim.name}")
         try:
             result = await work
         except Exception as error:  # noqa: BLE001
-            # A mistake of ours about one claim must not hold up the others.
+            # A bug that concerns one claim must not hold up the others.
             result = explained(error, self._cdi_folder)
             log.warning("%s cannot be %s: %s", where, what, result)
         else:
@@ -130,31 +130,31 @@ class ClaimPreparer:
         tallies: list[ResourceTally] = []
         with counted(tallies):
             async with self._lock(ref.uid):
-                claim = await self._allocated(ref, tallies)
+                claim = await self._get_allocated(ref, tallies)
                 return await self._prepare_allocated(claim)
 
     async def _prepare_allocated(self, claim: Claim) -> tuple[PreparedDevice, ...]:
         before = self.claims.get(claim.uid)
-        if before is not None and before.devices != claim.devices:  # it was allocated anew
+        if before is not None and before.devices != claim.devices:  # it was allocated again
             await self._release(before)
             before = None
         claim = before or claim
         run_hooks = claim.boot_id != self._boot_id
         if run_hooks:
-            await self._reclaim(claim)
-            # Before the hooks: if the process is killed within one, the device is still taken.
+            await self._take_over(claim)
+            # Before the hooks: the device stays taken if the process is killed during one.
             self._records.reserve(claim)
             await finish(self._records.write(claim))
-        devices = await self._checked(claim, run_hooks=run_hooks)
+        devices = await self._check_devices(claim, run_hooks=run_hooks)
         if run_hooks:
             claim = replace(claim, boot_id=self._boot_id)
             await finish(self._records.write(claim))
-        return await self._give(claim, devices)
+        return await self._write_spec(claim, devices)
 
-    async def _allocated(self, ref: ClaimRef, tallies: list[ResourceTally]) -> Claim:
-        """Return what the scheduler has allocated; raise ClaimError.
+    async def _get_allocated(self, ref: ClaimRef, tallies: list[ResourceTally]) -> Claim:
+        """Return a claim with the devices that the scheduler has allocated; raise ClaimError.
 
-        Add where to count the result, which is so for each of its resources.
+        Add the tallies of its resources, which count the result.
         """
         found = await self._get_claim(ref.namespace, ref.name)
         if found is None:
@@ -175,20 +175,20 @@ class ClaimPreparer:
                 namespace=ref.namespace,
                 name=ref.name,
                 per_request=notes.get(_PLAIN_LIMITS) == "true",
-                devices=tuple(map(self._located, results)),
+                devices=tuple(map(self._device, results)),
             )
         except (KeyError, TypeError, AttributeError) as error:
             raise ClaimError(f"the API server has no proper ResourceClaim: {error!r}") from error
 
-    def _located(self, result: Mapping[str, Any]) -> ClaimDevice:
-        """Return a device of a claim; raise ClaimError."""
+    def _device(self, result: Mapping[str, Any]) -> ClaimDevice:
+        """Return the device of an allocation result; raise ClaimError."""
         pool, name = result["pool"], result["device"]
         if pool not in self.pools and (why := self._why_absent(pool)):
             raise ClaimError(f"{pool} is not served by DRA now: {why}")
         if pool not in self.pools or name not in self.pools[pool].shares:
             raise ClaimError(f"there is no device {name} in {pool} on this node any more")
         return ClaimDevice(
-            # That of an alternative (``request/alternative``) is told as its request.
+            # The kubelet expects the request without the subrequest (``request/subrequest``).
             request=result["request"].partition("/")[0],
             pool=pool,
             device=name,
@@ -197,10 +197,10 @@ class ClaimPreparer:
             admin=result.get("adminAccess") is True,
         )
 
-    async def _reclaim(self, claim: Claim) -> None:
-        """Unprepare others that have its devices no longer; raise ClaimError if one still has.
+    async def _take_over(self, claim: Claim) -> None:
+        """Unprepare others that no longer have its devices; raise ClaimError if one still does.
 
-        Afterwards nothing may be awaited until the claim is entered.
+        The caller must await nothing before it reserves the claim.
         """
         wanted = {(one.pool, one.device) for one in claim.devices if not one.admin}
 
@@ -220,16 +220,16 @@ class ClaimPreparer:
                         what = f"device {one['device']} is prepared for claim {holder}"
                         raise ClaimError(what)
             lock = self._lock(holder.uid)
-            # Whoever waited for it might be waited for.
+            # Waiting for a second lock could be a deadlock.
             if not lock.locked() and self.claims.get(holder.uid) is holder:
                 async with lock:
-                    log.warning("claim %s is over, which nobody has told: unprepared", holder)
+                    log.warning("claim %s is over, but was not unprepared: unprepared", holder)
                     await self._release(holder)
         if others := holders():
             raise ClaimError(f"claim {others[0]}, which has a device of it, is being worked on")
 
-    async def _checked(self, claim: Claim, *, run_hooks: bool) -> Devices:
-        """Return its devices, checked as at an Allocate, with their hooks run; raise CallError."""
+    async def _check_devices(self, claim: Claim, *, run_hooks: bool) -> Devices:
+        """Return its devices, checked as in Allocate, with their hooks run; raise CallError."""
         found: Devices = {}
         for name in dict.fromkeys(one.pool for one in claim.devices):
             if (pool := self.pools.get(name)) is None:
@@ -239,8 +239,8 @@ class ClaimPreparer:
             found |= {(pool.resource, one.id): one for one in devices.values()}
         return found
 
-    async def _give(self, claim: Claim, devices: Devices) -> tuple[PreparedDevice, ...]:
-        """Write the CDI spec of a claim; return what the kubelet is told of its devices."""
+    async def _write_spec(self, claim: Claim, devices: Devices) -> tuple[PreparedDevice, ...]:
+        """Write the CDI spec of a claim; return its devices for the kubelet."""
         given, names = self._edits(claim, devices)
         for variable in _contradicting(given.values()):
             log.warning(
@@ -255,7 +255,7 @@ class ClaimPreparer:
                 requests=(one.request,),
                 pool=one.pool,
                 device=one.device,
-                # With the first device of a request come the edits for all of them.
+                # The edits for all devices of a request come with its first device.
                 cdi_names=names.pop(one.request, ()),
             )
             for one in claim.devices
@@ -266,8 +266,8 @@ class ClaimPreparer:
     ) -> tuple[dict[str, Edits], dict[str, tuple[str, ...]]]:
         """Return the CDI devices of a claim, by name, and the full CDI names by request.
 
-        There is one for each request: of several, only the last value of an environment variable
-        would count. What ``devices`` lacks is left out. Raise ClaimError.
+        There is one CDI device for each request: of several, only the last value of an environment
+        variable would count. Devices that ``devices`` lacks are omitted. Raise ClaimError.
         """
         given: dict[str, Edits] = {}
         names: dict[str, tuple[str, ...]] = {}
@@ -285,9 +285,9 @@ class ClaimPreparer:
         return given, names
 
     async def _put_spec(self, uid: str, given: Mapping[str, Edits]) -> bool:
-        """Have this as the spec of a claim, none if it is empty; return whether it is new."""
+        """Write the CDI spec of a claim, or remove an empty one; return whether it has changed."""
         spec = spec_with(self._kind, given)
-        content, path = b"" if spec is None else rendered(spec), self._spec(uid)
+        content, path = b"" if spec is None else rendered(spec), self._spec_file(uid)
 
         def put() -> bool:
             present = path.read_bytes() if path.exists() else b""
@@ -299,7 +299,7 @@ class ClaimPreparer:
 
         return await in_worker(put)
 
-    def _spec(self, uid: str) -> Path:
+    def _spec_file(self, uid: str) -> Path:
         return self._cdi_folder / f"{_PREFIX}{uid}.json"
 
     async def _unprepare(self, uid: str) -> None:
@@ -313,7 +313,7 @@ class ClaimPreparer:
         """Run the release hooks of devices whose last claim this is, and forget it."""
         servicers = {one.resource: one.servicer for one in self.pools.values()}
         for resource in dict.fromkeys(one.resource for one in claim.devices):
-            # Not once for all: while a hook runs, others may get a share of the next device.
+            # For each resource again: during a hook, others may get a share of the next device.
             held = {
                 _key(one)
                 for other in self.claims.values()
@@ -323,24 +323,24 @@ class ClaimPreparer:
             mine = dict.fromkeys(_key(one) for one in claim.devices if one.resource == resource)
             last = [device_id for _, device_id in mine.keys() - held]
             if resource in servicers and (devices := servicers[resource].to_release(last)):
-                # Should it be prepared again before it is forgotten, its hooks have to run again.
+                # If it is prepared again before it is removed, its hooks have to run again.
                 claim = replace(claim, boot_id="")
                 self._records.reserve(claim)
-                with suppress(OSError):  # a full disk must not keep a pod from its end
+                with suppress(OSError):  # a full disk must not keep a pod Terminating
                     await finish(self._records.write(claim))
                 await servicers[resource].release(devices)
         await finish(self._forget(claim.uid))
 
     async def _forget(self, uid: str) -> None:
-        """Remove spec and record, in this order: until both are gone the claim is known."""
-        await in_worker(partial(self._spec(uid).unlink, missing_ok=True))
+        """Remove CDI spec and record, in this order: until both are gone the claim is known."""
+        await in_worker(partial(self._spec_file(uid).unlink, missing_ok=True))
         await self._records.remove(uid)
 
     async def update_specs(self) -> bool:
-        """Write the specs of prepared claims again where devices have come back as other nodes.
+        """Update the CDI specs of prepared claims; return whether all are up to date.
 
-        What is not there has no entry: a container that starts again must not get another device.
-        Return whether all are as they have to be.
+        Devices may have come back as other nodes. Those that are gone are in no spec: a container
+        that starts again must not get another device.
         """
         trouble, is_complete = "", True
         for claim in tuple(self.claims.values()):
@@ -360,7 +360,7 @@ class ClaimPreparer:
 
     async def _update_spec(self, claim: Claim) -> None:
         if claim.boot_id != self._boot_id or any(it.pool not in self.pools for it in claim.devices):
-            return  # it is not prepared yet, or nobody looks after its devices any more
+            return  # it is not prepared yet, or a resource of it is not served any more
         present: Devices = {}
         for one in claim.devices:
             listed = self.pools[one.pool].servicer.devices.devices.get(device_id_of(one.share))
@@ -371,7 +371,7 @@ class ClaimPreparer:
                 log.info("the CDI spec of claim %s is up to date again", claim)
 
     def remove_leftovers(self) -> None:
-        """Remove specs of claims that are not recorded, as of a damaged record."""
+        """Remove CDI specs of claims without a record, such as those whose record was damaged."""
         with suppress(OSError):
             for path in self._cdi_folder.glob(f"{_PREFIX}*.json"):
                 is_ours = path.is_file() and kind_of_ours(path.read_bytes()) == self._kind
@@ -381,18 +381,18 @@ class ClaimPreparer:
 
 
 def _key(one: ClaimDevice) -> tuple[str, str]:
-    """Return the same for all shares of a device."""
+    """Return resource and ID of a device, without the share."""
     return one.resource, device_id_of(one.share)
 
 
 def _indexes(devices: Iterable[ClaimDevice]) -> dict[tuple[str, str], int]:
-    """Return ``$(allocation.index)`` of devices, whether or not they are there now."""
+    """Return ``$(allocation.index)`` of devices, present or not."""
     keys = sorted({_key(one) for one in devices}, key=lambda key: (key[0], natural_key(key[1])))
     return {key: index for index, key in enumerate(keys)}
 
 
 def _contradicting(given: Iterable[Edits]) -> set[str]:
-    """Return the names of environment variables that have different values in several edits."""
+    """Return the environment variables that have different values in several edits."""
     values: dict[str, set[str]] = {}
     for one in given:
         for variable in one.get("env", ()):
@@ -402,7 +402,7 @@ def _contradicting(given: Iterable[Edits]) -> set[str]:
 
 
 def _results(found: Mapping[str, Any], driver: str) -> list[Mapping[str, Any]]:
-    """Return what a ResourceClaim has been allocated of a driver."""
+    """Return the allocation results of a ResourceClaim that are for a driver."""
     allocation = found.get("status", {}).get("allocation") or {}
     results = allocation.get("devices", {}).get("results") or ()
     return [one for one in results if one["driver"] == driver]

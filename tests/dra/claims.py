@@ -9,7 +9,7 @@ from genericdp.cdi.folder import SpecFolder
 from genericdp.config.load import load
 from genericdp.devices.decide import decide
 from genericdp.dra.claims import ClaimRecords
-from genericdp.dra.prepare import ClaimPreparer, Pool
+from genericdp.dra.prepare import ClaimPreparer, ServedPool
 from genericdp.dra.slices import devices_of
 from genericdp.host.cache import HostCache
 from genericdp.host.root import Root
@@ -59,10 +59,10 @@ class Machine:
         """The ID of each share by its name in the ResourceSlice."""
         return devices_of(NAME, self._lists[NAME], extended_resource=False).shares
 
-    def pools(self, servicer: Servicer) -> dict[str, Pool]:
+    def pools(self, servicer: Servicer) -> dict[str, ServedPool]:
         """Return what there is now for a preparer."""
         servicer.set_devices(self._lists[NAME])
-        return {POOL: Pool(servicer=servicer, resource=NAME, shares=self.shares)}
+        return {POOL: ServedPool(servicer=servicer, resource=NAME, shares=self.shares)}
 
     def allocate(self, uid: str, names: Collection[str]) -> ClaimRef:
         """Allocate devices, as they are called in the slice, to a claim."""
