@@ -1,4 +1,4 @@
-"""What goes together with ``servedBy``: some keys are only for DRA, some mean nothing there."""
+"""Rules for ``servedBy``: some keys are only for DRA, others have no effect with it."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from genericdp.config.document import Field
 
 _MAX_NAME = 64
-"""Of a resource's name, in bytes: each of its devices has it as the attribute ``resource``."""
+"""Bytes of a resource's name: each of its devices has it as the attribute ``resource``."""
 _DRA = "servedBy: dra"
 
 
 def check_served_by(resource: Field) -> None:
-    """Find what does not go together with the way in which a resource is served."""
+    """Refuse keys and values that are not possible with the resource's back end."""
     if is_served_by_dra(resource):
         _check_names(resource)
         _check_inject(resource)
@@ -42,7 +42,7 @@ def is_served_by_dra(resource: Field) -> bool:
 
 
 def check_classes(resources: Iterable[Field]) -> None:
-    """Find names of which two would have one DeviceClass."""
+    """Refuse names of which two would have the same DeviceClass."""
     owners: dict[str, str] = {}
     for field in (name for one in resources if is_served_by_dra(one) for name in _names(one)):
         name = field.text or ""
@@ -58,7 +58,7 @@ def _names(resource: Field) -> Iterator[Field]:
 
 
 def _check_names(resource: Field) -> None:
-    """Find names that are too long for an attribute, or that no DeviceClass can be made for."""
+    """Refuse names that are too long for an attribute, and globs, which have no DeviceClass."""
     for field in _names(resource):
         text = field.text or ""
         if field.key != "name" and has_wildcard(text):
@@ -80,7 +80,7 @@ def _check_inject(resource: Field) -> None:
 
 
 def _check_choice(resource: Field) -> None:
-    """Find what is about choosing devices, which the scheduler does, and hooks at other times."""
+    """Refuse ``prefer``; warn of ``closeness``, and of ``preStart``, which runs at another time."""
     prefer = resource["prefer"]
     if prefer.value in {Preference.SPREAD, Preference.CLOSEST}:
         message = f"'prefer: {prefer.value}' cannot be used with '{_DRA}': the scheduler chooses"
@@ -105,8 +105,8 @@ def _check_attributes(attributes: Field) -> None:
 
 
 def _check_constant(field: Field, kind: AttributeType) -> None:
-    """Find a text that no device can make a value of."""
-    with suppress(TemplateSyntaxError):  # a problem of its own
+    """Refuse a constant that is not a value of this type."""
+    with suppress(TemplateSyntaxError):  # reported elsewhere
         attribute = Attribute(type=kind, value=parse(field.text or ""))
         if not attribute.value.references and (why := value_of(attribute, lambda *_: None).note):
             field.refuse(why.removeprefix("cut: "))

@@ -1,4 +1,4 @@
-"""Attributes of devices that DRA serves: what claims can select them by."""
+"""Attributes of devices that DRA serves, by which claims can select them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from genericdp.template import Lookup
 
 MAX_BYTES = 64
-"""Of a string or a version, in UTF-8: Kubernetes refuses longer ones."""
+"""Bytes of a string or version: Kubernetes refuses longer ones."""
 STANDARD = "resource.kubernetes.io/"
 """Prefix of the attributes that the drivers of different vendors have in common."""
 
@@ -36,9 +36,9 @@ _BUILT_IN = {
     }.items()
 }
 RESERVED = (*_BUILT_IN, "resource", "id", "extendedResource")
-"""Names that no config can give: the last ones are added where the slices are made."""
+"""Names that a config cannot use. The last three are added in ``dra/slices.py``."""
 
-# A claim that selects by what is not there is an error that keeps its pod from being scheduled.
+# Instead of missing values: a selector on a missing attribute is an error, which blocks the pod.
 _MISSING: dict[AttributeType, str | int | bool] = {
     AttributeType.STRING: "",
     AttributeType.INT: 0,
@@ -63,10 +63,10 @@ _ROOT = re.compile(r"/sys/devices/(pci[0-9a-f]+:[0-9a-f]+)/")
 def attributes_of(
     resource: Resource, device: SysDevice | None, lookup: Lookup, host: Host
 ) -> dict[str, AttributeValue]:
-    """Return the attributes of a device by name; nothing if its resource is not served by DRA.
+    """Return the attributes of a device by name; none if its resource is not served by DRA.
 
-    ``device`` is its first member, where sysfs knows it, and ``lookup`` gives the texts of that
-    one. What the device lacks is empty, with the reason.
+    ``device`` is its first member, if sysfs knows it, and ``lookup`` returns the texts of that
+    member. An attribute that the device lacks has an empty value and a note that says why.
     """
     if resource.served_by is not ServedBy.DRA:
         return {}
@@ -77,9 +77,9 @@ def attributes_of(
 
 
 def _standard(resource: Resource, device: SysDevice, host: Host) -> dict[str, AttributeValue]:
-    """Return the attributes that are left out where they are not known for sure.
+    """Return the standard attributes, without those that are not known for sure.
 
-    Claims ask for devices that have an equal one, so a placeholder would be a wrong answer.
+    Claims ask for devices with equal ones (``matchAttribute``), so a placeholder would be wrong.
     """
     below = (nearest(one, host, is_pci_function) for one in hardware_below(device, host))
     functions = {one.syspath: one.name for one in below if one is not None}
@@ -99,7 +99,7 @@ def _standard(resource: Resource, device: SysDevice, host: Host) -> dict[str, At
 
 
 def value_of(attribute: Attribute, lookup: Lookup) -> AttributeValue:
-    """Return the value of an attribute of a device; if it is not what the config gives, why."""
+    """Return the value of an attribute; if it is not what the template gives, say why."""
     kind = attribute.type
     try:
         text = expand(attribute.value, lookup)
@@ -109,7 +109,7 @@ def value_of(attribute: Attribute, lookup: Lookup) -> AttributeValue:
         fitting = text.encode()[:MAX_BYTES].decode(errors="ignore")
         note = f"cut: it has {byte_length(text)} bytes, at most {MAX_BYTES} are possible"
         return AttributeValue(kind, fitting, "" if fitting == text else note)
-    what, read = _READ[kind]
+    what, read = _PARSERS[kind]
     value = read(text.strip())
     if value is None:
         return AttributeValue(kind, _MISSING[kind], f"{shortened(text)!r} is {what}")
@@ -125,7 +125,7 @@ def _integer(text: str) -> int | None:
 
 
 def _version(text: str) -> str | None:
-    """Return a semantic version, without the zeros that others write and with those they omit."""
+    """Return a semantic version: leading zeros removed, missing parts zero; None if it is none."""
     if (found := _VERSION.fullmatch(text)) is None:
         return None
     major, minor, patch, rest = found.groups()
@@ -133,9 +133,9 @@ def _version(text: str) -> str | None:
     return version if len(version) <= MAX_BYTES else None
 
 
-_READ: Mapping[AttributeType, tuple[str, Callable[[str], str | int | None]]] = {
+_PARSERS: Mapping[AttributeType, tuple[str, Callable[[str], str | int | None]]] = {
     AttributeType.INT: ("no whole number of 64 bits", _integer),
     AttributeType.BOOL: ("neither true nor false", lambda text: _BOOLEANS.get(text.lower())),
     AttributeType.VERSION: ("no version such as 1.2.3", _version),
 }
-"""What other texts are, and how it is read."""
+"""What to say of a text that is no value of this type, and how to parse one."""

@@ -1,4 +1,4 @@
-"""The kubelet's side of DRA: registration in plugins_registry, and calls about claims."""
+"""The gRPC servers of a DRA driver: registration in plugins_registry, and calls about claims."""
 
 from __future__ import annotations
 
@@ -47,11 +47,11 @@ PLUGIN_TYPE = "DRAPlugin"
 SUPPORTED_VERSIONS = ("v1.DRAPlugin",)
 
 _MAX_BYTES = 1024 * 1024
-"""Of a request, which names the claims of one pod."""
+"""Size of a request, which names the claims of one pod."""
 _MAX_TEXT = 1024
-"""Characters of a reason: as many as an event takes."""
+"""Characters of a reason: as many as an event can have."""
 _UID = re.compile(r"[0-9A-Za-z-]{1,63}")
-"""Of a claim; no other text can be part of a file's name."""
+"""The UID of a claim: it becomes part of a file name, so nothing else is accepted."""
 
 
 class ClaimRef(NamedTuple):
@@ -67,34 +67,34 @@ class PreparedDevice:
     """A device of a claim, and the CDI names by which containers get it."""
 
     requests: tuple[str, ...]
-    """Of the claim, without subrequests; empty: all of them."""
+    """Requests of the claim, without subrequests; empty: all requests."""
     pool: str
     device: str
     cdi_names: tuple[str, ...]
 
 
 class ClaimHandler(Protocol):
-    """Prepares and unprepares claims; a call that the kubelet gives up is canceled."""
+    """Prepares and unprepares claims; a call is canceled if the kubelet gives up."""
 
     async def prepare(
         self, claims: Sequence[ClaimRef]
     ) -> Mapping[str, tuple[PreparedDevice, ...] | str]:
-        """Return the devices of each claim by its UID, or why there are none."""
+        """Return the devices of each claim, or why it cannot be prepared, by UID."""
         ...
 
     async def unprepare(self, claims: Sequence[ClaimRef]) -> Mapping[str, str]:
-        """Return by its UID why a claim cannot be released; empty: it has been."""
+        """Return why each claim cannot be unprepared, by UID; empty: it is."""
         ...
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DraTiming:
-    """How often a DRA driver looks after its sockets, in seconds."""
+    """How often a DRA driver checks its sockets, in seconds."""
 
     look: float = 3.0
-    """Between two looks whether they are still there."""
+    """Between two checks that they are still there."""
     retry: float = 1.0
-    """Before they are made again."""
+    """Before they are created again."""
 
 
 class DraPlugin:
@@ -120,7 +120,7 @@ class DraPlugin:
         self._calls = Observed(0)
         """How many calls about claims are in progress."""
         self._logged = ""
-        """Why it is not registered, as logged; empty: it was since."""
+        """Why it is not registered, as last logged; empty: it has been registered since."""
         self._socket = self._root / "plugins" / driver / "dra.sock"
         self._registration_socket = self._root / "plugins_registry" / f"{driver}-reg.sock"
         for path in (self._socket, self._registration_socket):
@@ -131,14 +131,14 @@ class DraPlugin:
                 )
 
     async def run(self) -> Never:
-        """Serve and register, forever; once this has ended, no call goes on."""
+        """Serve and register, forever; when this ends, no call is in progress."""
         try:
             while True:
                 self._not_registered(await self._serve_until_over())
                 await asyncio.sleep(self._timing.retry)
         finally:
             self.registration.not_registered("it has been stopped")
-            # The server has canceled them, but they may not have ended yet.
+            # The server has canceled the calls, but they may not have ended yet.
             await until(lambda: not self._calls.value, self._calls)
 
     def _not_registered(self, reason: str) -> None:
@@ -149,7 +149,7 @@ class DraPlugin:
         self.registration.not_registered(reason)
 
     async def _serve_until_over(self) -> str:
-        """Serve both sockets; return why they are no longer, or cannot be served."""
+        """Serve both sockets; return why they cannot be served, or not any longer."""
         try:
             self._check_folders()
             await self._serve()
@@ -160,11 +160,11 @@ class DraPlugin:
         return "its sockets have been removed or replaced"
 
     def _check_folders(self) -> None:
-        """Make the driver's folder; raise KubeletError or OSError if the kubelet's are missing."""
+        """Create the driver's folder; raise KubeletError or OSError if others are missing."""
         own, registry = self._socket.parent, self._registration_socket.parent
         _check_folder(self._root)
         _check_folder(registry)
-        own.parent.mkdir(mode=0o750, exist_ok=True)  # as the kubelet makes it
+        own.parent.mkdir(mode=0o750, exist_ok=True)  # as the kubelet creates it
         own.mkdir(mode=0o700, exist_ok=True)
         _check_folder(own)
         if stat.S_IMODE(own.stat().st_mode) != 0o700:
@@ -172,7 +172,7 @@ class DraPlugin:
 
     async def _serve(self) -> None:
         """Serve both sockets until one of them is gone; raise KubeletError or OSError."""
-        # First the one by which the kubelet finds the other.
+        # First the registration socket, by which the kubelet finds the other.
         for path in (self._registration_socket, self._socket):
             await in_worker(partial(_remove_stale, path))
         claims = {"NodePrepareResources": self._prepare, "NodeUnprepareResources": self._unprepare}
@@ -193,7 +193,7 @@ class DraPlugin:
                     return
 
     async def _get_info(self, _request: bytes) -> bytes:
-        # It asks before it registers: that it did so before does not count any longer.
+        # The kubelet asks before it registers: an earlier registration does not count any longer.
         self.registration.not_registered("the kubelet has asked, but has not taken the driver yet")
         return registration_api.PluginInfo(
             type=PLUGIN_TYPE,
@@ -239,7 +239,7 @@ class DraPlugin:
             results = await self._handler.unprepare(_valid(claims))
         answer = api.NodeUnprepareResourcesResponse()
         for claim in claims:
-            # One with another UID cannot have been prepared.
+            # A claim with an invalid UID cannot have been prepared.
             answer.claims[claim.uid].error = _text(results.get(claim.uid, ""))
         return answer.SerializeToString()
 
@@ -256,7 +256,7 @@ class DraPlugin:
 async def _served(
     path: Path, service: str, methods: Mapping[str, Callable[[bytes], Awaitable[bytes]]]
 ) -> AsyncIterator[Callable[[], bool]]:
-    """Serve a socket; yield what tells whether it is still in its place."""
+    """Serve a socket; yield a function that returns whether it is still in its place."""
     handlers = {name: answering(call, max_bytes=_MAX_BYTES) for name, call in methods.items()}
     async with serving(path, grpc.method_handlers_generic_handler(service, handlers)):
         bound = _identity(path)
@@ -264,7 +264,7 @@ async def _served(
 
 
 def _check_folder(folder: Path) -> None:
-    """Raise KubeletError or OSError if sockets cannot be in a folder."""
+    """Raise KubeletError or OSError if no socket can be created in a folder."""
     try:
         status = folder.stat()
     except FileNotFoundError as error:
@@ -288,7 +288,7 @@ def _identity(path: Path) -> SocketIdentity | None:
 def _remove_stale(path: Path) -> None:
     """Remove the socket of a process that was killed; raise KubeletError if it is anything else.
 
-    May block for a second: not for the event loop.
+    May block for a second: do not call it in the event loop.
     """
     try:
         mode = path.lstat().st_mode
@@ -313,5 +313,5 @@ def _valid(claims: Iterable[api.Claim]) -> list[ClaimRef]:
 
 
 def _text(reason: str) -> str:
-    """Return a reason as a message takes it: a path in it may not be UTF-8."""
+    """Return a reason as valid UTF-8, which a path in it may not be, and not too long."""
     return reason[:_MAX_TEXT].encode(errors="replace").decode()
