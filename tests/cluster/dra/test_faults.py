@@ -101,7 +101,7 @@ def test_a_kubelet_that_restarts_has_the_slices_again_and_pods_do_not_notice(
         print(f"\n{audit.seconds_to_create(USER):.1f} s after the kubelet has deleted all slices")
         bench.cluster.await_ready()
         with bench.made(*with_disk("later")) as later:
-            later["later"].await_running()
+            later["later"].await_running(90)
             assert disk_of(later["later"]) != disk_of(stays)
         assert stays.containers() == processes
     bench.await_unprepared()
@@ -294,7 +294,7 @@ def test_without_an_api_server_nothing_is_lost_and_the_device_plugin_does_not_no
         assert (slices_of(bench), pods["stays"].containers()) == (slices, processes)
         cluster.await_allocatable(COUNTED, 2)
         with bench.made(*with_disk("later")) as later:
-            later["later"].await_running()
+            later["later"].await_running(90)
     bench.await_unprepared()
 
 
