@@ -28,6 +28,7 @@ _CONFIG = """\
     forgetAfterSeconds: 2
     attributes:
       number: {int: $(device.minor)}
+      file: $(attribute.loop/backing_file)
     inject:
       devices: [{path: $(device.path)}]
       env: {DISKS: $(device.id)}
@@ -42,8 +43,6 @@ _CONFIG = """\
     servedBy: dra
     match:
       - path: NODES/*
-    attributes:
-      number: {int: $(device.minor)}
     forgetAfterSeconds: 600
 """
 
