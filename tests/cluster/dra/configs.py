@@ -28,6 +28,7 @@ _CONFIG = """\
     forgetAfterSeconds: 2
     attributes:
       number: {int: $(device.minor)}
+      file: $(attribute.loop/backing_file)
     inject:
       devices: [{path: $(device.path)}]
       env: {DISKS: $(device.id)}

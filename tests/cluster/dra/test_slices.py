@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.cluster.dra.account import USER
-from tests.cluster.dra.configs import MANY, NODES
+from tests.cluster.dra.configs import DISK, MANY, NODES
+from tests.e2e.cluster import loop
 from tests.e2e.cluster.waiting import eventually
 
 if TYPE_CHECKING:
@@ -79,3 +80,21 @@ def test_a_thousand_devices_are_16_slices_and_each_change_of_one_is_one_update(
     eventually(lambda: time.monotonic() > until, seconds=AT_REST_SECONDS + 30, what="time passes")
     assert audit.writes(USER) == []
     print(f"\nat rest for {AT_REST_SECONDS:g} s: {len(audit.requests(USER))} requests, no write")
+
+
+def test_an_attribute_that_changes_is_one_update(bench: Bench, tmp_path: Path) -> None:
+    loop.add(61)
+    bench.await_devices(DISK, "loop61")
+    image = tmp_path / "image"
+    image.write_bytes(bytes(4096))
+    audit = bench.audit()
+    with loop.backed_by(61, image):
+        eventually(lambda: file_of_61(bench), bool, what="the attribute says what is in it")
+        assert audit.writes(USER) == ["update 200"]
+    eventually(lambda: file_of_61(bench), "".__eq__, what="it is empty again")
+    assert audit.writes(USER) == ["update 200"] * 2
+    loop.remove(61)
+
+
+def file_of_61(bench: Bench) -> str:
+    return str(bench.devices(DISK)["loop61"]["file"]["string"])
