@@ -1,4 +1,4 @@
-"""``genericdp deviceclasses``: what an administrator creates once for resources that DRA serves."""
+"""``genericdp deviceclasses``: prints the DeviceClasses of resources that DRA serves."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    """Print the classes; no device is looked for."""
+    """Print the classes, without looking for devices."""
     served = (one for one in usable_resources(arguments) if one.served_by is ServedBy.DRA)
-    # Those of several nodes may be equal.
+    # Resources for different nodes may have equal names.
     names = dict.fromkeys(name for one in served for name in one.names or (one.name,))
     if not names:
         raise GenericdpError(
@@ -47,10 +47,10 @@ def execute(arguments: argparse.Namespace) -> int:
 
 
 def _classes(name: str, driver: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the DeviceClasses of a resource with what each of them is for.
+    """Yield the DeviceClasses of a resource, each with a text that says what it is for.
 
-    The one for plain ``limits`` is only for nodes whose kubelet prepares them: others would start
-    the container without the device.
+    The one for plain ``limits`` selects devices of nodes whose kubelet prepares such claims: others
+    would start the container without the device.
     """
     own, for_limits = class_names(name)
     attributes = f'device.attributes["{driver}"]'

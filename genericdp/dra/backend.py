@@ -195,7 +195,7 @@ class BackEnds:
         return found
 
     async def run(self) -> Never:
-        """Start a reconcile from time to time while a resource waits, forever."""
+        """Reconcile while a resource waits, periodically and for a new kubelet; forever."""
         socket = self._kubelet.socket
         while True:
             await until(
