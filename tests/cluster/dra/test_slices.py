@@ -6,7 +6,7 @@ import os
 import shutil
 import stat
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -46,10 +46,23 @@ def many(bench: Bench) -> Iterator[None]:
     try:
         for number in range(COUNT):
             make_node(number)
-        bench.await_count(MANY, COUNT)
+        await_count(bench, COUNT)
         yield
     finally:
         shutil.rmtree(NODES)
+    await_count(bench, 0)
+
+
+def await_count(bench: Bench, count: int) -> None:
+    """Wait until so many are offered and no slice is left to write."""
+    bench.await_count(MANY, count)
+    # They are found in parts: the slice that changes last is not always written last.
+    eventually(lambda: bench.slices(MANY), is_complete, what="the pool is complete")
+
+
+def is_complete(slices: list[dict[str, Any]]) -> bool:
+    pools = [one["spec"]["pool"] for one in slices]
+    return all(one == {**pools[0], "resourceSliceCount": len(pools)} for one in pools)
 
 
 def versions_of(bench: Bench) -> dict[str, str]:
