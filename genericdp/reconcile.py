@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from genericdp.devices.decide import Decision, DeviceLists, Reports
     from genericdp.devices.devicelist import AllocatedDevices, DeviceList
-    from genericdp.dra.activation import Dra
+    from genericdp.dra.backend import Dra
     from genericdp.health.health import Health
     from genericdp.host.cache import HostCache, HostReader
     from genericdp.host.root import Root

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from genericdp.devices.matching import for_node
 from genericdp.devices.resourcenames import resulting
-from genericdp.dra.activation import Dra
+from genericdp.dra.backend import Dra
 from genericdp.host import udevdb
 from genericdp.host.cache import HostReader
 from genericdp.host.inotify import ENTRIES, RECORDS, FolderWatch

@@ -1,31 +1,37 @@
-"""Changes of ``servedBy``: they wait until no pod holds devices through the other back end."""
+"""The back end of each resource, device plugin or DRA, and changes of ``servedBy``."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
+import math
 import os
 import time
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from genericdp import glob
 from genericdp.cdi.folder import write
+from genericdp.devices.devicelist import AllocatedDevices
 from genericdp.dra.claims import DAMAGE, held_resources, put_aside
 from genericdp.errors import KubeletError, reason_of
 from genericdp.host.workers import in_worker
 from genericdp.kubelet.podresources import PodResourcesTiming, held_devices, list_pods
 from genericdp.model import ServedBy
-from genericdp.observed import until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
+    from pathlib import Path
     from typing import Never
 
+    from genericdp.dra.driver import DraDriver
     from genericdp.dra.settings import DraSettings
     from genericdp.kubelet.folder import KubeletFolder
+    from genericdp.kubelet.servicer import Servicer
     from genericdp.model import Resource
+    from genericdp.tally import Tally
 
 log = logging.getLogger(__name__)
 
@@ -39,74 +45,125 @@ _TRANSIENT = (_NO_KUBELET, _ENDS_FIRST, DELETED_FIRST)
 """Reasons that pass by themselves."""
 
 
-class BackEnds:
-    """Decides whether the device plugin or DRA serves each resource.
+class _Verdict(NamedTuple):
+    """Whether a resource can move to the back end that the config wants."""
 
-    Never both, and no change while somebody holds a device: two containers could get it. During a
-    change neither does, until the plugin or the ResourceSlices of the former are gone.
+    why_not: str
+    """Empty: it can."""
+    meanwhile: ServedBy | None
+    """What serves it until then; None: neither does."""
+
+
+class Dra:
+    """Serves resources through DRA, once the config has one, and none without ``settings``.
+
+    Never do both back ends serve a resource, and it does not move to the other one while somebody
+    holds a device of it: two containers could get it. While it moves neither serves it, until the
+    plugin or the ResourceSlices of the former are gone.
     """
 
     def __init__(
         self,
-        settings: DraSettings,
+        settings: DraSettings | None,
         *,
+        node_name: str,
         kubelet: KubeletFolder,
+        cdi_folder: Path,
+        timing: PodResourcesTiming | None,
         look_again: Callable[[], None],
-        why_offered: Callable[[Collection[str]], str],
-        last: Mapping[str, Resource],
-        timing: PodResourcesTiming | None = None,
+        tally: Tally,
     ) -> None:
-        """``last`` are the resources that the device plugin has served so far.
-
-        ``why_offered`` returns why claims may still get devices of resources; empty: none may.
-        """
-        self.waiting: dict[str, str] = {}
+        self.driver: DraDriver | None = None
+        """None: no resource was to be served by DRA yet."""
+        self.servicers: Mapping[str, Servicer] = {}
+        """The resources that DRA serves, by name."""
+        self.in_force: Mapping[str, Resource] = {}
+        """The resources of the config as they are served now, by name in the config."""
+        self.waiting: Mapping[str, str] = {}
         """Why a resource is not served as the config says, by name in the config."""
         self.withheld: frozenset[str] = frozenset()
         """Those of them that are not served at all: somebody may have their devices."""
         self._settings = settings
+        self._node_name = node_name
         self._kubelet = kubelet
-        self._look_again = look_again
-        self._why_offered = why_offered
+        self._cdi_folder = cdi_folder
         self._timing = timing or PodResourcesTiming()
+        self._look_again = look_again
+        self._tally = tally
         self._by_dra: frozenset[str] | None = None
         """The names of resources that DRA serves; None: not read yet."""
         self._to_dra: frozenset[str] = frozenset()
         """The names of resources that DRA is to serve by the config."""
-        self._last = dict(last)
-        """Each resource of the config as it was when it was served last."""
-        self._meanwhile: dict[str, ServedBy | None] = {}
-        """The back end that serves each resource that waits; None: neither."""
 
-    async def choose(
-        self, wanted: Mapping[str, Resource], by_plugin: Collection[str]
-    ) -> dict[str, Resource]:
-        """Return the resources as they can be served now, by name in the config.
+    async def choose_back_ends(
+        self,
+        tasks: asyncio.TaskGroup,
+        wanted: Mapping[str, Resource],
+        by_plugin: Collection[str],
+    ) -> Mapping[str, Resource]:
+        """Return the resources, each with the back end that can serve it now.
 
         ``by_plugin`` are the names that the device plugin serves or has not stopped serving.
         """
+        settings = self._settings
+        if settings is None or not (self.driver or await self._is_used(settings, wanted)):
+            self.in_force = wanted
+            return wanted
+        driver = self.driver or self._start(settings, tasks)
         by_dra = (one for one in wanted.values() if one.served_by is ServedBy.DRA)
         self._to_dra = frozenset[str]().union(*map(_names_of, by_dra))
         trouble, claims = "", dict[str, str]()
-        to_plugin: list[str] = []
         try:
             if self._by_dra is None:
-                self._by_dra = await in_worker(self._load)
-            to_plugin = [name for name, one in wanted.items() if self._moves_to_plugin(one)]
-            if to_plugin:
-                claims = await in_worker(partial(held_resources, self._settings.claims_folder))
+                self._by_dra = await in_worker(partial(_load, settings))
+            if any(map(self._moves, wanted.values())):
+                claims = await in_worker(partial(held_resources, settings.claims_folder))
         except OSError as error:
-            trouble = f"{self._settings.folder} cannot be read: {reason_of(error).lower()}"
-        to_dra = [name for name, one in wanted.items() if self._moves_to_dra(one)]
-        unknown, held = await self._held_by_pods() if to_dra and not trouble else (trouble, {})
-        verdicts = {name: self._check_plugin(wanted[name], claims, trouble) for name in to_plugin}
-        for name in to_dra:
-            verdicts[name] = self._check_dra(wanted[name], held, unknown, by_plugin)
-        waiting = {name: verdict for name, verdict in verdicts.items() if verdict[0]}
-        settled = {name: one for name, one in wanted.items() if name not in waiting}
-        if trouble := trouble or await self._store(settled):
-            waiting |= {name: (trouble, None) for name in verdicts if name not in waiting}
-        return self._apply(wanted, waiting)
+            trouble = f"{settings.folder} cannot be read: {reason_of(error).lower()}"
+        moving = {name: one for name, one in wanted.items() if self._moves(one)}
+        unknown, held = trouble, dict[str, frozenset[str]]()
+        if not trouble and any(one.served_by is ServedBy.DRA for one in moving.values()):
+            unknown, held = await self._held_by_pods(settings)
+        verdicts = {
+            name: self._check_dra(one, held, unknown, by_plugin)
+            if one.served_by is ServedBy.DRA
+            else self._check_plugin(one, claims, trouble, driver)
+            for name, one in moving.items()
+        }
+        waiting = {name: verdict for name, verdict in verdicts.items() if verdict.why_not}
+        settled = [one for name, one in wanted.items() if name not in waiting]
+        if trouble := trouble or await self._store(settings, settled):
+            waiting = dict.fromkeys(moving, _Verdict(trouble, None)) | waiting
+        self._apply(wanted, waiting)
+        return self.in_force
+
+    async def _is_used(self, settings: DraSettings, wanted: Mapping[str, Resource]) -> bool:
+        if any(one.served_by is ServedBy.DRA for one in wanted.values()):
+            return True
+        # Path.exists may raise.
+        return await in_worker(partial(os.path.exists, settings.claims_folder))
+
+    def _start(self, settings: DraSettings, tasks: asyncio.TaskGroup) -> DraDriver:
+        # Here, since most nodes need neither DRA nor the client of the API server.
+        from genericdp.dra.driver import DraDriver
+
+        self.driver = DraDriver(
+            settings,
+            node_name=self._node_name,
+            cdi_folder=self._cdi_folder,
+            count_request=self._tally.requested,
+            changed=self.changed,
+        )
+        tasks.create_task(self._look_while_waiting(), name="changes of servedBy")
+        tasks.create_task(self.driver.run(), name="DRA driver")
+        return self.driver
+
+    async def _look_while_waiting(self) -> Never:
+        """Reconcile periodically while a resource waits: nothing tells that pods end."""
+        while True:
+            await asyncio.sleep(self._timing.period)
+            if self.waiting:
+                self._look_again()
 
     def _names(self, resource: Resource) -> list[str]:
         """Return the names of a resource of the config that DRA serves.
@@ -118,22 +175,22 @@ class BackEnds:
             name for name in self._by_dra or () if _can_have(resource, name) and name not in stays
         ]
 
-    def _moves_to_plugin(self, resource: Resource) -> bool:
-        return resource.served_by is ServedBy.DEVICE_PLUGIN and bool(self._names(resource))
-
-    def _moves_to_dra(self, resource: Resource) -> bool:
-        known = self._by_dra or frozenset()
-        return resource.served_by is ServedBy.DRA and not _names_of(resource) <= known
+    def _moves(self, resource: Resource) -> bool:
+        """Return whether the back end in force is not the one that the config wants."""
+        if resource.served_by is ServedBy.DRA:
+            return not _names_of(resource) <= (self._by_dra or frozenset())
+        return bool(self._names(resource))
 
     def _check_plugin(
-        self, resource: Resource, claims: Mapping[str, str], trouble: str
-    ) -> tuple[str, ServedBy | None]:
-        """Return why the device plugin cannot serve a resource yet, and what does meanwhile."""
+        self, resource: Resource, claims: Mapping[str, str], trouble: str, driver: DraDriver
+    ) -> _Verdict:
+        """Return whether a resource can move to the device plugin."""
         names = self._names(resource)
         held = [claims[name] for name in names if name in claims]
         if trouble or held:
-            return trouble or f"claim {held[0]} has a device of it through DRA", ServedBy.DRA
-        return self._why_offered(names), None
+            why = trouble or f"claim {held[0]} has a device of it through DRA"
+            return _Verdict(why, ServedBy.DRA)
+        return _Verdict(driver.why_offered(names), None)
 
     def _check_dra(
         self,
@@ -141,72 +198,59 @@ class BackEnds:
         held: Mapping[str, Collection[str]],
         unknown: str,
         by_plugin: Collection[str],
-    ) -> tuple[str, ServedBy | None]:
-        """Return why DRA cannot serve a resource yet, and what does meanwhile."""
+    ) -> _Verdict:
+        """Return whether a resource can move to DRA."""
         if unknown or any(ids and _can_have(resource, name) for name, ids in held.items()):
             why = unknown or "pods hold devices of it through the device plugin"
-            if (last := self._last.get(resource.name)) is not None:
-                return why, last.served_by
+            if (last := self._last(resource.name)) is not None:
+                return _Verdict(why, last.served_by)
             is_free = not unknown and not self._names(resource)
-            return why, ServedBy.DEVICE_PLUGIN if is_free else None
+            return _Verdict(why, ServedBy.DEVICE_PLUGIN if is_free else None)
         # The kubelet was asked after the plugin had stopped: no pod can have got a device since.
         has_ended = not any(_can_have(resource, name) for name in by_plugin)
-        return "" if has_ended else _ENDS_FIRST, None
+        return _Verdict("" if has_ended else _ENDS_FIRST, None)
 
-    async def _store(self, settled: Mapping[str, Resource]) -> str:
+    def _last(self, name: str) -> Resource | None:
+        """Return a resource of the config as it is served; None: it is not."""
+        return None if name in self.withheld else self.in_force.get(name)
+
+    async def _store(self, settings: DraSettings, settled: Collection[Resource]) -> str:
         """Record which resources DRA serves; return why that fails; empty: it does not."""
         before = self._by_dra or frozenset()
-        by_dra = before.difference(*map(self._names, settled.values()))
-        for one in settled.values():
+        by_dra = before.difference(*map(self._names, settled))
+        for one in settled:
             if one.served_by is ServedBy.DRA:
                 by_dra |= _names_of(one)
         try:
             # Somebody may have removed or damaged the file.
-            if by_dra != before or not by_dra <= await in_worker(self._recorded):
-                await in_worker(partial(self._write, by_dra))
+            if by_dra != before or not by_dra <= await in_worker(partial(_recorded, settings)):
+                await in_worker(partial(_record, settings, by_dra))
         except OSError as error:
-            return f"{self._settings.served_file} cannot be written: {reason_of(error).lower()}"
-        self._by_dra = frozenset(by_dra)
+            return f"{settings.served_file} cannot be written: {reason_of(error).lower()}"
+        self._by_dra = by_dra
         return ""
 
-    def _apply(
-        self,
-        wanted: Mapping[str, Resource],
-        waiting: Mapping[str, tuple[str, ServedBy | None]],
-    ) -> dict[str, Resource]:
-        """Return the resources in force: those that wait are as they were, or served by neither."""
+    def _apply(self, wanted: Mapping[str, Resource], waiting: Mapping[str, _Verdict]) -> None:
+        """Let those that wait be as they were, or served by neither; log what is new."""
         for name in self.waiting.keys() - waiting.keys() & wanted.keys():
-            if (now := wanted[name].served_by) is not self._meanwhile[name]:
+            now, last = wanted[name].served_by, self._last(name)
+            if last is None or last.served_by is not now:
                 log.info("servedBy: %s is in force now", now, extra={"resource": name})
-        found = dict(wanted)
-        for name, (why, by) in waiting.items():
-            one, last = wanted[name], self._last.get(name)
+        in_force = dict(wanted)
+        for name, (why, meanwhile) in waiting.items():
+            one, last = wanted[name], self._last(name)
             if self.waiting.get(name) != why:
                 level = logging.INFO if why in _TRANSIENT else logging.WARNING
                 about = {"resource": name}
                 log.log(level, "not served by %s yet: %s", one.served_by, why, extra=about)
-            found[name] = replace(one, served_by=by or ServedBy.DEVICE_PLUGIN)
-            if last is not None and last.served_by is by:
-                found[name] = last
-        self.waiting = {name: why for name, (why, _) in waiting.items()}
-        self._meanwhile = {name: by for name, (_, by) in waiting.items()}
-        self.withheld = frozenset(name for name, by in self._meanwhile.items() if by is None)
-        self._last = {name: one for name, one in found.items() if name not in self.withheld}
-        return found
+            in_force[name] = replace(one, served_by=meanwhile or ServedBy.DEVICE_PLUGIN)
+            if last is not None and last.served_by is meanwhile:
+                in_force[name] = last
+        self.in_force = in_force
+        self.waiting = {name: verdict.why_not for name, verdict in waiting.items()}
+        self.withheld = frozenset(n for n, verdict in waiting.items() if verdict.meanwhile is None)
 
-    async def run(self) -> Never:
-        """Reconcile while a resource waits, periodically and for a new kubelet; forever."""
-        socket = self._kubelet.socket
-        while True:
-            await until(
-                lambda before=socket.value: socket.value != before,  # type: ignore[misc]
-                socket,
-                timeout_seconds=self._timing.period,
-            )
-            if self.waiting:
-                self._look_again()
-
-    async def _held_by_pods(self) -> tuple[str, Mapping[str, frozenset[str]]]:
+    async def _held_by_pods(self, settings: DraSettings) -> tuple[str, dict[str, frozenset[str]]]:
         """Return the IDs of the devices that pods hold, by resource, or why that is not known."""
         socket = self._kubelet.socket.value
         if socket is None:
@@ -216,34 +260,30 @@ class BackEnds:
             why = f"the kubelet has started less than {self._timing.pods_known:g} s ago"
         else:
             try:
-                socket_file = self._settings.pod_resources
-                pods = await list_pods(socket_file, timeout_seconds=_ASK_SECONDS)
+                pods = await list_pods(settings.pod_resources, timeout_seconds=_ASK_SECONDS)
                 return "", held_devices(pods)
             except KubeletError as error:
                 why = str(error)
         return f"it cannot be known whether pods hold such devices already: {why}", {}
 
-    def _load(self) -> frozenset[str]:
-        """Return the names of resources that DRA has served; raise OSError."""
-        # The file may be missing or damaged: DRA surely serves what claims have.
-        return self._recorded().union(held_resources(self._settings.claims_folder))
+    def add_claims(self, allocated: AllocatedDevices | None) -> AllocatedDevices | None:
+        """Add the devices that claims have to those that pods hold."""
+        if self.driver is None:
+            return allocated
+        # None: nobody needs to know what pods hold through the device plugin.
+        known = allocated or AllocatedDevices(asked_at=math.inf)
+        return replace(known, devices={**known.devices, **self.driver.held()})
 
-    def _recorded(self) -> frozenset[str]:
-        """Return the names in the file; raise OSError."""
-        try:
-            record = json.loads(self._settings.served_file.read_bytes())
-            return frozenset(name for name in record["resources"] if isinstance(name, str))
-        except FileNotFoundError:
-            pass
-        except DAMAGE:
-            put_aside(self._settings.served_file)
-        return frozenset()
+    def changed(self) -> None:
+        """Reconcile if a resource waits: a device plugin, claim or ResourceSlice is gone."""
+        if self.waiting or (self.driver is not None and self.driver.trouble.value):
+            self._look_again()
 
-    def _write(self, by_dra: Collection[str]) -> None:
-        self._settings.folder.mkdir(mode=0o700, exist_ok=True)
-        record = {"version": _VERSION, "resources": sorted(by_dra)}
-        content = f"{json.dumps(record, indent=2)}\n".encode()
-        os.close(write(self._settings.served_file, content, mode=0o600))
+    def serve(self, servicers: Mapping[str, Servicer]) -> None:
+        """Serve these resources, by name, and no others from now on."""
+        self.servicers = servicers
+        if self.driver is not None:
+            self.driver.serve(servicers, self.waiting)
 
 
 def _names_of(resource: Resource) -> set[str]:
@@ -256,3 +296,28 @@ def _can_have(resource: Resource, name: str) -> bool:
     if not resource.names:
         return name == resource.name
     return any(glob.matches(pattern, name) for pattern in resource.names)
+
+
+def _load(settings: DraSettings) -> frozenset[str]:
+    """Return the names of resources that DRA has served; raise OSError."""
+    # The file may be missing or damaged: DRA surely serves what claims have.
+    return _recorded(settings).union(held_resources(settings.claims_folder))
+
+
+def _recorded(settings: DraSettings) -> frozenset[str]:
+    """Return the names in the file; raise OSError."""
+    try:
+        record = json.loads(settings.served_file.read_bytes())
+        return frozenset(name for name in record["resources"] if isinstance(name, str))
+    except FileNotFoundError:
+        pass
+    except DAMAGE:
+        put_aside(settings.served_file)
+    return frozenset()
+
+
+def _record(settings: DraSettings, by_dra: Collection[str]) -> None:
+    settings.folder.mkdir(mode=0o700, exist_ok=True)
+    record = {"version": _VERSION, "resources": sorted(by_dra)}
+    content = f"{json.dumps(record, indent=2)}\n".encode()
+    os.close(write(settings.served_file, content, mode=0o600))

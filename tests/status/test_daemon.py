@@ -22,7 +22,7 @@ from tests.test_daemon import BAD, GOOD, Daemon, Place
 LISTEN = "--listen=127.0.0.1:0"
 OURS = re.compile(r"\b(genericdp\.status\S*|h11|prometheus_client|http\.client)\b")
 OF_DRA = re.compile(
-    r"\b(genericdp\.apiserver|genericdp\.dra\.(?!activation|settings|slices)\w+"
+    r"\b(genericdp\.apiserver|genericdp\.dra\.(?!backend|claims|settings|slices)\w+"
     r"|httpx2|httpcore2|anyio|truststore)\b"
 )
 
