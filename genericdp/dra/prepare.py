@@ -20,7 +20,7 @@ from genericdp.dra.claims import Claim, ClaimDevice
 from genericdp.errors import UnusableDeviceError, explained, reason_of
 from genericdp.host.workers import finish, in_worker
 from genericdp.kubelet.dra import ClaimRef, PreparedDevice
-from genericdp.kubelet.servicer import counted
+from genericdp.kubelet.servicer import PREPARE_HOOKS, counted
 from genericdp.printing import printable
 from genericdp.template import UnusableValueError
 
@@ -142,9 +142,14 @@ class ClaimPreparer:
         run_hooks = claim.boot_id != self._boot_id
         if run_hooks:
             await self._take_over(claim)
-            # Before the hooks: the device stays taken if the process is killed during one.
             self._records.reserve(claim)
-            await finish(self._records.write(claim))
+            if any(
+                pool.servicer.having_hooks([device_id_of(one.share)], *PREPARE_HOOKS)
+                for one in claim.devices
+                if (pool := self.pools.get(one.pool)) is not None
+            ):
+                # The device stays taken if the process is killed during one.
+                await finish(self._records.write(claim))
         devices = await self._check_devices(claim, run_hooks=run_hooks)
         if run_hooks:
             claim = replace(claim, boot_id=self._boot_id)
@@ -322,7 +327,9 @@ class ClaimPreparer:
             }
             mine = dict.fromkeys(_key(one) for one in claim.devices if one.resource == resource)
             last = [device_id for _, device_id in mine.keys() - held]
-            if resource in servicers and (devices := servicers[resource].to_release(last)):
+            if resource in servicers and (
+                devices := servicers[resource].having_hooks(last, "release")
+            ):
                 # If it is prepared again before it is removed, its hooks have to run again.
                 claim = replace(claim, boot_id="")
                 self._records.reserve(claim)

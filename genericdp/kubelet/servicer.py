@@ -66,6 +66,8 @@ _RESULTS: Mapping[type[BaseException], AllocationResult] = {
     asyncio.CancelledError: "cancelled",
 }
 """How what raises is counted."""
+PREPARE_HOOKS: tuple[HookName, ...] = ("allocate", "preStart")
+"""The hooks of NodePrepareResources: with DRA, no call comes before a container starts."""
 _MAX_SHOWN = 256
 """How many characters of an unknown ID are shown."""
 
@@ -178,20 +180,19 @@ class Servicer:
     async def prepare(self, shares: Iterable[str], *, run_hooks: bool) -> dict[str, Device]:
         """Return the devices of shares, by share, checked as for Allocate.
 
-        ``run_hooks``: after their hooks, those of ``preStart`` too, since with DRA no call comes
-        before a container starts. Raise CallError.
+        ``run_hooks``: after their hooks. Raise CallError.
         """
         shares = tuple(shares)
-        hooks: tuple[HookName, ...] = ("allocate", "preStart") if run_hooks else ()
+        hooks = PREPARE_HOOKS if run_hooks else ()
         async with self._limited("NodePrepareResources", self.timeouts.prepare) as unfinished:
             devices = await self._ready_devices(shares, unfinished, hooks)
         by_id = {one.id: one for one in devices}
         return {share: by_id[device_id_of(share)] for share in shares}
 
-    def to_release(self, device_ids: Iterable[str]) -> list[Device]:
-        """Return those of the devices that are still listed and have a release hook."""
+    def having_hooks(self, device_ids: Iterable[str], *hooks: HookName) -> list[Device]:
+        """Return those of the devices that are still listed and have one of the hooks."""
         listed = (self.devices.devices.get(one) for one in device_ids)
-        return [one.device for one in listed if one is not None and one.device.hook("release")]
+        return [one.device for one in listed if one and any(map(one.device.hook, hooks))]
 
     async def release(self, devices: Sequence[Device]) -> None:
         """Run the release hooks of devices; raise CallError."""
