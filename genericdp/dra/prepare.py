@@ -19,8 +19,8 @@ from genericdp.devices.natural import natural_key
 from genericdp.dra.claims import Claim, ClaimDevice
 from genericdp.errors import UnusableDeviceError, explained, reason_of
 from genericdp.host.workers import finish, in_worker
-from genericdp.kubelet.dra import ClaimRef, PreparedDevice
 from genericdp.kubelet.servicer import PREPARE_HOOKS, counted
+from genericdp.kubelet.v1.dra_pb2 import Device as PreparedDevice
 from genericdp.printing import printable
 from genericdp.template import UnusableValueError
 
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from genericdp.devices.device import Device
     from genericdp.dra.claims import ClaimRecords
     from genericdp.kubelet.servicer import Servicer
+    from genericdp.kubelet.v1.dra_pb2 import Claim as ClaimRef
     from genericdp.tally import ResourceTally
 
     Devices: TypeAlias = dict[tuple[str, str], Device]
@@ -257,11 +258,11 @@ class ClaimPreparer:
         await finish(self._put_spec(claim.uid, given))
         return tuple(
             PreparedDevice(
-                requests=(one.request,),
-                pool=one.pool,
-                device=one.device,
+                request_names=[one.request],
+                pool_name=one.pool,
+                device_name=one.device,
                 # The edits for all devices of a request come with its first device.
-                cdi_names=names.pop(one.request, ()),
+                cdi_device_ids=names.pop(one.request, ()),
             )
             for one in claim.devices
         )

@@ -6,17 +6,14 @@ import asyncio
 import logging
 import os
 import re
-import stat
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, Protocol
-
-import grpc
+from typing import TYPE_CHECKING, Protocol
 
 from genericdp.errors import KubeletError, UsageError, reason_of
 from genericdp.host.workers import in_worker
-from genericdp.kubelet.folder import MAX_PATH_BYTES, refuses
+from genericdp.kubelet.folder import MAX_PATH_BYTES, find_socket, refuses
 from genericdp.kubelet.lifecycle import RegistrationState
 from genericdp.kubelet.server import answering, serving
 from genericdp.kubelet.servicer import parsed
@@ -25,15 +22,7 @@ from genericdp.kubelet.v1 import pluginregistration_pb2 as registration_api
 from genericdp.observed import Observed, until
 
 if TYPE_CHECKING:
-    from collections.abc import (
-        AsyncIterator,
-        Awaitable,
-        Callable,
-        Iterable,
-        Iterator,
-        Mapping,
-        Sequence,
-    )
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
     from typing import Never
 
@@ -54,35 +43,16 @@ _UID = re.compile(r"[0-9A-Za-z-]{1,63}")
 """The UID of a claim: it becomes part of a file name, so nothing else is accepted."""
 
 
-class ClaimRef(NamedTuple):
-    """A claim as the kubelet names it."""
-
-    namespace: str
-    name: str
-    uid: str
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class PreparedDevice:
-    """A device of a claim, and the CDI names by which containers get it."""
-
-    requests: tuple[str, ...]
-    """Requests of the claim, without subrequests; empty: all requests."""
-    pool: str
-    device: str
-    cdi_names: tuple[str, ...]
-
-
 class ClaimHandler(Protocol):
     """Prepares and unprepares claims; a call is canceled if the kubelet gives up."""
 
     async def prepare(
-        self, claims: Sequence[ClaimRef]
-    ) -> Mapping[str, tuple[PreparedDevice, ...] | str]:
+        self, claims: Sequence[api.Claim]
+    ) -> Mapping[str, Sequence[api.Device] | str]:
         """Return the devices of each claim, or why it cannot be prepared, by UID."""
         ...
 
-    async def unprepare(self, claims: Sequence[ClaimRef]) -> Mapping[str, str]:
+    async def unprepare(self, claims: Sequence[api.Claim]) -> Mapping[str, str]:
         """Return why each claim cannot be unprepared, by UID; empty: it is."""
         ...
 
@@ -165,32 +135,37 @@ class DraPlugin:
         _check_folder(self._root)
         _check_folder(registry)
         own.parent.mkdir(mode=0o750, exist_ok=True)  # as the kubelet creates it
-        own.mkdir(mode=0o700, exist_ok=True)
-        _check_folder(own)
-        if stat.S_IMODE(own.stat().st_mode) != 0o700:
-            own.chmod(0o700)
+        own.mkdir(exist_ok=True)
+        own.chmod(0o700)
 
     async def _serve(self) -> None:
         """Serve both sockets until one of them is gone; raise KubeletError or OSError."""
         # First the registration socket, by which the kubelet finds the other.
         for path in (self._registration_socket, self._socket):
-            await in_worker(partial(_remove_stale, path))
-        claims = {"NodePrepareResources": self._prepare, "NodeUnprepareResources": self._unprepare}
+            await in_worker(partial(_check_place, path))
+        claims = {
+            "NodePrepareResources": answering(self._prepare, max_bytes=_MAX_BYTES),
+            "NodeUnprepareResources": answering(self._unprepare, max_bytes=_MAX_BYTES),
+        }
         registration = {
-            "GetInfo": self._get_info,
-            "NotifyRegistrationStatus": self._notify,
+            "GetInfo": answering(self._get_info, max_bytes=_MAX_BYTES),
+            "NotifyRegistrationStatus": answering(self._notify, max_bytes=_MAX_BYTES),
         }
         self.registration.not_registered(
             "the kubelet has not asked for the driver yet: it is down, or has another --root-dir"
         )
         async with (
-            _served(self._socket, SERVICE, claims) as is_served,
-            _served(self._registration_socket, REGISTRATION_SERVICE, registration) as is_found,
+            serving(self._socket, SERVICE, claims),
+            serving(self._registration_socket, REGISTRATION_SERVICE, registration),
         ):
+            bound = self._find_sockets()
             while True:
                 await asyncio.sleep(self._timing.look)
-                if not (is_served() and is_found()):
+                if None in bound or self._find_sockets() != bound:
                     return
+
+    def _find_sockets(self) -> list[SocketIdentity | None]:
+        return [find_socket(one)[0] for one in (self._socket, self._registration_socket)]
 
     async def _get_info(self, _request: bytes) -> bytes:
         # The kubelet asks before it registers: an earlier registration does not count any longer.
@@ -221,16 +196,8 @@ class DraPlugin:
             result = results.get(claim.uid, "this is not a UID")
             if isinstance(result, str):
                 answer.claims[claim.uid].error = _text(result)
-                continue
-            answer.claims[claim.uid].devices.extend(
-                api.Device(
-                    request_names=one.requests,
-                    pool_name=one.pool,
-                    device_name=one.device,
-                    cdi_device_ids=one.cdi_names,
-                )
-                for one in result
-            )
+            else:
+                answer.claims[claim.uid].devices.extend(result)
         return answer.SerializeToString()
 
     async def _unprepare(self, request: bytes) -> bytes:
@@ -252,64 +219,35 @@ class DraPlugin:
             self._calls.value -= 1
 
 
-@asynccontextmanager
-async def _served(
-    path: Path, service: str, methods: Mapping[str, Callable[[bytes], Awaitable[bytes]]]
-) -> AsyncIterator[Callable[[], bool]]:
-    """Serve a socket; yield a function that returns whether it is still in its place."""
-    handlers = {name: answering(call, max_bytes=_MAX_BYTES) for name, call in methods.items()}
-    async with serving(path, grpc.method_handlers_generic_handler(service, handlers)):
-        bound = _identity(path)
-        yield lambda: bound is not None and _identity(path) == bound
-
-
 def _check_folder(folder: Path) -> None:
     """Raise KubeletError or OSError if no socket can be created in a folder."""
     try:
         status = folder.stat()
     except FileNotFoundError as error:
         raise KubeletError(f"there is no folder {folder}: is the kubelet running?") from error
-    if not stat.S_ISDIR(status.st_mode):
-        raise KubeletError(f"{folder} is not a folder")
     if status.st_nlink == 0:
         raise KubeletError(
             f"{folder} was deleted below its mount and cannot come back: restarting helps"
         )
 
 
-def _identity(path: Path) -> SocketIdentity | None:
-    try:
-        status = path.lstat()
-    except OSError:
-        return None
-    return (status.st_dev, status.st_ino, status.st_ctime_ns)
+def _check_place(path: Path) -> None:
+    """Raise KubeletError for anything but the socket of a process that was killed.
 
-
-def _remove_stale(path: Path) -> None:
-    """Remove the socket of a process that was killed; raise KubeletError if it is anything else.
-
-    May block for a second: do not call it in the event loop.
+    gRPC replaces that one (TRN-3). May block for a second: do not call it in the event loop.
     """
-    try:
-        mode = path.lstat().st_mode
-    except FileNotFoundError:
+    if not os.path.lexists(path):
         return
-    if not stat.S_ISSOCK(mode):
+    if not path.is_socket():
         raise KubeletError(f"{path} is in the way: it is not a socket; remove it")
     if not refuses(path):
         raise KubeletError(
             f"another process serves {path}: let only one have this driver's name (--dra-driver)"
         )
-    path.unlink(missing_ok=True)
-    log.info("removed %s, left by a run that was killed", path)
 
 
-def _valid(claims: Iterable[api.Claim]) -> list[ClaimRef]:
-    return [
-        ClaimRef(namespace=claim.namespace, name=claim.name, uid=claim.uid)
-        for claim in claims
-        if _UID.fullmatch(claim.uid)
-    ]
+def _valid(claims: Iterable[api.Claim]) -> list[api.Claim]:
+    return [claim for claim in claims if _UID.fullmatch(claim.uid)]
 
 
 def _text(reason: str) -> str:

@@ -180,10 +180,11 @@ class KubeletFolder:
                 f"no permission to make sockets in {self.path}:"
                 " run as root, on a mount that is not read-only"
             )
-        return _socket_at(self.path / KUBELET_SOCKET)
+        return find_socket(self.path / KUBELET_SOCKET)
 
 
-def _socket_at(path: Path) -> tuple[SocketIdentity | None, str]:
+def find_socket(path: Path) -> tuple[SocketIdentity | None, str]:
+    """Return the socket at a path, or why there is none."""
     try:
         status = path.stat()
     except OSError:

@@ -52,21 +52,49 @@ class Streams:
 
 @asynccontextmanager
 async def listening(path: Path, servicer: Servicer) -> AsyncIterator[Observed[Streams]]:
-    """Serve on a socket that must not exist yet; yield the streams that the kubelet opens.
-
-    Raise KubeletError if the socket cannot be created. On exit the server has stopped for good and
-    the socket is gone (REG-11).
-    """
+    """Serve a resource as ``serving`` does; yield the streams that the kubelet opens."""
     streams = Observed(Streams())
-    async with serving(path, _handlers(servicer, streams)):
+
+    async def options(_request: bytes, _context: _ServicerContext) -> bytes:
+        return servicer.options.SerializeToString()
+
+    async def list_and_watch(_request: bytes, _context: _ServicerContext) -> AsyncIterator[bytes]:
+        streams.value = replace(streams.value, opened=streams.value.opened + 1)
+        try:
+            async for devices in servicer.device_lists():
+                yield devices
+        finally:
+            streams.value = replace(streams.value, ended=streams.value.ended + 1)
+
+    # Without (de)serializers a handler takes and returns bytes.
+    methods = {
+        "GetDevicePluginOptions": grpc.unary_unary_rpc_method_handler(options),
+        "ListAndWatch": grpc.unary_stream_rpc_method_handler(list_and_watch),
+        "Allocate": answering(servicer.allocate),
+        "GetPreferredAllocation": answering(
+            servicer.preferred_allocation, max_bytes=_MAX_PREFERRED_BYTES
+        ),
+        "PreStartContainer": answering(servicer.pre_start_container),
+    }
+    async with serving(path, SERVICE, methods):
         yield streams
 
 
 @asynccontextmanager
-async def serving(path: Path, handlers: grpc.GenericRpcHandler) -> AsyncIterator[None]:
-    """Serve calls on a socket that must not exist yet, as ``listening`` does."""
-    server = _make_server()
-    server.add_generic_rpc_handlers((handlers,))
+async def serving(
+    path: Path, service: str, methods: dict[str, grpc.RpcMethodHandler[Any, Any]]
+) -> AsyncIterator[None]:
+    """Serve a service on a socket; replace one that is left there (TRN-3).
+
+    Raise KubeletError if the socket cannot be created. On exit the server has stopped for good and
+    the socket is gone (REG-11).
+    """
+    try:
+        keep_grpc()
+        server = grpc.aio.server(options=_OPTIONS)
+    except RuntimeError as error:  # its thread: a limit on processes or memory
+        raise KubeletError(f"cannot serve: {error}") from error
+    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, methods),))
     mask = os.umask(_PRIVATE)
     try:
         server.add_insecure_port(f"unix:{path}")
@@ -80,14 +108,6 @@ async def serving(path: Path, handlers: grpc.GenericRpcHandler) -> AsyncIterator
         yield
     finally:
         await finish(server.stop(grace=None))  # the socket has to be gone (REG-11)
-
-
-def _make_server() -> grpc.aio.Server:
-    try:
-        keep_grpc()
-        return grpc.aio.server(options=_OPTIONS)
-    except RuntimeError as error:  # its thread: a limit on processes or memory
-        raise KubeletError(f"cannot serve: {error}") from error
 
 
 @cache
@@ -111,31 +131,6 @@ def _why(path: Path) -> str:
         return reason_of(error)
     path.unlink(missing_ok=True)
     return "binding failed"
-
-
-def _handlers(servicer: Servicer, streams: Observed[Streams]) -> grpc.GenericRpcHandler:
-    async def options(_request: bytes, _context: _ServicerContext) -> bytes:
-        return servicer.options.SerializeToString()
-
-    async def list_and_watch(_request: bytes, _context: _ServicerContext) -> AsyncIterator[bytes]:
-        streams.value = replace(streams.value, opened=streams.value.opened + 1)
-        try:
-            async for devices in servicer.device_lists():
-                yield devices
-        finally:
-            streams.value = replace(streams.value, ended=streams.value.ended + 1)
-
-    # Without (de)serializers a handler takes and returns bytes.
-    methods: dict[str, grpc.RpcMethodHandler[Any, Any]] = {
-        "GetDevicePluginOptions": grpc.unary_unary_rpc_method_handler(options),
-        "ListAndWatch": grpc.unary_stream_rpc_method_handler(list_and_watch),
-        "Allocate": answering(servicer.allocate),
-        "GetPreferredAllocation": answering(
-            servicer.preferred_allocation, max_bytes=_MAX_PREFERRED_BYTES
-        ),
-        "PreStartContainer": answering(servicer.pre_start_container),
-    }
-    return grpc.method_handlers_generic_handler(SERVICE, methods)
 
 
 def answering(

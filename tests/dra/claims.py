@@ -13,8 +13,8 @@ from genericdp.dra.prepare import ClaimPreparer, ServedPool
 from genericdp.dra.slices import devices_of
 from genericdp.host.cache import HostCache
 from genericdp.host.root import Root
-from genericdp.kubelet.dra import ClaimRef
 from genericdp.kubelet.servicer import Servicer
+from genericdp.kubelet.v1.dra_pb2 import Claim as ClaimRef
 from tests.world import Host, config, resource
 
 if TYPE_CHECKING:

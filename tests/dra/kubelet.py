@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
-    from genericdp.kubelet.dra import ClaimRef
 
 _T = TypeVar("_T")
 
@@ -139,24 +138,24 @@ class DraKubelet:
         return await until(condition, self.drivers, timeout_seconds=PATIENCE_SECONDS)
 
     async def prepare(
-        self, driver: str, *claims: ClaimRef
+        self, driver: str, *claims: api.Claim
     ) -> dict[str, tuple[api.Device, ...] | str]:
         """Call NodePrepareResources; return devices or the error of each claim by its UID.
 
         Raise DraCallError if the call as a whole counts as failed.
         """
-        request = api.NodePrepareResourcesRequest(claims=map(_claim, claims))
+        request = api.NodePrepareResourcesRequest(claims=claims)
         stub = self._stub(driver)
         answer = await _answer(stub.NodePrepareResources(request, timeout=self._call_seconds))
         _check_uids(claims, answer.claims)
         return {uid: one.error or tuple(one.devices) for uid, one in answer.claims.items()}
 
-    async def unprepare(self, driver: str, *claims: ClaimRef) -> dict[str, str]:
+    async def unprepare(self, driver: str, *claims: api.Claim) -> dict[str, str]:
         """Call NodeUnprepareResources; return the error of each claim by its UID.
 
         Raise DraCallError if the call as a whole counts as failed.
         """
-        request = api.NodeUnprepareResourcesRequest(claims=map(_claim, claims))
+        request = api.NodeUnprepareResourcesRequest(claims=claims)
         stub = self._stub(driver)
         answer = await _answer(stub.NodeUnprepareResources(request, timeout=self._call_seconds))
         _check_uids(claims, answer.claims)
@@ -282,11 +281,7 @@ def _sockets(folder: Path) -> dict[Path, tuple[int, int]]:
     return found
 
 
-def _claim(claim: ClaimRef) -> api.Claim:
-    return api.Claim(namespace=claim.namespace, name=claim.name, uid=claim.uid)
-
-
-def _check_uids(claims: Iterable[ClaimRef], answered: Iterable[str]) -> None:
+def _check_uids(claims: Iterable[api.Claim], answered: Iterable[str]) -> None:
     asked = {claim.uid for claim in claims}
     if unknown := set(answered) - asked:
         raise DraCallError(f"a result for unknown claim UID {unknown.pop()}")

@@ -7,8 +7,8 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 from genericdp.dra.settings import DraSettings
-from genericdp.kubelet.dra import ClaimRef
 from genericdp.kubelet.podresources import PodResourcesTiming
+from genericdp.kubelet.v1.dra_pb2 import Claim as ClaimRef
 from tests.apiserver.server import ApiServer
 from tests.dra.kubelet import DraKubelet
 from tests.polling import ask_until

@@ -31,7 +31,7 @@ from tests.world import config
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Coroutine, Mapping
 
-    from genericdp.kubelet.dra import ClaimRef
+    from genericdp.kubelet.v1.dra_pb2 import Claim as ClaimRef
     from tests.dra.node import DraNode
 
 pytestmark = pytest.mark.slow

@@ -13,7 +13,7 @@ import grpc
 import pytest
 
 from genericdp.errors import UsageError
-from genericdp.kubelet.dra import ClaimRef, DraPlugin, DraTiming, PreparedDevice
+from genericdp.kubelet.dra import DraPlugin, DraTiming
 from genericdp.kubelet.v1 import dra_pb2 as api
 from genericdp.observed import Observed, until
 from tests.dra.kubelet import DraCallError, DraKubelet
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 
 DRIVER = "genericdp.io"
 FAST = DraTiming(look=0.02, retry=0.02)
-CLAIM = ClaimRef(namespace="default", name="video", uid="c0ffee00-0000-4000-8000-000000000001")
-OTHER = ClaimRef(namespace="other", name="sound", uid="c0ffee00-0000-4000-8000-000000000002")
-CAMERA = PreparedDevice(
-    requests=("camera",),
-    pool="node/example.com/camera",
-    device="1-1",
-    cdi_names=("genericdp.io/claim=x", "vendor.com/gpu=0"),
+CLAIM = api.Claim(namespace="default", name="video", uid="c0ffee00-0000-4000-8000-000000000001")
+OTHER = api.Claim(namespace="other", name="sound", uid="c0ffee00-0000-4000-8000-000000000002")
+CAMERA = api.Device(
+    request_names=["camera"],
+    pool_name="node/example.com/camera",
+    device_name="1-1",
+    cdi_device_ids=["genericdp.io/claim=x", "vendor.com/gpu=0"],
 )
 
 
@@ -39,8 +39,8 @@ class Claims:
     """Prepares every claim with a camera, unless a test wants something else."""
 
     def __init__(self) -> None:
-        self.prepared: dict[str, ClaimRef] = {}
-        self.answers: Mapping[str, tuple[PreparedDevice, ...] | str] | None = None
+        self.prepared: dict[str, api.Claim] = {}
+        self.answers: Mapping[str, tuple[api.Device, ...] | str] | None = None
         self.gate = asyncio.Event()
         self.gate.set()
         self.waiting = asyncio.Event()
@@ -49,13 +49,13 @@ class Claims:
         self.undone.set()
 
     async def prepare(
-        self, claims: Sequence[ClaimRef]
-    ) -> Mapping[str, tuple[PreparedDevice, ...] | str]:
+        self, claims: Sequence[api.Claim]
+    ) -> Mapping[str, tuple[api.Device, ...] | str]:
         await self._pass()
         self.prepared |= {claim.uid: claim for claim in claims}
         return dict.fromkeys(self.prepared, (CAMERA,)) if self.answers is None else self.answers
 
-    async def unprepare(self, claims: Sequence[ClaimRef]) -> Mapping[str, str]:
+    async def unprepare(self, claims: Sequence[api.Claim]) -> Mapping[str, str]:
         await self._pass()
         for claim in claims:
             self.prepared.pop(claim.uid, None)
@@ -98,14 +98,7 @@ async def test_a_driver_is_registered_and_prepares_claims(short_folder: Path) ->
         assert plugin.registration.reason == ""
         answers = await kubelet.prepare(DRIVER, CLAIM, OTHER)
         assert answers.keys() == {CLAIM.uid, OTHER.uid}
-        assert answers[CLAIM.uid] == (
-            api.Device(
-                request_names=["camera"],
-                pool_name="node/example.com/camera",
-                device_name="1-1",
-                cdi_device_ids=["genericdp.io/claim=x", "vendor.com/gpu=0"],
-            ),
-        )
+        assert answers[CLAIM.uid] == (CAMERA,)
         assert await kubelet.unprepare(DRIVER, CLAIM) == {CLAIM.uid: ""}
 
 
@@ -135,7 +128,7 @@ async def test_a_reason_that_is_no_utf_8_is_told(short_folder: Path) -> None:
 @pytest.mark.parametrize("uid", ["", "..", "a/b", "x" * 64, "a\n"])
 async def test_what_is_no_uid_is_never_handled(short_folder: Path, uid: str) -> None:
     """It was never prepared, so it is released."""
-    claims, malformed = Claims(), ClaimRef(namespace="default", name="x", uid=uid)
+    claims, malformed = Claims(), api.Claim(namespace="default", name="x", uid=uid)
     async with DraKubelet(short_folder) as kubelet, running(driver(short_folder, claims)):
         await kubelet.wait_for(DRIVER)
         answers = await kubelet.prepare(DRIVER, CLAIM, malformed)
