@@ -1,10 +1,10 @@
-"""YAML text into documents: PyYAML composes what does not nest too deep or repeat too much."""
+"""YAML text into documents, of the events of PyYAML's parser."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import replace
-from itertools import islice
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
 import yaml
@@ -15,6 +15,8 @@ from genericdp.config.schema import KINDS
 from genericdp.scalars import plain, reading, single_quoted
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from genericdp.config.document import KeyPath, Plain
     from genericdp.errors import Problem
 
@@ -22,12 +24,11 @@ MAX_DEPTH = 32
 MAX_REPEATED = 10_000
 
 _IF_EMPTY = "see 'genericdp schema'"
-_UNQUOTED = "unquoted scalar"
-"""The tag of a scalar whose meaning is not decided yet; no file can have it, for the space."""
+_PARSER = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
 _TAGS = {
-    yaml.ScalarNode: {_UNQUOTED, "tag:yaml.org,2002:str"},
-    yaml.SequenceNode: {"tag:yaml.org,2002:seq"},
-    yaml.MappingNode: {"tag:yaml.org,2002:map"},
+    yaml.ScalarEvent: "tag:yaml.org,2002:str",
+    yaml.SequenceStartEvent: "tag:yaml.org,2002:seq",
+    yaml.MappingStartEvent: "tag:yaml.org,2002:map",
 }
 _NO_TEXT = re.compile("[\0\ud800-\udfff]")
 _NO_SPACE = re.compile(r"\s*(?:- +)*[A-Za-z]+:(?!//)\S")
@@ -76,9 +77,7 @@ def read(
     except UnicodeDecodeError as error:
         return [], [_not_utf8(file, content, error)]
     problems: list[Problem] = []
-    composed = islice(yaml.compose_all(text, Loader=_Loader), _checked(file, text, problems))
-    roots = [_Builder(file, text, problems).node(one, ()) for one in composed]
-    written = [root for root in roots if root.source != ""]
+    written = [root for root in _roots(file, text, problems) if root.source != ""]
     if not written and not problems:
         message = "it contains no document" if text.strip() else "it is empty"
         problems.append(problem_at(file, Mark(1, 1), message, if_empty))
@@ -125,28 +124,23 @@ def _indentation(line: str) -> int:
     return len(line) - len(line.lstrip(" "))
 
 
-class _Loader(getattr(yaml, "CBaseLoader", yaml.BaseLoader)):  # type: ignore[misc]
-    """Leaves open what an unquoted scalar means."""
+class _RefusedError(Exception):
+    """A document that nests too deep or repeats too much, with the place and the message."""
 
 
-_Loader.add_implicit_resolver(_UNQUOTED, re.compile(""), None)
-
-
-def _checked(file: str, text: str, problems: list[Problem]) -> int:
-    """Return how many documents can be composed; why not the next one is a problem.
-
-    PyYAML's composer crashes on deep nesting and follows cycles.
-    """
-    checked = 0
-    extent = _Extent()
+def _roots(file: str, text: str, problems: list[Problem]) -> Iterator[YamlNode]:
+    """Yield the root of each document; why the next one cannot be read is a problem."""
+    events = yaml.parse(text, Loader=_PARSER)
     try:
-        for event in yaml.parse(text, Loader=_Loader):
-            if isinstance(event, yaml.DocumentEndEvent):
-                checked += 1
-                extent = _Extent()
-            elif isinstance(event, _IN_DOCUMENT) and (message := extent.add(event)):
-                problems.append(problem_at(file, _mark(event.start_mark), message))
-                break
+        for event in events:
+            if isinstance(event, yaml.DocumentStartEvent):
+                builder = _Builder(file, text, events)
+                root = builder.node(next(events), ())
+                next(events)  # its end, without which it is no document
+                problems += builder.problems
+                yield root
+    except _RefusedError as error:
+        problems.append(problem_at(file, *error.args))
     except yaml.reader.ReaderError as error:
         # Wherever it was found, the first of its kind is one.
         place = _mark_in(text, text.find(chr(error.character)))
@@ -155,101 +149,89 @@ def _checked(file: str, text: str, problems: list[Problem]) -> int:
     except yaml.MarkedYAMLError as error:
         problems.append(_syntax_problem(file, text, error))
     except (ValueError, OverflowError) as error:
-        # The loader in Python lets these through for escapes such as "\UFFFFFFFF".
+        # The parser in Python lets these through for escapes such as "\UFFFFFFFF".
         problems.append(problem_at(file, Mark(1, 1), f"not YAML: {error}"))
-    return checked
-
-
-_IN_DOCUMENT = (yaml.NodeEvent, yaml.CollectionEndEvent)
-
-
-class _Extent:
-    """How deep a document nests, and how much its aliases repeat."""
-
-    def __init__(self) -> None:
-        self._open: list[tuple[str | None, int]] = []
-        """Of each collection that is open, its anchor and the size of all before it."""
-        self._sizes: dict[str | None, int | None] = {}
-        """Of what has an anchor; None: it has not ended yet."""
-        self._size = self._repeated = 0
-        """In values; each 100 characters of a text count as one more."""
-
-    def add(self, event: Any) -> str:  # noqa: ANN401  # the types of PyYAML lack most attributes
-        """Count an event of the parser; return why the document is refused, if it is."""
-        if isinstance(event, yaml.CollectionEndEvent):
-            anchor, before = self._open.pop()
-            if anchor is not None:
-                self._sizes[anchor] = self._size - before
-            return ""
-        if len(self._open) >= MAX_DEPTH:
-            return f"nested deeper than {MAX_DEPTH} levels"
-        if isinstance(event, yaml.AliasEvent):
-            return self._repeat(event.anchor)
-        if event.anchor in self._sizes:
-            return f"duplicate anchor '&{event.anchor}'"
-        is_scalar = isinstance(event, yaml.ScalarEvent)
-        size = 1 + len(event.value) // 100 if is_scalar else 1
-        if event.anchor is not None:
-            self._sizes[event.anchor] = size if is_scalar else None
-        if not is_scalar:
-            self._open.append((event.anchor, self._size))
-        self._size += size
-        return ""
-
-    def _repeat(self, anchor: str | None) -> str:
-        if anchor not in self._sizes:
-            return f"the alias '*{anchor}' has no anchor '&{anchor}' before it"
-        size = self._sizes[anchor]
-        if size is None:
-            return f"the alias '*{anchor}' is inside its own anchor"
-        self._size += size
-        self._repeated += size
-        if self._repeated > MAX_REPEATED:
-            return f"aliases repeat more than {MAX_REPEATED} values, or long texts"
-        return ""
 
 
 class _Builder:
-    """Makes nodes of what PyYAML has composed, and collects what is wrong with them."""
+    """Makes the nodes of a document, and collects what is wrong with them.
 
-    def __init__(self, file: str, text: str, problems: list[Problem]) -> None:
+    PyYAML's own composer crashes on deep nesting and follows cycles.
+    """
+
+    def __init__(self, file: str, text: str, events: Iterator[Any]) -> None:
+        self.problems: list[Problem] = []
         self._file = file
         self._text = text
-        self._problems = problems
-        self._built: dict[yaml.Node, YamlNode] = {}
+        self._events = events
+        self._anchored: dict[str | None, tuple[YamlNode, int] | None] = {}
+        """By anchor, the node and its size; None: it has not ended yet."""
+        self._size = self._repeated = 0
+        """In values; each 100 characters of a text count as one more."""
 
-    def node(self, composed: yaml.Node, path: KeyPath) -> YamlNode:
-        """Return the node; what is aliased is the same one each time."""
-        if composed not in self._built:
-            self._built[composed] = self._build(composed, _mark(composed.start_mark), path)
-        return self._built[composed]
+    def node(self, event: Any, path: KeyPath) -> YamlNode:  # noqa: ANN401  # PyYAML lacks the types
+        """Return the node that an event begins; what is aliased is the same one each time."""
+        mark = _mark(event.start_mark)
+        if len(path) >= MAX_DEPTH:
+            raise _RefusedError(mark, f"nested deeper than {MAX_DEPTH} levels")
+        if isinstance(event, yaml.AliasEvent):
+            return self._aliased(event.anchor, mark)
+        if event.anchor is None:
+            return self._build(event, mark, path)
+        if event.anchor in self._anchored:
+            raise _RefusedError(mark, f"duplicate anchor '&{event.anchor}'")
+        self._anchored[event.anchor] = None
+        before = self._size
+        node = self._build(event, mark, path)
+        self._anchored[event.anchor] = node, self._size - before
+        return node
 
-    def _build(self, composed: yaml.Node, mark: Mark, path: KeyPath) -> YamlNode:
-        if faulty := composed.tag not in _TAGS[type(composed)]:
-            message = f"the tag {composed.tag!r} is not allowed"
+    def _aliased(self, anchor: str | None, mark: Mark) -> YamlNode:
+        if anchor not in self._anchored:
+            raise _RefusedError(mark, f"the alias '*{anchor}' has no anchor '&{anchor}' before it")
+        if (anchored := self._anchored[anchor]) is None:
+            raise _RefusedError(mark, f"the alias '*{anchor}' is inside its own anchor")
+        node, size = anchored
+        self._size += size
+        self._repeated += size
+        if self._repeated > MAX_REPEATED:
+            message = f"aliases repeat more than {MAX_REPEATED} values, or long texts"
+            raise _RefusedError(mark, message)
+        return node
+
+    def _build(self, event: Any, mark: Mark, path: KeyPath) -> YamlNode:  # noqa: ANN401
+        self._size += 1
+        if faulty := event.tag not in {None, "!", _TAGS[type(event)]}:
+            message = f"the tag {event.tag!r} is not allowed"
             self._report(mark, path, message, "write a plain value")
-        if isinstance(composed, yaml.MappingNode):
-            return YamlNode(mark=mark, items=self._items(composed, path), faulty=faulty)
-        if isinstance(composed, yaml.SequenceNode):
-            entries = (self.node(one, (*path, i)) for i, one in enumerate(composed.value))
+        if isinstance(event, yaml.MappingStartEvent):
+            return YamlNode(mark=mark, items=self._items(path), faulty=faulty)
+        if isinstance(event, yaml.SequenceStartEvent):
+            entries = (self.node(one, (*path, i)) for i, one in enumerate(self._children()))
             return YamlNode(mark=mark, entries=tuple(entries), faulty=faulty)
-        text: str = composed.value
+        text: str = event.value
+        self._size += len(text) // 100
         if _NO_TEXT.search(text):
             self._report(mark, path, "a string cannot contain NUL or half of a surrogate pair")
             faulty = True
-        if composed.tag != _UNQUOTED:
+        is_unquoted, _ = event.implicit
+        if not is_unquoted:
             return YamlNode(mark=mark, scalar=text, faulty=faulty)
-        before = composed.start_mark.index - 1
+        before = event.start_mark.index - 1
         if not text and self._text[before : before + 1] == "-":
             mark = Mark(mark.line, mark.column - 1)
         return YamlNode(mark=mark, scalar=plain(text), source=text, faulty=faulty)
 
-    def _items(self, composed: yaml.MappingNode, path: KeyPath) -> dict[str, tuple[Mark, YamlNode]]:
+    def _children(self) -> Iterator[Any]:
+        """Yield what begins the entries of a collection that has begun, and take its end."""
+        return takewhile(lambda one: not isinstance(one, yaml.CollectionEndEvent), self._events)
+
+    def _items(self, path: KeyPath) -> dict[str, tuple[Mark, YamlNode]]:
         items: dict[str, tuple[Mark, YamlNode]] = {}
-        for key_node, value_node in composed.value:
-            key = self.node(key_node, (*path, "?"))
+        for event in self._children():
+            key = self.node(event, (*path, "?"))
             name = self._key(key, path)
-            value = self.node(value_node, (*path, "?" if name is None else name))
+            value = self.node(next(self._events), (*path, "?" if name is None else name))
             if name is None:
                 continue
             if name in items:
@@ -284,7 +266,7 @@ class _Builder:
         return key.source if key.source not in {None, "", "<<"} else None
 
     def _report(self, mark: Mark, path: KeyPath, message: str, hint: str = "") -> None:
-        self._problems.append(problem_at(self._file, mark, message, hint, path))
+        self.problems.append(problem_at(self._file, mark, message, hint, path))
 
 
 def _plain_data(node: YamlNode) -> Plain:
