@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import time
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING
 
 from genericdp.devices.matching import for_node
@@ -15,8 +14,6 @@ from genericdp.host import udevdb
 from genericdp.host.cache import HostReader
 from genericdp.host.inotify import ENTRIES, RECORDS, FolderWatch
 from genericdp.host.uevents import Uevents
-from genericdp.host.workers import in_worker
-from genericdp.kubelet.folder import remove_leftovers
 from genericdp.kubelet.peers import PeerWatch
 from genericdp.kubelet.podresources import PodResourcesPoller
 from genericdp.observed import Observed, until
@@ -216,7 +213,6 @@ class Supervisor:
         """Follow what happens in its folder, and what it says."""
         tasks.create_task(self.kubelet.watch(), name="kubelet folder")
         tasks.create_task(self._peers.run(), name="peers")
-        tasks.create_task(self._remove_leftovers(), name="leftovers")
         if self._pod_resources is not None:
             asking = self._pod_resources.run(self.lists, self.resources, lambda: self.named)
             tasks.create_task(asking, name="pod resources")
@@ -287,11 +283,3 @@ class Supervisor:
             return self._looked_at + self._pace.between_full_looks(self._looked_seconds)
         # It is no net then, but how changes are found.
         return self._looked_at + self._pace.full_look
-
-    async def _remove_leftovers(self) -> None:
-        remove = partial(
-            remove_leftovers, self.kubelet.path, instance=self._reconciler.names.instance
-        )
-        while True:
-            await in_worker(remove)
-            await asyncio.sleep(self._pace.full_look)

@@ -7,11 +7,8 @@ import hashlib
 import itertools
 import logging
 import os
-import re
 import socket
 import stat
-import time
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from genericdp.errors import KubeletError, UsageError
@@ -20,7 +17,7 @@ from genericdp.host.inotify import ENTRIES, FolderWatch, WatchShortage
 from genericdp.observed import Observed
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
     from genericdp.kubelet.peers import Peer
@@ -31,8 +28,6 @@ KUBELET_SOCKET = "kubelet.sock"
 PREFIX = "genericdp-"
 MAX_PATH_BYTES = 107  # of a unix socket: sun_path has 108, one of them for the final NUL
 _MAX_NAME_BYTES = len(f"{PREFIX}{'r' * 12}-{'i' * 8}-9999999.sock")
-_NAME = re.compile(rf"{PREFIX}(?P<digest>[0-9a-f]{{12}})-(?P<instance>[0-9a-f]{{8}})-[0-9]+\.sock")
-_LEFTOVER_AFTER_SECONDS = 60
 
 _POLL_SECONDS = 1.0
 _DELETION_SECONDS = 1.0
@@ -67,8 +62,8 @@ class KubeletFolder:
         self.places = Places()
         self.events = Observed(0)
         """How often something may have happened in the folder."""
-        self.peers: Observed[Mapping[str, Sequence[Peer]]] = Observed({})
-        """The sockets of other instances of genericdp that run, by the digest of the resource."""
+        self.peers: Observed[Sequence[Peer]] = Observed(())
+        """The sockets of other instances of genericdp that run."""
         self._looked = False
         self._logged_trouble = ""
         """Why the folder cannot be used, as logged."""
@@ -213,12 +208,6 @@ def digest_of(resource: str) -> str:
     return hashlib.sha256(resource.encode()).hexdigest()[:12]
 
 
-def parts_of(name: str) -> tuple[str, str] | None:
-    """Return digest and instance from a socket's name; None if it is not one of genericdp."""
-    found = _NAME.fullmatch(name)
-    return None if found is None else (found["digest"], found["instance"])
-
-
 def check_length(folder: Path) -> None:
     """Raise UsageError if a socket in the folder would have too long a path."""
     room = MAX_PATH_BYTES - _MAX_NAME_BYTES - 1
@@ -227,27 +216,6 @@ def check_length(folder: Path) -> None:
             f"the kubelet's folder {folder} has {length} bytes, but at most {room} leave room for"
             " the name of a unix socket: reach it under a shorter path"
         )
-
-
-def remove_leftovers(folder: Path, *, instance: str) -> None:
-    """Remove sockets of crashed runs (K9): by their name, if a minute old and refusing connections.
-
-    Sockets of this ``instance`` are left alone. May block for a second: not for the event loop.
-    """
-    with suppress(OSError):
-        for path in folder.glob(f"{PREFIX}*.sock"):
-            if f"-{instance}-" not in path.name and _is_leftover(path):
-                path.unlink(missing_ok=True)
-                log.info("removed %s, left by a run that crashed", path.name)
-
-
-def _is_leftover(path: Path) -> bool:
-    try:
-        status = path.lstat()
-    except OSError:
-        return False
-    old = time.time() - status.st_ctime > _LEFTOVER_AFTER_SECONDS  # noqa: TID251
-    return old and stat.S_ISSOCK(status.st_mode) and refuses(path)
 
 
 def refuses(path: Path) -> bool:

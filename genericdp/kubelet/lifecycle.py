@@ -281,7 +281,7 @@ class Plugin:
             return streams.value.opened > 0 or self._is_replaced(kubelet)
 
         def is_doubtful() -> bool:
-            return self._peers.left_since(since)
+            return self._peers.left_at >= since
 
         values = streams, self._kubelet.socket, self._kubelet.peers
         await until(lambda: is_over() or is_doubtful(), *values, timeout_seconds=timing.stream)

@@ -1,4 +1,4 @@
-"""Other instances of genericdp on the node, and the resources that they share with this one."""
+"""Other instances of genericdp on the node: what they serve, and what crashed ones have left."""
 
 from __future__ import annotations
 
@@ -6,17 +6,20 @@ import asyncio
 import logging
 import math
 import os
+import re
 import socket
+import stat
+import time
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from genericdp.kubelet.folder import KUBELET_SOCKET, PREFIX, digest_of, parts_of, refuses
+from genericdp.kubelet.folder import KUBELET_SOCKET, PREFIX, digest_of, refuses
 from genericdp.observed import until
 from genericdp.printing import first_few
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
 
     from genericdp.kubelet.folder import KubeletFolder, SocketIdentity
@@ -25,9 +28,12 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 MAX_NAMES = 5
+_NAME = re.compile(rf"{PREFIX}(?P<digest>[0-9a-f]{{12}})-(?P<instance>[0-9a-f]{{8}})-[0-9]+\.sock")
 _BURST_SECONDS = 0.05
 """The kubelet's own files in the folder come and go with each list."""
 _RECHECK_SECONDS = 0.3
+_LEFTOVER_AFTER_SECONDS = 60
+"""A younger socket that refuses connections may be about to listen."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -45,6 +51,8 @@ class Peer:
 
 class PeerWatch:
     """Keeps ``KubeletFolder.peers`` up to date, and logs which other instances come and leave.
+
+    It removes the sockets of those that have crashed (K9).
 
     It holds a connection to each instance, whose end is an event: a process that was killed leaves
     its sockets behind, and they refuse connections. Connecting again and again instead would make
@@ -65,7 +73,7 @@ class PeerWatch:
         """The kubelet.sock beside which they were seen."""
 
     async def run(self) -> None:
-        """Look at each event, forever."""
+        """Look at each event, and for leftovers from time to time, forever."""
         events = self._kubelet.events
         try:
             while True:
@@ -75,7 +83,7 @@ class PeerWatch:
                 await until(
                     lambda seen=seen: events.value != seen,  # type: ignore[misc]
                     events,
-                    timeout_seconds=None if is_unchanged else _RECHECK_SECONDS,
+                    timeout_seconds=_LEFTOVER_AFTER_SECONDS if is_unchanged else _RECHECK_SECONDS,
                 )
         finally:
             self.close()
@@ -102,28 +110,35 @@ class PeerWatch:
             self._log_changes()
         return is_unchanged
 
-    def _running(self) -> dict[str, list[Peer]]:
-        """Return the sockets of all other instances that run, by digest; raise OSError."""
-        by_instance: dict[str, list[Peer]] = {}
+    def _running(self) -> tuple[Peer, ...]:
+        """Return the sockets of all other instances that run; raise OSError."""
+        found: list[Peer] = []
         for name in sorted(os.listdir(self._kubelet.path)):  # noqa: PTH208  # Paths are expensive
             # Each list that the kubelet gets leads here: our own hundred sockets must cost nothing.
-            if not name.startswith(PREFIX) or self._instance in name:
+            if self._instance in name or (parts := _NAME.fullmatch(name)) is None:
                 continue
-            if (parts := parts_of(name)) is None:
-                continue
-            digest, instance = parts
             with suppress(FileNotFoundError):
-                bound_ns = (self._kubelet.path / name).lstat().st_ctime_ns
-                peer = Peer(name=name, digest=digest, instance=instance, bound_ns=bound_ns)
-                by_instance.setdefault(instance, []).append(peer)
-        for instance in self._connections.keys() - by_instance.keys():
+                status = (self._kubelet.path / name).lstat()
+                if stat.S_ISSOCK(status.st_mode):
+                    found.append(Peer(name=name, bound_ns=status.st_ctime_ns, **parts.groupdict()))
+        running = set()
+        for instance in {one.instance for one in found}:
+            its = [one for one in found if one.instance == instance]
+            if instance in self._connections or self._connect(instance, its):
+                running.add(instance)
+            else:
+                self._remove_leftovers(its)
+        for instance in self._connections.keys() - running:
             self._disconnect(instance)
-        running: dict[str, list[Peer]] = {}
-        for instance, peers in by_instance.items():
-            if instance in self._connections or self._connect(instance, peers):
-                for peer in peers:
-                    running.setdefault(peer.digest, []).append(peer)
-        return running
+        return tuple(one for one in found if one.instance in running)
+
+    def _remove_leftovers(self, peers: Iterable[Peer]) -> None:
+        """Remove the sockets of an instance that does not run, unless they are new."""
+        for peer in peers:
+            if time.time() - peer.bound_ns / 10**9 > _LEFTOVER_AFTER_SECONDS:  # noqa: TID251
+                with suppress(OSError):
+                    (self._kubelet.path / peer.name).unlink()
+                    log.info("removed %s, left by a run that crashed", peer.name)
 
     def _connect(self, instance: str, peers: Iterable[Peer]) -> bool:
         """Connect to an instance; return whether it runs."""
@@ -149,13 +164,9 @@ class PeerWatch:
 
         gRPC closes a connection that sends nothing for a minute: the next look connects again.
         """
-        try:
+        with suppress(OSError):
             if connection.recv(4096):
                 return
-        except BlockingIOError:
-            return
-        except OSError:
-            pass
         self._disconnect(instance)
         self._kubelet.note_event()
 
@@ -166,9 +177,8 @@ class PeerWatch:
 
     def _log_changes(self) -> None:
         served: dict[str, set[str]] = {}
-        for digest, peers in self._kubelet.peers.value.items():
-            for peer in peers:
-                served.setdefault(peer.instance, set()).add(digest)
+        for peer in self._kubelet.peers.value:
+            served.setdefault(peer.instance, set()).add(peer.digest)
         for instance in sorted(self._logged - served.keys()):
             log.info("the other instance of genericdp (%s) has gone", instance)
             self._logged.remove(instance)
@@ -187,11 +197,12 @@ class PeerWatch:
 class ResourcePeers:
     """The peers that serve one resource; call ``update`` whenever any peers have changed."""
 
-    def __init__(self, peers: Observed[Mapping[str, Sequence[Peer]]], resource: str) -> None:
+    def __init__(self, peers: Observed[Sequence[Peer]], resource: str) -> None:
         self._peers = peers
         self._digest = digest_of(resource)
         self._instances: frozenset[str] = frozenset()
-        self._left_at = -math.inf
+        self.left_at = -math.inf
+        """When an instance has left last, on the loop's clock."""
         self._oldest_ns = math.inf
         self._later: frozenset[str] = frozenset()
         """The instances that came after our socket, as far as they have been seen."""
@@ -199,7 +210,7 @@ class ResourcePeers:
     @property
     def current(self) -> Sequence[Peer]:
         """The peers that serve it now."""
-        return self._peers.value.get(self._digest, ())
+        return [peer for peer in self._peers.value if peer.digest == self._digest]
 
     def set_own_socket(self, *, bound_ns: int, same_age_seconds: float) -> None:
         """Regard peers as later than our socket, which was bound then, from now on."""
@@ -211,14 +222,10 @@ class ResourcePeers:
         """Record which instances serve it now; return whether one has left."""
         here = frozenset(peer.instance for peer in self.current)
         if has_left := not self._instances <= here:
-            self._left_at = asyncio.get_running_loop().time()
+            self.left_at = asyncio.get_running_loop().time()
         self._instances = here
         self._later |= {peer.instance for peer in self.current if peer.bound_ns > self._oldest_ns}
         return has_left
-
-    def left_since(self, moment: float) -> bool:
-        """Return whether an instance has left since a moment on the loop's clock."""
-        return self._left_at >= moment
 
     @property
     def later_left(self) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import time
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,8 @@ from genericdp.observed import until
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    import pytest
 
 
 def bind(path: Path, stack: ExitStack, *, listening: bool = True) -> socket.socket:
@@ -34,7 +37,7 @@ class Peers:
 
     def look(self) -> set[Peer]:
         self._watch.look()
-        return {one for several in self.kubelet.peers.value.values() for one in several}
+        return set(self.kubelet.peers.value)
 
     async def ended(self) -> None:
         """Wait until something is told since the first look."""
@@ -54,6 +57,28 @@ async def test_only_instances_that_run_are_peers(short_folder: Path) -> None:
         for found in (peers.look(), peers.look()):
             assert {one.instance for one in found} == {living.instance}
             assert {one.digest for one in found} == {digest_of("a/b"), digest_of("a/c")}
+
+
+async def test_only_old_dead_sockets_of_ours_are_removed(
+    short_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """K9: what crashed runs left is removed; what lives, is new, or is another's stays."""
+    own, living, killed, unknown = SocketNames(), SocketNames(), SocketNames(), SocketNames()
+    real = time.time  # noqa: TID251
+    with ExitStack() as stack:
+        mine, dead = (short_folder / one.next_name("a/b") for one in (own, killed))
+        live, plain = (short_folder / one.next_name("a/b") for one in (living, unknown))
+        other = short_folder / "nvidia.sock"
+        bind(live, stack)
+        for path in (mine, dead, other):
+            bind(path, stack, listening=False)
+        plain.write_text("no socket")
+        peers = Peers(short_folder, stack, instance=own.instance)
+        peers.look()
+        assert dead.exists(), "younger than a minute: it may be about to listen"
+        monkeypatch.setattr(time, "time", lambda: real() + 61)
+        peers.look()
+        assert {*short_folder.iterdir()} == {mine, live, plain, other}
 
 
 async def test_one_socket_that_answers_is_enough(short_folder: Path) -> None:
