@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
-from genericdp.errors import KubeletError, UsageError, reason_of
+from genericdp.errors import KubeletError, UsageError, explained
 from genericdp.host.workers import in_worker
 from genericdp.kubelet.folder import MAX_PATH_BYTES, find_socket, refuses
 from genericdp.kubelet.lifecycle import RegistrationState
@@ -123,10 +123,8 @@ class DraPlugin:
         try:
             self._check_folders()
             await self._serve()
-        except KubeletError as error:
-            return str(error)
-        except OSError as error:
-            return f"{error.filename}: {reason_of(error).lower()}"
+        except (KubeletError, OSError) as error:
+            return explained(error, self._root)
         return "its sockets have been removed or replaced"
 
     def _check_folders(self) -> None:

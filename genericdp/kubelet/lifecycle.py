@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from genericdp.errors import KubeletError
+from genericdp.errors import KubeletError, explained
 from genericdp.host.workers import in_worker
 from genericdp.kubelet.peers import MAX_NAMES, ResourcePeers, sockets_of_others
 from genericdp.kubelet.registration import RegistrationError, check, register
@@ -178,26 +178,21 @@ class Plugin:
         self._not_registered_yet("registering")
         try:
             await self._serve(kubelet)
-        except (KubeletError, OSError) as error:
-            return self._retry_after(error)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001
             # A bug that shows in one resource must not stop the others (K6).
-            log.exception("unexpected failure")
-            return self._retry_after(KubeletError(f"unexpected failure: {error}"))
+            return self._retry_after(error)
 
     def _not_registered_yet(self, step: str) -> None:
         before = f"; the last time: {self._last_reason}" if self._last_reason else ""
         self.registration.not_registered(f"{step}{before}")
 
     def _retry_after(self, error: Exception) -> _Retry:
-        timing = self._timing
+        timing, reason = self._timing, explained(error, self._kubelet.path)
         is_permanent = isinstance(error, RegistrationError) and error.permanent
         if self._failures:  # no stream has opened
             self._tally.registrations["refused" if is_permanent else "failure"] += 1
         if is_permanent:
-            return _Retry(
-                reason=str(error), delay_seconds=timing.permanent_retry, level=logging.ERROR
-            )
+            return _Retry(reason=reason, delay_seconds=timing.permanent_retry, level=logging.ERROR)
         if isinstance(error, PeerLeftError):  # the kubelet has had its time already
             longest = timing.first_retry / 2
         else:
@@ -205,7 +200,7 @@ class Plugin:
             longest = timing.retry_delay(attempts, conflict=self._is_suspicious)
         # Not all resources of all nodes at the same moment.
         jitter = random.uniform(0.5, 1.0)  # noqa: S311
-        return _Retry(reason=str(error), delay_seconds=longest * jitter)
+        return _Retry(reason=reason, delay_seconds=longest * jitter)
 
     async def _serve(self, kubelet: SocketIdentity) -> Never:
         """Serve and register once; raise KubeletError or OSError, which says why it is over."""

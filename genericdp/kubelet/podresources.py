@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import stat
 from dataclasses import dataclass
 from functools import partial
 from math import inf
@@ -17,6 +16,7 @@ from genericdp.devices.device import device_id_of
 from genericdp.devices.devicelist import AllocatedDevices
 from genericdp.errors import KubeletError
 from genericdp.host.workers import in_worker
+from genericdp.kubelet.folder import find_socket
 from genericdp.kubelet.registration import call
 from genericdp.kubelet.v1 import podresources_pb2 as api
 from genericdp.observed import Observed, until
@@ -31,9 +31,6 @@ if TYPE_CHECKING:
     from genericdp.model import Resource
 
 log = logging.getLogger(__name__)
-
-_MAX_BYTES = 64 * 1024 * 1024
-"""A node's pods with tens of thousands of devices pass the 4 MiB that gRPC takes by default."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -79,9 +76,8 @@ class PodResourcesPoller:
         now = asyncio.get_running_loop().time
 
         def due() -> float | None:
-            period = self._timing.period
-            question = next_question(lists.value, wanted(), self._last_asked, period_seconds=period)
-            return None if question is None else max(question, self._knows_pods_at)
+            earliest = max(self._last_asked + self._timing.period, self._knows_pods_at)
+            return next_question(lists.value, wanted(), earliest)
 
         def note_kubelet() -> None:
             """Note that there is another kubelet, or the first one."""
@@ -99,12 +95,13 @@ class PodResourcesPoller:
                         timeout_seconds=None if moment is None else moment - now(),
                     )
                     continue
-                await self._ask(asked_at=now())
+                await self._ask()
                 if any(self.allocated.have_let_go(*one) for one in vanished(lists.value, wanted())):
                     self._look_again()
 
-    async def _ask(self, *, asked_at: float) -> None:
-        self._last_asked, knows_pods_at = asked_at, self._knows_pods_at
+    async def _ask(self) -> None:
+        self._last_asked = asked_at = asyncio.get_running_loop().time()
+        knows_pods_at = self._knows_pods_at
         try:
             answer = await list_pods(self._socket, timeout_seconds=self._timing.timeout)
             devices = await in_worker(partial(held_devices, answer))
@@ -131,39 +128,18 @@ async def list_pods(socket: Path, *, timeout_seconds: float) -> bytes:
 
     A kubelet answers 100 calls in a second, of all clients together, and refuses more.
     """
-    _check_socket(socket)
+    method = "/v1.PodResourcesLister/List"
     try:
-        return await call(
-            socket,
-            "/v1.PodResourcesLister/List",
-            b"",
-            timeout_seconds=timeout_seconds,
-            max_receive_message_length=_MAX_BYTES,
-        )
+        return await call(socket, method, b"", timeout_seconds=timeout_seconds)
     except grpc.aio.AioRpcError as error:
-        raise KubeletError(_reason(error, timeout_seconds)) from error
-
-
-def _check_socket(socket: Path) -> None:
-    """Raise KubeletError where gRPC would only say that it could not connect."""
-    try:
-        mode = socket.stat().st_mode
-    except FileNotFoundError as error:
-        raise KubeletError(f"there is no {socket}") from error
-    except OSError as error:
-        raise KubeletError(f"{socket}: {(error.strerror or '').lower()}") from error
-    if not stat.S_ISSOCK(mode):
-        raise KubeletError(f"{socket} is no socket")
-
-
-def _reason(error: grpc.aio.AioRpcError, timeout_seconds: float) -> str:
-    match error.code():
-        case grpc.StatusCode.UNAVAILABLE:
-            return "nobody answers there"  # gRPC's own text is long and contains times
-        case grpc.StatusCode.DEADLINE_EXCEEDED:
-            return f"no answer within {timeout_seconds:g} s"
-        case code:
-            return f"{code.name}: {error.details()}"
+        match error.code():
+            case grpc.StatusCode.UNAVAILABLE:  # gRPC's own text is long and contains times
+                why = find_socket(socket)[1] or f"nobody answers at {socket}"
+            case grpc.StatusCode.DEADLINE_EXCEEDED:
+                why = f"no answer within {timeout_seconds:g} s"
+            case code:
+                why = f"{code.name}: {error.details()}"
+        raise KubeletError(why) from error
 
 
 def held_devices(answer: bytes) -> dict[str, frozenset[str]]:
@@ -185,18 +161,14 @@ def held_devices(answer: bytes) -> dict[str, frozenset[str]]:
 
 
 def next_question(
-    lists: Mapping[str, DeviceList],
-    wanted: Mapping[str, Resource],
-    last_asked: float,
-    *,
-    period_seconds: float,
+    lists: Mapping[str, DeviceList], wanted: Mapping[str, Resource], earliest: float
 ) -> float | None:
-    """Return when to ask who holds what: once a device is to be forgotten, then periodically.
+    """Return when to ask who holds what: once a device is to be forgotten, at the ``earliest``.
 
     None as long as none has vanished.
     """
     first = min((due for _, _, due in vanished(lists, wanted)), default=None)
-    return None if first is None else max(first, last_asked + period_seconds)
+    return None if first is None else max(first, earliest)
 
 
 def vanished(

@@ -24,6 +24,8 @@ _CHANNEL_OPTIONS = (
     ("grpc.enable_http_proxy", 0),
     # Channels to one address share a connection otherwise: each attempt needs its own (REG-3).
     ("grpc.use_local_subchannel_pool", 1),
+    # A node's pods with tens of thousands of devices pass the 4 MiB of the default (PRS-1).
+    ("grpc.max_receive_message_length", 64 * 1024 * 1024),
 )
 
 _PERMANENT = re.compile(r"not supported by kubelet|the ResourceName .* is invalid", re.DOTALL)
@@ -43,16 +45,9 @@ class RegistrationError(KubeletError):
         self.permanent = permanent
 
 
-async def call(
-    socket: Path, method: str, request: bytes, *, timeout_seconds: float, **options: int
-) -> bytes:
-    """Call a method at a unix socket, on a connection of its own; raise AioRpcError.
-
-    ``options``: more of the channel's, as gRPC names them after ``grpc.``.
-    """
-    more = ((f"grpc.{name}", value) for name, value in options.items())
-    target, all_options = f"unix:{socket}", (*_CHANNEL_OPTIONS, *more)
-    async with grpc.aio.insecure_channel(target, options=all_options) as channel:
+async def call(socket: Path, method: str, request: bytes, *, timeout_seconds: float) -> bytes:
+    """Call a method at a unix socket, on a connection of its own; raise AioRpcError."""
+    async with grpc.aio.insecure_channel(f"unix:{socket}", options=_CHANNEL_OPTIONS) as channel:
         caller: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(method)
         return await caller(request, timeout=timeout_seconds)
 

@@ -256,8 +256,7 @@ class Servicer:
             self.in_progress.value -= 1
 
     async def _edits(self, shares: Iterable[str], unfinished: dict[str, str]) -> ContainerEdits:
-        shares = tuple(dict.fromkeys(shares))
-        devices = await self._ready_devices(shares, unfinished, ("allocate",))
+        devices = await self._ready_devices(tuple(shares), unfinished, ("allocate",))
         try:
             return edits_for_kubelet(devices)
         except (AllocationConflictError, UnusableValueError) as error:
@@ -433,32 +432,24 @@ def parsed(kind: type[_MessageT], request: bytes) -> _MessageT:
 
 def allocation(containers: Iterable[ContainerEdits]) -> bytes:
     """Return the answer to Allocate: one entry for each container, in their order (ALL-2)."""
-    responses = [_container(edits) for edits in containers]
-    return api.AllocateResponse(container_responses=responses).SerializeToString()
-
-
-def _container(edits: ContainerEdits) -> api.ContainerAllocateResponse:
-    return api.ContainerAllocateResponse(
-        envs=edits.env,
-        mounts=[
-            api.Mount(
-                container_path=one.container_path,
-                host_path=one.host_path,
-                read_only=one.read_only,
+    answer = api.AllocateResponse()
+    for edits in containers:
+        response = answer.container_responses.add(envs=edits.env, annotations=edits.annotations)
+        for mount in edits.mounts:
+            response.mounts.add(
+                container_path=mount.container_path,
+                host_path=mount.host_path,
+                read_only=mount.read_only,
             )
-            for one in edits.mounts
-        ],
-        devices=[
-            api.DeviceSpec(
-                container_path=one.container_path,
-                host_path=one.host_path,
-                permissions=one.permissions,
+        for device in edits.devices:
+            response.devices.add(
+                container_path=device.container_path,
+                host_path=device.host_path,
+                permissions=device.permissions,
             )
-            for one in edits.devices
-        ],
-        annotations=edits.annotations,
-        cdi_devices=[api.CDIDevice(name=name) for name in edits.cdi],
-    )
+        for name in edits.cdi:
+            response.cdi_devices.add(name=name)
+    return answer.SerializeToString()
 
 
 def preferred_allocation(
@@ -483,10 +474,7 @@ def _healthy_first(
 
     The kubelet may not know yet that a device is Unhealthy, and Allocate would refuse it.
     """
-    available, must = list(container.available_deviceIDs), list(container.must_include_deviceIDs)
-    if not unhealthy:
-        return available, must
-    healthy = {share for share in available if device_id_of(share) not in unhealthy}
-    healthy.update(must)
+    available, must = container.available_deviceIDs, container.must_include_deviceIDs
+    healthy = {share for share in available if device_id_of(share) not in unhealthy}.union(must)
     enough = len(healthy) >= container.allocation_size
     return (healthy, must) if enough else (available, healthy)

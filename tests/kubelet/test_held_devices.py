@@ -108,7 +108,7 @@ async def test_what_cannot_be_asked_is_not_forgotten(
     reasons = {
         "refused": "RESOURCE_EXHAUSTED: rejected by rate limit",
         "no socket": f"there is no {socket}",
-        "garbage": f"{socket} is no socket",
+        "garbage": f"{socket} is a file, not a socket",
     }
     hidden = socket.with_name("hidden")
     async with (

@@ -95,10 +95,10 @@ async def test_a_stopped_kubelet_is_not_waited_for(short_folder: Path) -> None:
     ("what", "reason"),
     [
         ("nothing", "there is no "),
-        ("file", "is no socket"),
-        ("below a file", "not a directory"),
-        ("refusing", "nobody answers there"),
-        ("no grpc", "nobody answers there"),
+        ("file", "is a file, not a socket"),
+        ("below a file", "there is no "),
+        ("refusing", "nobody answers at "),
+        ("no grpc", "nobody answers at "),
     ],
 )
 async def test_a_place_where_no_kubelet_is(short_folder: Path, what: str, reason: str) -> None:
