@@ -163,5 +163,11 @@ def test_a_folder_of_sysfs_that_cannot_be_read_any_longer_is_no_empty_one(
 
 
 @pytest.mark.parametrize("number", [errno.ENOENT, errno.ENODEV])
-def test_what_does_not_exist_is_gone(number: int) -> None:
-    Root(Path("/")).wary().heed(OSError(number, ""))
+def test_what_does_not_exist_is_gone(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    def lstat(path: str) -> None:
+        raise OSError(number, "", path)
+
+    monkeypatch.setattr(os, "lstat", lstat)
+    with pytest.raises(OSError) as raised:  # and no BlindError
+        Root(Path("/")).wary().lstat("/gone")
+    assert raised.value.errno == number

@@ -136,7 +136,7 @@ class HostCache:
         self._sees = None
         self.folders = set()
         if stale.all_files:
-            self.files.forget_all()
+            self.files = DeviceFiles(self._root, self.files, guard=self.guarded)
         told = stale.syspaths | self._devices.owners_of(stale.records)
         paths = stale.paths | told | self._device_files(told)
         self.files.forget(paths)

@@ -79,16 +79,6 @@ class DeviceFiles:
         self._old_files.clear()
         self._old_names.clear()
 
-    def forget_all(self) -> None:
-        """Read every path again."""
-        self._walks.clear()
-        self._old_files |= self._files
-        self._old_names |= self._names
-        self._files.clear()
-        self._names.clear()
-        self.why_unreadable.clear()
-        self._nodes_of_copy = None
-
     def forget(self, paths: Collection[str]) -> None:
         """Read again what leads to these paths or lies below them, and the files of such devices.
 
@@ -193,8 +183,7 @@ class DeviceFiles:
     def _examine(self, path: str) -> FoundFile:
         # Anew: nothing reports a change of a link in sysfs, or of who may turn one.
         walk = self._walks[path] = self._root.walk(path, past_missing=True)
-        if (error := walk.error) is not None:
-            raise OSError(error.errno, error.strerror, error.filename)
+        walk.check()
         target, status = walk.at, self._root.lstat(walk.at)
         file_type, number = self._type_and_number(target, status)
         if number is not None:

@@ -49,6 +49,12 @@ class Walk:
     error: OSError | None = None
     """What ended it early."""
 
+    def check(self) -> None:
+        """Raise the error that ended it early, if one has."""
+        if self.error is not None:
+            # A new one: the traceback of that one would hold its frame, and so itself.
+            raise OSError(self.error.errno, self.error.strerror, self.error.filename)
+
 
 def walk(path: str, *, top: str = "", past_missing: bool = False) -> Walk:
     """Follow every link as far as there is something; raises nothing.

@@ -5,18 +5,21 @@ from __future__ import annotations
 import copy
 import errno
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from genericdp.devices.inventory import PathTarget, is_kernels_own
 from genericdp.errors import HostError, is_shortage, reason_of
 from genericdp.host import pathwalk
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
     from typing import Self
 
     from genericdp.host.pathwalk import Walk
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 ABSENT = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ENODEV})
 """Errors that say that there is nothing. After any other one nobody knows what there is: what leads
@@ -52,10 +55,17 @@ class Root:
         wary._wary, wary._listed = True, set()  # noqa: SLF001
         return wary
 
-    def heed(self, error: OSError) -> None:
+    def _heed(self, error: OSError) -> None:
         """Raise BlindError if an error says nothing about the path and this root is wary."""
         if self._wary and is_shortage(error):
             raise BlindError(reason_of(error)) from error
+
+    def _heeding(self, call: Callable[P, T], *args: P.args, **options: P.kwargs) -> T:
+        try:
+            return call(*args, **options)
+        except OSError as error:
+            self._heed(error)
+            raise
 
     @property
     def is_machine(self) -> bool:
@@ -68,19 +78,11 @@ class Root:
 
     def lstat(self, path: str) -> os.stat_result:
         """Return the status of the path itself."""
-        try:
-            return os.lstat(self.real(path))
-        except OSError as error:
-            self.heed(error)
-            raise
+        return self._heeding(os.lstat, self.real(path))
 
     def entries(self, path: str) -> list[str]:
         """Return the names in a folder; links on the way lead within the root."""
-        try:
-            return os.listdir(self._followed(path) or "/")
-        except OSError as error:
-            self.heed(error)
-            raise
+        return self._heeding(os.listdir, self._followed(path) or "/")
 
     def entries_if_any(self, path: str, why_unreadable: dict[str, str]) -> list[str]:
         """Return the same, nothing where there is no such folder, or it could never be read.
@@ -108,38 +110,29 @@ class Root:
 
         Without ``follow_symlinks``, a link in the path is an error, but for the kernel's own links.
         """
-        try:
-            if is_kernels_own(path):
-                if self.is_machine:
-                    # Read thousands of times in a look, and there is nothing to check: in sysfs
-                    # there are only folders, regular files, and links that the kernel has made.
-                    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-                    try:
-                        return pathwalk.read(descriptor, limit)
-                    finally:
-                        os.close(descriptor)
-                follow_symlinks = True
-            with pathwalk.opened(path, top=self._prefix, follow_symlinks=follow_symlinks) as found:
-                return pathwalk.read(found[0], limit)
-        except OSError as error:
-            self.heed(error)
-            raise
+        return self._heeding(self._read, path, limit, follow_symlinks=follow_symlinks)
+
+    def _read(self, path: str, limit: int, *, follow_symlinks: bool) -> bytes:
+        if is_kernels_own(path):
+            if self.is_machine:
+                # Read thousands of times in a look, and there is nothing to check: in sysfs
+                # there are only folders, regular files, and links that the kernel has made.
+                descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+                try:
+                    return pathwalk.read(descriptor, limit)
+                finally:
+                    os.close(descriptor)
+            follow_symlinks = True
+        with pathwalk.opened(path, top=self._prefix, follow_symlinks=follow_symlinks) as found:
+            return pathwalk.read(found[0], limit)
 
     def descriptor(self, path: str, flags: int) -> int:
         """Open a path; links lead within the root. The caller closes the descriptor."""
-        try:
-            return os.open(self._followed(path), flags | os.O_CLOEXEC)
-        except OSError as error:
-            self.heed(error)
-            raise
+        return self._heeding(os.open, self._followed(path), flags | os.O_CLOEXEC)
 
     def read_link(self, path: str) -> str:
         """Return what is written in a link."""
-        try:
-            return os.readlink(self.real(path))
-        except OSError as error:
-            self.heed(error)
-            raise
+        return self._heeding(os.readlink, self.real(path))
 
     def _followed(self, path: str) -> str:
         # The kernel would follow an absolute link of a copied tree to this machine.
@@ -148,9 +141,7 @@ class Root:
     def resolve(self, path: str) -> Walk:
         """Follow every link; raises OSError where that leads to nothing."""
         walk = self.walk(path)
-        if (error := walk.error) is not None:
-            # Another one: the traceback of this one would hold this frame, and so itself.
-            raise OSError(error.errno, error.strerror, error.filename)
+        walk.check()
         return walk
 
     def walk(self, path: str, *, past_missing: bool = False) -> Walk:
@@ -160,7 +151,7 @@ class Root:
         """
         walk = pathwalk.walk(path, top=self._prefix, past_missing=past_missing)
         if walk.error is not None:
-            self.heed(walk.error)
+            self._heed(walk.error)
         return walk
 
     def target(self, path: str) -> PathTarget:
