@@ -75,7 +75,7 @@ class Settings:
 
 def run(settings: Settings) -> None:
     """Run until SIGTERM or SIGINT; raises GenericdpError for what a person must mend."""
-    descriptors.wait_for_a_start()
+    descriptors.raise_limit()
     # By default the loop waits for the GIL in turns of 5 ms while a thread decides: one of a
     # thousand devices that changes held up an Allocate for 110 ms, and does for 40 ms now.
     sys.setswitchinterval(0.001)

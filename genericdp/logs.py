@@ -29,7 +29,9 @@ def set_up(*, log_format: str, level: str) -> None:
     handler = _handler()
     handler.addFilter(add_subject)
     handler.setFormatter(_JsonLines() if log_format == "json" else _TextLines())
-    logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
+    handler.setLevel(level.upper())
+    # The status has lines at info, whatever the log itself lets pass.
+    logging.basicConfig(level=min(handler.level, logging.INFO), handlers=[handler], force=True)
     for library in ("asyncio", "grpc", "httpx2", "httpcore2"):
         logging.getLogger(library).setLevel(logging.WARNING)
 
@@ -168,9 +170,9 @@ class _JsonLines(logging.Formatter):
         return json.dumps(line)
 
 
-def as_json(message: str, *, level: int = logging.ERROR) -> str:
+def as_json(message: str) -> str:
     """Format a message as a JSON log line without using logging: a process's last error."""
-    fields = {"msg": message, "levelno": level, "levelname": logging.getLevelName(level)}
+    fields = {"msg": message, "levelno": logging.ERROR, "levelname": "ERROR"}
     return _JsonLines().format(logging.makeLogRecord({**fields, "name": "genericdp"}))
 
 

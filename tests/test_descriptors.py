@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import resource
 import shutil
-import signal
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -77,53 +76,6 @@ async def test_it_is_said_once_when_they_run_short_and_when_no_longer(
 
 
 needs_prlimit = pytest.mark.skipif(not shutil.which("prlimit"), reason="needs prlimit")
-
-
-@needs_prlimit
-@pytest.mark.parametrize("count", [10, 24])
-async def test_run_waits_for_descriptors_and_says_so_instead_of_ending(
-    count: int, place: Place
-) -> None:
-    place.config.write_text(GOOD)
-    async with place.daemon(launch=("prlimit", f"--nofile={count}", sys.executable)) as daemon:
-        line = await daemon.says("descriptors run short")
-        assert f"of {count} are in use, and starting takes" in line
-        assert "nothing is served until there are so many: allow more (LimitNOFILE=" in line
-        daemon.process.terminate()
-        assert await daemon.ends() == 0
-
-
-WITH_FEW = """
-import os, resource, signal, sys
-from genericdp.cli import main
-
-resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256))
-fillers = [os.open(os.devnull, os.O_RDONLY)]
-while fillers[-1] < 245:
-    fillers.append(os.open(os.devnull, os.O_RDONLY))
-signal.signal(signal.SIGUSR1, lambda *_: [os.close(one) for one in fillers])
-del sys.argv[1:3]  # -m genericdp
-sys.exit(main())
-"""
-"""Runs the command with 10 descriptors, and with more after SIGUSR1."""
-
-
-async def test_a_daemon_that_waited_for_descriptors_serves_once_there_are_enough(
-    place: Place,
-) -> None:
-    place.config.write_text(GOOD)
-    launch = (sys.executable, "-c", WITH_FEW)
-    async with (
-        Kubelet(place.kubelet_folder) as kubelet,
-        place.daemon("--listen=127.0.0.1:0", launch=launch) as daemon,
-    ):
-        await daemon.says("descriptors run short")
-        daemon.process.send_signal(signal.SIGUSR1)
-        await daemon.says("descriptors no longer run short")
-        await daemon.says("endpoints at")
-        await kubelet.wait_for(lambda: kubelet.allocatable("example.com/serial") == 1)
-        daemon.process.terminate()
-        assert await daemon.ends() == 0
 
 
 def written(place: Place, resources: int) -> None:

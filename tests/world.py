@@ -348,7 +348,7 @@ class World:
         finally:
             self._commands_users -= 1
             if not self._commands_users:
-                await self._commands.__aexit__(None, None, None)
+                await self._commands.__aexit__()
 
     async def listed(self, name: str, *healthy: str) -> None:
         """Wait until the kubelet's healthy devices are exactly these."""

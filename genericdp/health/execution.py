@@ -6,10 +6,11 @@ import asyncio
 from collections import deque
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from functools import cache, partial
+from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from genericdp.errors import UnusableDeviceError, reason_of
+from genericdp.host.digests import Digests
 from genericdp.host.workers import in_worker
 from genericdp.model import COMMAND_VARIABLES
 from genericdp.process.outcome import Outcome
@@ -18,21 +19,14 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Hashable, Iterable, Mapping, Sequence
 
     from genericdp.devices.device import Device, HookName
-    from genericdp.host.digests import Digests
     from genericdp.model import Command, Hook
     from genericdp.policy import Policy
 
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _SHOWN_DIGITS = 12
+_DIGESTS = Digests()
 POOL = 32
 """Slots that all owners share, beyond the one that each of them has."""
-
-
-@cache
-def _digests() -> Digests:
-    from genericdp.host.digests import Digests  # few policies pin a program
-
-    return Digests()
 
 
 class RunCommand(Protocol):
@@ -85,7 +79,7 @@ async def why_not_permitted(policy: Policy | None, program: str, *, timeout_seco
         return ""
     try:
         async with asyncio.timeout(timeout_seconds):
-            digest = await in_worker(partial(_digests().sha256, program))
+            digest = await in_worker(partial(_DIGESTS.sha256, program))
     except TimeoutError:
         return f"is not run: reading {program} takes longer than {timeout_seconds:g} s"
     except OSError as error:

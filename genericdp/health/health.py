@@ -183,10 +183,19 @@ class Health:
         try:
             slots = self._file_slots if isinstance(state.bound.check, FileCheck) else self._slots
             async with slots.slot(device.resource):
-                if state in device.states:
-                    self._add(device, state, await self._outcome(device, state))
+                if state not in device.states:
+                    return
+                outcome = await self._outcome(device, state)
+            if state in device.states:  # the device and its probes are still the same
+                index = device.states.index(state)
+                device.add(state, outcome, self._now())
+                self._on_result(device.resource, index, outcome)
+                self._update(device)
         finally:
-            self._end(device)
+            resource, device_id = name = _name(device)
+            self._busy.discard(name)
+            if (current := self._devices.get(resource, {}).get(device_id)) is not None:
+                self._plan(current)
 
     async def _outcome(self, device: DeviceHealth, state: ProbeState) -> Outcome:
         begun, resource = self._now(), device.resource
@@ -200,21 +209,6 @@ class Health:
             log.exception("unexpected failure", extra=about)
             reason = f"unexpected failure: {error}"
             return Outcome(reason=reason, seconds=self._now() - begun)
-
-    def _add(self, device: DeviceHealth, state: ProbeState, outcome: Outcome) -> None:
-        """Take a result, unless the device or its probes are others by now."""
-        if state not in device.states:
-            return
-        index = device.states.index(state)
-        device.add(state, outcome, self._now())
-        self._on_result(device.resource, index, outcome)
-        self._update(device)
-
-    def _end(self, device: DeviceHealth) -> None:
-        resource, device_id = _name(device)
-        self._busy.discard((resource, device_id))
-        if (current := self._devices.get(resource, {}).get(device_id)) is not None:
-            self._plan(current)
 
 
 def _appeared(device: Device, before: DeviceHealth | None, otherwise: float) -> float:

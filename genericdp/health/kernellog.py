@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from genericdp.host.kmsg import KernelRecords, open_log
-from genericdp.printing import printable
+from genericdp.printing import printable, shortened
 from genericdp.regex import compiled, search
 
 if TYPE_CHECKING:
@@ -250,9 +250,7 @@ class KernelLog:
 
     def _line(self, record: LogRecord) -> Line:
         now = self._now()
-        text = printable(record.text)
-        if len(text) > MAX_SHOWN:
-            text = f"{text[:MAX_SHOWN]}…"
+        text = shortened(printable(record.text), MAX_SHOWN + 1)
         return Line(
             sequence=record.sequence,
             # The kernel's clock strays from the monotonic one: what is read as it comes is now.

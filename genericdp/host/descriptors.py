@@ -6,7 +6,6 @@ import asyncio
 import logging
 import os
 import resource as limits
-import time
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -19,7 +18,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 PERIOD_SECONDS = 10.0
-_RETRY_SECONDS = 2.0
+_PATIENCE_SECONDS = 2.0
+"""How long a resource may wait before that is logged."""
 _MIN_LEFT = 16
 _FEW_PART = 1 / 32
 """Of the limit: a warning is logged when fewer are left."""
@@ -96,22 +96,6 @@ class _DescriptorShortage:
             log.info("descriptors no longer run short: %d of %d are in use", now.used, now.most)
 
 
-def wait_for_a_start() -> None:
-    """Raise the limit, and wait until there are enough to start.
-
-    With fewer, an import or the event loop itself fails, and with it the daemon.
-    """
-    shortage = _DescriptorShortage()
-    raise_limit()
-    while count().left < _RESERVED:
-        shortage.begins(
-            f"starting takes {_RESERVED} more: nothing is served until there are so many"
-        )
-        time.sleep(_RETRY_SECONDS)
-        raise_limit()
-    shortage.ends()
-
-
 async def watch(supply: Observed[Supply | None], *, period_seconds: float = PERIOD_SECONDS) -> None:
     """Update ``supply`` periodically, forever; log when they run short and when no longer."""
     shortage = _DescriptorShortage()
@@ -140,7 +124,9 @@ class Places:
         """Wait until there are descriptors for a resource, and keep them for it."""
         why = f"{resource} waits, and so do all after it"
         # Only if it waits for longer: a resource that is being removed returns its place soon.
-        waiting = asyncio.get_running_loop().call_later(_RETRY_SECONDS, self._shortage.begins, why)
+        waiting = asyncio.get_running_loop().call_later(
+            _PATIENCE_SECONDS, self._shortage.begins, why
+        )
         self._waiting += 1
         try:
             await self._free.acquire()

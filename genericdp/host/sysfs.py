@@ -125,11 +125,9 @@ class SysDevices:
 
     def _linked(self, folder: str, entry: str) -> str | None:
         try:
-            return _led_to(folder, self._root.read_link(f"{folder}/{entry}"))
+            return _led_to(self._root, folder, entry)
         except OSError as error:
-            # No link: an attribute file of the class itself.
-            if error.errno not in {errno.EINVAL, *ABSENT}:
-                self._why_unreadable[folder] = reason_of(error)
+            self._why_unreadable[folder] = reason_of(error)
             return None
 
     def _entries(self, folder: str) -> list[str]:
@@ -234,16 +232,17 @@ def syspath_of(root: Root, file_type: FileType, number: tuple[int, int]) -> str 
 
     Raises OSError where nobody can know.
     """
-    folder = f"/sys/dev/{file_type}"
+    return _led_to(root, f"/sys/dev/{file_type}", f"{number[0]}:{number[1]}")
+
+
+def _led_to(root: Root, folder: str, entry: str) -> str | None:
     try:
-        return _led_to(folder, root.read_link(f"{folder}/{number[0]}:{number[1]}"))
+        target = root.read_link(f"{folder}/{entry}")
     except OSError as error:
-        if error.errno not in {*ABSENT, errno.EINVAL}:  # in a damaged copy it may be no link
+        # No link: an attribute file of a class itself, or anything in a damaged copy.
+        if error.errno not in {errno.EINVAL, *ABSENT}:
             raise
         return None
-
-
-def _led_to(folder: str, target: str) -> str | None:
     # There are no links below /sys/devices, so this needs no look at each folder.
     path = posixpath.normpath(posixpath.join(folder, target))
     return path if path.startswith(_DEVICES) else None

@@ -15,7 +15,6 @@ from genericdp.errors import reason_of
 from genericdp.printing import printable, shortened
 
 if TYPE_CHECKING:
-    from types import TracebackType
     from typing import Self
 
 MAX_KEPT = 64 * 1024
@@ -67,12 +66,7 @@ class Pipe:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._close()
 
     def _close(self) -> None:

@@ -30,7 +30,6 @@ from genericdp.process.outcome import Outcome, Pipe, outcome_of, why_not_started
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
-    from types import TracebackType
     from typing import Self
 
 log = logging.getLogger(__name__)
@@ -151,12 +150,7 @@ class Commands:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGCHLD})  # who started us may block it
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *error: object) -> None:
         try:
             self.kill()
             self._ended |= self._running

@@ -84,21 +84,13 @@ def _event(record: logging.LogRecord) -> dict[str, str]:
 
 @contextmanager
 def record_events() -> Iterator[Events]:
-    """Keep what is logged within the context, whatever the level of the log itself."""
+    """Keep what is logged within the context."""
     events, root = Events(), logging.getLogger()
-    level, levels = root.level, [(one, one.level) for one in root.handlers]
-    if level > logging.INFO:
-        for handler, own in levels:
-            handler.setLevel(max(own, level))
-        root.setLevel(logging.INFO)
     root.addHandler(events)
     try:
         yield events
     finally:
         root.removeHandler(events)
-        root.setLevel(level)
-        for handler, own in levels:
-            handler.setLevel(own)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -3,30 +3,42 @@
 from __future__ import annotations
 
 import logging
+from typing import TYPE_CHECKING
 
 import pytest
 
+from genericdp import logs
 from genericdp.cli.status import visible
 from genericdp.logs import resource_name
 from genericdp.status.state import Events, record_events
 from tests.world import World, serial
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 log = logging.getLogger("genericdp.test")
 
 
-@pytest.mark.parametrize("level", [logging.DEBUG, logging.INFO, logging.ERROR])
-def test_lines_at_info_or_above_are_kept_whatever_the_log_lets_pass(level: int) -> None:
+@pytest.fixture
+def root_logger() -> Iterator[logging.Logger]:
     root = logging.getLogger()
-    before = root.level
+    handlers, level = [*root.handlers], root.level
+    yield root
+    root.handlers[:] = handlers
     root.setLevel(level)
-    try:
-        with record_events() as events:
-            log.debug("too little")
-            log.info("%s of %s", 1, 2)
-            log.warning("device lost", extra={"resource": "example.com/x", "device": "d"})
-            log.critical("over")
-    finally:
-        root.setLevel(before)
+
+
+@pytest.mark.parametrize("level", ["debug", "info", "error"])
+def test_lines_at_info_or_above_are_kept_whatever_the_log_lets_pass(
+    level: str, root_logger: logging.Logger
+) -> None:
+    logs.set_up(log_format="text", level=level)
+    with record_events() as events:
+        log.debug("too little")
+        log.info("%s of %s", 1, 2)
+        log.warning("device lost", extra={"resource": "example.com/x", "device": "d"})
+        log.critical("over")
+    assert events not in root_logger.handlers
     kept = [tuple(one.values())[1:] for one in events.last()]
     assert kept == [
         ("info", "", "", "1 of 2"),
@@ -35,21 +47,18 @@ def test_lines_at_info_or_above_are_kept_whatever_the_log_lets_pass(level: int) 
     ]
 
 
-def test_the_log_itself_shows_no_more_than_it_did() -> None:
-    root, shown = logging.getLogger(), Events()
-    before = root.level
-    root.addHandler(shown)
-    root.setLevel(logging.ERROR)
-    try:
-        with record_events() as events:
-            log.info("not for the log")
-            assert len(events.last()) == 1
-            assert shown.last() == ()
-        assert (root.level, shown.level) == (logging.ERROR, logging.INFO)
-        assert events not in root.handlers
-    finally:
-        root.removeHandler(shown)
-        root.setLevel(before)
+def test_the_log_itself_shows_no_more_than_it_did(
+    root_logger: logging.Logger, capfd: pytest.CaptureFixture[str]
+) -> None:
+    logs.set_up(log_format="text", level="error")
+    with record_events() as events:
+        log.info("not for the log")
+        log.error("for both")
+        assert len(events.last()) == 2
+    logs.flush()
+    assert "not for the log" not in (shown := capfd.readouterr().err)
+    assert "for both" in shown
+    assert len(root_logger.handlers) == 1
 
 
 async def test_a_daemon_that_has_ended_leaves_no_handler_of_the_log(world: World) -> None:
