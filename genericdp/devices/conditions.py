@@ -136,11 +136,12 @@ def conditions(
     """Yield the conditions of a selector for one device; ``sitting`` is what sits on it."""
     kind = kind_of(selector)
     for name, globs in _wanted(selector):
+        asked = source_device(kind, device, name, host, sitting)
         yield Condition(
             key=f"{prefix}{kind}.{name}",
             wanted=globs,
-            found=text_of(kind, device, name, host, sitting=sitting),
-            where=source_device(kind, device, name, host, sitting).syspath,
+            found=text_of(kind, asked, name, host),
+            where=asked.syspath,
             ignore_case=kind in _HEXADECIMAL and name not in _TEXTS,
         )
 

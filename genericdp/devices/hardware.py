@@ -138,7 +138,7 @@ BUSES: Mapping[str, Callable[[SysDevice], bool]] = {
 def source_device(
     kind: str, device: SysDevice, name: str, host: Host, sitting: SysDevice
 ) -> SysDevice:
-    """Return the device that ``text_of`` reads a key of a selector from.
+    """Return the device that has what a selector asks of ``device`` under a key.
 
     This is ``device``, but for ``usb.interface`` the USB interface at or above ``sitting``.
     """
@@ -147,21 +147,16 @@ def source_device(
     return interface or device
 
 
-def text_of(
-    kind: str, device: SysDevice, name: str, host: Host, *, sitting: SysDevice
-) -> str | None:
+def text_of(kind: str, device: SysDevice, name: str, host: Host) -> str | None:
     """Return what a device has under a key of a selector, as ``usb``, ``vendor``; None: nothing.
 
-    ``sitting`` is what sits on the device.
+    ``device`` is the one that ``source_device`` returns.
     """
     match kind, name:
         case "udev", _:
             return _udev_text(device, name, host)
         case ("usb", "port") | ("pci", "address") | ("net", "name"):
             return device.name
-        case "usb", "interface":
-            part = source_device(kind, device, name, host, sitting)
-            return None if part is device else host.attribute(part.syspath, "bInterfaceNumber")
         case "pci", "driver":
             return device.driver or None
         case "net", "driver":
@@ -172,14 +167,10 @@ def text_of(
         case "pci", "function":
             return "physical" if host.realpath(f"{device.syspath}/physfn") is None else "virtual"
         case _:
-            return _attribute_text(kind, device, name, host)
-
-
-def _attribute_text(kind: str, device: SysDevice, name: str, host: Host) -> str | None:
-    text = host.attribute(device.syspath, FILES.get(f"{kind}.{name}", name))
-    if (kind, name) == ("net", "linkType"):
-        return text and LINK_TYPES.get(text, text)
-    return text and text.removeprefix("0x") if kind == "pci" else text
+            text = host.attribute(device.syspath, FILES[f"{kind}.{name}"])
+            if name == "linkType":
+                return text and LINK_TYPES.get(text, text)
+            return text and text.removeprefix("0x") if kind == "pci" else text
 
 
 def _udev_text(device: SysDevice, name: str, host: Host) -> str | None:
@@ -195,10 +186,8 @@ def _udev_text(device: SysDevice, name: str, host: Host) -> str | None:
             return device.devtype or None
         case "name":
             return device.name
-        case "driver":
-            return driver_of(device, host)
         case _:
-            return None
+            return driver_of(device, host)
 
 
 def _is_place(device: SysDevice) -> bool:

@@ -28,7 +28,7 @@ from genericdp.template import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from genericdp.devices.inventory import Host, Inventory, Look, PathTarget, SysDevice
+    from genericdp.devices.inventory import Host, Inventory, Look, PathTarget
     from genericdp.devices.matching import Candidate
     from genericdp.model import Resource, ValueSource
     from genericdp.template import Lookup
@@ -37,22 +37,6 @@ MAX_SEARCHED_BYTES = 1024 * 1024
 """Of a file that an expression searches, in bytes."""
 _MAX_KEPT = 1024
 """Longer values are computed again for each use: there may be many of them."""
-
-_OF_SYSFS = ("subsystem", "devtype", "driver")
-"""Texts of ``device`` that a selector asks for as ``udev``."""
-
-
-def _key(scope: str, name: str) -> tuple[str, str]:
-    """Return the key of a selector that asks for what a template names."""
-    match scope:
-        case "device":
-            return "udev", name
-        case "property":
-            return "udev", f"properties.{name}"
-        case "attribute":
-            return "udev", f"attributes.{name}"
-        case _:
-            return scope, name
 
 
 class Names:
@@ -92,27 +76,29 @@ class Names:
                 source = self._resource.values[name]
                 is_constant = source.kind is ValueKind.TEXT and not source.source.references
                 return self._value(name) if is_constant else None
-            case "device" if name not in _OF_SYSFS:
+            case "device" if name in {"subsystem", "devtype", "driver"}:
+                return self._of_sysfs("udev", name)
+            case "device":
                 return self._of_candidate(name)
-            case "allocation":
-                return None
+            case "property":
+                return self._of_sysfs("udev", f"properties.{name}")
+            case "attribute":
+                return self._of_sysfs("udev", f"attributes.{name}")
             case _:
-                device = self._candidate.device
-                return None if device is None else self._of_sysfs(scope, name, device)
+                return self._of_sysfs(scope, name)
 
-    def _of_sysfs(self, scope: str, name: str, sitting: SysDevice) -> str | None:
-        kind, key = _key(scope, name)
+    def _of_sysfs(self, kind: str, key: str) -> str | None:
+        """Return what a selector of this kind would compare with its key."""
+        if (sitting := self._candidate.device) is None:
+            return None
         device = nearest(sitting, self._host, BUSES[kind]) if kind in BUSES else sitting
-        text = None
+        asked, where, text = f"hardware.{kind}", sitting, None
         if device is not None:
-            text = text_of(kind, device, key, self._host, sitting=sitting)
-        if self._wary:
-            asked, where = f"hardware.{kind}", sitting
-            if device is not None:
-                asked = f"{kind}.{key}"
-                where = source_device(kind, device, key, self._host, sitting)
-            if why := unread(asked, where.syspath, self._host):
-                raise UnusableValueError(why)
+            asked = f"{kind}.{key}"
+            where = source_device(kind, device, key, self._host, sitting)
+            text = text_of(kind, where, key, self._host)
+        if self._wary and (why := unread(asked, where.syspath, self._host)):
+            raise UnusableValueError(why)
         return text
 
     def _of_candidate(self, name: str) -> str | None:

@@ -18,6 +18,7 @@ from genericdp.devices.hardware import (
     is_usb_device,
     is_usb_interface,
     nearest,
+    source_device,
     text_of,
 )
 from genericdp.devices.labels import label
@@ -170,7 +171,8 @@ def buses_of(device: SysDevice, host: Host) -> dict[str, dict[str, str]]:
     found: dict[str, dict[str, str]] = {}
     for bus, keys in BUS_KEYS.items():
         if (one := nearest(device, host, BUSES[bus])) is not None:
-            texts = {key: text_of(bus, one, key, host, sitting=device) for key in keys}
+            sources = {key: source_device(bus, one, key, host, device) for key in keys}
+            texts = {key: text_of(bus, source, key, host) for key, source in sources.items()}
             found[bus] = {key: text for key, text in texts.items() if text}
     return found
 

@@ -10,6 +10,7 @@ from genericdp.devices.hardware import (
     nearest,
     numa_node_of,
     place_name,
+    source_device,
     text_of,
 )
 from tests.devices.known import ROOT, Known
@@ -104,14 +105,14 @@ def test_names_of_a_usb_device(name: str, expected: str) -> None:
     )
     known.interface("0000:00:14.0/usb1/1-1.4/1-1.4:1.2", "02")
     port = known.add("0000:00:14.0/usb1/1-1.4/1-1.4:1.2/tty/ttyACM0", "tty")
-    assert text_of("usb", usb, name, known, sitting=port) == expected
+    assert text_of("usb", source_device("usb", usb, name, known, port), name, known) == expected
 
 
 def test_a_device_without_a_serial_number_or_interface_lacks_it() -> None:
     known = Known()
     usb = known.usb("usb1/1-1")
-    assert text_of("usb", usb, "serial", known, sitting=usb) is None
-    assert text_of("usb", usb, "interface", known, sitting=usb) is None
+    assert text_of("usb", usb, "serial", known) is None
+    assert text_of("usb", usb, "interface", known) is None
 
 
 @pytest.mark.parametrize(
@@ -143,15 +144,14 @@ def test_names_of_a_pci_function(name: str, expected: str) -> None:
             "class": "0x020000",
         },
     )
-    assert text_of("pci", function, name, known, sitting=function) == expected
+    assert text_of("pci", function, name, known) == expected
 
 
 def test_a_physical_function_without_driver_or_iommu() -> None:
     known = Known()
     function = known.add("0000:3b:00.0", "pci", links={"virtfn0": "0000:3b:01.0"})
     found = {
-        name: text_of("pci", function, name, known, sitting=function)
-        for name in ("driver", "function", "iommuGroup")
+        name: text_of("pci", function, name, known) for name in ("driver", "function", "iommuGroup")
     }
     assert found == {"driver": None, "function": "physical", "iommuGroup": None}
 
@@ -164,12 +164,10 @@ def test_link_types_have_names(number: str, expected: str) -> None:
     known = Known()
     known.add("0000:3b:00.0", "pci", driver="ice")
     net = known.add("0000:3b:00.0/net/eth0", "net", attributes={"type": number, "address": MAC})
-    assert text_of("net", net, "linkType", known, sitting=net) == expected
-    assert text_of("net", net, "name", known, sitting=net) == "eth0"
-    assert text_of("net", net, "driver", known, sitting=net) == "ice", (
-        "an interface has none of its own"
-    )
-    assert text_of("net", net, "address", known, sitting=net) == MAC
+    assert text_of("net", net, "linkType", known) == expected
+    assert text_of("net", net, "name", known) == "eth0"
+    assert text_of("net", net, "driver", known) == "ice", "an interface has none of its own"
+    assert text_of("net", net, "address", known) == MAC
 
 
 def test_ids_of_three_equal_dongles_differ() -> None:

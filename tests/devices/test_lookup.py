@@ -90,7 +90,6 @@ def card_of(known: Known) -> Names:
         ("net", "name", None),
         ("node", "name", "node-1"),
         ("value", "none", None),
-        ("allocation", "index", None),
     ],
 )
 def test_what_templates_can_name(known: Known, scope: str, name: str, expected: str | None) -> None:
