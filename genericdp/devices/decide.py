@@ -191,10 +191,10 @@ class _Pass:
         for name in self.name_owners.of(resource):
             template = "" if name == resource.name else resource.name
             one, before = made.get(name, MadeDevices()), self.before(name, template)
-            devices, refused = self._free(name, one, owners)
+            devices, refused = self._free(one, owners)
             arriving = dict[str, Arriving]()
             if resource.group_by is not None:
-                devices, waiting, arriving = stable_groups(name, devices, before, now=self.now)
+                devices, waiting, arriving = stable_groups(devices, before, now=self.now)
                 refused += waiting
             here = {one.key for one in devices}
             here |= {key for key, its_name in resource_of_key.items() if its_name != name}
@@ -211,14 +211,12 @@ class _Pass:
             )
         return drafts
 
-    def _free(
-        self, name: str, made: MadeDevices, owners: Owners
-    ) -> tuple[list[Device], list[NotOffered]]:
+    def _free(self, made: MadeDevices, owners: Owners) -> tuple[list[Device], list[NotOffered]]:
         """Return the devices that no undecided resource might want, and what is refused."""
         devices, refused = [], [*made.refused]
         for one in made.devices:
             if reason := self._why_reserved(one, owners):
-                refused.append(one.refused(name, reason))
+                refused.append(one.refused(reason))
             else:
                 devices.append(one)
         return devices, refused
@@ -264,8 +262,8 @@ class _Pass:
         # Unguarded, since no resource can make it fail: it looks up and sorts texts. The longest,
         # a path, cannot have the more than 4,300 digits at which int() raises (natural_key).
         winners, losers = resolve_conflicts(wanting, absent, self.previous)
-        for loser in losers:
-            by_name[loser.resource].refused.append(loser)
+        for name, its in losers.items():
+            by_name[name].refused.extend(its)
         lists = {}
         for resource in self.resources:
             for name in drafts.get(resource.name, self._listed_names(resource)):
@@ -276,7 +274,7 @@ class _Pass:
                         lists[name] = self._list(by_name[name], winners[name])
                     else:
                         failure = self.inventory.failures[resource.name]
-                        lists[name] = _as_it_was(resource, name, before, failure)
+                        lists[name] = _as_it_was(resource, before, failure)
                     lists[name] = with_health(
                         lists[name],
                         before,
@@ -310,7 +308,7 @@ class _Pass:
             now=self.now,
             allocated=self.allocated,
         )
-        kept, left_out = within_limit(name, listed, before)
+        kept, left_out = within_limit(listed, before)
         won = {device.key for device in devices}
         not_offered, empty = (*draft.refused, *left_out), None
         if not kept:
@@ -332,7 +330,7 @@ def _hidden_by(resource: Resource, device: Device, inventory: Inventory) -> str:
     return next((one for one in globs if one in inventory.hanging), "")
 
 
-def _as_it_was(resource: Resource, name: str, before: DeviceList, error: Exception) -> DeviceList:
+def _as_it_was(resource: Resource, before: DeviceList, error: Exception) -> DeviceList:
     """Return what a resource keeps that cannot be decided, with the reason."""
     what = str(error) if isinstance(error, SearchTimeError) else repr(error)
     if isinstance(error, MemoryError):
@@ -342,7 +340,7 @@ def _as_it_was(resource: Resource, name: str, before: DeviceList, error: Excepti
         return before
     others = (one for one in before.not_offered if one.path != EVERYTHING)
     reason = f"{failed}; what was offered stays as it was"
-    everything = NotOffered(resource=name, path=EVERYTHING, key="", reason=reason)
+    everything = NotOffered(path=EVERYTHING, key="", reason=reason)
     undecided = NoDevices(resource=resource, cause=EmptyCause.UNDECIDED, seen=failed)
     return replace(
         before,

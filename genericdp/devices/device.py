@@ -192,15 +192,10 @@ class Device:
         own = self.hooks
         return {"allocate": own.allocate, "preStart": own.pre_start, "release": own.release}[name]
 
-    def refused(self, resource: str, reason: str) -> NotOffered:
+    def refused(self, reason: str) -> NotOffered:
         """Return that no container can get it, with the reason."""
-        return NotOffered(
-            resource=resource,
-            path=self.path,
-            key=self.key,
-            reason=reason,
-            members=tuple(one.key for one in self.members),
-        )
+        members = tuple(one.key for one in self.members)
+        return NotOffered(path=self.path, key=self.key, reason=reason, members=members)
 
     @property
     def shares(self) -> tuple[str, ...]:
@@ -225,7 +220,6 @@ def device_id_of(share: str) -> str:
 class NotOffered:
     """Something that a selector matched and that no container can get, with the reason."""
 
-    resource: str
     path: str
     key: str
     reason: str

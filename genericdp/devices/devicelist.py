@@ -259,7 +259,6 @@ def listed_bytes(device: Device) -> int:
 
 
 def within_limit(
-    resource: str,
     listed: Mapping[str, ListedDevice],
     previous: Mapping[str, ListedDevice],
     limit: int = MAX_LIST_BYTES,
@@ -281,7 +280,7 @@ def within_limit(
         " a kubelet takes (use fewer replicas or shorter ids)"
     )
     left_out = (one.device for device_id, one in listed.items() if device_id not in kept)
-    return kept, tuple(device.refused(resource, reason) for device in left_out)
+    return kept, tuple(device.refused(reason) for device in left_out)
 
 
 def missing(before: Sequence[Member], members: Sequence[Member]) -> tuple[Member, ...]:
@@ -304,7 +303,7 @@ def missing(before: Sequence[Member], members: Sequence[Member]) -> tuple[Member
 
 
 def stable_groups(
-    resource: str, devices: Iterable[Device], before: DeviceList, *, now: float
+    devices: Iterable[Device], before: DeviceList, *, now: float
 ) -> tuple[list[Device], list[NotOffered], dict[str, Arriving]]:
     """Return the groups that can be listed, those that must wait, and since when all are so.
 
@@ -326,13 +325,10 @@ def stable_groups(
         if known.due <= now:
             ready.append(device)
         else:
-            waiting.append(
-                device.refused(
-                    resource,
-                    "its group has just changed: other members may come within"
-                    f" {GROUP_SECONDS:g} s",
-                )
+            reason = (
+                f"its group has just changed: other members may come within {GROUP_SECONDS:g} s"
             )
+            waiting.append(device.refused(reason))
     return ready, waiting, arriving
 
 
@@ -368,8 +364,8 @@ def resolve_conflicts(
     wanting: Mapping[str, Iterable[Device]],
     absent: Mapping[str, Iterable[Device]],
     previous: Mapping[str, DeviceList],
-) -> tuple[dict[str, list[Device]], list[NotOffered]]:
-    """Return what each resource wins, and who loses against whom; all are by resource.
+) -> tuple[dict[str, list[Device]], dict[str, list[NotOffered]]]:
+    """Return what each resource wins, and what it loses against whom; all are by resource.
 
     ``absent`` are listed devices that cannot be had just now: nobody gets what is theirs.
     """
@@ -378,7 +374,7 @@ def resolve_conflicts(
         for device in held:
             claims.enter(resource, device)
     winners: dict[str, list[Device]] = {resource: [] for resource in wanting}
-    losers: list[NotOffered] = []
+    losers: dict[str, list[NotOffered]] = {resource: [] for resource in wanting}
     all_wanting = [
         (rank, resource, device)
         for resource, devices in wanting.items()
@@ -386,7 +382,7 @@ def resolve_conflicts(
     ]
     for _, resource, device in sorted(all_wanting, key=lambda it: it[0]):
         if reason := claims.refusal(resource, device):
-            losers.append(device.refused(resource, reason))
+            losers[resource].append(device.refused(reason))
         else:
             claims.enter(resource, device)
             winners[resource].append(device)

@@ -90,7 +90,7 @@ def make_devices(
                 made.setdefault(name, MadeDevices())
             made[name].devices.append(maker.make(one, name))
         except (UnusableValueError, AllocationConflictError) as error:
-            made[name].refused.append(replace(_refusal(resource, one, str(error)), resource=name))
+            made[name].refused.append(_refusal(one, str(error)))
     made[resource.name].refused.extend(incomplete)
     return made
 
@@ -110,10 +110,10 @@ class _CandidateGroup:
         return self.members[0].key if self.text is None else f"group {self.text}"
 
 
-def _refusal(resource: Resource, group: _CandidateGroup, reason: str) -> NotOffered:
+def _refusal(group: _CandidateGroup, reason: str) -> NotOffered:
     """Return why a group is not offered: one line, and every member knows of it."""
     keys = () if group.text is None else tuple(one.key for one in group.members)
-    return not_offered(resource, group.members[0], reason, key=group.key, members=keys)
+    return not_offered(group.members[0], reason, key=group.key, members=keys)
 
 
 @dataclass(slots=True)
@@ -181,7 +181,7 @@ class _Maker:
             try:
                 text = self._group_text(resource.group_by, one)
             except UnusableValueError as error:
-                refused.append(not_offered(resource, one, str(error)))
+                refused.append(not_offered(one, str(error)))
             else:
                 members.setdefault(text, []).append(one)
         groups = []
@@ -189,7 +189,7 @@ class _Maker:
             made = _CandidateGroup(members=tuple(several), text=text)
             if lacking := _lacking(resource, several):
                 reason = f"its group '{printable(text)}' has {lacking}"
-                refused.append(_refusal(resource, made, reason))
+                refused.append(_refusal(made, reason))
             else:
                 groups.append(made)
         return groups, refused

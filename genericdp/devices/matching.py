@@ -229,7 +229,7 @@ def match(resource: Resource, owners: Owners, inventory: Inventory) -> Match:
     for one in candidates:
         reason = out.reason(one.file) or one.file.refusal or owners.why_not(one)
         if reason := reason or of_some_entry.get(one.key, ""):
-            refused.append(not_offered(resource, one, reason))
+            refused.append(not_offered(one, reason))
         else:
             members.append(one)
     refused += _wrong_types(resource, {one.key for one in members}, inventory)
@@ -267,16 +267,10 @@ def _entry_doubts(
 
 
 def not_offered(
-    resource: Resource,
-    candidate: Candidate,
-    reason: str,
-    *,
-    key: str = "",
-    members: tuple[str, ...] = (),
+    candidate: Candidate, reason: str, *, key: str = "", members: tuple[str, ...] = ()
 ) -> NotOffered:
     """Return why a candidate, or the group ``key`` that begins with it, is not offered."""
     return NotOffered(
-        resource=resource.name,
         path=candidate.file.printable_path,
         key=key or candidate.key,
         reason=shortened(reason, MAX_REASON),
@@ -328,12 +322,8 @@ def _wrong_types(resource: Resource, own: set[str], inventory: Inventory) -> Ite
             for found in () if glob.has_wildcard(pattern) else inventory.found(pattern):
                 if found.type not in paths.types and found.key not in own:
                     wanted = " or ".join(paths.types)
-                    yield NotOffered(
-                        resource=resource.name,
-                        path=found.printable_path,
-                        key=found.key,
-                        reason=f"its type is {found.type}, wanted {wanted} (see the key type)",
-                    )
+                    reason = f"its type is {found.type}, wanted {wanted} (see the key type)"
+                    yield NotOffered(path=found.printable_path, key=found.key, reason=reason)
 
 
 def find_candidates(

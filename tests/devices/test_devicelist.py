@@ -206,8 +206,8 @@ def test_a_list_never_passes_the_limit_and_those_on_offer_stay(
     """K11: a list that a kubelet does not take makes it reconnect forever."""
     offered = {one: ListedDevice(device=device(one, count)) for one, count in replicas.items()}
     listed = data.draw(st.sets(st.sampled_from(sorted(offered)))) if offered else set()
-    previous, _ = within_limit("x", {name: offered[name] for name in sorted(listed)}, {}, limit)
-    kept, refused = within_limit("x", offered, previous, limit)
+    previous, _ = within_limit({name: offered[name] for name in sorted(listed)}, {}, limit)
+    kept, refused = within_limit(offered, previous, limit)
     assert sum(listed_bytes(one.device) for one in kept.values()) <= limit
     assert previous.keys() <= kept.keys()
     assert {*kept, *(one.path for one in refused)} == set(offered)

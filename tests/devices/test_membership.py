@@ -76,8 +76,7 @@ def test_who_waits_does_not_hold_up_those_after_it() -> None:
     after = decide([cams], CAM[:3], before, now=1.0)
     assert healthy(after, "video") == ["video0", "video2"]
     (waiting,) = after[cams.name].not_offered
-    assert (waiting.resource, waiting.path, waiting.key, waiting.members) == (
-        cams.name,
+    assert (waiting.path, waiting.key, waiting.members) == (
         "/dev/video1",
         "group video1",
         (CAM[1].key,),

@@ -89,7 +89,7 @@ def test_it_never_contradicts_what_is_offered(testbed: Root) -> None:
         for name, offer in offers.items()
         for device_id, one in offer.devices.items()
     }
-    refused = {(one.resource, one.key) for offer in offers.values() for one in offer.not_offered}
+    refused = {(name, one.key) for name, offer in offers.items() for one in offer.not_offered}
     asked = 0
     for device in every(inventory):
         found = find(device.syspath, inventory)

@@ -65,7 +65,7 @@ def devices(*listed: ListedDevice, not_offered: Mapping[str, str] | None = None)
     return DeviceList(
         devices={one.device.id: one for one in listed},
         not_offered=tuple(
-            NotOffered(resource=NAME, path=path, key=path, reason=reason)
+            NotOffered(path=path, key=path, reason=reason)
             for path, reason in (not_offered or {}).items()
         ),
     )
