@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import logging
 import math
@@ -18,10 +17,13 @@ from genericdp.devices.devicelist import AllocatedDevices
 from genericdp.dra.claims import DAMAGE, held_resources, put_aside
 from genericdp.errors import KubeletError, reason_of
 from genericdp.host.workers import in_worker
+from genericdp.kubelet.folder import digest_of
 from genericdp.kubelet.podresources import PodResourcesTiming, held_devices, list_pods
 from genericdp.model import ServedBy
+from genericdp.observed import until
 
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import Callable, Collection, Mapping
     from pathlib import Path
     from typing import Never
@@ -112,6 +114,7 @@ class Dra:
         driver = self.driver or self._start(settings, tasks)
         by_dra = (one for one in wanted.values() if one.served_by is ServedBy.DRA)
         self._to_dra = frozenset[str]().union(*map(_names_of, by_dra))
+        by_plugin = {*by_plugin, *self._by_peers}  # before the kubelet is asked
         trouble, claims = "", dict[str, str]()
         try:
             if self._by_dra is None:
@@ -158,10 +161,25 @@ class Dra:
         tasks.create_task(self.driver.run(), name="DRA driver")
         return self.driver
 
+    @property
+    def _by_peers(self) -> list[str]:
+        """The resources for DRA that the device plugin of another instance still serves."""
+        return [name for name in self._to_dra if digest_of(name) in self._kubelet.peers.value]
+
+    @property
+    def is_standby(self) -> bool:
+        """Whether what waits may wait for the end of another instance on this node."""
+        return bool(self._by_peers) or (self.driver is not None and self.driver.is_standby)
+
     async def _look_while_waiting(self) -> Never:
-        """Reconcile periodically while a resource waits: nothing tells that pods end."""
+        """Reconcile while a resource waits; periodically, since nothing tells that pods end."""
+        peers = self._kubelet.peers
         while True:
-            await asyncio.sleep(self._timing.period)
+            await until(
+                lambda before=peers.value: peers.value != before,  # type: ignore[misc]
+                peers,
+                timeout_seconds=self._timing.period,
+            )
             if self.waiting:
                 self._look_again()
 

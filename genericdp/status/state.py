@@ -241,7 +241,10 @@ def _resource(
         return replace(shown, registered=not why, reason=why)
     if driver is None and devices is not None and resource.served_by is ServedBy.DRA:
         return replace(shown, reason="no DRA driver runs here: it is simulated")
-    return replace(shown, reason=waiting, contested="") if waiting else shown
+    if waiting and supervisor.dra.is_standby:
+        # The other instance serves it, and may not be ended before this one is ready.
+        return replace(shown, registered=True)
+    return replace(shown, reason=waiting, contested="")
 
 
 def as_json(state: DaemonState, hardware: HardwareOf | None = None) -> dict[str, Any]:

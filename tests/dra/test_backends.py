@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from contextlib import contextmanager
+from contextlib import AsyncExitStack, contextmanager
 from typing import TYPE_CHECKING
 
 import pytest
@@ -23,6 +23,7 @@ OTHER = "example.com/modem"
 POD = Pod(uid="pod", containers=(Container(name="main", limits={NAME: 1}),))
 SELDOM = PodResourcesTiming(pods_known=0.0, period=3600.0)
 BY_PODS = "pods hold devices of it through the device plugin"
+ENDS_FIRST = "its device plugin ends first"
 BY_CLAIM = "claim default/claim has a device of it through DRA"
 
 
@@ -81,6 +82,30 @@ async def test_the_moment_is_noticed_in_which_the_other_back_end_can_serve(node:
             await daemon.shows(NAME, lambda found: found["contested"] == BY_CLAIM)
             await node.unprepare(claim)
             await node.world.listed(NAME, "ttyUSB0")
+
+
+async def test_dra_waits_for_the_device_plugin_of_an_older_instance(node: DraNode) -> None:
+    with never_both(node):
+        async with AsyncExitStack() as old:
+            await old.enter_async_context(node.serving(by_plugin()))
+            await node.world.listed(NAME, "ttyUSB0")
+            async with node.serving(by_dra(), pod_resources_timing=SELDOM) as new:
+                await new.shows(NAME, lambda found: found["contested"] == ENDS_FIRST)
+                assert (await new.get("/readyz"))[0] == 200, "else an update would get stuck"
+                await old.aclose()
+                await node.offers(POOL, USB0)
+
+
+async def test_a_device_plugin_waits_for_dra_of_an_older_instance(node: DraNode) -> None:
+    with never_both(node):
+        async with AsyncExitStack() as old:
+            await old.enter_async_context(node.serving(by_dra()))
+            await node.offers(POOL, USB0)
+            async with node.serving(by_plugin()) as new:
+                await new.shows(NAME, lambda found: "another instance" in found["contested"])
+                assert (await new.get("/readyz"))[0] == 200, "else an update would get stuck"
+                await old.aclose()
+                await node.world.listed(NAME, "ttyUSB0")
 
 
 async def test_what_claims_have_of_a_resource_that_is_removed_is_told(node: DraNode) -> None:
