@@ -164,7 +164,8 @@ class Dra:
     @property
     def _by_peers(self) -> list[str]:
         """The resources for DRA that the device plugin of another instance still serves."""
-        return [name for name in self._to_dra if digest_of(name) in self._kubelet.peers.value]
+        digests = {peer.digest for peer in self._kubelet.peers.value}
+        return [name for name in self._to_dra if digest_of(name) in digests]
 
     @property
     def is_standby(self) -> bool:
