@@ -35,10 +35,19 @@ LOOK_SECONDS = 5.0
 MAX_HANGING = 10
 
 
-def refuse_if_none(resources: Sequence[Resource], node_name: str) -> None:
-    """Raise GenericdpError if none of the resources is for the node."""
+def applied(
+    arguments: argparse.Namespace, *, must_apply: bool = True
+) -> tuple[tuple[Resource, ...], tuple[Resource, ...]]:
+    """Return the resources of the config of the command line: all, and those for the node.
+
+    If none is for the node, raises GenericdpError, or only warns where none ``must_apply``.
+    """
+    resources, node_name = usable_resources(arguments), node_name_of(arguments)
     if reason := why_none(resources, node_name):
-        raise GenericdpError(reason)
+        if must_apply:
+            raise GenericdpError(reason)
+        print_warning(reason)
+    return resources, for_node(resources, node_name)
 
 
 def patiently(
@@ -101,7 +110,6 @@ def discovered(arguments: argparse.Namespace) -> tuple[DeviceLists, NothingFound
     Returns also what found nothing, and the root. Raises GenericdpError if no resource is for the
     node.
     """
-    resources, node_name = usable_resources(arguments), node_name_of(arguments)
-    refuse_if_none(resources, node_name)
-    here, root = for_node(resources, node_name), root_of(arguments)
+    (_, here), node_name = applied(arguments), node_name_of(arguments)
+    root = root_of(arguments)
     return (*patiently(root, lambda host: discover_with_misses(here, host, node_name)), root)

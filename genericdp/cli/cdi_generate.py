@@ -15,12 +15,10 @@ from genericdp.cdi.folder import (
     remove_ours,
 )
 from genericdp.cdi.spec import DOTTED_CLASS_VERSION, file_name, left_out, specs
-from genericdp.cli.apply import discover_once, patiently, refuse_if_none
+from genericdp.cli.apply import applied, discover_once, patiently
 from genericdp.cli.command_line import path_of
-from genericdp.cli.loading import usable_resources
 from genericdp.cli.options import add_config, add_host, node_name_of, root_of
 from genericdp.cli.output import print_document, print_lines, print_warning
-from genericdp.devices.matching import for_node
 from genericdp.devices.resourcenames import resulting
 from genericdp.errors import GenericdpError, UsageError, reason_of
 from genericdp.model import Hooks
@@ -62,9 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def execute(arguments: argparse.Namespace) -> int:
     """Print or write the specs; 1 if a resource cannot have one."""
     folder = _folder_of(arguments)
-    every, node_name = usable_resources(arguments), node_name_of(arguments)
-    refuse_if_none(every, node_name)
-    here = for_node(every, node_name)
+    (_, here), node_name = applied(arguments), node_name_of(arguments)
     lists = patiently(root_of(arguments), lambda host: discover_once(here, host, node_name).lists)
     resources = resulting(here, lists)
     found = specs(resources, lists, everything=True)

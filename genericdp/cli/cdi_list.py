@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from genericdp.cdi.folder import STATIC_FOLDER, SpecFile, spec_files
 from genericdp.cli.options import add_cdi_dir, add_output
-from genericdp.cli.output import DATA, print_data, print_lines, table
+from genericdp.cli.output import print_result, table
 from genericdp.errors import GenericdpError, reason_of
 
 if TYPE_CHECKING:
@@ -31,13 +31,11 @@ def execute(arguments: argparse.Namespace) -> int:
         found = [_described(one) for folder in folders for one in spec_files(folder)]
     except OSError as error:
         raise GenericdpError(f"{error.filename}: {reason_of(error).lower()}") from error
-    if arguments.output in DATA:
-        print_data(found, arguments.output)
-    elif found:
-        print_lines(table([_TITLES, *(row for one in found for row in _rows(one))]))
-    else:
+    lines = table([_TITLES, *(row for one in found for row in _rows(one))])
+    if not found:
         places = " or ".join(f"{one}{'' if one.is_dir() else ' (not there)'}" for one in folders)
-        print_lines([f"genericdp has written no CDI spec to {places}"])
+        lines = [f"genericdp has written no CDI spec to {places}"]
+    print_result(found, lines, arguments.output)
     return 0
 
 

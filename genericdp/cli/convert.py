@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from genericdp.cli.command_line import config_of, path_of
 from genericdp.cli.loading import read_pipes
-from genericdp.cli.options import add_output, check_new_file, write_new
+from genericdp.cli.options import add_output, write_new
 from genericdp.cli.output import DATA, print_data, print_document
 from genericdp.config.files import STDIN, read_file, shown, unreadable
 from genericdp.config.load import unquoted
@@ -16,8 +16,6 @@ from genericdp.errors import ConfigError
 if TYPE_CHECKING:
     import argparse
     from pathlib import Path
-
-    from genericdp.convert.conversion import Converted
 
 EXAMPLE = (
     "  genericdp convert --from squat daemonset.yaml > genericdp.yaml\n"
@@ -53,8 +51,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(arguments: argparse.Namespace) -> int:
     """Convert, and print what is valid."""
-    if arguments.to is not None:
-        check_new_file(arguments.to)
     file: Path = arguments.file
     name = "<stdin>" if file == STDIN else shown(file)
     given = read_file(file, read_pipes([file]))
@@ -67,15 +63,8 @@ def execute(arguments: argparse.Namespace) -> int:
     if arguments.to is not None:
         write_new(arguments.to, converted.text.encode())
     if arguments.output in DATA:
-        print_data(_as_json(converted), arguments.output)
+        said = {"resources": converted.resources, "notOffered": converted.withheld}
+        print_data({**said, "config": converted.text}, arguments.output)
     elif arguments.to is None:
         print_document(converted.text)
     return 0
-
-
-def _as_json(converted: Converted) -> dict[str, object]:
-    return {
-        "resources": converted.resources,
-        "notOffered": converted.withheld,
-        "config": converted.text,
-    }

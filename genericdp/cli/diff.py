@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from genericdp.cli.apply import patiently
 from genericdp.cli.options import node_name_of, root_of
-from genericdp.cli.output import DATA, print_data, print_lines, print_warning
+from genericdp.cli.output import print_result, print_warning
 from genericdp.devices.changes import plan
 from genericdp.devices.decide import decide
 from genericdp.devices.devicelist import NOTHING
@@ -40,10 +40,7 @@ def print_difference(arguments: argparse.Namespace, old: Loaded, new: Loaded) ->
     difference = patiently(
         root_of(arguments), lambda host: _difference(before, after, host, node_name)
     )
-    if arguments.output in DATA:
-        print_data(difference, arguments.output)
-    else:
-        print_lines(_as_text(**difference))
+    print_result(difference, _as_text(**difference), arguments.output)
 
 
 def compare(old: Sequence[Resource], new: Sequence[Resource]) -> dict[str, Any]:

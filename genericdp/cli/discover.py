@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from genericdp.cli.apply import discover_with_misses, patiently
+from genericdp.cli.apply import applied, discover_with_misses, patiently
 from genericdp.cli.command_line import is_given
-from genericdp.cli.loading import usable_resources
 from genericdp.cli.options import (
     add_config,
     add_host,
@@ -15,12 +15,11 @@ from genericdp.cli.options import (
     root_of,
     root_option,
 )
-from genericdp.cli.output import DATA, print_data, print_lines, print_warning, shell_words, table
+from genericdp.cli.output import print_result, shell_words, table
 from genericdp.cli.probe import NOT_ASKED, DeviceState, probe_once, unprobed
 from genericdp.devices.empty import EmptyCause
 from genericdp.devices.hardware import is_usb_device
 from genericdp.devices.inventory import Inventory
-from genericdp.devices.matching import for_node, why_none
 from genericdp.errors import UsageError
 from genericdp.explain.catalog import catalogue
 from genericdp.explain.describe import claim_lines, claims_as_json, listed
@@ -79,10 +78,8 @@ def execute(arguments: argparse.Namespace) -> int:
             "--config is required, or --all for what this machine has"
             " (see genericdp discover --help)"
         )
-    resources, node_name = usable_resources(arguments), node_name_of(arguments)
-    if reason := why_none(resources, node_name):
-        print_warning(reason)
-    root, here = root_of(arguments), for_node(resources, node_name)
+    (_, here), node_name = applied(arguments, must_apply=False), node_name_of(arguments)
+    root = root_of(arguments)
     lists, found, hardware = patiently(root, lambda host: look(here, host, node_name, root))
     # A config's commands do not run unasked: it may be read on a laptop, or in CI.
     probed = probe_once(unprobed(lists), root) if arguments.probe else unprobed(lists)
@@ -90,11 +87,8 @@ def execute(arguments: argparse.Namespace) -> int:
         found[one.resource]["devices"].append(
             {**_device(one), **hardware[one.listed.device.identity]}
         )
-    if arguments.output in DATA:
-        print_data({"resources": found}, arguments.output)
-    else:
-        claims = _claims(probed) if arguments.output == "wide" else ()
-        print_lines([*_as_text(found, arguments), *claims])
+    claims = _claims(probed) if arguments.output == "wide" else ()
+    print_result({"resources": found}, chain(_as_text(found, arguments), claims), arguments.output)
     return 1 if any(map(_not_read, found.values())) else 0
 
 
@@ -297,15 +291,13 @@ def _print_all(arguments: argparse.Namespace) -> int:
     groups, hanging = patiently(
         root_of(arguments), lambda host: (catalogue(Inventory(host)), sorted(host.hanging))
     )
-    if arguments.output in DATA:
-        candidates = [
-            {**entry.as_json(), "selector": run.selector}
-            for run in _runs(groups)
-            for entry in run.entries
-        ]
-        print_data({"candidates": candidates}, arguments.output)
-    else:
-        print_lines([*_all_as_text(groups), *(f"Not looked at: {one}" for one in hanging)])
+    candidates = [
+        {**entry.as_json(), "selector": run.selector}
+        for run in _runs(groups)
+        for entry in run.entries
+    ]
+    lines = chain(_all_as_text(groups), (f"Not looked at: {one}" for one in hanging))
+    print_result({"candidates": candidates}, lines, arguments.output)
     return 1 if hanging else 0
 
 

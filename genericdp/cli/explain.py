@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from genericdp.cli.apply import discover_once, patiently
-from genericdp.cli.loading import usable_resources
+from genericdp.cli.apply import applied, discover_once, patiently
 from genericdp.cli.options import add_config, add_host, add_output, node_name_of, root_of
-from genericdp.cli.output import DATA, print_data, print_lines, print_warning
+from genericdp.cli.output import print_result
 from genericdp.devices.conditions import any_of, selector_text, shown, source
 from genericdp.devices.inventory import Inventory
-from genericdp.devices.matching import for_node, why_none
+from genericdp.devices.matching import for_node
 from genericdp.errors import UsageError
 from genericdp.explain.describe import claim_lines, claims_as_json, entry_of
 from genericdp.explain.explanation import VerdictKind, explain
@@ -61,21 +60,14 @@ def execute(arguments: argparse.Namespace) -> int:
     node_name, asked = node_name_of(arguments), arguments.device
     if not asked:
         raise UsageError("DEVICE is an empty text: name a device, as /dev/ttyUSB0 or 1-1.4")
-    resources = usable_resources(arguments)
-    if reason := why_none(resources, node_name):
-        print_warning(reason)
+    resources, _ = applied(arguments, must_apply=False)
     root = root_of(arguments)
     said = patiently(root, lambda host: answer(asked, resources, host, node_name))
     if isinstance(said, tuple):
-        explanation, entry = said
-        as_json, as_text = _as_json(explanation, entry), _as_text(explanation, entry)
-    else:
-        as_json, as_text = _unknown_as_json(said), _unknown_as_text(said)
-    if arguments.output in DATA:
-        print_data(as_json, arguments.output)
-    else:
-        print_lines(as_text)
-    return 0 if isinstance(said, tuple) else 1
+        print_result(_as_json(*said), _as_text(*said), arguments.output)
+        return 0
+    print_result(_unknown_as_json(said), _unknown_as_text(said), arguments.output)
+    return 1
 
 
 def answer(asked: str, resources: Sequence[Resource], host: HostCache, node_name: str) -> Answer:

@@ -13,7 +13,6 @@ from genericdp.cli.loading import load_in_time
 from genericdp.cli.options import (
     add_output,
     add_root,
-    check_new_file,
     root_of,
     root_option,
     write_new,
@@ -93,8 +92,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(arguments: argparse.Namespace) -> int:
     """Try the examples, and print or write those that find something."""
-    if arguments.file is not None:
-        check_new_file(arguments.file)
     examples, root = _examples(), root_of(arguments)
     found = patiently(root, lambda host: _find(examples, host))
     machine = "this machine" if root.is_machine else f"the machine in {arguments.root.name!r}"

@@ -16,7 +16,7 @@ from genericdp.address import Address, parse_listen_address
 from genericdp.cdi.folder import FOLDER
 from genericdp.cli.command_line import Append, config_of, path_of, policy_of, unknown_variables
 from genericdp.cli.output import DATA, Progress, print_warning
-from genericdp.dra.settings import DRIVER, KUBELET_ROOT, DraSettings
+from genericdp.dra.settings import DRIVER
 from genericdp.errors import GenericdpError, UsageError, reason_of
 from genericdp.host.root import Root
 from genericdp.printing import shortened
@@ -114,12 +114,7 @@ def add_root(parser: argparse.ArgumentParser, *, not_run: str = "") -> None:
 
 
 def root_of(arguments: argparse.Namespace) -> Root:
-    """Return the Root of ``--root``, as ``root_folder_of`` finds it."""
-    return Root(root_folder_of(arguments))
-
-
-def root_folder_of(arguments: argparse.Namespace) -> Path:
-    """Return the folder of ``--root``, a snapshot unpacked until the command ends; call it once.
+    """Return the Root of ``--root``, a snapshot unpacked until the command ends; call it once.
 
     Raises UsageError if there is no machine in the folder.
     """
@@ -140,7 +135,7 @@ def root_folder_of(arguments: argparse.Namespace) -> Path:
         sentence = f"{given / 'sys/devices'} is missing: {what}"
         # The commands with a log have this option.
         (log.warning if hasattr(arguments, "log_level") else print_warning)(sentence)
-    return folder
+    return Root(folder)
 
 
 _ROOTS = "give --root a folder with dev/ and sys/ of a machine, or a file of genericdp snapshot"
@@ -262,35 +257,6 @@ def add_dra_driver(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_dra(parser: argparse.ArgumentParser) -> None:
-    """Declare how resources are served through DRA."""
-    add_dra_driver(parser)
-    parser.add_argument(
-        "--kubelet-root",
-        metavar="DIR",
-        type=path_of,
-        default=Path(KUBELET_ROOT),
-        help="for servedBy: dra: the kubelet's --root-dir, with plugins/ and plugins_registry/"
-        f" (default: {KUBELET_ROOT})",
-    )
-    parser.add_argument(
-        "--kubeconfig",
-        metavar="FILE",
-        type=path_of,
-        help="for servedBy: dra: how to reach the API server (default: by the service account of"
-        " this pod)",
-    )
-
-
-def dra_of(arguments: argparse.Namespace) -> DraSettings:
-    """Return how resources are served through DRA."""
-    return DraSettings(
-        driver=arguments.dra_driver,
-        kubelet_root=arguments.kubelet_root.absolute(),
-        kubeconfig=arguments.kubeconfig,
-    )
-
-
 def add_pod_resources(parser: argparse.ArgumentParser, about: str) -> None:
     """Declare ``--pod-resources``."""
     parser.add_argument(
@@ -328,13 +294,6 @@ def amounts_of(texts: Sequence[str]) -> dict[str, int]:
             raise UsageError(f"{name} is given twice: for {total} devices write {name}={total}")
         amounts[name] = int(count)
     return amounts
-
-
-def check_new_file(file: Path) -> None:
-    """Check that ``write_new`` can create a file, before there is something to write."""
-    with deferred():
-        write_new(file, b"")
-        file.unlink()
 
 
 def write_new(file: Path, content: bytes) -> None:

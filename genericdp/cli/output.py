@@ -61,6 +61,16 @@ def print_data(
         _print(yaml_document(value, has_start=is_stream).removesuffix("\n"), file)
 
 
+def print_result(
+    data: object, lines: Iterable[str], output: str, *, file: TextIO | None = None
+) -> None:
+    """Print what a command has found as ``output`` says: as data, or as lines for people."""
+    if output in DATA:
+        print_data(data, output, file=file)
+    else:
+        print_lines(lines, file=file)
+
+
 def yaml_document(value: object, *, has_start: bool = False) -> str:
     """Return a JSON value as YAML that YAML 1.1 and 1.2 parsers read alike.
 

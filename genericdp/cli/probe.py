@@ -7,12 +7,12 @@ import math
 import time
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from itertools import zip_longest
+from itertools import chain, zip_longest
 from typing import TYPE_CHECKING, Any
 
 from genericdp.cli.apply import discovered, refuse_unknown, unknown_device
 from genericdp.cli.options import add_config, add_host, add_output
-from genericdp.cli.output import DATA, Progress, print_data, print_lines, table
+from genericdp.cli.output import Progress, print_result, table
 from genericdp.devices.devicelist import DeviceList
 from genericdp.health.execution import POOL
 from genericdp.health.kernellog import KernelLog
@@ -144,14 +144,12 @@ def execute(arguments: argparse.Namespace) -> int:
     lists, _, root = discovered(arguments)
     lists = _selected(lists, arguments.resource, arguments.device)
     probed = probe_once(unprobed(lists), root)
-    if arguments.output in DATA:
-        devices = {
-            name: {"devices": [one.as_json() for one in probed if one.resource == name]}
-            for name in lists
-        }
-        print_data({"resources": devices}, arguments.output)
-    else:
-        print_lines([*_as_text(probed, wide=arguments.output == "wide"), *_without_probes(lists)])
+    devices = {
+        name: {"devices": [one.as_json() for one in probed if one.resource == name]}
+        for name in lists
+    }
+    lines = chain(_as_text(probed, wide=arguments.output == "wide"), _without_probes(lists))
+    print_result({"resources": devices}, lines, arguments.output)
     return 0 if all(one.state is DeviceState.HEALTHY for one in probed) else 1
 
 

@@ -11,12 +11,11 @@ from genericdp.cli.command_line import path_of
 from genericdp.cli.options import (
     add_cdi_dir,
     add_config,
-    add_dra,
+    add_dra_driver,
     add_host,
     add_listen,
     add_logging,
     add_pod_resources,
-    dra_of,
     node_name_of,
     pod_resources_of,
     root_of,
@@ -25,6 +24,7 @@ from genericdp.cli.options import (
 from genericdp.config.files import STDIN
 from genericdp.daemon import KUBELET_FOLDER, Settings
 from genericdp.daemon import run as run_daemon
+from genericdp.dra.settings import KUBELET_ROOT, DraSettings
 from genericdp.errors import UsageError, reason_of
 
 if TYPE_CHECKING:
@@ -57,7 +57,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "ask the kubelet at this socket, usually /var/lib/kubelet/pod-resources/kubelet.sock"
         " (default: nobody is asked)",
     )
-    add_dra(parser)
+    add_dra_driver(parser)
+    parser.add_argument(
+        "--kubelet-root",
+        metavar="DIR",
+        type=path_of,
+        default=Path(KUBELET_ROOT),
+        help="for servedBy: dra: the kubelet's --root-dir, with plugins/ and plugins_registry/"
+        f" (default: {KUBELET_ROOT})",
+    )
+    parser.add_argument(
+        "--kubeconfig",
+        metavar="FILE",
+        type=path_of,
+        help="for servedBy: dra: how to reach the API server (default: by the service account of"
+        " this pod)",
+    )
     add_listen(parser)
     parser.add_argument(
         "--no-status",
@@ -89,7 +104,11 @@ def execute(arguments: argparse.Namespace) -> int:
             policy=arguments.policy,
             kubelet_folder=arguments.kubelet_dir.absolute(),
             cdi_folder=arguments.cdi_dir.absolute(),
-            dra=dra_of(arguments),
+            dra=DraSettings(
+                driver=arguments.dra_driver,
+                kubelet_root=arguments.kubelet_root.absolute(),
+                kubeconfig=arguments.kubeconfig,
+            ),
             root=arguments.root,
             node_name=node_name_of(arguments),
             state_dir=arguments.state_dir,

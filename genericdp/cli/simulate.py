@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from genericdp.cli.allocate import edits_as_json, edits_as_text
-from genericdp.cli.apply import refuse_if_none
 from genericdp.cli.command_line import Append
 from genericdp.cli.loading import load_config, read_pipes
 from genericdp.cli.options import (
@@ -27,17 +26,17 @@ from genericdp.cli.options import (
     amounts_of,
     node_name_of,
     pod_resources_of,
-    root_folder_of,
+    root_of,
     set_up_logging,
 )
 from genericdp.cli.output import DATA, print_data, print_lines
 from genericdp.config.files import STDIN
 from genericdp.daemon import Settings
 from genericdp.devices.hardware import online_nodes
-from genericdp.errors import UsageError
+from genericdp.devices.matching import why_none
+from genericdp.errors import GenericdpError, UsageError
 from genericdp.host import descriptors
 from genericdp.host.cache import HostCache
-from genericdp.host.root import Root
 from genericdp.kubelet.folder import check_length
 from genericdp.model import Hooks
 from genericdp.printing import plural
@@ -49,6 +48,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator, Mapping, Sequence
 
+    from genericdp.host.root import Root
     from genericdp.simulator.pods import Start
     from genericdp.simulator.simulation import NodeResource
 
@@ -117,11 +117,12 @@ def execute(arguments: argparse.Namespace) -> int:
     # The daemon would wait for a better config; here somebody is looking.
     pipes = read_pipes(arguments.config)
     resources = load_config(arguments, pipes).resources  # the daemon warns, in its log
-    refuse_if_none(resources, node_name_of(arguments))
-    root = root_folder_of(arguments)
-    if not Root(root).is_machine and any(one.health or one.hooks != Hooks() for one in resources):
+    if reason := why_none(resources, node_name_of(arguments)):
+        raise GenericdpError(reason)
+    root = root_of(arguments)
+    if not root.is_machine and any(one.health or one.hooks != Hooks() for one in resources):
         log.warning("--root %s: %s", arguments.root, _NOT_RUN)
-    topology = _topology(Root(root), TopologyPolicy(arguments.topology_policy))
+    topology = _topology(root, TopologyPolicy(arguments.topology_policy))
     with deferred():
         temporary = tempfile.TemporaryDirectory(prefix="genericdp-")
     with temporary as name:
@@ -132,7 +133,7 @@ def execute(arguments: argparse.Namespace) -> int:
                 kubelet_folder=_checked(folder),
                 cdi_folder=folder,
                 policy=arguments.policy,
-                root=root,
+                root=Path(root.real("/")),
                 node_name=node_name_of(arguments),
                 pod_resources=_not_yet_there(pod_resources_of(arguments)),
                 listen=arguments.listen,

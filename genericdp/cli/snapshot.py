@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from genericdp import __version__
 from genericdp.cli.apply import patiently
 from genericdp.cli.command_line import path_of
-from genericdp.cli.options import add_output, add_root, check_new_file, root_of, write_new
-from genericdp.cli.output import DATA, Progress, print_bytes, print_data, print_lines
+from genericdp.cli.options import add_output, add_root, root_of, write_new
+from genericdp.cli.output import Progress, print_bytes, print_result
 from genericdp.errors import GenericdpError, UsageError
 from genericdp.snapshot.archive import ArchiveError, write
 from genericdp.snapshot.copy import copied
@@ -49,9 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(arguments: argparse.Namespace) -> int:
     """Copy and write."""
-    if arguments.file != STDOUT:
-        check_new_file(arguments.file)
-    elif sys.stdout.isatty():
+    if arguments.file == STDOUT and sys.stdout.isatty():
         raise UsageError("a snapshot is not for a terminal: name a file, or redirect the output")
     root, began = root_of(arguments), time.monotonic()
     progress = Progress()
@@ -71,14 +69,11 @@ def execute(arguments: argparse.Namespace) -> int:
     else:
         write_new(arguments.file, packed.getvalue())
     out = sys.stderr if arguments.file == STDOUT else sys.stdout
-    if arguments.output in DATA:
-        left_out = dict(sorted(copy.left_out.items()))
-        said = {"file": str(arguments.file), "entries": count, "bytes": size, "leftOut": left_out}
-        print_data(said, arguments.output, file=out)
-    else:
-        kib = -(-size // 1024)
-        title = f"{arguments.file}: {count:,} entries, {kib:,} KiB, {seconds:.1f} s"
-        print_lines(_as_text(title, arguments.file, copy), file=out)
+    left_out = dict(sorted(copy.left_out.items()))
+    said = {"file": str(arguments.file), "entries": count, "bytes": size, "leftOut": left_out}
+    title = f"{arguments.file}: {count:,} entries, {-(-size // 1024):,} KiB, {seconds:.1f} s"
+    lines = _as_text(title, arguments.file, copy)
+    print_result(said, lines, arguments.output, file=out)
     return 0
 
 

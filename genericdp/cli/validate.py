@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from genericdp.cli.command_line import config_of, is_given
 from genericdp.cli.loading import load_in_time, read_pipes
 from genericdp.cli.options import add_config, add_host, add_output
-from genericdp.cli.output import DATA, print_data, print_lines
+from genericdp.cli.output import print_result
 from genericdp.errors import UsageError
 from genericdp.printing import plural
 
@@ -72,10 +72,9 @@ def execute(arguments: argparse.Namespace) -> int:
         from genericdp.cli.diff import print_difference
 
         print_difference(arguments, *configs)
-    elif arguments.output in DATA:
-        print_data(_as_json(configs), arguments.output)
     else:
-        print_lines(_as_text(configs, strict=arguments.strict))
+        lines = _as_text(configs, strict=arguments.strict)
+        print_result(_as_json(configs), lines, arguments.output)
     judged = configs[1:] if arguments.diff else configs  # OLD is in force already
     is_refused = arguments.strict and any(config.warnings for config in judged)
     return 2 if is_refused or any(config.problems for config in configs) else 0

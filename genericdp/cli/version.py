@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from genericdp import __version__
 from genericdp.cli.options import add_output
-from genericdp.cli.output import DATA, print_data, print_lines
+from genericdp.cli.output import print_result
 
 if TYPE_CHECKING:
     import argparse
@@ -28,8 +28,6 @@ def execute(arguments: argparse.Namespace) -> int:
         "python": platform.python_version(),
         "grpc": version("grpcio"),
     }
-    if arguments.output in DATA:
-        print_data(versions, arguments.output)
-    else:
-        print_lines(f"{name} {number}" for name, number in versions.items())
+    lines = (f"{name} {number}" for name, number in versions.items())
+    print_result(versions, lines, arguments.output)
     return 0

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from genericdp.cli.options import check_new_file, write_new
+from genericdp.cli.options import write_new
 from genericdp.errors import GenericdpError, UsageError
 
 if TYPE_CHECKING:
@@ -22,8 +22,6 @@ def test_what_is_there_is_refused_even_if_it_came_just_now(tmp_path: Path) -> No
     (tmp_path / "a").write_bytes(b"mine")
     (tmp_path / "b").symlink_to(tmp_path / "c")
     for name in ("a", "b"):
-        with pytest.raises(UsageError, match="is not overwritten"):
-            check_new_file(tmp_path / name)
         with pytest.raises(UsageError, match="is not overwritten"):
             write_new(tmp_path / name, b"2")
     assert (tmp_path / "a").read_bytes() == b"mine"
