@@ -2,6 +2,6 @@
 
 It does what a kubelet's device manager does for plugins that register on ``kubelet.sock``, bugs
 included, and what its topology manager does with their hints (scope ``container``). It serves
-``PodResourcesLister.List`` if it is given a socket for that. It knows no init containers and has no
-watcher of ``plugins_registry``.
+``PodResourcesLister.List`` if it is given a socket for that. It knows no init containers, has no
+watcher of ``plugins_registry``, and never forgets a resource (KST-7).
 """

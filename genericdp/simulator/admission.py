@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from genericdp.devices.device import BindMount, ContainerEdits, DeviceSpec
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as pb
-from genericdp.simulator.devicemanager import WITHOUT_NUMA_NODE, Allocation, SimulatedKubeletError
+from genericdp.simulator.devicemanager import Allocation, SimulatedKubeletError
 from genericdp.simulator.pods import Admission, Start
 from genericdp.simulator.settings import TopologyPolicy
 from genericdp.simulator.topology import (
@@ -23,7 +23,7 @@ from genericdp.simulator.topology import (
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
-    from genericdp.simulator.devicemanager import DeviceManager, Endpoint
+    from genericdp.simulator.devicemanager import DeviceManager
     from genericdp.simulator.pods import Container, Pod
     from genericdp.simulator.topology import Hints
 
@@ -115,17 +115,6 @@ class Admitter:
             for container in pod.containers
         }
 
-    def health_status(self, pod: Pod) -> dict[str, dict[str, dict[str, str]]]:
-        """Return ``allocatedResourcesStatus`` of each container of a pod."""
-        health = self._manager().reported_health
-        return {
-            container: {
-                resource: {device_id: health(resource, device_id) for device_id in ids}
-                for resource, ids in resources.items()
-            }
-            for container, resources in self.held(pod).items()
-        }
-
     def _manager(self) -> DeviceManager:
         if self._current_manager is None:
             raise RuntimeError("the kubelet is not running")
@@ -140,7 +129,7 @@ class Admitter:
         hints = [
             _hints(manager, _ContainerRequest(pod.uid, container.name, resource, amount))
             for resource, amount in container.limits.items()
-            if manager.is_known(resource)
+            if resource in manager.healthy
         ]
         decision = affinity(topology.policy, hints, numa_nodes=topology.numa_nodes)
         if decision.admitted:
@@ -150,7 +139,7 @@ class Admitter:
     async def _allocate(self, manager: DeviceManager, pod: Pod, container: Container) -> None:
         changed = False
         for resource in _shuffled(container.limits):
-            if not manager.is_known(resource):
+            if resource not in manager.healthy:
                 continue
             self.release_ended(manager)
             request = _ContainerRequest(
@@ -165,7 +154,7 @@ class Admitter:
     async def _prepare(self, manager: DeviceManager, pod: Pod, container: Container) -> None:
         missing = False
         for resource in _shuffled(container.limits):
-            if not manager.is_known(resource) or container.limits[resource] == 0:
+            if resource not in manager.healthy or container.limits[resource] == 0:
                 continue
             await self._pre_start(manager, pod, container, resource)
             held = manager.allocated_ids(pod.uid, container.name, resource)
@@ -176,7 +165,7 @@ class Admitter:
     async def _pre_start(
         self, manager: DeviceManager, pod: Pod, container: Container, resource: str
     ) -> None:
-        endpoint = _endpoint(manager, resource)
+        endpoint = manager.plugins.current[resource]
         # After a restart of the kubelet the options are unknown and nothing is called (KST-8).
         if endpoint.options is None or not endpoint.options.pre_start_required:
             return
@@ -203,21 +192,13 @@ def _shuffled(ids: Iterable[str]) -> list[str]:
     return mixed
 
 
-def _endpoint(manager: DeviceManager, resource: str) -> Endpoint:
-    endpoint = manager.plugins.current.get(resource)
-    if endpoint is None:
-        text = f"endpoint not found in cache for a registered resource: {resource}"
-        raise SimulatedKubeletError(text)
-    return endpoint
-
-
 def _hints(manager: DeviceManager, request: _ContainerRequest) -> Hints:
     resource, amount = request.resource, request.amount
-    listed = manager.numa_nodes(resource)
+    listed = manager.numa_nodes.get(resource, {})
     if not has_alignment(listed):
         return NO_PREFERENCE
     held = manager.allocated_ids(request.pod_uid, request.container, resource)
-    free = manager.healthy.get(resource, set()) - manager.reserved.get(resource, set())
+    free = manager.healthy[resource] - manager.reserved.get(resource, set())
     if held:
         # Admitted before, for example before a restart of the kubelet.
         if len(held) != amount:
@@ -257,7 +238,7 @@ async def _pick(manager: DeviceManager, request: _ContainerRequest) -> set[str]:
             f" Requested: {amount}, Available: {len(free)}"
         )
     nodes = manager.affinities.get((request.pod_uid, request.container))
-    inside, elsewhere, nowhere = aligned(free, manager.numa_nodes(resource), nodes)
+    inside, elsewhere, nowhere = aligned(free, manager.numa_nodes.get(resource, {}), nodes)
     offered: frozenset[str] = free
     rest: tuple[frozenset[str], ...] = (elsewhere, nowhere)
     if amount < len(inside):
@@ -284,9 +265,7 @@ def _check(
             f'pod "{request.pod_uid}" container "{request.container}" changed request for resource'
             f' "{resource}" from {len(held)} to {request.amount}'
         )
-    healthy = manager.healthy.get(resource)
-    if healthy is None:
-        raise SimulatedKubeletError(f"cannot allocate unregistered device {resource}")
+    healthy = manager.healthy[resource]
     if not healthy:
         raise SimulatedKubeletError(
             f"no healthy devices present; cannot allocate unhealthy devices {resource}"
@@ -303,7 +282,7 @@ async def _preferred(
     manager: DeviceManager, request: _ContainerRequest, *, free: frozenset[str], taken: set[str]
 ) -> frozenset[str]:
     """Ask the plugin which devices it prefers, if its options say so (PRF-1, PRF-2)."""
-    endpoint = _endpoint(manager, request.resource)
+    endpoint = manager.plugins.current[request.resource]
     if endpoint.options is None or not endpoint.options.get_preferred_allocation_available:
         return frozenset()
     asked = pb.ContainerPreferredAllocationRequest(
@@ -329,7 +308,7 @@ async def _ask(manager: DeviceManager, request: _ContainerRequest, ids: set[str]
     resource = request.resource
     asked = pb.ContainerAllocateRequest(devices_ids=_shuffled(ids))
     try:
-        client = _endpoint(manager, resource).live_client()
+        client = manager.plugins.current[resource].live_client()
         call = client.plugin.Allocate(pb.AllocateRequest(container_requests=[asked]))
         response = await client.ask(call)
     except SimulatedKubeletError:
@@ -339,16 +318,11 @@ async def _ask(manager: DeviceManager, request: _ContainerRequest, ids: set[str]
         # The kubelet forgets about the IDs, which stay reserved until another pod goes (ALL-2).
         text = f"no containers return in allocation response {str(response).strip()}"
         raise SimulatedKubeletError(text)
-    numa_nodes = manager.numa_nodes(resource)
-    by_numa: dict[int, tuple[str, ...]] = {}
-    for device_id in sorted(ids):
-        for node in numa_nodes.get(device_id) or (WITHOUT_NUMA_NODE,):
-            by_numa[node] = (*by_numa.get(node, ()), device_id)
     return Allocation(
         pod_uid=request.pod_uid,
         container=request.container,
         resource=resource,
-        ids_by_numa=by_numa,
+        ids=frozenset(ids),
         response=response.container_responses[0],
     )
 
@@ -375,10 +349,8 @@ def _merged(responses: Iterable[pb.ContainerAllocateResponse]) -> ContainerEdits
                 read_only=mount.read_only,
             )
             mounts.setdefault(mount.container_path, bind)
-        for name, value in response.envs.items():
-            env.setdefault(name, value)
-        for name, value in response.annotations.items():
-            annotations.setdefault(name, value)
+        env = {**response.envs, **env}
+        annotations = {**response.annotations, **annotations}
         cdi.update((one.name, None) for one in response.cdi_devices)
     return ContainerEdits(
         devices=tuple(devices.values()),

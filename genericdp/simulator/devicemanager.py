@@ -6,7 +6,6 @@ import base64
 import json
 import logging
 import secrets
-import zlib
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -25,12 +24,9 @@ if TYPE_CHECKING:
 CHECKPOINT = "kubelet_internal_checkpoint"
 HEALTHY = "Healthy"
 UNHEALTHY = "Unhealthy"
-WITHOUT_NUMA_NODE = -1
 
 Ids = dict[str, set[str]]
 """Device IDs by resource."""
-Amounts = dict[str, tuple[int, int]]
-"""Capacity and allocatable by resource."""
 
 log = logging.getLogger(__name__)
 
@@ -59,17 +55,16 @@ class Endpoint:
 
     resource: str
     client: PluginClient | None = None
-    """None for a resource that is known from the checkpoint only."""
+    """None once it has stopped, and for a resource that is known from the checkpoint only."""
     options: pb.DevicePluginOptions | None = None
     """Read once, at registration (REG-7); unknown after a restart of the kubelet."""
-    stopped_at: float | None = None
 
     def live_client(self) -> PluginClient:
         """Return the connection to call.
 
         Raises SimulatedKubeletError if the plugin has gone away.
         """
-        if self.client is None or self.stopped_at is not None:
+        if self.client is None:
             raise SimulatedKubeletError(f"endpoint {self.resource} has been stopped")
         return self.client
 
@@ -119,7 +114,7 @@ class Plugins:
         endpoint = Endpoint(resource=client.resource, client=client, options=options)
         self._endpoints[key] = self.current[client.resource] = endpoint
 
-    def disconnect(self, client: PluginClient, *, now: float) -> bool:
+    def disconnect(self, client: PluginClient) -> bool:
         """Stop the endpoint under this client's key; return whether it was the last one.
 
         If another one of the resource is left, that is called from now on.
@@ -127,7 +122,7 @@ class Plugins:
         endpoint = self._endpoints.pop(self._key(client), None)
         if endpoint is None:
             return False
-        endpoint.stopped_at = now
+        endpoint.client = None
         left = [one for one in self._endpoints.values() if one.resource == client.resource]
         if left:
             self.current[client.resource] = left[0]
@@ -144,15 +139,9 @@ class Allocation:
     pod_uid: str
     container: str
     resource: str
-    ids_by_numa: Mapping[int, tuple[str, ...]]
-    """Under -1 those without a NUMA node."""
+    ids: frozenset[str]
     response: pb.ContainerAllocateResponse
     """The plugin's answer, used again for each start of the container (ALL-7)."""
-
-    @property
-    def ids(self) -> frozenset[str]:
-        """The device IDs."""
-        return frozenset(i for ids in self.ids_by_numa.values() for i in ids)
 
     def as_json(self) -> dict[str, Any]:
         """Return the allocation as an entry of the checkpoint."""
@@ -160,7 +149,7 @@ class Allocation:
             "PodUID": self.pod_uid,
             "ContainerName": self.container,
             "ResourceName": self.resource,
-            "DeviceIDs": {str(numa): list(ids) for numa, ids in self.ids_by_numa.items()},
+            "DeviceIDs": sorted(self.ids),
             "AllocResp": base64.b64encode(self.response.SerializeToString()).decode(),
         }
 
@@ -172,7 +161,7 @@ class Allocation:
             pod_uid=entry["PodUID"],
             container=entry["ContainerName"],
             resource=entry["ResourceName"],
-            ids_by_numa={int(numa): tuple(ids) for numa, ids in entry["DeviceIDs"].items()},
+            ids=frozenset(entry["DeviceIDs"]),
             response=pb.ContainerAllocateResponse.FromString(response),
         )
 
@@ -189,19 +178,18 @@ class DeviceManager:
         topology: Topology,
         observed: Record,
         announce: Callable[[], None],
-        now: Callable[[], float],
     ) -> None:
         self.folder = folder
         self.timing = timing
         self.topology = topology
         self.observed = observed
         self.announce = announce
-        self._now = now
         self.plugins = Plugins(generation)
         self.healthy: Ids = {}
+        """Of every resource that belongs to a device plugin, as ``unhealthy``."""
         self.unhealthy: Ids = {}
-        self._listed: dict[str, dict[str, pb.Device]] = {}
-        """The last list of each resource, by ID; it outlives the plugin."""
+        self.numa_nodes: dict[str, dict[str, NumaNodes]] = {}
+        """Of each device of a resource, as listed last."""
         self.allocations: dict[tuple[str, str, str], Allocation] = {}
         """By pod UID, container and resource."""
         self.reserved: Ids = {}
@@ -209,34 +197,30 @@ class DeviceManager:
         self.affinities: dict[tuple[str, str], Mask | None] = {}
         """The NUMA nodes decided on, by pod UID and container."""
 
-    def recover(self) -> bool:
-        """Read the checkpoint (KST-6); return whether there is one."""
+    def recover(self) -> None:
+        """Read the checkpoint, if there is one (KST-6)."""
         try:
             text = (self.folder / CHECKPOINT).read_text(encoding="utf-8")
         except FileNotFoundError:
-            return False
+            return
         data = json.loads(text)["Data"]
-        for allocation in map(Allocation.from_json, data["PodDeviceEntries"] or ()):
+        for allocation in map(Allocation.from_json, data["PodDeviceEntries"]):
             self.allocate(allocation)
         self.free_unallocated()
         for resource in data["RegisteredDevices"]:
             self.healthy[resource], self.unhealthy[resource] = set(), set()
-            stopped = Endpoint(resource=resource, stopped_at=self._now())
-            self.plugins.current[resource] = stopped
-        return True
+            self.plugins.current[resource] = Endpoint(resource=resource)
 
     def save(self) -> None:
         """Replace the checkpoint; log a warning if the folder is gone, as the kubelet does."""
         entries = [allocation.as_json() for allocation in self.allocations.values()]
         registered = {resource: sorted(ids) for resource, ids in self.healthy.items()}
-        data = json.dumps({"PodDeviceEntries": entries, "RegisteredDevices": registered})
-        # The kubelet's checksum is of Go's printed form of the data instead.
-        text = f'{{"Data": {data}, "Checksum": {zlib.crc32(data.encode())}}}'
+        data = {"PodDeviceEntries": entries, "RegisteredDevices": registered}
         # As the kubelet names it: plugins that watch the folder see it come and go (KST-5).
         temporary = self.folder / f".{secrets.randbelow(10**9)}"
         try:
             temporary.touch(mode=0o600)
-            temporary.write_text(text, encoding="utf-8")
+            temporary.write_text(json.dumps({"Data": data}), encoding="utf-8")
             temporary.rename(self.folder / CHECKPOINT)
         except OSError as error:
             log.warning("cannot write the checkpoint: %s", error)
@@ -255,12 +239,10 @@ class DeviceManager:
         """Close a connection; all devices become unhealthy if no endpoint is left (KST-7)."""
         self.plugins.remove(client)
         await client.close()
-        if self.plugins.disconnect(client, now=self._now()):
-            resource = client.resource
-            lost = self.healthy.get(resource, set())
-            self.unhealthy[resource] = self.unhealthy.get(resource, set()) | lost
-            if lost:
-                self.healthy[resource] = set()
+        resource = client.resource
+        if self.plugins.disconnect(client) and resource in self.healthy:
+            self.unhealthy[resource] |= self.healthy[resource]
+            self.healthy[resource] = set()
         self.announce()
 
     def set_list(self, client: PluginClient, response: pb.ListAndWatchResponse) -> None:
@@ -272,67 +254,24 @@ class DeviceManager:
         self.observed.lists[resource] += 1
         self.healthy[resource] = {one.ID for one in devices if one.health == HEALTHY}
         self.unhealthy[resource] = {one.ID for one in devices if one.health != HEALTHY}
-        self._listed[resource] = {one.ID: one for one in devices}
+        self.numa_nodes[resource] = {
+            one.ID: tuple(node.ID for node in one.topology.nodes)
+            if one.HasField("topology")
+            else None
+            for one in devices
+        }
         self.save()
         self.announce()
-
-    def numa_nodes(self, resource: str) -> dict[str, NumaNodes]:
-        """Return the NUMA nodes of each device of a resource, as listed last."""
-        return {
-            device_id: tuple(node.ID for node in device.topology.nodes)
-            if device.HasField("topology")
-            else None
-            for device_id, device in self._listed.get(resource, {}).items()
-        }
 
     def health(self, resource: str) -> dict[str, str]:
         """Return the health of each device of a resource."""
         health = dict.fromkeys(self.healthy.get(resource, ()), HEALTHY)
         return health | dict.fromkeys(self.unhealthy.get(resource, ()), UNHEALTHY)
 
-    def reported_health(self, resource: str, device_id: str) -> str:
-        """Return the health that a pod's status shows (LAW-10).
-
-        Two bugs of the kubelet: a device that is missing from the list counts as healthy, and the
-        end of the plugin changes nothing.
-        """
-        device = self._listed.get(resource, {}).get(device_id)
-        return HEALTHY if device is None or device.health == HEALTHY else UNHEALTHY
-
-    def is_known(self, resource: str) -> bool:
-        """Return whether a resource belongs to a device plugin."""
-        return resource in self.healthy or resource in self.reserved
-
-    def amounts(self) -> Amounts:
-        """Return capacity and allocatable of all resources, without expired ones."""
-        names = self.healthy.keys() | self.unhealthy.keys()
-        return {name: self._counts(name) for name in names if not self._is_expired(name)}
-
     def amount(self, resource: str) -> tuple[int, int]:
-        """Return capacity and allocatable of a resource; 0 and 0 if it is expired or unknown."""
-        return (0, 0) if self._is_expired(resource) else self._counts(resource)
-
-    def _counts(self, resource: str) -> tuple[int, int]:
+        """Return capacity and allocatable of a resource; 0 and 0 if it is unknown."""
         healthy = len(self.healthy.get(resource, ()))
         return healthy + len(self.unhealthy.get(resource, ())), healthy
-
-    def drop_expired(self) -> set[str]:
-        """Forget resources whose plugin has been away for too long; return their names."""
-        expired = set(filter(self._is_expired, self.healthy.keys() | self.unhealthy.keys()))
-        for resource in expired:
-            self.healthy.pop(resource, None)
-            self.unhealthy.pop(resource, None)
-            self.plugins.current.pop(resource, None)
-        if expired:
-            self.save()
-        return expired
-
-    def _is_expired(self, resource: str) -> bool:
-        endpoint = self.plugins.current.get(resource)
-        if endpoint is None:
-            return True
-        stopped_at = endpoint.stopped_at
-        return stopped_at is not None and self._now() - stopped_at > self.timing.grace_seconds
 
     def allocate(self, allocation: Allocation) -> None:
         """Store an allocation."""

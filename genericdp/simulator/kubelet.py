@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import random
-import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +24,6 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
-    from genericdp.simulator.devicemanager import Amounts
     from genericdp.simulator.pods import Admission, Container, Pod, Start
     from genericdp.simulator.services import PluginClient
 
@@ -34,7 +31,7 @@ log = logging.getLogger(__name__)
 
 
 class Kubelet:
-    """A kubelet that can be started and ended any number of times; pods and Node object stay."""
+    """A kubelet that can be started and ended any number of times; pods stay."""
 
     def __init__(
         self,
@@ -45,7 +42,6 @@ class Kubelet:
         topology: Topology | None = None,
         faults: Faults | None = None,
         pod_resources: Path | None = None,
-        now: Callable[[], float] = time.monotonic,
     ) -> None:
         self.folder = folder
         self.generation = generation
@@ -54,12 +50,10 @@ class Kubelet:
         self.faults = faults or Faults()
         self.observed = Record()
         self._pod_resources = pod_resources
-        self._now = now
         self.changes = Observed(0)
-        self._node: Amounts = {}
         self._awake = asyncio.Event()
         self._awake.set()
-        self._admitter = Admitter(prestart_seconds=self.timing.prestart_seconds)
+        self.admitter = Admitter(prestart_seconds=self.timing.prestart_seconds)
         self._process: _KubeletRun | None = None
 
     async def __aenter__(self) -> Self:
@@ -79,15 +73,6 @@ class Kubelet:
         """The registration socket."""
         return self.folder / "kubelet.sock"
 
-    @property
-    def sources_ready(self) -> bool:
-        """Whether the kubelet has heard of all its pods; until then it spares running ones."""
-        return self._admitter.sources_ready
-
-    @sources_ready.setter
-    def sources_ready(self, ready: bool) -> None:
-        self._admitter.sources_ready = ready
-
     async def start(self) -> None:
         """Read the checkpoint, clean up the folder (KST-1, KST-2), serve the sockets."""
         if self._process is not None:
@@ -99,19 +84,14 @@ class Kubelet:
             topology=self.topology,
             observed=self.observed,
             announce=self._announce,
-            now=self._now,
         )
-        if not manager.recover():
-            self._node = dict.fromkeys(self._node, (0, 0))  # KST-10
+        manager.recover()
         self.folder.mkdir(mode=0o750, parents=True, exist_ok=True)
         for path in tuple(self.folder.iterdir()):
             if path.is_socket():
                 path.unlink(missing_ok=True)
-        await asyncio.sleep(self.faults.listen_delay_seconds)
         self._process = await self._serve(manager)
-        self._admitter.attach(manager)
-        self.refresh_node()
-        _ = self._process.tasks.start(self._keep_node_fresh(), "node status")
+        self.admitter.attach(manager)
         self._announce()
 
     async def _serve(self, manager: DeviceManager) -> _KubeletRun:
@@ -125,7 +105,7 @@ class Kubelet:
             servers.append(_GrpcServer(self._pod_resources))
             # Only List is implemented: other calls end with UNIMPLEMENTED.
             pods = PodResources(  # type: ignore[abstract]
-                manager, self._admitter, faults=self.faults, awake=self._awake
+                manager, self.admitter, faults=self.faults, awake=self._awake
             )
             podresources_pb2_grpc.add_PodResourcesListerServicer_to_server(pods, servers[1].grpc)
         for server in servers:
@@ -155,7 +135,7 @@ class Kubelet:
 
     def _detach(self) -> _KubeletRun | None:
         process, self._process = self._process, None
-        self._admitter.attach(None)
+        self.admitter.attach(None)
         return process
 
     def freeze(self) -> None:
@@ -184,8 +164,9 @@ class Kubelet:
 
     def describe(self) -> str:
         """Return the state on one line."""
-        amounts = self._process.manager.amounts() if self._process is not None else {}
-        streams = {resource: self.streams(resource) for resource in amounts}
+        known = self._process.manager.healthy if self._process is not None else {}
+        amounts = {resource: self._amount(resource) for resource in known}
+        streams = {resource: self.streams(resource) for resource in known}
         return (
             f"running: {self._process is not None}, capacity and allocatable: {amounts},"
             f" streams: {streams}, registrations: {dict(self.observed.registrations)},"
@@ -197,7 +178,7 @@ class Kubelet:
         return self._process.manager.health(resource) if self._process is not None else {}
 
     def capacity(self, resource: str) -> int:
-        """Return the number of devices; the Node object shows it a little later."""
+        """Return the number of devices."""
         return self._amount(resource)[0]
 
     def allocatable(self, resource: str) -> int:
@@ -221,54 +202,17 @@ class Kubelet:
     def _connections(self, resource: str) -> tuple[PluginClient, ...]:
         return self._process.registration.connections(resource) if self._process else ()
 
-    def node(self) -> Amounts:
-        """Return capacity and allocatable of each resource as the Node object shows them."""
-        return dict(self._node)
-
-    def refresh_node(self) -> None:
-        """Update the Node object now rather than at the next interval (LAW-9).
-
-        A resource whose plugin is gone for good shows zeros; its key stays forever (KST-7).
-        """
-        if self._process is None:
-            return
-        manager, before = self._process.manager, dict(self._node)
-        expired = manager.drop_expired()
-        self._node.update(dict.fromkeys(expired, (0, 0)))
-        self._node.update(manager.amounts())
-        if expired or self._node != before:
-            self._announce()
-
-    async def _keep_node_fresh(self) -> None:
-        while True:
-            jitter = random.uniform(1.0, 1.04)  # noqa: S311
-            await asyncio.sleep(self.timing.node_refresh_seconds * jitter)
-            await self._awake.wait()
-            self.refresh_node()
-
     async def admit(self, pod: Pod) -> Admission:
         """Admit a pod: allocate for each of its containers, or reject it for good (ALL-1)."""
-        admission = await self._admitter.admit(pod)
+        admission = await self.admitter.admit(pod)
         self._announce()
         return admission
 
     async def start_container(self, pod: Pod, container: Container) -> Start:
         """Start or restart a container of an admitted pod (PRE-1, ALL-7)."""
-        start = await self._admitter.start(pod, container)
+        start = await self.admitter.start(pod, container)
         self._announce()
         return start
-
-    def remove(self, pod: Pod) -> None:
-        """Remove a pod; its devices become free when they are needed (ALL-3)."""
-        self._admitter.remove(pod)
-
-    def held(self, pod: Pod) -> dict[str, dict[str, frozenset[str]]]:
-        """Return the IDs that each container of a pod holds, by resource."""
-        return self._admitter.held(pod)
-
-    def health_status(self, pod: Pod) -> dict[str, dict[str, dict[str, str]]]:
-        """Return the health of held devices by container and resource, as the pod's status has."""
-        return self._admitter.health_status(pod)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -15,14 +15,14 @@ from genericdp.devices.resourcenames import name_problem
 from genericdp.kubelet.v1 import podresources_pb2, podresources_pb2_grpc
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as pb
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2_grpc as rpc
-from genericdp.simulator.devicemanager import WITHOUT_NUMA_NODE, SimulatedKubeletError
+from genericdp.simulator.devicemanager import SimulatedKubeletError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterator
+    from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
     from typing import Any
 
     from genericdp.simulator.admission import Admitter
-    from genericdp.simulator.devicemanager import Allocation, DeviceManager
+    from genericdp.simulator.devicemanager import DeviceManager
     from genericdp.simulator.pods import Container, Pod
     from genericdp.simulator.settings import Faults
 
@@ -285,17 +285,9 @@ class PodResources(podresources_pb2_grpc.PodResourcesListerServicer):
         )
 
     def _container(self, pod: Pod, container: Container) -> podresources_pb2.ContainerResources:
-        held = self._manager.allocated_to(pod.uid, container.name)
-        devices = [entry for allocation in held for entry in _entries(allocation)]
+        devices = [
+            podresources_pb2.ContainerDevices(resource_name=one.resource, device_ids=[device_id])
+            for one in self._manager.allocated_to(pod.uid, container.name)
+            for device_id in one.ids
+        ]
         return podresources_pb2.ContainerResources(name=container.name, devices=devices)
-
-
-def _entries(allocation: Allocation) -> Iterator[podresources_pb2.ContainerDevices]:
-    """Yield an entry for each device and NUMA node."""
-    for node, ids in allocation.ids_by_numa.items():
-        nodes = [] if node == WITHOUT_NUMA_NODE else [podresources_pb2.NUMANode(ID=node)]
-        topology = podresources_pb2.TopologyInfo(nodes=nodes) if nodes else None
-        for device_id in ids:
-            yield podresources_pb2.ContainerDevices(
-                resource_name=allocation.resource, device_ids=[device_id], topology=topology
-            )

@@ -43,14 +43,10 @@ class Topology:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Timing:
-    """The kubelet's timeouts and intervals; tests shorten them."""
+    """The kubelet's timeouts; tests shorten them."""
 
     dial_seconds: float = 10.0
     """Timeout for connecting to a plugin during Register."""
-    node_refresh_seconds: float = 10.0
-    """Interval of updates of the Node object; up to 4 % are added."""
-    grace_seconds: float = 300.0
-    """How long the devices of a plugin that has gone away still count as capacity."""
     prestart_seconds: float = 30.0
     """Timeout of PreStartContainer."""
 
@@ -67,8 +63,6 @@ class Faults:
     """Register does its work, but returns this much later."""
     refuse_register: str | None = None
     """Register fails with this text."""
-    listen_delay_seconds: float = 0.0
-    """Time between the cleanup of the folder and the new ``kubelet.sock``."""
     streams_opened: int = 1
     """How many ListAndWatch calls follow a registration; 0: the kubelet never asks."""
     stream_delay_seconds: float = 0.0

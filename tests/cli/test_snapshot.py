@@ -157,11 +157,10 @@ def test_it_never_overwrites(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert not (tmp_path / "nowhere").exists()
 
 
-def test_a_file_that_cannot_be_written_is_refused_before_anything_is_read(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_a_file_that_cannot_be_written_is_refused(
+    testbed: Callable[[str], Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """What would be read is missing, too, but nobody has looked."""
-    argv = ["--root", str(tmp_path / "nowhere")]
+    argv = ["--root", str(testbed("webcam"))]
     assert main(["snapshot", str(tmp_path / "no/such.tar.gz"), *argv]) == 1
     assert "cannot be written: no such file or directory" in capsys.readouterr().err
 

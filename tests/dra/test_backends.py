@@ -128,7 +128,7 @@ async def test_what_a_pod_holds_stays_as_it_was_until_the_pod_is_gone(node: DraN
             await daemon.counts_so(lambda found: found[f"resource_contested{{{NAME}}}"] == 1)
             assert set(node.world.kubelet.devices(NAME)) == {"ttyUSB0"}, "its old selector"
             await node.world.allocated(NAME, ["ttyUSB0"])
-            node.world.kubelet.remove(POD)
+            node.world.kubelet.admitter.remove(POD)
             await node.offers(POOL, USB0, USB1)
             await daemon.shows(NAME, lambda found: found["servedBy"] == "dra")
             await daemon.counts_so(lambda found: found[f"resource_contested{{{NAME}}}"] == 0)
@@ -196,7 +196,7 @@ async def test_a_restart_in_between_changes_nothing_for_a_pod(node: DraNode) -> 
         async with node.serving(by_dra()) as daemon:
             await daemon.shows(NAME, lambda found: found["contested"] == BY_PODS)
             await node.world.listed(NAME, "ttyUSB0")
-            node.world.kubelet.remove(POD)
+            node.world.kubelet.admitter.remove(POD)
             await node.offers(POOL, USB0)
 
 
@@ -294,7 +294,7 @@ async def test_names_that_result_from_a_template_change_together(node: DraNode) 
             await daemon.takes(by_model(servedBy="dra"))
             for name in ("example.com/a", "example.com/b"):
                 await daemon.shows(name, lambda found: found["contested"] == BY_PODS)
-            node.world.kubelet.remove(Pod(uid="pod", containers=()))
+            node.world.kubelet.admitter.remove(Pod(uid="pod", containers=()))
             await node.until(lambda: node.pools() == pools)
             claim = node.allocate(USB1, pool=f"{NODE}/example.com/b")
             await node.prepare(claim)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 impatient = pytest.mark.parametrize(
     "timing",
-    [Timing(node_refresh_seconds=0.02, dial_seconds=1.0, prestart_seconds=0.2)],
+    [Timing(dial_seconds=1.0, prestart_seconds=0.2)],
     ids=["impatient"],
 )
 """For tests that wait until the kubelet gives up."""

@@ -5,9 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as pb
-from genericdp.simulator.devicemanager import CHECKPOINT
 from genericdp.simulator.pods import Container, Pod
-from genericdp.simulator.settings import Timing
 from tests.simulator.bare_plugin import RESOURCE, BarePlugin
 from tests.simulator.pods import container, pod, refused, show
 
@@ -38,7 +36,7 @@ async def test_one_call_for_each_container_and_resource(
     sizes = [len(r.container_requests[0].devices_ids) for r in plugin.allocate_requests]
     assert sizes == [2, 1]
     assert all(len(r.container_requests) == 1 for r in plugin.allocate_requests)
-    assert kubelet.held(asking)["two"].keys() == {RESOURCE, OTHER}
+    assert kubelet.admitter.held(asking)["two"].keys() == {RESOURCE, OTHER}
 
 
 async def test_ids_come_in_random_order(kubelet: Kubelet, plugin: BarePlugin) -> None:
@@ -50,7 +48,7 @@ async def test_ids_come_in_random_order(kubelet: Kubelet, plugin: BarePlugin) ->
         asking = pod(str(number), thing=8)
         assert (await kubelet.admit(asking)).admitted
         orders.add(tuple(plugin.allocate_requests[-1].container_requests[0].devices_ids))
-        kubelet.remove(asking)
+        kubelet.admitter.remove(asking)
     assert len(orders) > 1
     assert {tuple(sorted(order)) for order in orders} == {tuple(names)}
 
@@ -67,7 +65,7 @@ async def test_an_empty_answer_leaks_the_ids(kubelet: Kubelet, plugin: BarePlugi
     assert await refused(kubelet, pod("next", thing=1)) == (
         f"requested number of devices unavailable for {RESOURCE}. Requested: 1, Available: 0"
     )
-    kubelet.remove(holder)
+    kubelet.admitter.remove(holder)
     assert (await kubelet.admit(pod("next", thing=3))).admitted
 
 
@@ -95,10 +93,10 @@ async def test_devices_of_a_removed_pod_are_free_at_the_next_allocation(
     first, second = pod("first", thing=1), pod("second", thing=1)
     assert (await kubelet.admit(first)).admitted
     assert "Available: 0" in await refused(kubelet, second)
-    kubelet.remove(first)
-    assert kubelet.held(first) == {"main": {RESOURCE: frozenset({"a"})}}
+    kubelet.admitter.remove(first)
+    assert kubelet.admitter.held(first) == {"main": {RESOURCE: frozenset({"a"})}}
     assert (await kubelet.admit(second)).admitted
-    assert kubelet.held(first) == {"main": {}}
+    assert kubelet.admitter.held(first) == {"main": {}}
 
 
 async def test_an_error_of_the_plugin_refuses_the_pod_and_frees_the_ids(
@@ -137,55 +135,3 @@ async def test_a_pod_is_refused_in_the_kubelets_words(kubelet: Kubelet, plugin: 
         assert await refused(kubelet, pod(thing=amount)) == (
             f"no healthy devices present; {unhealthy}"
         )
-
-
-async def test_a_resource_beyond_its_grace_is_unregistered_while_a_pod_holds_some(
-    kubelet_with: Callable[..., Kubelet], plugin_with: Callable[..., BarePlugin]
-) -> None:
-    """ALL-5, KST-7: without that pod the kubelet would not even know it."""
-    kubelet = kubelet_with(timing=Timing(node_refresh_seconds=0.02, grace_seconds=0.1))
-    await kubelet.start()
-    plugin = plugin_with()
-    await plugin.start()
-    await show(kubelet, plugin, "a")
-    assert (await kubelet.admit(pod("held", thing=1))).admitted
-    await plugin.stop()
-    await kubelet.wait_for(lambda: kubelet.node() == {RESOURCE: (0, 0)})
-    text = f"cannot allocate unregistered device {RESOURCE}"
-    assert await refused(kubelet, pod(thing=1)) == text
-
-
-async def test_health_of_held_devices_as_the_pods_status_has_it(
-    kubelet: Kubelet, plugin: BarePlugin
-) -> None:
-    """LAW-10: missing is healthy; a plugin's end leaves the last word."""
-    await show(kubelet, plugin, "a", "b")
-    asking = pod(thing=1)
-    assert (await kubelet.admit(asking)).admitted
-    (held,) = kubelet.held(asking)["main"][RESOURCE]
-
-    def health() -> str:
-        return kubelet.health_status(asking)["main"][RESOURCE][held]
-
-    assert health() == "Healthy"
-    plugin.show(unhealthy=["a", "b"])
-    await kubelet.wait_for(lambda: health() == "Unhealthy")
-    plugin.show("c")
-    await kubelet.wait_for(lambda: health() == "Healthy")
-    plugin.show(held)
-    await kubelet.wait_for(lambda: kubelet.devices(RESOURCE) == {held: "Healthy"})
-    await plugin.stop()
-    await kubelet.wait_for(lambda: kubelet.devices(RESOURCE) == {held: "Unhealthy"})
-    assert health() == "Healthy"
-
-
-async def test_numa_nodes_are_kept_with_the_allocation(
-    kubelet: Kubelet, plugin: BarePlugin
-) -> None:
-    """CKP-1: ids by node, -1 for those without."""
-    node = pb.TopologyInfo(nodes=[pb.NUMANode(ID=1)])
-    plugin.send([pb.Device(ID="a", health="Healthy", topology=node)])
-    await plugin.register()
-    await kubelet.wait_for(lambda: kubelet.capacity(RESOURCE) == 1)
-    assert (await kubelet.admit(pod(thing=1))).admitted
-    assert '"DeviceIDs": {"1": ["a"]}' in (kubelet.folder / CHECKPOINT).read_text()

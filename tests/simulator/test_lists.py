@@ -8,12 +8,9 @@ import pytest
 
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as pb
 from genericdp.simulator.services import MAX_LIST_BYTES
-from genericdp.simulator.settings import Timing
 from tests.simulator.bare_plugin import RESOURCE, BarePlugin
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from genericdp.simulator.kubelet import Kubelet
 
 
@@ -23,8 +20,7 @@ async def test_without_a_first_list_the_resource_is_absent(
     """LAW-1: registration alone gives the node nothing."""
     kubelet.faults.streams_opened = 0
     await plugin.register()
-    kubelet.refresh_node()
-    assert kubelet.node() == {}
+    assert kubelet.capacity(RESOURCE) == 0
     assert plugin.streams == 0
 
 
@@ -39,9 +35,13 @@ async def test_each_list_replaces_everything(kubelet: Kubelet, plugin: BarePlugi
 
 
 async def test_an_empty_list_is_a_list(kubelet: Kubelet, plugin: BarePlugin) -> None:
-    """LAW-3: the node shows the resource, with zeros."""
+    """LAW-3: it takes away what there was."""
+    plugin.show("a")
     await plugin.register()
-    await kubelet.wait_for(lambda: kubelet.node() == {RESOURCE: (0, 0)})
+    await kubelet.wait_for(lambda: kubelet.capacity(RESOURCE) == 1)
+    plugin.show()
+    await kubelet.wait_for(lambda: kubelet.capacity(RESOURCE) == 0)
+    assert kubelet.observed.lists[RESOURCE] == 2
 
 
 async def test_an_id_with_both_healths_counts_twice(kubelet: Kubelet, plugin: BarePlugin) -> None:
@@ -75,39 +75,16 @@ async def test_a_list_beyond_four_mebibytes_ends_the_stream(
     assert kubelet.streams(RESOURCE) == 0
 
 
-async def test_the_node_lags_behind(
-    kubelet_with: Callable[..., Kubelet], plugin_with: Callable[..., BarePlugin]
+async def test_when_a_plugin_goes_its_devices_are_unhealthy(
+    kubelet: Kubelet, plugin: BarePlugin
 ) -> None:
-    """LAW-9: it is refreshed by a timer, never by an event."""
-    kubelet = kubelet_with(timing=Timing())
-    await kubelet.start()
-    plugin = plugin_with()
-    plugin.show("a")
-    await plugin.start()
-    await plugin.register()
-    await kubelet.wait_for(lambda: kubelet.allocatable(RESOURCE) == 1)
-    assert kubelet.node() == {}
-    kubelet.refresh_node()
-    assert kubelet.node() == {RESOURCE: (1, 1)}
-
-
-async def test_when_a_plugin_goes_its_devices_are_unhealthy_then_the_node_shows_zero(
-    kubelet_with: Callable[..., Kubelet], plugin_with: Callable[..., BarePlugin]
-) -> None:
-    """KST-7: capacity stays for the grace period, the key forever."""
-    clock = [1000.0]
-    kubelet = kubelet_with(now=lambda: clock[0])
-    await kubelet.start()
-    plugin = plugin_with()
+    """KST-7: capacity stays."""
     plugin.show("a", "b")
-    await plugin.start()
     await plugin.register()
-    await kubelet.wait_for(lambda: kubelet.node() == {RESOURCE: (2, 2)})
+    await kubelet.wait_for(lambda: kubelet.allocatable(RESOURCE) == 2)
     await plugin.stop()
-    await kubelet.wait_for(lambda: kubelet.node() == {RESOURCE: (2, 0)})
-    clock[0] += 60.1
-    await kubelet.wait_for(lambda: kubelet.node() == {RESOURCE: (0, 0)})
-    assert kubelet.devices(RESOURCE) == {}
+    await kubelet.wait_for(lambda: kubelet.allocatable(RESOURCE) == 0)
+    assert kubelet.capacity(RESOURCE) == 2
 
 
 @pytest.mark.parametrize("end", ["by the plugin", "by a reset"])

@@ -100,7 +100,7 @@ class Node:
         limits = {f"example.com/{name}": amount for name, amount in amounts.items()}
         pod = Pod(uid=f"pod-{self._pods}", containers=(Container(name="main", limits=limits),))
         admission = await self.kubelet.admit(pod)
-        return pod, self.kubelet.held(pod)["main"] if admission.admitted else None
+        return pod, self.kubelet.admitter.held(pod)["main"] if admission.admitted else None
 
 
 @asynccontextmanager
@@ -144,7 +144,7 @@ async def test_containers_get_the_best_that_the_policy_allows(
             pod, held = await node.pod(devices=size)
             best = expected(policy, devices, devices.keys(), size)
             assert held == (None if best is None else {DEVICES: best}), f"{size} of all"
-            node.kubelet.remove(pod)
+            node.kubelet.admitter.remove(pod)
         free = set(devices)
         for size in BUSY:
             _, held = await node.pod(devices=size)

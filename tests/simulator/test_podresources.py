@@ -62,12 +62,13 @@ async def test_it_lists_active_pods_and_frees_what_others_held(
     assert (await kubelet.admit(one)).admitted
     assert (await kubelet.admit(other)).admitted
     assert await held(socket) == {
-        name: set(kubelet.held(p)["main"][RESOURCE]) for name, p in (("one", one), ("other", other))
+        name: set(kubelet.admitter.held(p)["main"][RESOURCE])
+        for name, p in (("one", one), ("other", other))
     }
-    kubelet.remove(one)
-    assert kubelet.held(one)["main"], "nothing happens until somebody asks"
+    kubelet.admitter.remove(one)
+    assert kubelet.admitter.held(one)["main"], "nothing happens until somebody asks"
     assert (await held(socket)).keys() == {"other"}
-    assert kubelet.held(one)["main"] == {}
+    assert kubelet.admitter.held(one)["main"] == {}
 
 
 async def test_a_kubelet_that_has_just_started_knows_no_pods(
@@ -76,9 +77,9 @@ async def test_a_kubelet_that_has_just_started_knows_no_pods(
     """KST-6: before it has heard of them, no answer means that a device is free."""
     await show(kubelet, plugin, "a")
     assert (await kubelet.admit(pod("one", thing=1))).admitted
-    kubelet.sources_ready = False
+    kubelet.admitter.sources_ready = False
     assert await held(socket) == {}
-    kubelet.sources_ready = True
+    kubelet.admitter.sources_ready = True
     assert await held(socket) == {"one": {"a"}}
 
 

