@@ -49,10 +49,9 @@ class Admitter:
     The active pods outlive the kubelet, as they do in the API server.
     """
 
-    def __init__(self, *, prestart_seconds: float) -> None:
+    def __init__(self) -> None:
         self.sources_ready = True
         """False: the kubelet has just started and has not heard of all its pods yet (KST-6)."""
-        self._prestart_seconds = prestart_seconds
         self._one_at_a_time = asyncio.Lock()
         self._active: dict[str, Pod] = {}
         self._current_manager: DeviceManager | None = None
@@ -88,13 +87,14 @@ class Admitter:
     async def start(self, pod: Pod, container: Container) -> Start:
         """Call PreStartContainer where it is required; return the merged container edits."""
         manager = self._manager()
+        held = list(manager.allocated_to(pod.uid, container.name))
+        random.shuffle(held)
         try:
-            await self._prepare(manager, pod, container)
+            for one in held:
+                await _pre_start(manager, one)
         except SimulatedKubeletError as error:
             return Start(given=None, reason="CreateContainerConfigError", message=str(error))
-        responses = [one.response for one in manager.allocated_to(pod.uid, container.name)]
-        random.shuffle(responses)
-        return Start(given=_merged(responses))
+        return Start(given=_merged(one.response for one in held))
 
     def release_ended(self, manager: DeviceManager) -> None:
         """Free the devices of pods that are not active any more; no call says so (ALL-3)."""
@@ -151,39 +151,6 @@ class Admitter:
         if changed:
             manager.save()
 
-    async def _prepare(self, manager: DeviceManager, pod: Pod, container: Container) -> None:
-        missing = False
-        for resource in _shuffled(container.limits):
-            if resource not in manager.healthy or container.limits[resource] == 0:
-                continue
-            await self._pre_start(manager, pod, container, resource)
-            held = manager.allocated_ids(pod.uid, container.name, resource)
-            missing = missing or (held is None and pod.uid in self._active)
-        if missing:
-            await self._allocate(manager, pod, container)
-
-    async def _pre_start(
-        self, manager: DeviceManager, pod: Pod, container: Container, resource: str
-    ) -> None:
-        endpoint = manager.plugins.current[resource]
-        # After a restart of the kubelet the options are unknown and nothing is called (KST-8).
-        if endpoint.options is None or not endpoint.options.pre_start_required:
-            return
-        held = manager.allocated_ids(pod.uid, container.name, resource)
-        if held is None:
-            raise SimulatedKubeletError(
-                f"no devices found allocated in local cache for pod {pod.uid},"
-                f" container {container.name}, resource {resource}"
-            )
-        request = pb.PreStartContainerRequest(devices_ids=_shuffled(held))
-        try:
-            client = endpoint.live_client()
-            call = client.plugin.PreStartContainer(request, timeout=self._prestart_seconds)
-            await client.ask(call)
-        except SimulatedKubeletError as error:
-            text = f"device plugin PreStartContainer rpc failed with err: {error}"
-            raise SimulatedKubeletError(text) from None
-
 
 def _shuffled(ids: Iterable[str]) -> list[str]:
     """Return texts in random order, as Go's maps give them."""
@@ -197,15 +164,7 @@ def _hints(manager: DeviceManager, request: _ContainerRequest) -> Hints:
     listed = manager.numa_nodes.get(resource, {})
     if not has_alignment(listed):
         return NO_PREFERENCE
-    held = manager.allocated_ids(request.pod_uid, request.container, resource)
     free = manager.healthy[resource] - manager.reserved.get(resource, set())
-    if held:
-        # Admitted before, for example before a restart of the kubelet.
-        if len(held) != amount:
-            return IMPOSSIBLE
-        free = set(held)
-    elif len(free) < amount:
-        return IMPOSSIBLE
     nodes = manager.topology.numa_nodes
     hints = hints_of(listed, free=free, amount=amount, numa_nodes=nodes)
     return hints or IMPOSSIBLE
@@ -260,11 +219,6 @@ def _check(
     Raises SimulatedKubeletError even if nothing is left to allocate (ALL-9).
     """
     resource = request.resource
-    if held is not None and len(held) != request.amount:
-        raise SimulatedKubeletError(
-            f'pod "{request.pod_uid}" container "{request.container}" changed request for resource'
-            f' "{resource}" from {len(held)} to {request.amount}'
-        )
     healthy = manager.healthy[resource]
     if not healthy:
         raise SimulatedKubeletError(
@@ -325,6 +279,21 @@ async def _ask(manager: DeviceManager, request: _ContainerRequest, ids: set[str]
         ids=frozenset(ids),
         response=response.container_responses[0],
     )
+
+
+async def _pre_start(manager: DeviceManager, allocation: Allocation) -> None:
+    endpoint = manager.plugins.current[allocation.resource]
+    # After a restart of the kubelet the options are unknown and nothing is called (KST-8).
+    if endpoint.options is None or not endpoint.options.pre_start_required:
+        return
+    request = pb.PreStartContainerRequest(devices_ids=_shuffled(allocation.ids))
+    try:
+        client = endpoint.live_client()
+        call = client.plugin.PreStartContainer(request, timeout=manager.timing.prestart_seconds)
+        await client.ask(call)
+    except SimulatedKubeletError as error:
+        text = f"device plugin PreStartContainer rpc failed with err: {error}"
+        raise SimulatedKubeletError(text) from None
 
 
 def _merged(responses: Iterable[pb.ContainerAllocateResponse]) -> ContainerEdits:

@@ -21,7 +21,6 @@ from genericdp.simulator.settings import Faults, Generation, Timing, Topology
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
     from pathlib import Path
-    from types import TracebackType
     from typing import Self
 
     from genericdp.simulator.pods import Admission, Container, Pod, Start
@@ -53,19 +52,14 @@ class Kubelet:
         self.changes = Observed(0)
         self._awake = asyncio.Event()
         self._awake.set()
-        self.admitter = Admitter(prestart_seconds=self.timing.prestart_seconds)
+        self.admitter = Admitter()
         self._process: _KubeletRun | None = None
 
     async def __aenter__(self) -> Self:
         await self.start()
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.stop()
 
     @property

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as pb
-from genericdp.simulator.pods import Admission, Container, Pod
+from genericdp.simulator.pods import Admission, Pod
 from genericdp.simulator.settings import Topology
 from genericdp.simulator.settings import TopologyPolicy as Policy
 from tests.simulator.bare_plugin import RESOURCE, BarePlugin
@@ -183,16 +183,3 @@ async def test_a_pod_that_is_refused_half_way_leaves_nothing_behind(machines: Ma
     assert await kubelet.admit(asking) == REFUSED
     assert (await kubelet.admit(pod("a", thing=2))).admitted
     assert (await kubelet.admit(pod("b", thing=2))).admitted
-
-
-async def test_a_restarted_kubelet_aligns_what_a_pod_holds_already(machines: Machines) -> None:
-    """KST-6: the hints are those of its own devices."""
-    kubelet = await machines.start(Policy.SINGLE_NUMA_NODE, thing=TWO_EACH)
-    asking = pod(thing=1)
-    assert (await kubelet.admit(asking)).admitted
-    await kubelet.crash()
-    await kubelet.start()
-    await machines.serve(kubelet, "thing", TWO_EACH)
-    assert (await kubelet.admit(asking)).admitted
-    changed = Pod(uid="pod", containers=(Container(name="main", limits={RESOURCE: 2}),))
-    assert await kubelet.admit(changed) == REFUSED

@@ -113,18 +113,6 @@ async def test_after_a_restart_the_call_is_skipped_until_the_plugin_is_back(
     assert plugin.pre_start_requests == []
 
 
-async def test_a_pod_without_cached_devices_gets_them_at_its_start(
-    kubelet: Kubelet, plugin: BarePlugin
-) -> None:
-    """ALL-3: admitted while the resource was unknown, started after its list came."""
-    assert (await kubelet.admit(POD)).admitted
-    plugin.show("a", "b")
-    await plugin.register()
-    await kubelet.wait_for(lambda: kubelet.allocatable(RESOURCE) == 2)
-    assert (await kubelet.start_container(POD, MAIN)).given == ContainerEdits(env={"IDS": "a,b"})
-    assert len(plugin.allocate_requests) == 1
-
-
 async def test_two_resources_that_disagree_are_merged_by_chance(
     kubelet: Kubelet, plugin_with: Callable[..., BarePlugin]
 ) -> None:
