@@ -121,29 +121,30 @@ def put(folder: Path, kind: str, content: bytes, others: Mapping[str, Path]) -> 
     that is out of date is removed then.
     """
     path = folder / file_name(kind)
-    with _opened(path) as descriptor:
-        present = None if descriptor is None else _read(descriptor)
-        if present is not None and kind_of_ours(present) != kind:
+    present = lock = None
+    with suppress(FileNotFoundError), _opened(path) as descriptor:
+        present = _read(descriptor)
+        if kind_of_ours(present) != kind:
             raise SpecError(f"{printable(str(path))} is not of genericdp: {_STAYS}")
-        if kind in others:
+        if kind not in others and present == content and _lock(descriptor):
+            lock = os.dup(descriptor)
+    if kind in others:
+        _remove(path)
+        other = printable(str(others[kind]))
+        raise SpecError(f"{other} defines CDI devices of {kind}, too")
+    if lock is not None:
+        return lock, False
+    try:
+        return write(path, content), True
+    except OSError:
+        if present != content:
             _remove(path)
-            other = printable(str(others[kind]))
-            raise SpecError(f"{other} defines CDI devices of {kind}, too")
-        if descriptor is not None and present == content and _lock(descriptor):
-            return os.dup(descriptor), False
-        try:
-            return write(path, content), True
-        except OSError:
-            if present != content:
-                _remove(path)
-            raise
+        raise
 
 
 def is_maintained(path: Path, held: int | None = None) -> bool:
     """Return whether a process keeps a file up to date; not if it is the one that is ``held``."""
     with suppress(OSError, SpecError), _opened(path) as descriptor:
-        if descriptor is None:
-            return False
         is_held = held is not None and os.path.sameopenfile(held, descriptor)
         return not is_held and not _lock(descriptor, exclusive=True)
     return False
@@ -152,7 +153,7 @@ def is_maintained(path: Path, held: int | None = None) -> bool:
 def remove_ours(path: Path) -> bool:
     """Remove a spec of ours that nobody maintains; return whether there was one."""
     with suppress(OSError, SpecError), _opened(path) as descriptor:
-        if descriptor is not None and _lock(descriptor, exclusive=True):
+        if _lock(descriptor, exclusive=True):
             is_ours = path.name == file_name(kind_of_ours(_read(descriptor)))
             # Another process may have put its own there since.
             if is_ours and os.path.samestat(os.fstat(descriptor), path.lstat()):
@@ -170,7 +171,7 @@ def kinds_of_others(kinds: Collection[str], *folders: Path) -> dict[str, Path]:
         if path.suffix not in _READ_BY_RUNTIMES:
             continue
         with suppress(OSError, SpecError, MemoryError), _opened(path, follow=True) as descriptor:
-            content = b"" if descriptor is None else _read(descriptor, _MAX_BYTES_OF_OTHERS)
+            content = _read(descriptor, _MAX_BYTES_OF_OTHERS)
             for kind in kinds:
                 if _defines(content, kind) and path != folders[0] / file_name(kind):
                     found.setdefault(kind, path)
@@ -190,25 +191,21 @@ def _defines(content: bytes, kind: str) -> bool:
     return re.search(pattern, content) is not None
 
 
-def spec_files(folder: Path) -> Iterator[SpecFile]:
-    """Yield the files of a folder that have our prefix, by name; raises OSError."""
-    try:
-        listed = sorted(folder.iterdir())
-    except FileNotFoundError:
-        return
-    for path in filter(_is_our_name, listed):
-        found = None
-        with suppress(OSError, SpecError), _opened(path) as descriptor:
-            if descriptor is not None:
+def spec_files(folder: Path) -> list[SpecFile]:
+    """Return the files of a folder that have our prefix, by name; raises OSError."""
+    found: list[SpecFile] = []
+    with suppress(FileNotFoundError):
+        for path in filter(_is_our_name, sorted(folder.iterdir())):
+            with suppress(OSError, SpecError), _opened(path) as descriptor:
                 content = _read(descriptor)
-                found = SpecFile(
+                one = SpecFile(
                     path=path,
                     content=content,
                     is_ours=path.name == file_name(kind_of_ours(content)),
                     is_maintained=not _lock(descriptor, exclusive=True),
                 )
-        if found is not None:  # no lock is held any more
-            yield found
+                found.append(one)
+    return found
 
 
 def write(path: Path, content: bytes, *, mode: int = 0o644) -> int:
@@ -272,7 +269,7 @@ def remove_temporary(folder: Path) -> None:
     for path in _listed(folder):
         if path.name.startswith(_TEMPORARY):
             with suppress(OSError, SpecError), _opened(path) as descriptor:
-                if descriptor is not None and _lock(descriptor, exclusive=True):
+                if _lock(descriptor, exclusive=True):
                     path.unlink(missing_ok=True)
 
 
@@ -288,21 +285,16 @@ def _listed(folder: Path) -> list[Path]:
 
 
 @contextmanager
-def _opened(path: Path, *, follow: bool = False) -> Iterator[int | None]:
-    """Open a regular file, with ``follow`` also through links; yield None if there is nothing.
+def _opened(path: Path, *, follow: bool = False) -> Iterator[int]:
+    """Open a regular file, with ``follow`` also through links.
 
     Raises SpecError for anything else, and OSError.
     """
-    try:
-        # It may be a link to a file that is not ours, or a pipe that nobody writes to.
-        if not stat.S_ISREG(path.stat(follow_symlinks=follow).st_mode):
-            raise SpecError(f"{printable(str(path))} is no regular file: {_STAYS}")
-        flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW)
-        descriptor = os.open(path, flags)
-    except FileNotFoundError:
-        path.parent.stat()
-        yield None
-        return
+    # It may be a link to a file that is not ours, or a pipe that nobody writes to.
+    if not stat.S_ISREG(path.stat(follow_symlinks=follow).st_mode):
+        raise SpecError(f"{printable(str(path))} is no regular file: {_STAYS}")
+    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW)
+    descriptor = os.open(path, flags)
     try:
         yield descriptor
     finally:

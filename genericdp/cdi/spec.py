@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from genericdp.devices.allocation import edits
 from genericdp.devices.matching import templates_of
-from genericdp.devices.natural import natural_key
 from genericdp.model import InjectBy, is_cdi_kind, is_cdi_name
 
 if TYPE_CHECKING:
@@ -52,13 +51,14 @@ def specs(
         if _why_not_alone(resource) if everything else resource.inject.by is not InjectBy.CDI:
             continue
         # What is not there must have no entry: its nodes could be another device's by now.
-        devices = (
-            one.device
-            for one in lists[name].devices.values()
-            if one.gone_since is None and not one.missing
-        )
-        if (spec := spec_of(name, devices, everything=everything)) is not None:
-            found[name] = rendered(spec)
+        given = {
+            device_id: container_edits(edits([one.device]), [one.device], everything=everything)
+            for device_id, one in lists[name].devices.items()
+            # With another name a runtime would refuse the whole spec.
+            if one.gone_since is None and not one.missing and is_cdi_name(f"{name}={device_id}")
+        }
+        if spec := spec_of(name, given):
+            found[name] = spec
     return found
 
 
@@ -89,28 +89,15 @@ def _why_not_alone(resource: Resource) -> str:
     return ""
 
 
-def spec_of(kind: str, devices: Iterable[Device], *, everything: bool) -> dict[str, object] | None:
-    """Return the spec of devices, in natural order of their IDs; None if there is nothing in it.
+def spec_of(kind: str, given: Mapping[str, Edits]) -> bytes:
+    """Return the content of the spec of devices with these edits, by name; empty: it has none.
 
     Its version is the lowest that has what is used: runtimes ignore specs that are newer than they
     are.
     """
-    by_id = {one.id: one for one in devices}
-    given = {
-        device_id: container_edits(edits([device]), [device], everything=everything)
-        for device_id in sorted(by_id, key=natural_key)
-        # With another name a runtime would refuse the whole spec.
-        if is_cdi_name(f"{kind}={device_id}")
-        for device in (by_id[device_id],)
-    }
-    return spec_with(kind, given)
-
-
-def spec_with(kind: str, given: Mapping[str, Edits]) -> dict[str, object] | None:
-    """Return the spec of devices with these edits, by name; None if there is nothing in it."""
     entries = [{"name": name, "containerEdits": one} for name, one in given.items() if one]
     if not entries:
-        return None
+        return b""
     nodes = (node for one in given.values() for node in one.get("deviceNodes", ()))
     version = "0.3.0"
     if any(str(one["name"])[0].isdecimal() for one in entries) or any(
@@ -119,7 +106,7 @@ def spec_with(kind: str, given: Mapping[str, Edits]) -> dict[str, object] | None
         version = "0.5.0"
     if "." in kind.partition("/")[2]:
         version = DOTTED_CLASS_VERSION
-    return {"cdiVersion": version, "kind": kind, "devices": entries}
+    return rendered({"cdiVersion": version, "kind": kind, "devices": entries})
 
 
 def container_edits(

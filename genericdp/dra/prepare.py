@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from weakref import WeakValueDictionary
 
 from genericdp.cdi.folder import write
-from genericdp.cdi.spec import container_edits, kind_of_ours, rendered, spec_with
+from genericdp.cdi.spec import container_edits, kind_of_ours, spec_of
 from genericdp.devices.allocation import AllocationConflictError, edits_at
 from genericdp.devices.device import device_id_of
 from genericdp.devices.natural import natural_key
@@ -292,8 +292,7 @@ class ClaimPreparer:
 
     async def _put_spec(self, uid: str, given: Mapping[str, Edits]) -> bool:
         """Write the CDI spec of a claim, or remove an empty one; return whether it has changed."""
-        spec = spec_with(self._kind, given)
-        content, path = b"" if spec is None else rendered(spec), self._spec_file(uid)
+        content, path = spec_of(self._kind, given), self._spec_file(uid)
 
         def put() -> bool:
             present = path.read_bytes() if path.exists() else b""
