@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 PLUGIN = "akri"
 MARKER = "discoveryDetails"
-MAX_RULES = 200
 _DOMAIN = "akri.sh"
 HEAD: tuple[str, ...] = (
     f"Pods ask for {_DOMAIN}/NAME, any device of the Configuration. {_DOMAIN}/NAME-HASH, the"
@@ -99,62 +98,48 @@ def is_config(part: Part) -> bool:
 def convert(configs: Sequence[Part], draft: ConfigDraft) -> None:
     """Add the resource of each Configuration."""
     for config in configs:
-        if config.has("spec"):
-            _add_configuration(config, draft)
-        else:
-            _add_chart_values(config, draft)
+        _add_configuration(config, draft)
 
 
 def _add_configuration(config: Part, draft: ConfigDraft) -> None:
-    keys = config.keys()
-    metadata, spec = keys.take("metadata"), keys.take("spec").keys()
-    resource = _resource(metadata.keys().take("name").text(), config, draft)
-    handler = spec.take("discoveryHandler")
-    inner = handler.keys()
-    kind, details = inner.take("name").text(), inner.take(MARKER)
-    if handler.is_null:
-        config.fail("spec.discoveryHandler is missing")
-    elif kind == "udev":
-        _add_details(details, inner.take("discoveryProperties"), resource)
-        resource.left += inner.rest(PLUGIN)
+    keys, is_enabled = config.keys(), True
+    if config.has("spec"):
+        name = keys.take("metadata").keys().take("name").text()
+        keys = keys.take("spec").keys()
+        part = keys.take("discoveryHandler")
+        handler = part.keys()
+        kind = handler.take("name").text()
+        if part.is_null:
+            config.fail("spec.discoveryHandler is missing")
+    else:
+        part, handler, kind = config, keys, str(config.path[-2])
+        name = keys.take("name").text() or f"akri-{kind}"
+        enabled = keys.take("enabled")
+        is_enabled = enabled.is_null or enabled.is_true()
+    full = config.resource_name(f"{_DOMAIN}/{name}")
+    if draft.unused_name(full) != full:
+        config.fail(f"{full!r} is defined twice")
+    resource = ConvertedResource(name=full)
+    if kind == "udev":
+        _add_details(handler.take(MARKER), handler.take("discoveryProperties"), resource)
+        resource.left += handler.rest(PLUGIN) if handler is not keys else ()
     else:
         resource.withheld = f"the handler {kind[:40]!r}: {_NETWORK}"
-        resource.left += handler.quotation(_NETWORK)
-    _finish(spec, resource, draft)
-
-
-def _add_chart_values(config: Part, draft: ConfigDraft) -> None:
-    keys, handler = config.keys(), str(config.path[-2])
-    resource = _resource(keys.take("name").text() or f"akri-{handler}", config, draft)
-    enabled = keys.take("enabled")
-    if handler == "udev":
-        _add_details(keys.take(MARKER), keys.take("discoveryProperties"), resource)
-    else:
-        resource.withheld = f"the handler {handler!r}: {_NETWORK}"
-        resource.left += config.quotation(_NETWORK)
-        keys.left.clear()
-    if not enabled.is_null and not enabled.is_true():
+        resource.left += part.quotation(_NETWORK)
+        handler.left.clear()
+    if not is_enabled:
         resource.withheld = "enabled is false"
     _finish(keys, resource, draft)
-
-
-def _resource(name: str, part: Part, draft: ConfigDraft) -> ConvertedResource:
-    full = part.resource_name(f"{_DOMAIN}/{name}")
-    if draft.unused_name(full) != full:
-        part.fail(f"{full!r} is defined twice")
-    return ConvertedResource(name=full)
 
 
 def _add_details(details: Part, properties: Part, resource: ConvertedResource) -> None:
     """Add what discoveryDetails, a mapping or a string of YAML, finds and gives."""
     is_text = details.node.items is None and not details.is_null
-    for inner in details.embedded(details.text()) if is_text else ():
-        if inner.node.items is None:
-            inner.fail("expected a mapping with udevRules")
-        else:
-            _add_details(inner, properties, resource)
-    if details.node.items is not None:
-        _add_found(details, properties, resource)
+    for found in details.embedded(details.text()) if is_text else (details,):
+        if found.node.items is not None:
+            _add_found(found, properties, resource)
+        elif not found.is_null:
+            found.fail("expected a mapping with udevRules")
     if not resource.match:
         resource.withheld = resource.withheld or "it has no udevRules that could be converted"
 
@@ -162,10 +147,7 @@ def _add_details(details: Part, properties: Part, resource: ConvertedResource) -
 def _add_found(details: Part, properties: Part, resource: ConvertedResource) -> None:
     keys = details.keys()
     rules, permissions = keys.take("udevRules"), keys.take("permissions")
-    if len(rules.entries()) > MAX_RULES:
-        rules.fail(f"more than {MAX_RULES} rules")
-    else:
-        _add_rules(rules.texts(), resource)
+    _add_rules(rules.texts(), resource)
     letters = permissions.text() or "rwm"
     if not set(letters) <= set("rwm"):
         permissions.fail("expected letters of rwm")

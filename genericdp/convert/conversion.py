@@ -45,7 +45,6 @@ PEERS: dict[str, PeerPlugin] = {
     "rdma": rdma,
 }
 """The plugins whose configs can be converted."""
-MAX_RESOURCES = 1000
 _SHARED = "A device that several resources find is offered by the first of them only."
 _MAX_SHOWN = 5
 """How many withheld resources are shown where there is no other."""
@@ -74,9 +73,6 @@ def convert(peer: str, file: str, content: bytes) -> Converted:
         return Converted(problems=tuple(sorted(set(source.problems))))
     if all(resource.withheld for resource in draft.resources):
         return Converted(problems=(_nothing(file, draft),))
-    if len(draft.resources) > MAX_RESOURCES:
-        many = f"it would be {len(draft.resources)} resources, more than {MAX_RESOURCES}"
-        return Converted(problems=(unusable(file, many),))
     draft.head += [_SHARED] if len(draft.resources) > 1 else []
     text = render(draft)
     if wrong := load([STDIN], pipes={STDIN: text.encode()}).problems:

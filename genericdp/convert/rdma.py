@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
 PLUGIN = "k8s-rdma-shared-dev-plugin"
 MARKER = "configList"
-MAX_INTERFACES = 32
 HEAD: tuple[str, ...] = (
     "As in the plugin, all adapters of a resource are one device that rdmaHcaMax containers share."
     " Without groupBy each adapter is a device of its own.",
@@ -62,7 +61,12 @@ def _add_resource(entry: Part, draft: ConfigDraft) -> None:
         selector["values"] = {"link_layer": link_layers(types, resource)}
         if not set(types) & set(LINK_LAYERS):
             resource.withheld = resource.withheld or "none of its linkTypes can be read from sysfs"
-    _match(selector, (*devices, *selectors.take("ifNames").texts()), entry, resource)
+    interfaces = dict.fromkeys((*devices, *selectors.take("ifNames").texts()))
+    resource.match = [] if interfaces else [CommentedValue(selector)]
+    for found in interfaces:
+        value = interface_value(found, "$(device.syspath)/device/net", "has", resource)
+        values = {**selector.get("values", {}), value: "*"}
+        resource.match.append(CommentedValue({**selector, "values": values}))
     resource.devices = [
         CommentedValue({"subsystem": "infiniband_verbs", "permissions": "rwm"}),
         CommentedValue({"subsystem": "infiniband_mad", "permissions": "rwm"}),
@@ -70,16 +74,3 @@ def _add_resource(entry: Part, draft: ConfigDraft) -> None:
     ]
     resource.left += [*selectors.rest(PLUGIN), *keys.rest(PLUGIN)]
     draft.resources.append(resource)
-
-
-def _match(
-    selector: Values, interfaces: Sequence[str], entry: Part, resource: ConvertedResource
-) -> None:
-    """Have the resource match adapters with any of these interfaces, or all if there are none."""
-    if len(interfaces) > MAX_INTERFACES:
-        entry.fail(f"more than {MAX_INTERFACES} interfaces")
-    resource.match = [] if interfaces else [CommentedValue(selector)]
-    for found in dict.fromkeys(interfaces[:MAX_INTERFACES]):
-        value = interface_value(found, "$(device.syspath)/device/net", "has", resource)
-        values = {**selector.get("values", {}), value: "*"}
-        resource.match.append(CommentedValue({**selector, "values": values}))
