@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from functools import cache
-from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Generic, Literal, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -368,14 +368,8 @@ class Hook(Generic[TextT]):
     timeout_seconds: int = 5
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Hooks(Generic[TextT]):
-    """The hooks of a resource, or of a device."""
-
-    allocate: Hook[TextT] | None = None
-    pre_start: Hook[TextT] | None = None
-    release: Hook[TextT] | None = None
-    """Only under DRA."""
+HookName = Literal["allocate", "preStart", "release"]
+"""When a hook runs; ``release`` only under DRA."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -407,6 +401,6 @@ class Resource:
     forget_after_seconds: int = 300
     inject: Inject = Inject()
     health: tuple[Probe, ...] = ()
-    hooks: Hooks[Template] = Hooks()
+    hooks: Mapping[HookName, Hook[Template]] = field(default_factory=dict)
     policy: Policy | None = None
     """What bounds it, whatever the config says."""

@@ -310,7 +310,7 @@ class Reconciler:
             root=self._root,
             look_again=partial(self._reader.mark_file, None),
             run_hooks=self._hooks.run,
-            pre_start=resource.hooks.pre_start is not None,
+            pre_start="preStart" in resource.hooks,
             prefer=resource.prefer,
             replicas=resource.replicas,
             tally=self._tally.of(resource.name),

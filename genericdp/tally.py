@@ -114,13 +114,7 @@ class ResourceTally:
             # The kernel log is followed, not run: it has no results that could be counted.
             if not isinstance(resource.health[index].check, KernelLogCheck)
         }
-        its = resource.hooks
-        declared = {"allocate": its.allocate, "preStart": its.pre_start, "release": its.release}
-        self.hooks = {
-            name: hooks.get(name) or _zeros(RunResult)
-            for name, hook in declared.items()
-            if hook is not None
-        }
+        self.hooks = {name: hooks.get(name) or _zeros(RunResult) for name in resource.hooks}
 
 
 @dataclass(slots=True)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from genericdp.devices.changes import Plan, plan, without_policy
-from genericdp.model import Command, Hook, Hooks, Preference
+from genericdp.model import Command, Hook, Preference
 from genericdp.template import parse
 from tests.config.bounded import policy_of
 from tests.modelled import resource
@@ -21,7 +21,7 @@ A, B, C = (resource(f"example.com/{letter}", "/dev/null") for letter in "abc")
 
 UNASKED = replace(A, prefer=Preference.NONE)
 PACKED = replace(B, prefer=Preference.PACKED)
-HOOKED = replace(A, hooks=Hooks(pre_start=Hook(command=Command(argv=(parse("/bin/true"),)))))
+HOOKED = replace(A, hooks={"preStart": Hook(command=Command(argv=(parse("/bin/true"),)))})
 
 
 @pytest.mark.parametrize(

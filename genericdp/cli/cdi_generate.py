@@ -21,7 +21,6 @@ from genericdp.cli.options import add_config, add_host, node_name_of, root_of
 from genericdp.cli.output import print_document, print_lines, print_warning
 from genericdp.devices.resourcenames import resulting
 from genericdp.errors import GenericdpError, UsageError, reason_of
-from genericdp.model import Hooks
 
 if TYPE_CHECKING:
     import argparse
@@ -107,7 +106,7 @@ def _warn(resource: Resource, devices: DeviceList, *, has_spec: bool) -> None:
         if cause:
             print_warning(f"{name} has no devices: {why}")
         return
-    if resource.hooks != Hooks():
+    if resource.hooks:
         print_warning(f"{name}: its hooks are not run, since there is no kubelet")
     if "." in name.partition("/")[2]:
         print_warning(

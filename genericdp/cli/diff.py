@@ -13,7 +13,7 @@ from genericdp.devices.decide import decide
 from genericdp.devices.devicelist import NOTHING
 from genericdp.devices.matching import for_node
 from genericdp.devices.resourcenames import resulting
-from genericdp.model import Hooks, Inject, config_key
+from genericdp.model import Inject, config_key
 
 if TYPE_CHECKING:
     import argparse
@@ -75,9 +75,13 @@ def _differences(before: Any, after: Any) -> Iterator[tuple[str, object, object]
         key = config_key(one.name)
         if not one.compare or was == now:
             continue
-        if isinstance(was, Inject | Hooks):
+        if isinstance(was, Inject):
             for inner, old, new in _differences(was, now):
                 yield f"{key}.{inner}", old, new
+        elif key == "hooks":
+            for hook in sorted(was.keys() | now.keys()):
+                if was.get(hook) != now.get(hook):
+                    yield f"{key}.{hook}", was.get(hook), now.get(hook)
         else:
             yield key, was, now
 

@@ -38,7 +38,6 @@ from genericdp.errors import GenericdpError, UsageError
 from genericdp.host import descriptors
 from genericdp.host.cache import HostCache
 from genericdp.kubelet.folder import check_length
-from genericdp.model import Hooks
 from genericdp.printing import plural
 from genericdp.process.signals import deferred, until_signaled
 from genericdp.simulator.settings import MAX_NUMA_NODES, Generation, Topology, TopologyPolicy
@@ -120,7 +119,7 @@ def execute(arguments: argparse.Namespace) -> int:
     if reason := why_none(resources, node_name_of(arguments)):
         raise GenericdpError(reason)
     root = root_of(arguments)
-    if not root.is_machine and any(one.health or one.hooks != Hooks() for one in resources):
+    if not root.is_machine and any(one.health or one.hooks for one in resources):
         log.warning("--root %s: %s", arguments.root, _NOT_RUN)
     topology = _topology(root, TopologyPolicy(arguments.topology_policy))
     with deferred():

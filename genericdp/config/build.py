@@ -49,7 +49,7 @@ def _resource(
         closeness=itemgetter("value"),
         inject=_inject,
         health=_each(_probe),
-        hooks=_of(model.Hooks, allocate=_hook, preStart=_hook, release=_hook),
+        hooks=_by_key(_hook),
     )
     template = parse(resource["name"]) if "names" in resource else None
     return model.Resource(place=place, policy=policy, name_template=template, **arguments)

@@ -70,7 +70,7 @@ def without_policy(resources: Mapping[str, Resource]) -> dict[str, Resource]:
 
 
 def _options(resource: Resource) -> tuple[bool, bool]:
-    return resource.hooks.pre_start is not None, resource.prefer is not Preference.NONE
+    return "preStart" in resource.hooks, resource.prefer is not Preference.NONE
 
 
 class Change(NamedTuple):

@@ -5,16 +5,16 @@ from __future__ import annotations
 import hashlib
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from genericdp.devices.topology import NOWHERE, Spot
-from genericdp.model import Command, Hooks
+from genericdp.model import Command
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from genericdp.devices.inventory import Identity
-    from genericdp.model import AttributeType, Check, EnvVar, Hook, Probe
+    from genericdp.model import AttributeType, Check, EnvVar, Hook, HookName, Probe
     from genericdp.policy import Policy
     from genericdp.template import Template
 
@@ -66,9 +66,6 @@ class BoundProbe:
         """What people call it in reasons."""
         check = self.check
         return f"exec {check.argv[0]}" if isinstance(check, Command) else check.kind
-
-
-HookName = Literal["allocate", "preStart", "release"]
 
 
 class AttributeValue(NamedTuple):
@@ -168,7 +165,7 @@ class Device:
     attributes: Mapping[str, AttributeValue] = field(default_factory=dict)
     """By name; empty unless the resource is served by DRA."""
     probes: tuple[BoundProbe, ...] = ()
-    hooks: Hooks[str] = field(default_factory=Hooks)
+    hooks: Mapping[HookName, Hook[str]] = field(default_factory=dict)
     policy: Policy | None = None
     """What bounds what may be given and run for it."""
 
@@ -186,11 +183,6 @@ class Device:
     def keys(self) -> tuple[str, ...]:
         """The candidates that it is made of."""
         return tuple(one.key for one in self.members) or (self.key,)
-
-    def hook(self, name: HookName) -> Hook[str] | None:
-        """Return one of its hooks, if it has that."""
-        own = self.hooks
-        return {"allocate": own.allocate, "preStart": own.pre_start, "release": own.release}[name]
 
     def refused(self, reason: str) -> NotOffered:
         """Return that no container can get it, with the reason."""

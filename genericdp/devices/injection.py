@@ -30,7 +30,6 @@ from genericdp.model import (
     Command,
     FileCheck,
     Hook,
-    Hooks,
     InjectBy,
     KernelLogCheck,
     OpenCheck,
@@ -54,7 +53,7 @@ if TYPE_CHECKING:
 
     from genericdp.devices.inventory import FoundFile, Host, Inventory
     from genericdp.devices.matching import Candidate, Excluded, Match
-    from genericdp.model import Check, DeviceNodeSelector, Inject, Mount, Resource
+    from genericdp.model import Check, DeviceNodeSelector, HookName, Inject, Mount, Resource
     from genericdp.template import Lookup
 
 T = TypeVar("T")
@@ -557,20 +556,12 @@ def bound_probes(resource: Resource, lookup: Lookup) -> tuple[BoundProbe, ...]:
     return tuple(BoundProbe(probe=one, check=_check(one.check, lookup)) for one in resource.health)
 
 
-def bound_hooks(resource: Resource, lookup: Lookup) -> Hooks[str]:
+def bound_hooks(resource: Resource, lookup: Lookup) -> dict[HookName, Hook[str]]:
     """Return the hooks for one device; raises UnusableValueError for a text that it lacks."""
-    hooks = resource.hooks
-    return Hooks(
-        allocate=_hook(hooks.allocate, lookup),
-        pre_start=_hook(hooks.pre_start, lookup),
-        release=_hook(hooks.release, lookup),
-    )
-
-
-def _hook(hook: Hook[Template] | None, lookup: Lookup) -> Hook[str] | None:
-    if hook is None:
-        return None
-    return Hook(command=_command(hook.command, lookup), timeout_seconds=hook.timeout_seconds)
+    return {
+        name: Hook(command=_command(one.command, lookup), timeout_seconds=one.timeout_seconds)
+        for name, one in resource.hooks.items()
+    }
 
 
 def _check(check: Check[Template, Template], lookup: Lookup) -> Check[str, float]:

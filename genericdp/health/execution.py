@@ -18,8 +18,8 @@ from genericdp.process.outcome import Outcome
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Hashable, Iterable, Mapping, Sequence
 
-    from genericdp.devices.device import Device, HookName
-    from genericdp.model import Command, Hook
+    from genericdp.devices.device import Device
+    from genericdp.model import Command, Hook, HookName
     from genericdp.policy import Policy
 
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -185,7 +185,9 @@ class HookRunner:
         If the call is canceled, ``unfinished`` tells, by device, the hook that had not ended: its
         own, or the one that it waited for.
         """
-        asked = [(device, hook) for device in devices if (hook := device.hook(name)) is not None]
+        asked = [
+            (device, hook) for device in devices if (hook := device.hooks.get(name)) is not None
+        ]
         # All to their end, so that none goes on after the answer; canceled with the call.
         async with asyncio.TaskGroup() as tasks:
             running = [

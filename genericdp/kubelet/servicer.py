@@ -40,9 +40,10 @@ if TYPE_CHECKING:
     )
     from typing import Any, TypeAlias
 
-    from genericdp.devices.device import ContainerEdits, Device, HookName
+    from genericdp.devices.device import ContainerEdits, Device
     from genericdp.devices.devicelist import DeviceList, ListedDevice
     from genericdp.host.root import Root
+    from genericdp.model import HookName
     from genericdp.tally import AllocationResult
 
     RunHooks: TypeAlias = Callable[
@@ -192,7 +193,9 @@ class Servicer:
     def having_hooks(self, device_ids: Iterable[str], *hooks: HookName) -> list[Device]:
         """Return those of the devices that are still listed and have one of the hooks."""
         listed = (self.devices.devices.get(one) for one in device_ids)
-        return [one.device for one in listed if one and any(map(one.device.hook, hooks))]
+        return [
+            one.device for one in listed if one and not one.device.hooks.keys().isdisjoint(hooks)
+        ]
 
     async def release(self, devices: Sequence[Device]) -> None:
         """Run the release hooks of devices; raise CallError."""
@@ -271,7 +274,7 @@ class Servicer:
             self._look_again()
             raise UnusableDeviceError(reason, device=_only_id(devices))
         for name in hooks:
-            if any(device.hook(name) for device in devices):
+            if any(name in device.hooks for device in devices):
                 await self._run_hooks(name, self._resource, devices, unfinished)
                 devices = await self._devices_after_hooks(shares, name)
         return devices

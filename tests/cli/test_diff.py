@@ -13,7 +13,7 @@ from genericdp.model import (
     Command,
     EnvVar,
     Hook,
-    Hooks,
+    HookName,
     Inject,
     Place,
     Preference,
@@ -29,9 +29,8 @@ TRUE = Hook(command=Command(argv=(parse("/bin/true"),)))
 @st.composite
 def resources(draw: st.DrawFn) -> Resource:
     env = draw(st.dictionaries(st.sampled_from("AB"), st.just(EnvVar(value=parse("x")))))
-    hooks = Hooks(
-        allocate=draw(st.sampled_from([None, TRUE])), pre_start=draw(st.sampled_from([None, TRUE]))
-    )
+    whens: list[HookName] = ["allocate", "preStart"]
+    hooks = draw(st.dictionaries(st.sampled_from(whens), st.just(TRUE)))
     one = resource(
         draw(st.sampled_from([f"example.com/{letter}" for letter in "abc"])),
         draw(st.sampled_from(["/dev/null", "/dev/zero"])),
@@ -71,7 +70,7 @@ def test_only_what_is_different_is_a_change() -> None:
 
 def test_it_says_for_which_key_one_is_registered_anew() -> None:
     one = resource("example.com/a", "/dev/null")
-    other = replace(one, replicas=2, hooks=Hooks(pre_start=TRUE, allocate=TRUE))
+    other = replace(one, replicas=2, hooks={"preStart": TRUE, "allocate": TRUE})
     (changed,) = compare([one], [other])["changed"]
     keys = [key["key"] for key in changed["keys"]]
     assert keys == ["replicas", "hooks.allocate", "hooks.preStart"]

@@ -100,12 +100,11 @@ def test_probes_and_hooks_become_the_model() -> None:
     assert log.where == {"address": parse("$(pci.address)")}
     assert log.ignore == {"code": ("13", "31", "43", "45", "68", "109")}
     assert resource.health[3].recover_after_seconds == 600
-    assert resource.hooks.allocate == model.Hook(
+    assert resource.hooks["allocate"] == model.Hook(
         command=model.Command(argv=(parse("/usr/local/bin/init-qrng"), parse("$(device.path)"))),
         timeout_seconds=4,
     )
-    assert resource.hooks.pre_start is not None
-    assert resource.hooks.pre_start.timeout_seconds == 20
+    assert resource.hooks["preStart"].timeout_seconds == 20
 
 
 def test_one_type_and_one_empty_list_of_devices_are_kept_as_written() -> None:
@@ -137,6 +136,6 @@ def test_what_dra_serves_becomes_the_model() -> None:
             ("powered", "bool", "$(value.powered)"),
         )
     }
-    assert first.hooks.release == model.Hook(
+    assert first.hooks["release"] == model.Hook(
         command=model.Command(argv=(parse("/bin/true"),)), timeout_seconds=25
     )

@@ -147,7 +147,7 @@ def _default(field: dataclasses.Field[Any]) -> Any:
         return str(value)
     if isinstance(value, tuple):
         return [str(item) for item in value]
-    if isinstance(value, (model.Inject, model.Hooks, model.Hardware)):
+    if isinstance(value, (model.Inject, model.Hardware)):
         return {} if value == type(value)() else value
     return value
 

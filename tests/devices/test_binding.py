@@ -11,7 +11,6 @@ from genericdp.model import (
     Command,
     FileCheck,
     Hook,
-    Hooks,
     KernelLogCheck,
     OpenCheck,
     Probe,
@@ -96,21 +95,21 @@ def test_probes_stay_in_the_order_of_the_config() -> None:
 
 
 def test_each_hook_has_its_templates_expanded_and_its_own_time() -> None:
-    asked = Hooks(
-        allocate=Hook(command=command("/bin/init", "$(device.id)"), timeout_seconds=4),
-        pre_start=Hook(command=command("/bin/reset", AT="$(device.path)"), timeout_seconds=20),
-    )
-    assert bound_hooks(resource("gpu", hooks=asked), lookup) == Hooks(
-        allocate=Hook(command=Command(argv=("/bin/init", "0000:3b:00.0")), timeout_seconds=4),
-        pre_start=Hook(
+    asked = {
+        "allocate": Hook(command=command("/bin/init", "$(device.id)"), timeout_seconds=4),
+        "preStart": Hook(command=command("/bin/reset", AT="$(device.path)"), timeout_seconds=20),
+    }
+    assert bound_hooks(resource("gpu", hooks=asked), lookup) == {
+        "allocate": Hook(command=Command(argv=("/bin/init", "0000:3b:00.0")), timeout_seconds=4),
+        "preStart": Hook(
             command=Command(argv=("/bin/reset",), env={"AT": "/dev/gpu0"}), timeout_seconds=20
         ),
-    )
+    }
 
 
 def test_a_resource_without_probes_and_hooks_has_none() -> None:
     assert bound_probes(resource("gpu"), lookup) == ()
-    assert bound_hooks(resource("gpu"), lookup) == Hooks()
+    assert bound_hooks(resource("gpu"), lookup) == {}
 
 
 @pytest.mark.parametrize(
@@ -189,9 +188,9 @@ def test_a_device_that_lacks_what_a_probe_names_is_not_offered(
     assert refusals(offers, "gpu") == {"/dev/gpu0": LACKS}
 
 
-@pytest.mark.parametrize("which", ["allocate", "pre_start"])
+@pytest.mark.parametrize("which", ["allocate", "preStart"])
 def test_a_device_that_lacks_what_a_hook_names_is_not_offered(which: str) -> None:
-    hooks = Hooks(**{which: Hook(command=command("/bin/init", "$(usb.serial)"))})
+    hooks = {which: Hook(command=command("/bin/init", "$(usb.serial)"))}
     offers = decide([resource("gpu", "/dev/gpu*", hooks=hooks)], [node("/dev/gpu0", (195, 0))])
     assert refusals(offers, "gpu") == {"/dev/gpu0": LACKS}
 
@@ -202,7 +201,7 @@ def test_a_device_on_offer_carries_its_probes_and_hooks() -> None:
         "/dev/gpu*",
         id="card-$(device.minor)",
         health=(Probe(check=command("/bin/check", "$(device.id)")),),
-        hooks=Hooks(allocate=Hook(command=command("/bin/init", "$(device.path)"))),
+        hooks={"allocate": Hook(command=command("/bin/init", "$(device.path)"))},
     )
     offers = decide([one], [node(f"/dev/gpu{i}", (195, i)) for i in range(2)])
     devices = [each.device for each in offers["example.com/gpu"].devices.values()]
@@ -210,8 +209,8 @@ def test_a_device_on_offer_carries_its_probes_and_hooks() -> None:
         Command(argv=("/bin/check", "card-0")),
         Command(argv=("/bin/check", "card-1")),
     ]
-    hooks = [each.hooks.allocate for each in devices]
-    assert [hook.command.argv[1] for hook in hooks if hook] == ["/dev/gpu0", "/dev/gpu1"]
+    hooks = [each.hooks["allocate"] for each in devices]
+    assert [hook.command.argv[1] for hook in hooks] == ["/dev/gpu0", "/dev/gpu1"]
 
 
 @pytest.mark.parametrize(

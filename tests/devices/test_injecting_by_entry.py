@@ -16,7 +16,6 @@ from genericdp.model import (
     Command,
     EnvVar,
     Hook,
-    Hooks,
     Inject,
     PathSelector,
     Probe,
@@ -204,7 +203,7 @@ def test_the_texts_of_probes_and_hooks_count_once_in_a_group() -> None:
                     "/dev/ttyACM*",
                     group_by=parse("all"),
                     health=(Probe(check=command),),
-                    hooks=Hooks(allocate=Hook(command=command)),
+                    hooks={"allocate": Hook(command=command)},
                 )
             ],
             ports,

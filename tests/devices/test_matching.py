@@ -13,7 +13,6 @@ from genericdp.model import (
     FileType,
     Hardware,
     Hook,
-    Hooks,
     Resource,
     Selector,
     UdevSelector,
@@ -221,7 +220,7 @@ ASKED = Hook(command=Command(argv=(parse("/bin/true"), PROPERTY)))
         (resource("x", "/dev/a", id="$(property.ID_BUS)"), True),
         (resource("x", "/dev/a", given=inject(env={"A": "1", "B": "$(property.A)"})), True),
         (resource("x", "/dev/a", given=inject(mounts=[("/a", "/b/$(property.A)")])), True),
-        (resource("x", "/dev/a", hooks=Hooks(pre_start=ASKED)), True),
+        (resource("x", "/dev/a", hooks={"preStart": ASKED}), True),
         (resource("x", "/dev/a", names=("a",), name_template=PROPERTY), True),
         (
             resource(

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from genericdp.devices.decide import DeviceLists
-    from genericdp.devices.device import Device, HookName
+    from genericdp.devices.device import Device
+    from genericdp.model import HookName
 
 NAME = "example.com/serial"
 POOL = f"node-1/{NAME}"

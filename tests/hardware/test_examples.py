@@ -167,8 +167,7 @@ def test_a_random_number_generator_is_tested_and_initialised_by_its_node(tmp_pat
         argv=("/opt/qrng/bin/selftest", "/dev/qrandom0"), env={"SAMPLE_BYTES": "4096"}
     )
     assert bound.check == selftest
-    hook = device.hooks.allocate
-    assert hook is not None
+    hook = device.hooks["allocate"]
     assert hook.command.argv == ("/opt/qrng/bin/initialise", "/dev/qrandom0")
     assert hook.timeout_seconds == 4
 
@@ -178,8 +177,7 @@ async def test_a_serial_port_loses_what_its_last_container_has_set(tmp_path: Pat
     devices = offered("serial-reset", root)
     assert len(devices) == 4
     device = next(iter(devices.values()))
-    hook = device.hooks.pre_start
-    assert hook is not None
+    hook = device.hooks["preStart"]
     assert device.nodes[0].host_path in hook.command.argv
     ours, port = pty.openpty()
     try:

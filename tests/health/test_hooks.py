@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from genericdp.devices.device import Device
 from genericdp.devices.inventory import Identity
 from genericdp.health.execution import POOL, HookRunner
-from genericdp.model import Command, Hook, Hooks
+from genericdp.model import Command, Hook, HookName
 from genericdp.process.outcome import Outcome
 from genericdp.process.run import Commands
 from tests.polling import poll_until
@@ -22,7 +22,7 @@ R = "example.com/r"
 
 
 def device(
-    name: str, *argv: str, env: Mapping[str, str] | None = None, which: str = "allocate"
+    name: str, *argv: str, env: Mapping[str, str] | None = None, which: HookName = "allocate"
 ) -> Device:
     hook = Hook(command=Command(argv=argv, env=env or {}), timeout_seconds=4)
     return Device(
@@ -30,7 +30,7 @@ def device(
         key=name,
         path=f"/dev/{name}",
         identity=Identity(inode=1),
-        hooks=Hooks(**{which: hook}),
+        hooks={which: hook},
     )
 
 
@@ -75,7 +75,7 @@ async def test_hooks_of_one_device_never_overlap_and_wait_for_no_other_device() 
     async with asyncio.TaskGroup() as tasks:
         for name in "aab":
             tasks.create_task(hooks.run("allocate", R, [device(name, "/x")]))
-        tasks.create_task(hooks.run("preStart", R, [device("a", "/x", which="pre_start")]))
+        tasks.create_task(hooks.run("preStart", R, [device("a", "/x", which="preStart")]))
         await poll_until(lambda: runs.count >= 2)
         for _ in range(10):
             await asyncio.sleep(0)
@@ -99,7 +99,7 @@ async def test_so_many_run_at_once_and_no_more() -> None:
 async def test_a_device_without_that_hook_costs_nothing() -> None:
     runs = Runs()
     hooks = HookRunner(run=runs)
-    await hooks.run("allocate", R, [device("a", "/x", which="pre_start")])
+    await hooks.run("allocate", R, [device("a", "/x", which="preStart")])
     await hooks.run("preStart", R, [device("a", "/x")])
     await hooks.run("release", R, [device("a", "/x")])
     assert runs.count == 0

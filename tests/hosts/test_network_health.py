@@ -77,5 +77,4 @@ def offered(host: Host, root: Root) -> dict[str, Device]:
 
 
 def commands(device: Device) -> tuple[str, ...]:
-    assert device.hooks.pre_start is not None
-    return tuple(device.hooks.pre_start.command.argv)
+    return tuple(device.hooks["preStart"].command.argv)

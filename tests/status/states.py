@@ -14,7 +14,6 @@ from genericdp.host.descriptors import Supply
 from genericdp.model import (
     Command,
     Hook,
-    Hooks,
     KernelLogCheck,
     PathSelector,
     Place,
@@ -43,7 +42,7 @@ def declared(name: str = NAME, **keys: Any) -> Resource:
     """Return a resource of a config with an ``exec`` and a ``kernelLog`` probe and both hooks."""
     known: dict[str, Any] = {
         "health": (Probe(check=_COMMAND), Probe(check=KernelLogCheck(regex="x"))),
-        "hooks": Hooks(allocate=Hook(command=_COMMAND), pre_start=Hook(command=_COMMAND)),
+        "hooks": {"allocate": Hook(command=_COMMAND), "preStart": Hook(command=_COMMAND)},
     }
     return Resource(
         name=name,
