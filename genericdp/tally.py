@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from dataclasses import dataclass, field
-from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from genericdp.model import KernelLogCheck
@@ -58,11 +57,6 @@ class Durations:
         """Count a duration."""
         self.counts[bisect_left(BOUNDS, seconds)] += 1
         self.seconds += seconds
-
-    @property
-    def cumulative(self) -> list[int]:
-        """How many took at most each bound; last: all."""
-        return list(accumulate(self.counts))
 
 
 @dataclass(slots=True)

@@ -27,8 +27,7 @@ renames nothing (LAW-4 asks for 63 at most)."""
 _FOREIGN = re.compile(r"[^A-Za-z0-9._:-]")
 MAX_REASON = 2000
 """Of a reason, in characters: it is kept, logged and shown, and may quote texts of anybody."""
-_MAX_DIGITS = 10
-"""More cannot be a number of a share; taking thousands apart would take its time."""
+_SHARE = re.compile("[1-9][0-9]{0,3}")
 
 
 def as_id(text: str) -> str:
@@ -197,10 +196,8 @@ class Device:
     def has_share(self, share: str) -> bool:
         """Return whether it is one of them, without making them all."""
         device_id, separator, number = share.partition("::")
-        if device_id != self.id or not separator:
-            return device_id == self.id
-        digits = number.isascii() and number.isdecimal() and not number.startswith("0")
-        return digits and len(number) < _MAX_DIGITS and int(number) < self.replicas
+        is_number = _SHARE.fullmatch(number) is not None and int(number) < self.replicas
+        return device_id == self.id and (is_number or not separator)
 
 
 def device_id_of(share: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple
 
 from genericdp import glob
 from genericdp.devices.allocation import AllocationConflictError, edits
@@ -49,14 +49,12 @@ from genericdp.template import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from genericdp.devices.inventory import FoundFile, Host, Inventory
     from genericdp.devices.matching import Candidate, Excluded, Match
     from genericdp.model import Check, DeviceNodeSelector, HookName, Inject, Mount, Resource
     from genericdp.template import Lookup
-
-T = TypeVar("T")
 
 _LATER = ("allocation",)
 """Scopes whose texts are only known when a container asks."""
@@ -255,8 +253,9 @@ class _Maker:
         ]
         nodes, missing, paths = self._nodes(given)
         mounts = [_mount_point(it, one.lookup, host) for one in given for it in one.inject.mounts]
-        cdi = [_cdi_name(text, one.lookup) for one in given for text in one.inject.cdi]
-        probes, hooks = bound_probes(resource, lookups[0]), bound_hooks(resource, lookups[0])
+        variables = [(name, it, one) for one in given for name, it in one.inject.env.items()]
+        values = _bound((name, it.value, one.lookup) for name, it, one in variables)
+        declared = {name: it for name, it, _ in reversed(variables)}  # the first one counts
         if paths and not nodes and not missing:
             raise UnusableValueError("all nodes of inject.devices are optional and absent")
         if reason := why_not_bound(nodes, host, paths):
@@ -272,22 +271,15 @@ class _Maker:
             nodes=tuple(dict.fromkeys(nodes)),
             missing=tuple(dict.fromkeys(missing)),
             mounts=tuple(dict.fromkeys(mounts)),
-            env={
-                name: Variable(
-                    values=_bound((variable.value, lookup) for variable, lookup in variables),
-                    declared=variables[0][0],
-                )
-                for name, variables in _by_key(
-                    (one.inject.env, one.lookup) for one in given
-                ).items()
-            },
-            annotations={
-                key: _bound(texts)
-                for key, texts in _by_key(
-                    (one.inject.annotations, one.lookup) for one in given
-                ).items()
-            },
-            cdi=tuple(dict.fromkeys(cdi)),
+            env={name: Variable(values=values[name], declared=declared[name]) for name in values},
+            annotations=_bound(
+                (key, text, one.lookup)
+                for one in given
+                for key, text in one.inject.annotations.items()
+            ),
+            cdi=tuple(
+                dict.fromkeys(_cdi_name(it, one.lookup) for one in given for it in one.inject.cdi)
+            ),
             cdi_name=_own_cdi_name(resource, name, device_id) if nodes else "",
             identity=first.file.identity,
             replicas=resource.replicas,
@@ -295,8 +287,8 @@ class _Maker:
             spot=spot,
             known_since=None if first.device is None else first.device.known_since,
             attributes=attributes_of(resource, first.device, names[0].get_text, host),
-            probes=probes,
-            hooks=hooks,
+            probes=bound_probes(resource, lookups[0]),
+            hooks=bound_hooks(resource, lookups[0]),
             policy=resource.policy,
         )
         # Else it always fits: a node at its own path.
@@ -485,18 +477,12 @@ def _literal_sizes(value: object) -> tuple[int, int]:
     return for_each, once
 
 
-def _by_key(given: Iterable[tuple[Mapping[str, T], Lookup]]) -> dict[str, list[tuple[T, Lookup]]]:
-    """Return what each key stands for, with the lookups of the members that are given it."""
-    found: dict[str, list[tuple[T, Lookup]]] = {}
-    for mapping, lookup in given:
-        for key, one in mapping.items():
-            found.setdefault(key, []).append((one, lookup))
-    return found
-
-
-def _bound(texts: Iterable[tuple[Template, Lookup]]) -> tuple[Template, ...]:
-    """Expand a text for each member; equal ones count once."""
-    return tuple(dict.fromkeys(bind(text, lookup, later=_LATER) for text, lookup in texts))
+def _bound(texts: Iterable[tuple[str, Template, Lookup]]) -> dict[str, tuple[Template, ...]]:
+    """Expand the texts of each key for all members; equal ones count once."""
+    found: dict[str, dict[Template, None]] = {}
+    for key, text, lookup in texts:
+        found.setdefault(key, {})[bind(text, lookup, later=_LATER)] = None
+    return {key: tuple(values) for key, values in found.items()}
 
 
 def _mount_point(mount: Mount, lookup: Lookup, host: Host) -> MountPoint:

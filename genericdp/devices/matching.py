@@ -70,30 +70,27 @@ class Candidate:
 class Excluded:
     """What a resource must not take, nor bring along with something else."""
 
-    names: frozenset[str] = frozenset()
-    """The keys and syspaths of what is excluded for sure."""
-    doubts: Mapping[str, str] = field(default_factory=dict)
-    """Why nobody can know whether something is excluded, by its key and by its syspath."""
-    unknown: str = ""
+    doubts: Mapping[str, str]
+    """Why nobody can know whether something is excluded, by its key and by its syspath; empty: it
+    is for sure."""
+    unknown: str
     """Why nobody can know that of anything."""
 
     def reason(self, file: FoundFile) -> str:
         """Return why the file is out; empty if it is not."""
-        if self.is_certain_of(file):
-            return EXCLUDED
         doubt = self.doubt(file)
-        return doubt and f"may be excluded, but {doubt}"
-
-    def is_certain_of(self, file: FoundFile) -> bool:
-        """Return whether the file is excluded for sure."""
-        return bool(self.names) and not self.names.isdisjoint(_names_of(file))
-
-    def doubt(self, file: FoundFile) -> str:
-        """Return why nobody can know whether the file is excluded; empty if anybody can."""
-        if not (self.doubts or self.unknown) or self.is_certain_of(file):
+        if doubt is None:
             return ""
-        doubts = (self.doubts[one] for one in _names_of(file) if one in self.doubts)
-        return next(doubts, self.unknown)
+        return f"may be excluded, but {doubt}" if doubt else EXCLUDED
+
+    def doubt(self, file: FoundFile) -> str | None:
+        """Return why nobody can know whether the file is excluded.
+
+        Empty: it is for sure; None: it is not.
+        """
+        names = _names_of(file) if self.doubts else ()
+        doubts = [self.doubts[one] for one in names if one in self.doubts]
+        return "" if "" in doubts else next(iter(doubts), self.unknown or None)
 
 
 def _names_of(file: FoundFile) -> Iterator[str]:
@@ -282,11 +279,9 @@ def excluded(resource: Resource, inventory: Inventory) -> Excluded:
     """Return what the ``exclude`` of a resource takes, or may take."""
     found = find_candidates(resource.exclude, resource, inventory, wary=True)
     names = [(name, one.doubt) for one in found for name in (one.key, _syspath(one.file)) if name]
-    return Excluded(
-        names=frozenset(name for name, doubt in names if not doubt),
-        doubts={name: doubt for name, doubt in names if doubt},
-        unknown=next(unseen(resource.exclude, inventory), ""),
-    )
+    # A folder of sysfs may be that of several: what is excluded for sure comes last, and stays.
+    doubts = dict(sorted(names, key=lambda one: not one[1]))
+    return Excluded(doubts=doubts, unknown=next(unseen(resource.exclude, inventory), ""))
 
 
 def unseen(selectors: Iterable[Selector], inventory: Inventory) -> Iterator[str]:

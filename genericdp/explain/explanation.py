@@ -354,10 +354,11 @@ def _exclude_entry(trial: _Trial, candidate: Candidate) -> tuple[VerdictKind, st
         alone = replace(resource, match=(), exclude=(entry,))
         out = excluded(alone, trial.inventory)
         text = f"exclude[{i}] {selector_text(entry)}"
-        if out.is_certain_of(file):
-            below = "" if candidate.key in out.names else ", which takes what it sits on"
+        why = out.doubt(file)
+        if why == "":
+            below = "" if out.doubts.get(file.key) == "" else ", which takes what it sits on"
             return VerdictKind.EXCLUDED, f"{text}{below}"
-        if doubtful is None and (why := out.doubt(file)):
+        if why and doubtful is None:
             doubtful = VerdictKind.REFUSED, f"it may be excluded by {text}: {printable(why)}"
     return doubtful
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 from prometheus_client import ProcessCollector
@@ -149,7 +150,7 @@ class _MetricsCollector(Collector):
         }
         for name, labels, value in self._samples:
             if isinstance(value, Durations):
-                buckets = list(zip(_LES, map(float, value.cumulative), strict=True))
+                buckets = list(zip(_LES, map(float, accumulate(value.counts)), strict=True))
                 families[PREFIX + name].add_metric(labels, buckets, value.seconds)
             else:
                 families[PREFIX + name].add_metric(labels, value)
