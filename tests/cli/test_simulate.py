@@ -54,6 +54,13 @@ async def simulate(host: Host, *arguments: str) -> Process:
     )
 
 
+def once(capsys: pytest.CaptureFixture[str], host: Host, *arguments: str) -> tuple[int, str, str]:
+    """Give exit code and output of one picture: here, as to start a process takes longer."""
+    words = [f"--config={host.folder.parent / 'config.yaml'}", f"--root={host.folder}", "--once"]
+    code = main(["simulate", *words, *arguments])
+    return code, *capsys.readouterr()
+
+
 async def finished(process: Process) -> tuple[int | None, str, str]:
     async with asyncio.timeout(60):
         out, err = await process.communicate()
@@ -103,17 +110,14 @@ async def test_one_picture_as_the_node_would_show_it(host: Host, generation: str
     ]
 
 
-async def test_a_picture_as_json_has_a_container_as_allocate_gives_it(
+def test_a_picture_as_json_has_a_container_as_allocate_gives_it(
     host: Host, capsys: pytest.CaptureFixture[str]
 ) -> None:
     amount = "example.com/serial=1"
-    code, out, _ = await finished(
-        await simulate(host, "--once", f"--allocate={amount}", "-o", "json")
-    )
+    code, out, _ = once(capsys, host, f"--allocate={amount}", "-o", "json")
     assert code == 0
     config = f"--config={host.folder.parent / 'config.yaml'}"
-    words = ["allocate", config, f"--root={host.folder}", amount, "-o", "json"]
-    assert await asyncio.to_thread(main, words) == 0
+    assert main(["allocate", config, f"--root={host.folder}", amount, "-o", "json"]) == 0
     assert json.loads(out) == {
         "capacity": {"example.com/serial": 2},
         "allocatable": {"example.com/serial": 2},
@@ -124,11 +128,10 @@ async def test_a_picture_as_json_has_a_container_as_allocate_gives_it(
     }
 
 
-async def test_a_picture_as_yaml_is_a_document_of_its_own(host: Host) -> None:
-    pictures = [
-        (await finished(await simulate(host, "--once", "-o", output)))[1]
-        for output in ("json", "yaml")
-    ]
+def test_a_picture_as_yaml_is_a_document_of_its_own(
+    host: Host, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pictures = [once(capsys, host, "-o", output)[1] for output in ("json", "yaml")]
     assert pictures[1].startswith("---\n")
     assert [yaml.safe_load(pictures[1])] == [*map(json.loads, pictures[0].splitlines())]
 
@@ -170,7 +173,9 @@ def test_a_temporary_folder_with_too_long_a_path_is_told_as_such(
     assert list(long.iterdir()) == []
 
 
-async def test_why_the_policy_leaves_a_device_out(host: Host, tmp_path: Path) -> None:
+def test_why_the_policy_leaves_a_device_out(
+    host: Host, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     policy = tmp_path / "policy.yaml"
     policy.write_text(
         "apiVersion: genericdp.io/v1alpha1\nkind: DevicePluginPolicy\n"
@@ -179,7 +184,7 @@ async def test_why_the_policy_leaves_a_device_out(host: Host, tmp_path: Path) ->
     text = CONFIG.replace("env: {SERIAL: $(device.path)}", "devices: [{path: $(device.path)}]")
     (tmp_path / "config.yaml").write_text(text)
     host.plug("ttyUSB1")
-    code, out, _ = await finished(await simulate(host, "--once", f"--policy={policy}"))
+    code, out, _ = once(capsys, host, f"--policy={policy}")
     assert code == 0
     refusal = (
         "/dev/ttyUSB0: /dev/ttyUSB0 is not among the device nodes that are allowed"
@@ -230,11 +235,13 @@ async def test_resource_slices_show_what_claims_can_have_and_follow_changes(host
     assert (await finished(process))[0] == 0
 
 
-async def test_more_than_64_devices_are_several_resource_slices(host: Host) -> None:
+def test_more_than_64_devices_are_several_resource_slices(
+    host: Host, capsys: pytest.CaptureFixture[str]
+) -> None:
     text = CONFIG.replace("replicas: 2", "replicas: 70")
     plain = text.partition("resources:")[2].replace("serial", "plain").replace("USB*", "S0")
     (host.folder.parent / "config.yaml").write_text(f"{text}{BY_DRA}{plain}")
-    code, out, _ = await finished(await simulate(host, "--once", "--node-name=n", "-o", "json"))
+    code, out, _ = once(capsys, host, "--node-name=n", "-o", "json")
     told = json.loads(out)
     assert (code, told["capacity"]) == (0, {"example.com/plain": 0})
     assert [len(one["devices"]) for one in told["resourceSlices"]] == [64, 6]
@@ -242,10 +249,12 @@ async def test_more_than_64_devices_are_several_resource_slices(host: Host) -> N
     assert {one["pool"]["name"] for one in told["resourceSlices"]} == {"n/example.com/serial"}
 
 
-async def test_of_many_resource_slices_the_first_ones_are_shown(host: Host) -> None:
+def test_of_many_resource_slices_the_first_ones_are_shown(
+    host: Host, capsys: pytest.CaptureFixture[str]
+) -> None:
     text = CONFIG.replace("replicas: 2", "replicas: 270")
     (host.folder.parent / "config.yaml").write_text(text + BY_DRA)
-    _, out, _ = await finished(await simulate(host, "--once", "--node-name=n"))
+    _, out, _ = once(capsys, host, "--node-name=n")
     shown = [line for line in out.splitlines() if not line.startswith("    ")]
     assert shown[-3:] == [
         "  n/example.com/serial, slice 1 of 5: 64 devices",
@@ -254,11 +263,11 @@ async def test_of_many_resource_slices_the_first_ones_are_shown(host: Host) -> N
     ]
 
 
-async def test_there_is_no_scheduler_for_what_dra_serves(host: Host) -> None:
+def test_there_is_no_scheduler_for_what_dra_serves(
+    host: Host, capsys: pytest.CaptureFixture[str]
+) -> None:
     (host.folder.parent / "config.yaml").write_text(CONFIG + BY_DRA)
-    code, out, err = await finished(
-        await simulate(host, "--once", "--allocate=example.com/serial=1")
-    )
+    code, out, err = once(capsys, host, "--allocate=example.com/serial=1")
     assert (code, out) == (2, "")
     assert "no stand-in for the scheduler: see genericdp allocate" in err
 
@@ -301,17 +310,19 @@ async def test_a_config_that_is_corrected_or_replaced_shows_at_once(host: Host) 
     assert (await finished(process))[0] == 0
 
 
-async def test_more_than_there_is_says_what_the_kubelet_would(host: Host) -> None:
-    code, out, err = await finished(
-        await simulate(host, "--once", "--allocate=example.com/serial=3")
-    )
+def test_more_than_there_is_says_what_the_kubelet_would(
+    host: Host, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out, err = once(capsys, host, "--allocate=example.com/serial=3")
     assert (code, out) == (1, "")
     assert "requested number of devices unavailable for example.com/serial" in err
     assert "Traceback" not in err
 
 
-async def test_a_resource_that_the_config_lacks_is_bad_usage(host: Host) -> None:
-    code, out, err = await finished(await simulate(host, "--once", "--allocate=example.com/no=1"))
+def test_a_resource_that_the_config_lacks_is_bad_usage(
+    host: Host, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out, err = once(capsys, host, "--allocate=example.com/no=1")
     assert (code, out) == (2, "")
     assert err == (
         "genericdp: the config has no resource 'example.com/no' for this node"
@@ -319,10 +330,12 @@ async def test_a_resource_that_the_config_lacks_is_bad_usage(host: Host) -> None
     )
 
 
-async def test_a_warning_about_the_config_is_given_once(host: Host) -> None:
+def test_a_warning_about_the_config_is_given_once(
+    host: Host, capsys: pytest.CaptureFixture[str]
+) -> None:
     probe = "health: [{open: {}, periodSeconds: 1, timeoutSeconds: 5}]"
     (host.folder.parent / "config.yaml").write_text(f"{CONFIG}    {probe}\n")
-    code, _, errors = await finished(await simulate(host, "--once"))
+    code, _, errors = once(capsys, host)
     assert code == 0
     assert errors.count("timeoutSeconds") == 1
 

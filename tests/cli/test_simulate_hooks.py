@@ -15,12 +15,10 @@ from genericdp.devices.device import ContainerEdits, DeviceSpec
 from genericdp.errors import GenericdpError, ungrouped
 from genericdp.simulator.settings import Generation
 from genericdp.simulator.simulation import Simulation
-from tests.cli.test_simulate import finished
-from tests.cli.test_simulate import simulate as simulate_copy
+from tests.cli.test_simulate import finished, once, simulate
 from tests.world import Host
 
 if TYPE_CHECKING:
-    from asyncio.subprocess import Process
     from collections.abc import Mapping
 
     from genericdp.simulator.pods import Start
@@ -53,9 +51,8 @@ def host(tmp_path: Path) -> Host:
     return host
 
 
-async def simulate(host: Host, *arguments: str) -> Process:
-    """Simulate on this machine, where commands run."""
-    return await simulate_copy(host, *arguments, "--root=/")
+HERE = "--root=/"
+"""Simulate on this machine, where commands run."""
 
 
 def config(host: Host, hook: str, script: str) -> Path:
@@ -64,11 +61,11 @@ def config(host: Host, hook: str, script: str) -> Path:
     return path
 
 
-async def test_once_fails_where_the_container_would_wait_for_its_pre_start_hook(
-    host: Host,
+def test_once_fails_where_the_container_would_wait_for_its_pre_start_hook(
+    host: Host, capsys: pytest.CaptureFixture[str]
 ) -> None:
     config(host, "preStart", LOCKED)
-    code, out, err = await finished(await simulate(host, "--once", ASKED, QUIET))
+    code, out, err = once(capsys, host, ASKED, QUIET, HERE)
     assert (code, err) == (1, f"genericdp: the container would wait: {START_FAILED}\n")
     assert out.splitlines()[1:] == [
         "Capacity:",
@@ -78,9 +75,11 @@ async def test_once_fails_where_the_container_would_wait_for_its_pre_start_hook(
     ]
 
 
-async def test_once_as_json_has_the_error_beside_the_picture(host: Host) -> None:
+def test_once_as_json_has_the_error_beside_the_picture(
+    host: Host, capsys: pytest.CaptureFixture[str]
+) -> None:
     config(host, "preStart", LOCKED)
-    code, out, err = await finished(await simulate(host, "--once", ASKED, QUIET, "-o", "json"))
+    code, out, err = once(capsys, host, ASKED, QUIET, "-o", "json", HERE)
     assert (code, err) == (1, f"genericdp: the container would wait: {START_FAILED}\n")
     assert json.loads(out) == {
         "capacity": {"example.com/card": 1},
@@ -92,9 +91,11 @@ async def test_once_as_json_has_the_error_beside_the_picture(host: Host) -> None
     }
 
 
-async def test_an_allocate_hook_that_fails_refuses_the_container_for_good(host: Host) -> None:
+def test_an_allocate_hook_that_fails_refuses_the_container_for_good(
+    host: Host, capsys: pytest.CaptureFixture[str]
+) -> None:
     config(host, "allocate", LOCKED)
-    code, out, err = await finished(await simulate(host, "--once", ASKED, QUIET))
+    code, out, err = once(capsys, host, ASKED, QUIET, HERE)
     assert (code, out) == (1, "")
     said = "no container would get this: UnexpectedAdmissionError: Allocate failed due to "
     assert err.startswith(f"genericdp: {said}")
@@ -102,12 +103,12 @@ async def test_an_allocate_hook_that_fails_refuses_the_container_for_good(host: 
 
 
 @pytest.mark.parametrize("hook", ["allocate", "preStart"])
-async def test_hooks_really_run_and_what_the_container_gets_is_shown(
-    host: Host, tmp_path: Path, hook: str
+def test_hooks_really_run_and_what_the_container_gets_is_shown(
+    host: Host, tmp_path: Path, hook: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     ran = tmp_path / "ran"
     config(host, hook, f"echo once >> {ran}")
-    code, out, err = await finished(await simulate(host, "--once", ASKED))
+    code, out, err = once(capsys, host, ASKED, HERE)
     assert (code, err, ran.read_text()) == (0, "", "once\n")
     assert out.splitlines()[-1] == "  env         CARD=/dev/null"
 
@@ -115,20 +116,20 @@ async def test_hooks_really_run_and_what_the_container_gets_is_shown(
 NOT_RUN = "of a copy, hooks and all probes but file are not run, and count as passed"
 
 
-async def test_of_a_copy_no_hook_runs_and_the_container_gets_its_device(
-    host: Host, tmp_path: Path
+def test_of_a_copy_no_hook_runs_and_the_container_gets_its_device(
+    host: Host, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     ran = tmp_path / "ran"
     for hook in ("allocate", "preStart"):
         config(host, hook, f"touch {ran}; exit 1")
-        code, out, err = await finished(await simulate_copy(host, "--once", ASKED))
+        code, out, err = once(capsys, host, ASKED)
         assert (code, out.splitlines()[-1]) == (0, "  env         CARD=/dev/null")
         assert err.endswith(f"warning --root {host.folder}: {NOT_RUN}\n")
         assert not ran.exists()
 
 
-async def test_of_a_copy_probes_read_files_and_run_and_open_nothing(
-    host: Host, tmp_path: Path
+def test_of_a_copy_probes_read_files_and_run_and_open_nothing(
+    host: Host, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     ran = tmp_path / "ran"
     host.write("/sys/temp", "97")
@@ -143,7 +144,7 @@ async def test_of_a_copy_probes_read_files_and_run_and_open_nothing(
             f"      - file: {{path: /sys/temp, max: {most}}}\n"
         )
         (host.folder / "dev/null").chmod(0)
-        code, out, err = await finished(await simulate_copy(host, "--once", "-o", "json"))
+        code, out, err = once(capsys, host, "-o", "json")
         assert code == 0
         assert json.loads(out)["allocatable"] == {"example.com/card": allocatable}
         unhealthy = json.loads(out)["unhealthy"]["example.com/card"]
@@ -155,7 +156,7 @@ async def test_of_a_copy_probes_read_files_and_run_and_open_nothing(
 
 async def test_a_container_that_waits_is_in_the_picture_with_its_reason(host: Host) -> None:
     config(host, "preStart", LOCKED)
-    process = await simulate(host, ASKED, QUIET)
+    process = await simulate(host, ASKED, QUIET, HERE)
     assert process.stdout is not None
     lines: list[str] = []
     async with asyncio.timeout(60):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from genericdp.cli import main
-from tests.cli.test_simulate import finished, simulate
+from tests.cli.test_simulate import once
 from tests.fixtures.topologies import TOPOLOGIES
 from tests.world import Host
 
@@ -44,12 +44,16 @@ def host(tmp_path: Path) -> Host:
         ("single-numa-node", 3, True),
     ],
 )
-async def test_the_policy_decides_on_admission(
-    host: Host, policy: str | None, amount: int, refused: bool
+def test_the_policy_decides_on_admission(
+    host: Host,
+    capsys: pytest.CaptureFixture[str],
+    policy: str | None,
+    amount: int,
+    refused: bool,
 ) -> None:
     flags = [f"--topology-policy={policy}"] if policy else []
     ask = f"--allocate=example.com/disk={amount}"
-    code, out, err = await finished(await simulate(host, "--once", ask, *flags))
+    code, out, err = once(capsys, host, ask, *flags)
     if refused:
         said = f"genericdp: no container would get this: TopologyAffinityError: {ALIGNED}\n"
         assert (code, out, err) == (1, "", said)

@@ -159,14 +159,21 @@ def record_of(entry: Entry) -> str:
 
 
 def _write(file: Path, content: bytes) -> None:
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_bytes(content)
+    try:
+        file.write_bytes(content)
+    except FileNotFoundError:  # most often the folder is there
+        file.parent.mkdir(parents=True)
+        file.write_bytes(content)
 
 
 def add_link(link: Path, target: Path) -> None:
     """Make a link as the kernel and udev do, with the folders on its way."""
-    link.parent.mkdir(parents=True, exist_ok=True)
-    link.symlink_to(os.path.relpath(target, link.parent))
+    relative = os.path.relpath(target, link.parent)
+    try:
+        link.symlink_to(relative)
+    except FileNotFoundError:
+        link.parent.mkdir(parents=True)
+        link.symlink_to(relative)
 
 
 def _point(link: Path, target: str) -> None:
