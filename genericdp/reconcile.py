@@ -19,7 +19,6 @@ from genericdp.devices.matching import reads_properties
 from genericdp.devices.resourcenames import resulting
 from genericdp.health.execution import HookRunner
 from genericdp.host.workers import in_worker
-from genericdp.kubelet.folder import SocketNames
 from genericdp.kubelet.lifecycle import Plugin
 from genericdp.kubelet.servicer import Servicer
 from genericdp.model import InjectBy, ServedBy
@@ -87,7 +86,6 @@ class Reconciler:
     ) -> None:
         self.lists: Observed[DeviceLists] = Observed({})
         """What the kubelet is told, with all reasons."""
-        self.names = SocketNames()
         self.health_news = Observed(0)
         """How often probes have said something else."""
         self._health_seen = 0
@@ -323,7 +321,6 @@ class Reconciler:
             resource.name,
             kubelet=self._kubelet,
             servicer=servicer,
-            names=self.names,
             timing=self._timing,
             tally=self._tally.of(resource.name),
         )

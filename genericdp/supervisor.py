@@ -139,9 +139,7 @@ class Supervisor:
         self.lists = self._reconciler.lists
         """What the kubelet is told, with the reasons."""
         self.probe_results = self._reconciler.probe_results
-        self._peers = PeerWatch(
-            kubelet, instance=self._reconciler.names.instance, resources=lambda: self.named
-        )
+        self._peers = PeerWatch(kubelet, resources=lambda: self.named)
 
     def look_again(self) -> None:
         """Ask for a reconcile: something may have changed."""

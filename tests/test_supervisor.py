@@ -4,7 +4,7 @@ import socket
 import time
 from typing import TYPE_CHECKING
 
-from genericdp.kubelet.folder import SocketNames
+from genericdp.kubelet.folder import KubeletFolder
 from tests.world import World, resource, serial
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ async def test_sockets_of_crashed_runs_are_removed_at_the_start(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """K9: sockets of crashed runs do not pile up."""
-    dead = world.kubelet.folder / SocketNames().next_name("a/b")
+    dead = world.kubelet.folder / KubeletFolder(world.kubelet.folder).next_name("a/b")
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(str(dead))
     real = time.time  # noqa: TID251

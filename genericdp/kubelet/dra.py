@@ -6,14 +6,12 @@ import asyncio
 import logging
 import os
 import re
-from contextlib import contextmanager
+import socket
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from genericdp.errors import KubeletError, UsageError, explained
-from genericdp.host.workers import in_worker
-from genericdp.kubelet.folder import MAX_PATH_BYTES, find_socket, refuses
+from genericdp.kubelet.folder import MAX_PATH_BYTES, find_socket
 from genericdp.kubelet.lifecycle import RegistrationState
 from genericdp.kubelet.server import answering, serving
 from genericdp.kubelet.servicer import parsed
@@ -22,7 +20,7 @@ from genericdp.kubelet.v1 import pluginregistration_pb2 as registration_api
 from genericdp.observed import Observed, until
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
     from typing import Never
 
@@ -88,7 +86,7 @@ class DraPlugin:
         self._handler = handler
         self._timing = timing or DraTiming()
         self._calls = Observed(0)
-        """How many calls about claims are in progress."""
+        """How many calls are in progress."""
         self._logged = ""
         """Why it is not registered, as last logged; empty: it has been registered since."""
         self._socket = self._root / "plugins" / driver / "dra.sock"
@@ -104,7 +102,10 @@ class DraPlugin:
         """Serve and register, forever; when this ends, no call is in progress."""
         try:
             while True:
-                self._not_registered(await self._serve_until_over())
+                try:
+                    await self._serve()
+                except (KubeletError, OSError) as error:
+                    self._not_registered(explained(error, self._root))
                 await asyncio.sleep(self._timing.retry)
         finally:
             self.registration.not_registered("it has been stopped")
@@ -118,36 +119,16 @@ class DraPlugin:
         self._logged = reason
         self.registration.not_registered(reason)
 
-    async def _serve_until_over(self) -> str:
-        """Serve both sockets; return why they cannot be served, or not any longer."""
-        try:
-            self._check_folders()
-            await self._serve()
-        except (KubeletError, OSError) as error:
-            return explained(error, self._root)
-        return "its sockets have been removed or replaced"
-
-    def _check_folders(self) -> None:
-        """Create the driver's folder; raise KubeletError or OSError if others are missing."""
-        own, registry = self._socket.parent, self._registration_socket.parent
-        _check_folder(self._root)
-        _check_folder(registry)
-        own.parent.mkdir(mode=0o750, exist_ok=True)  # as the kubelet creates it
-        own.mkdir(exist_ok=True)
-        own.chmod(0o700)
-
-    async def _serve(self) -> None:
-        """Serve both sockets until one of them is gone; raise KubeletError or OSError."""
-        # First the registration socket, by which the kubelet finds the other.
-        for path in (self._registration_socket, self._socket):
-            await in_worker(partial(_check_place, path))
+    async def _serve(self) -> Never:
+        """Serve both sockets; raise KubeletError or OSError once that is not possible."""
+        self._check_places()
         claims = {
-            "NodePrepareResources": answering(self._prepare, max_bytes=_MAX_BYTES),
-            "NodeUnprepareResources": answering(self._unprepare, max_bytes=_MAX_BYTES),
+            "NodePrepareResources": answering(self._prepare, self._calls, max_bytes=_MAX_BYTES),
+            "NodeUnprepareResources": answering(self._unprepare, self._calls, max_bytes=_MAX_BYTES),
         }
         registration = {
-            "GetInfo": answering(self._get_info, max_bytes=_MAX_BYTES),
-            "NotifyRegistrationStatus": answering(self._notify, max_bytes=_MAX_BYTES),
+            "GetInfo": answering(self._get_info, self._calls, max_bytes=_MAX_BYTES),
+            "NotifyRegistrationStatus": answering(self._notify, self._calls, max_bytes=_MAX_BYTES),
         }
         self.registration.not_registered(
             "the kubelet has not asked for the driver yet: it is down, or has another --root-dir"
@@ -160,7 +141,18 @@ class DraPlugin:
             while True:
                 await asyncio.sleep(self._timing.look)
                 if None in bound or self._find_sockets() != bound:
-                    return
+                    raise KubeletError("its sockets have been removed or replaced")
+
+    def _check_places(self) -> None:
+        """Create the driver's folder; raise KubeletError or OSError if there can be no sockets."""
+        own, registry = self._socket.parent, self._registration_socket.parent
+        _check_folder(self._root)
+        _check_folder(registry)
+        own.parent.mkdir(mode=0o750, exist_ok=True)  # as the kubelet creates it
+        own.mkdir(mode=0o700, exist_ok=True)
+        own.chmod(0o700)
+        _check_place(self._socket)
+        _check_place(self._registration_socket)
 
     def _find_sockets(self) -> list[SocketIdentity | None]:
         return [find_socket(one)[0] for one in (self._socket, self._registration_socket)]
@@ -187,8 +179,7 @@ class DraPlugin:
 
     async def _prepare(self, request: bytes) -> bytes:
         claims = parsed(api.NodePrepareResourcesRequest, request).claims
-        with self._in_progress():
-            results = await self._handler.prepare(_valid(claims))
+        results = await self._handler.prepare(_valid(claims))
         answer = api.NodePrepareResourcesResponse()
         for claim in claims:
             result = results.get(claim.uid, "this is not a UID")
@@ -200,21 +191,12 @@ class DraPlugin:
 
     async def _unprepare(self, request: bytes) -> bytes:
         claims = parsed(api.NodeUnprepareResourcesRequest, request).claims
-        with self._in_progress():
-            results = await self._handler.unprepare(_valid(claims))
+        results = await self._handler.unprepare(_valid(claims))
         answer = api.NodeUnprepareResourcesResponse()
         for claim in claims:
             # A claim with an invalid UID cannot have been prepared.
             answer.claims[claim.uid].error = _text(results.get(claim.uid, ""))
         return answer.SerializeToString()
-
-    @contextmanager
-    def _in_progress(self) -> Iterator[None]:
-        self._calls.value += 1
-        try:
-            yield
-        finally:
-            self._calls.value -= 1
 
 
 def _check_folder(folder: Path) -> None:
@@ -230,18 +212,23 @@ def _check_folder(folder: Path) -> None:
 
 
 def _check_place(path: Path) -> None:
-    """Raise KubeletError for anything but the socket of a process that was killed.
-
-    gRPC replaces that one (TRN-3). May block for a second: do not call it in the event loop.
-    """
-    if not os.path.lexists(path):
-        return
-    if not path.is_socket():
-        raise KubeletError(f"{path} is in the way: it is not a socket; remove it")
-    if not refuses(path):
-        raise KubeletError(
-            f"another process serves {path}: let only one have this driver's name (--dra-driver)"
-        )
+    """Raise KubeletError for all but a socket that nobody serves, which gRPC replaces (TRN-3)."""
+    with socket.socket(socket.AF_UNIX) as client:
+        client.settimeout(0)
+        try:
+            client.connect(str(path))
+        except FileNotFoundError:
+            return
+        except ConnectionRefusedError:
+            if path.is_socket():
+                return
+            why = f"{path} is in the way: it is not a socket; remove it"
+            raise KubeletError(why) from None
+        except BlockingIOError:
+            pass  # somebody does, and is busy
+    raise KubeletError(
+        f"another process serves {path}: let only one have this driver's name (--dra-driver)"
+    )
 
 
 def _valid(claims: Iterable[api.Claim]) -> list[api.Claim]:

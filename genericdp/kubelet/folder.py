@@ -7,7 +7,6 @@ import hashlib
 import itertools
 import logging
 import os
-import socket
 import stat
 from typing import TYPE_CHECKING
 
@@ -54,6 +53,10 @@ class KubeletFolder:
     ) -> None:
         check_length(path)
         self.path = path
+        # Not the process ID: in a container it is 1 for each of two instances.
+        self.instance = os.urandom(4).hex()
+        """What the sockets of this process have in their names."""
+        self._made = itertools.count(1)
         self.socket: Observed[SocketIdentity | None] = Observed(None)
         self.absence = Observed(f"there is no {path / KUBELET_SOCKET}")
         """Why there is no kubelet.sock, or was none the last time."""
@@ -97,7 +100,7 @@ class KubeletFolder:
                 except TimeoutError:
                     if watch.complete:
                         continue
-                self.note_event()
+                self.events.value += 1
         finally:
             watch.close()
 
@@ -117,9 +120,9 @@ class KubeletFolder:
                     raise
             await asyncio.sleep(_DELETION_PAUSE)
 
-    def note_event(self) -> None:
-        """Note that something may have happened in the folder."""
-        self.events.value += 1
+    def next_name(self, resource: str) -> str:
+        """Return a name for a socket, never the same twice (REG-11), and always short (K8)."""
+        return f"{PREFIX}{digest_of(resource)}-{self.instance}-{next(self._made)}.sock"
 
     def look(self) -> None:
         """Look once; raise as ``watch`` does."""
@@ -190,19 +193,6 @@ def find_socket(path: Path) -> tuple[SocketIdentity | None, str]:
     return (status.st_dev, status.st_ino, status.st_ctime_ns), ""
 
 
-class SocketNames:
-    """Names the socket of each attempt to register, never the same twice (REG-11, K8)."""
-
-    def __init__(self) -> None:
-        # Not the process ID: in a container it is 1 for each of two instances.
-        self.instance = os.urandom(4).hex()
-        self._count = itertools.count(1)
-
-    def next_name(self, resource: str) -> str:
-        """Return a file name that is short, however long the resource's name is."""
-        return f"{PREFIX}{digest_of(resource)}-{self.instance}-{next(self._count)}.sock"
-
-
 def digest_of(resource: str) -> str:
     """Return the digest of a resource in the names of its sockets, of any instance."""
     return hashlib.sha256(resource.encode()).hexdigest()[:12]
@@ -216,16 +206,3 @@ def check_length(folder: Path) -> None:
             f"the kubelet's folder {folder} has {length} bytes, but at most {room} leave room for"
             " the name of a unix socket: reach it under a shorter path"
         )
-
-
-def refuses(path: Path) -> bool:
-    """Return whether a socket refuses connections. May block for a second: not for the loop."""
-    with socket.socket(socket.AF_UNIX) as client:
-        client.settimeout(1)
-        try:
-            client.connect(str(path))
-        except ConnectionRefusedError:
-            return True
-        except OSError:
-            return False
-    return False

@@ -7,22 +7,20 @@ import logging
 import random
 import time
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING
 
 from genericdp.errors import KubeletError, explained
-from genericdp.host.workers import in_worker
-from genericdp.kubelet.peers import MAX_NAMES, ResourcePeers, sockets_of_others
+from genericdp.kubelet.peers import MAX_NAMES, ResourcePeers
 from genericdp.kubelet.registration import RegistrationError, check, register
 from genericdp.kubelet.server import Streams, listening
 from genericdp.logs import resource_name
-from genericdp.observed import Observed, until
+from genericdp.observed import Observed, next_change, until
 from genericdp.printing import first_few
 
 if TYPE_CHECKING:
     from typing import Never
 
-    from genericdp.kubelet.folder import KubeletFolder, SocketIdentity, SocketNames
+    from genericdp.kubelet.folder import KubeletFolder, SocketIdentity
     from genericdp.kubelet.servicer import Servicer
     from genericdp.tally import ResourceTally
 
@@ -126,7 +124,6 @@ class Plugin:
         *,
         kubelet: KubeletFolder,
         servicer: Servicer,
-        names: SocketNames,
         timing: RegistrationTiming | None,
         tally: ResourceTally,
     ) -> None:
@@ -134,7 +131,6 @@ class Plugin:
         self.registration = RegistrationState()
         self._kubelet = kubelet
         self._servicer = servicer
-        self._names = names
         self._timing = timing or RegistrationTiming()
         self._tally = tally
         self._peers = ResourcePeers(kubelet.peers, resource)
@@ -162,14 +158,14 @@ class Plugin:
                 if (task := asyncio.current_task()) and task.cancelling():
                     # gRPC can lose a cancellation that comes at the moment when a call ends.
                     raise asyncio.CancelledError
-                await self._report_suspicion()
+                self._report_suspicion()
                 await self._wait_to_retry(kubelet, retry)
 
     async def _wait_for_kubelet(self) -> SocketIdentity:
         socket, absence = self._kubelet.socket, self._kubelet.absence
         while (identity := socket.value) is None:
-            with absence.calling(lambda: self.registration.not_registered(absence.value)):
-                await until(lambda: socket.value is not None, socket)
+            self.registration.not_registered(absence.value)
+            await next_change(socket, absence)
         return identity
 
     async def _attempt(self, kubelet: SocketIdentity) -> _Retry:
@@ -204,7 +200,7 @@ class Plugin:
 
     async def _serve(self, kubelet: SocketIdentity) -> Never:
         """Serve and register once; raise KubeletError or OSError, which says why it is over."""
-        name = self._names.next_name(self.resource)
+        name = self._kubelet.next_name(self.resource)
         path = self._kubelet.path / name
         began = _now()
         async with listening(path, self._servicer) as streams:
@@ -364,18 +360,13 @@ class Plugin:
         """Whether another plugin seems to replace us again and again."""
         return self._early_ends >= _SUSPICIOUS_ENDS
 
-    async def _report_suspicion(self) -> None:
+    def _report_suspicion(self) -> None:
         """Log once that another plugin seems to replace us."""
         if not self._is_suspicious or self._suspicion:
             return
-        others = await in_worker(partial(sockets_of_others, self._kubelet.path))
-        named = (
-            f" (sockets there that are not ours: {first_few(others, MAX_NAMES)})" if others else ""
-        )
         self._suspicion = (
             f"the kubelet has ended our stream {self._early_ends} times in a row, each time soon"
             f" after it had begun: another device plugin may serve {self.resource} on this node"
-            f"{named}"
         )
         self._update_peers()
         if not self._peers.current:  # else it is known who serves it, and has been logged

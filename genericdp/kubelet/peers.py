@@ -14,13 +14,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from genericdp.kubelet.folder import KUBELET_SOCKET, PREFIX, digest_of, refuses
+from genericdp.kubelet.folder import PREFIX, digest_of
 from genericdp.observed import until
 from genericdp.printing import first_few
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
-    from pathlib import Path
 
     from genericdp.kubelet.folder import KubeletFolder, SocketIdentity
     from genericdp.observed import Observed
@@ -59,11 +58,8 @@ class PeerWatch:
     gRPC in the other process use more and more memory.
     """
 
-    def __init__(
-        self, kubelet: KubeletFolder, *, instance: str, resources: Callable[[], Iterable[str]]
-    ) -> None:
+    def __init__(self, kubelet: KubeletFolder, resources: Callable[[], Iterable[str]]) -> None:
         self._kubelet = kubelet
-        self._instance = instance
         self._resources = resources
         self._connections: dict[str, socket.socket] = {}
         """By instance."""
@@ -115,7 +111,7 @@ class PeerWatch:
         found: list[Peer] = []
         for name in sorted(os.listdir(self._kubelet.path)):  # noqa: PTH208  # Paths are expensive
             # Each list that the kubelet gets leads here: our own hundred sockets must cost nothing.
-            if self._instance in name or (parts := _NAME.fullmatch(name)) is None:
+            if self._kubelet.instance in name or (parts := _NAME.fullmatch(name)) is None:
                 continue
             with suppress(FileNotFoundError):
                 status = (self._kubelet.path / name).lstat()
@@ -168,7 +164,7 @@ class PeerWatch:
             if connection.recv(4096):
                 return
         self._disconnect(instance)
-        self._kubelet.note_event()
+        self._kubelet.events.value += 1
 
     def _disconnect(self, instance: str) -> None:
         connection = self._connections.pop(instance)
@@ -231,14 +227,3 @@ class ResourcePeers:
     def later_left(self) -> bool:
         """Whether an instance that came after our socket is missing now."""
         return not self._later <= self._instances
-
-
-def sockets_of_others(folder: Path) -> tuple[str, ...]:
-    """Return the sockets of other plugins that run, the newest first. May block for seconds."""
-    found: list[tuple[int, str]] = []
-    with suppress(OSError):
-        for path in folder.iterdir():
-            own = path.name.startswith(PREFIX) or path.name == KUBELET_SOCKET
-            if not own and path.is_socket() and not refuses(path):
-                found.append((path.lstat().st_ctime_ns, path.name))
-    return tuple(name for _, name in sorted(found, reverse=True))

@@ -53,7 +53,7 @@ class Streams:
 @asynccontextmanager
 async def listening(path: Path, servicer: Servicer) -> AsyncIterator[Observed[Streams]]:
     """Serve a resource as ``serving`` does; yield the streams that the kubelet opens."""
-    streams = Observed(Streams())
+    streams, calls = Observed(Streams()), servicer.in_progress
 
     async def options(_request: bytes, _context: _ServicerContext) -> bytes:
         return servicer.options.SerializeToString()
@@ -70,11 +70,11 @@ async def listening(path: Path, servicer: Servicer) -> AsyncIterator[Observed[St
     methods = {
         "GetDevicePluginOptions": grpc.unary_unary_rpc_method_handler(options),
         "ListAndWatch": grpc.unary_stream_rpc_method_handler(list_and_watch),
-        "Allocate": answering(servicer.allocate),
+        "Allocate": answering(servicer.allocate, calls),
         "GetPreferredAllocation": answering(
-            servicer.preferred_allocation, max_bytes=_MAX_PREFERRED_BYTES
+            servicer.preferred_allocation, calls, max_bytes=_MAX_PREFERRED_BYTES
         ),
-        "PreStartContainer": answering(servicer.pre_start_container),
+        "PreStartContainer": answering(servicer.pre_start_container, calls),
     }
     async with serving(path, SERVICE, methods):
         yield streams
@@ -134,11 +134,14 @@ def _why(path: Path) -> str:
 
 
 def answering(
-    call: Callable[[bytes], Awaitable[bytes]], *, max_bytes: int = _MAX_BYTES
+    call: Callable[[bytes], Awaitable[bytes]],
+    in_progress: Observed[int],
+    *,
+    max_bytes: int = _MAX_BYTES,
 ) -> grpc.RpcMethodHandler[Any, Any]:
     """Return the handler of a method that takes at most so many bytes.
 
-    A CallError fails the call with its text.
+    A CallError fails the call with its text. ``in_progress`` is how many calls have not ended.
     """
 
     async def answer(request: bytes, context: _ServicerContext) -> bytes:
@@ -149,11 +152,14 @@ def answering(
             log.warning("a call %s", why)
             context.set_details(why)
             return b""
+        in_progress.value += 1
         try:
             return await call(request)
         except CallError as error:
             status = _STATUS.get(type(error), grpc.StatusCode.FAILED_PRECONDITION)
             await context.abort(status, str(error))
             raise
+        finally:
+            in_progress.value -= 1
 
     return grpc.unary_unary_rpc_method_handler(answer)

@@ -121,7 +121,7 @@ class Servicer:
         self.devices = NOTHING
         """The latest device list."""
         self.in_progress = Observed(0)
-        """How many calls about devices have not been answered yet."""
+        """How many calls of the kubelet have not been answered yet."""
         self.timeouts = timeouts or CallTimeouts()
         self._resource = resource
         self._root = root
@@ -238,7 +238,6 @@ class Servicer:
         Yield a dict for the hooks, by device ID, that have not ended when the time is up.
         """
         unfinished: dict[str, str] = {}
-        self.in_progress.value += 1
         try:
             try:
                 async with asyncio.timeout(seconds):
@@ -255,8 +254,6 @@ class Servicer:
             log.warning("%s refused: %s", call, error, extra=about)
             # The kubelet shows the whole text; a line of the log begins with the resource anyway.
             raise type(error)(f"{self._resource}: {error}", device=error.device) from error
-        finally:
-            self.in_progress.value -= 1
 
     async def _edits(self, shares: Iterable[str], unfinished: dict[str, str]) -> ContainerEdits:
         devices = await self._ready_devices(tuple(shares), unfinished, ("allocate",))

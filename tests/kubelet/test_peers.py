@@ -8,8 +8,8 @@ import time
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
-from genericdp.kubelet.folder import KubeletFolder, SocketNames, digest_of
-from genericdp.kubelet.peers import Peer, PeerWatch, sockets_of_others
+from genericdp.kubelet.folder import KubeletFolder, digest_of
+from genericdp.kubelet.peers import Peer, PeerWatch
 from genericdp.observed import until
 
 if TYPE_CHECKING:
@@ -30,9 +30,9 @@ def bind(path: Path, stack: ExitStack, *, listening: bool = True) -> socket.sock
 class Peers:
     """What is known of the other instances at a folder."""
 
-    def __init__(self, folder: Path, stack: ExitStack, *, instance: str = "00000000") -> None:
-        self.kubelet = KubeletFolder(folder)
-        self._watch = PeerWatch(self.kubelet, instance=instance, resources=list)
+    def __init__(self, kubelet: KubeletFolder, stack: ExitStack) -> None:
+        self.kubelet = kubelet
+        self._watch = PeerWatch(kubelet, resources=list)
         stack.callback(self._watch.close)
 
     def look(self) -> set[Peer]:
@@ -47,13 +47,13 @@ class Peers:
 
 async def test_only_instances_that_run_are_peers(short_folder: Path) -> None:
     """REG-13, K9: not we ourselves, and not what a killed one has left."""
-    own, living, killed = SocketNames(), SocketNames(), SocketNames()
+    own, living, killed = (KubeletFolder(short_folder) for _ in range(3))
     with ExitStack() as stack:
         for names in (own, living, killed):
             for resource in ("a/b", "a/c"):
                 path = short_folder / names.next_name(resource)
                 bind(path, stack, listening=names is not killed)
-        peers = Peers(short_folder, stack, instance=own.instance)
+        peers = Peers(own, stack)
         for found in (peers.look(), peers.look()):
             assert {one.instance for one in found} == {living.instance}
             assert {one.digest for one in found} == {digest_of("a/b"), digest_of("a/c")}
@@ -63,7 +63,7 @@ async def test_only_old_dead_sockets_of_ours_are_removed(
     short_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """K9: what crashed runs left is removed; what lives, is new, or is another's stays."""
-    own, living, killed, unknown = SocketNames(), SocketNames(), SocketNames(), SocketNames()
+    own, living, killed, unknown = (KubeletFolder(short_folder) for _ in range(4))
     real = time.time  # noqa: TID251
     with ExitStack() as stack:
         mine, dead = (short_folder / one.next_name("a/b") for one in (own, killed))
@@ -73,7 +73,7 @@ async def test_only_old_dead_sockets_of_ours_are_removed(
         for path in (mine, dead, other):
             bind(path, stack, listening=False)
         plain.write_text("no socket")
-        peers = Peers(short_folder, stack, instance=own.instance)
+        peers = Peers(own, stack)
         peers.look()
         assert dead.exists(), "younger than a minute: it may be about to listen"
         monkeypatch.setattr(time, "time", lambda: real() + 61)
@@ -82,28 +82,28 @@ async def test_only_old_dead_sockets_of_ours_are_removed(
 
 
 async def test_one_socket_that_answers_is_enough(short_folder: Path) -> None:
-    names = SocketNames()
+    names = KubeletFolder(short_folder)
     with ExitStack() as stack:
         bind(short_folder / names.next_name("a/b"), stack, listening=False)
         bind(short_folder / names.next_name("a/c"), stack)
-        assert len(Peers(short_folder, stack).look()) == 2
+        assert len(Peers(KubeletFolder(short_folder), stack).look()) == 2
 
 
 async def test_one_that_is_too_busy_to_answer_runs(short_folder: Path) -> None:
     """A process that is stopped takes no connections any more, once its queue is full."""
-    path = short_folder / SocketNames().next_name("a/b")
+    path = short_folder / KubeletFolder(short_folder).next_name("a/b")
     with ExitStack() as stack:
         bind(path, stack).listen(0)
         waiting = stack.enter_context(socket.socket(socket.AF_UNIX))
         waiting.connect(str(path))
-        assert len(Peers(short_folder, stack).look()) == 1
+        assert len(Peers(KubeletFolder(short_folder), stack).look()) == 1
 
 
 async def test_the_end_of_one_that_is_killed_is_told(short_folder: Path) -> None:
-    path = short_folder / SocketNames().next_name("a/b")
+    path = short_folder / KubeletFolder(short_folder).next_name("a/b")
     with ExitStack() as stack:
         listener = bind(path, stack)
-        peers = Peers(short_folder, stack)
+        peers = Peers(KubeletFolder(short_folder), stack)
         assert peers.look()
         connection, _ = listener.accept()
         connection.send(b"settings")
@@ -118,10 +118,10 @@ async def test_the_end_of_one_that_is_killed_is_told(short_folder: Path) -> None
 
 async def test_who_hangs_up_and_still_runs_is_called_again(short_folder: Path) -> None:
     """As gRPC does after a minute."""
-    path = short_folder / SocketNames().next_name("a/b")
+    path = short_folder / KubeletFolder(short_folder).next_name("a/b")
     with ExitStack() as stack:
         listener = bind(path, stack)
-        peers = Peers(short_folder, stack)
+        peers = Peers(KubeletFolder(short_folder), stack)
         peers.look()
         listener.accept()[0].close()
         await peers.ended()
@@ -136,8 +136,8 @@ async def test_nothing_is_known_of_peers_while_the_folder_is_gone(short_folder: 
     folder, away = short_folder / "k", short_folder / "away"
     folder.mkdir()
     with ExitStack() as stack:
-        bind(folder / SocketNames().next_name("a/b"), stack)
-        peers = Peers(folder, stack)
+        bind(folder / KubeletFolder(short_folder).next_name("a/b"), stack)
+        peers = Peers(KubeletFolder(folder), stack)
         before = peers.look()
         folder.rename(away)
         assert before
@@ -146,17 +146,6 @@ async def test_nothing_is_known_of_peers_while_the_folder_is_gone(short_folder: 
         assert peers.look() == before
 
 
-def test_strangers_are_the_other_sockets_that_answer(short_folder: Path) -> None:
-    with ExitStack() as stack:
-        for name in ("nvidia.sock", "kubelet.sock", SocketNames().next_name("a/b")):
-            bind(short_folder / name, stack)
-        bind(short_folder / "dead.sock", stack, listening=False)
-        (short_folder / "file").touch()
-        (short_folder / "folder").mkdir()
-        assert sockets_of_others(short_folder) == ("nvidia.sock",)
-
-
 async def test_a_folder_that_is_not_there_has_none(short_folder: Path) -> None:
     with ExitStack() as stack:
-        assert Peers(short_folder / "x", stack).look() == set()
-    assert sockets_of_others(short_folder / "x") == ()
+        assert Peers(KubeletFolder(short_folder / "x"), stack).look() == set()

@@ -8,9 +8,9 @@ from genericdp.errors import UsageError
 from genericdp.kubelet import folder as sockets
 
 
-def test_names_are_short_and_never_repeat() -> None:
+def test_names_are_short_and_never_repeat(short_folder: Path) -> None:
     """K8: whatever the resource is called."""
-    names, others = sockets.SocketNames(), sockets.SocketNames()
+    names, others = (sockets.KubeletFolder(short_folder) for _ in range(2))
     made = [names.next_name("d" * 244 + "/" + "n" * 63) for _ in range(100)]
     made += [others.next_name("d" * 244 + "/" + "n" * 63) for _ in range(100)]
     assert len(set(made)) == 200
