@@ -7,6 +7,7 @@ import json
 import time
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
@@ -241,7 +242,7 @@ async def _serving(bench: Bench, host: Nodes, count: int) -> AsyncIterator[_Watc
                 bench.process(
                     DAEMON, globs, folder / "device-plugins", host.root, config, options
                 ) as (process, _),
-                ApiClient(of_kubeconfig(folder / "kubeconfig")) as api,
+                ApiClient(partial(of_kubeconfig, folder / "kubeconfig")) as api,
                 api.watch(SLICES, resource_version="") as events,
             ):
                 node = _Watched(

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from genericdp.errors import GenericdpError, reason_of
+from genericdp.apiserver.client import ApiError
+from genericdp.errors import reason_of
 from genericdp.host.pathwalk import opened, read
 
 if TYPE_CHECKING:
@@ -22,59 +23,46 @@ _MAX_DEPTH = 32
 _UNSUPPORTED = ("proxy-url", "exec", "auth-provider", "username", "as")
 
 
-class ApiAccessError(GenericdpError):
+class ApiAccessError(ApiError):
     """Access to the API server is missing, or cannot be used as it is described."""
-
-    exit_code = 2
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Access:
-    """How to reach an API server; files are read for each request, as they may be replaced."""
+    """How to reach an API server, and as whom."""
 
     server: str
     """Its URL, without a slash at the end."""
-    ca: Path | bytes | None = None
+    ca: bytes | None = None
     """The CA certificates, as PEM; None: those that the system trusts."""
     verify: bool = True
     server_name: str = ""
     """The name in its certificate, if it is not the host of the URL."""
-    certificate: Path | bytes | None = None
-    key: Path | bytes | None = field(default=None, repr=False)
-    token: Path | str = field(default="", repr=False)
+    certificate: bytes | None = None
+    key: bytes | None = field(default=None, repr=False)
+    token: str = field(default="", repr=False)
 
     def headers(self) -> dict[str, str]:
         """Return the headers that authenticate a request; raise ApiAccessError."""
-        token = self.token
-        with _reasons("the token for the API server", token):
-            if isinstance(token, Path):
-                token = _read(token).decode().strip()
-            if not (token.isascii() and token.isprintable()):
-                raise ValueError("it has characters that no token has")
-        return {"authorization": f"Bearer {token}"} if token else {}
-
-    def ssl_context(self) -> ssl.SSLContext:
-        """Return a new context for connections to the server."""
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        # As in Go: a CA need not be a root.
-        context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
-        if not self.verify:
-            context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-        elif self.ca is None:
-            context.load_default_certs()
-        return context
+        if not (self.token.isascii() and self.token.isprintable()):
+            raise ApiAccessError(
+                "the token for the API server cannot be used: it has characters that no token has"
+            )
+        return {"authorization": f"Bearer {self.token}"} if self.token else {}
 
     def load_into(self, context: ssl.SSLContext) -> None:
-        """Load CA and client certificate, as they are now, for new connections.
-
-        Raise ApiAccessError.
-        """
-        if self.verify and self.ca is not None:
-            with _reasons("the CA of the API server", self.ca), _file(self.ca) as ca:
+        """Load CA and client certificate for new connections; raise ApiAccessError."""
+        context.check_hostname = False  # first: else the server would have to be verified
+        context.verify_mode = ssl.CERT_REQUIRED if self.verify else ssl.CERT_NONE
+        context.check_hostname = self.verify
+        if self.ca is None:
+            context.load_default_certs()
+        elif self.verify:
+            with _reasons("the CA of the API server"), _file(self.ca) as ca:
                 context.load_verify_locations(ca)
         if self.certificate is not None and self.key is not None:
             with (
-                _reasons("the client certificate for the API server", self.certificate),
+                _reasons("the client certificate for the API server"),
                 _file(self.certificate) as certificate,
                 _file(self.key) as key,
             ):
@@ -83,23 +71,26 @@ class Access:
 
 
 def in_cluster(folder: Path = SERVICE_ACCOUNT, environ: Mapping[str, str] = os.environ) -> Access:
-    """Return the access that a pod has by its service account; raise ApiAccessError."""
+    """Return the access that a pod has by its service account now; raise ApiAccessError."""
     host, port = environ.get("KUBERNETES_SERVICE_HOST"), environ.get("KUBERNETES_SERVICE_PORT")
     if not (host and port):
         raise ApiAccessError(
             "there is no KUBERNETES_SERVICE_HOST and _PORT in the environment, as in a pod:"
             " outside a cluster, name a kubeconfig with --kubeconfig"
         )
-    server = f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"
-    return Access(server=server, ca=folder / "ca.crt", token=folder / "token")
+    return Access(
+        server=f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}",
+        ca=_read("the CA of the API server", folder / "ca.crt"),
+        token=_token(folder / "token"),
+    )
 
 
 def of_kubeconfig(path: Path) -> Access:
-    """Return the access of the current context of a kubeconfig; raise ApiAccessError."""
+    """Return what the current context of a kubeconfig gives access to now; raise ApiAccessError."""
     import yaml  # here, since pods need none
 
-    with _reasons("kubeconfig", path):
-        content, depth = _read(path), 0
+    content, depth = _read("kubeconfig", path), 0
+    with _reasons(f"kubeconfig {path}"):
         try:
             for event in yaml.parse(content, Loader=yaml.CSafeLoader):
                 depth += isinstance(event, yaml.CollectionStartEvent)
@@ -117,7 +108,7 @@ def of_kubeconfig(path: Path) -> Access:
             raise ValueError(f"the server {server!r} is not an http or https URL")
         if used := [key for key in _UNSUPPORTED if cluster.get(key) or user.get(key)]:
             raise ValueError(f"{used[0]} is not supported: use a token, tokenFile or certificate")
-        token_file = user.get("tokenFile")
+        file = user.get("tokenFile")
         return Access(
             server=server,
             ca=_pem(cluster, "certificate-authority", path.parent),
@@ -125,7 +116,7 @@ def of_kubeconfig(path: Path) -> Access:
             server_name=str(cluster.get("tls-server-name") or ""),
             certificate=_pem(user, "client-certificate", path.parent),
             key=_pem(user, "client-key", path.parent),
-            token=path.parent / token_file if token_file else str(user.get("token") or ""),
+            token=_token(path.parent / file) if file else str(user.get("token") or ""),
         )
 
 
@@ -138,17 +129,20 @@ def _named(config: Mapping[str, Any], kind: str, name: object) -> Mapping[str, A
     raise ValueError(f"it has no {kind} {name!r}")
 
 
-def _pem(entry: Mapping[str, Any], key: str, folder: Path) -> Path | bytes | None:
-    """Return a PEM text or its file; a relative path is relative to the kubeconfig."""
+def _pem(entry: Mapping[str, Any], key: str, folder: Path) -> bytes | None:
+    """Return a PEM text, or that of a file, whose path may be relative to the kubeconfig."""
     if data := entry.get(f"{key}-data"):
         return base64.b64decode(data, validate=True)
-    return folder / entry[key] if entry.get(key) else None
+    return _read(f"the {key} for the API server", folder / entry[key]) if entry.get(key) else None
+
+
+def _token(path: Path) -> str:
+    return _read("the token for the API server", path).decode(errors="replace").strip()
 
 
 @contextmanager
-def _reasons(what: str, source: Path | bytes | str) -> Iterator[None]:
+def _reasons(what: str) -> Iterator[None]:
     """Raise ApiAccessError, with what cannot be used and why, for any error in the block."""
-    what = f"{what} {source}" if isinstance(source, Path) else what
     try:
         yield
     except (OSError, ValueError) as error:
@@ -158,18 +152,18 @@ def _reasons(what: str, source: Path | bytes | str) -> Iterator[None]:
         raise ApiAccessError(f"{what} cannot be used: it is not what kubectl writes") from error
 
 
-def _read(path: Path) -> bytes:
-    """Return the content of a regular file; raise OSError or ValueError."""
-    with opened(str(path.absolute())) as (descriptor, _):
+def _read(what: str, path: Path) -> bytes:
+    """Return the content of a regular file; raise ApiAccessError."""
+    with _reasons(f"{what} {path}"), opened(str(path.absolute())) as (descriptor, _):
         content = read(descriptor, _MAX_BYTES + 1)
-    if len(content) > _MAX_BYTES:
-        raise ValueError("it is larger than 1 MiB")
-    return content
+        if len(content) > _MAX_BYTES:
+            raise ValueError("it is larger than 1 MiB")
+        return content
 
 
 @contextmanager
-def _file(pem: Path | bytes) -> Iterator[str]:
+def _file(pem: bytes) -> Iterator[str]:
     """Yield the path of an in-memory copy: OpenSSL reads only files."""
     with open(os.memfd_create("pem"), "wb", buffering=0) as file:  # noqa: PTH123
-        file.write(_read(pem) if isinstance(pem, Path) else pem)
+        file.write(pem)
         yield f"/proc/self/fd/{file.fileno()}"

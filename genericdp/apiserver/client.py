@@ -8,19 +8,19 @@ import logging
 import os
 import random
 import ssl
-from contextlib import aclosing, asynccontextmanager, contextmanager
+from contextlib import aclosing, asynccontextmanager
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 import httpx2
 
 from genericdp import __version__
-from genericdp.apiserver.access import ApiAccessError
 from genericdp.errors import GenericdpError, reason_of
+from genericdp.host.workers import in_worker
 from genericdp.printing import shortened
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
+    from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 
     from genericdp.apiserver.access import Access
 
@@ -83,7 +83,7 @@ class ApiClient:
 
     def __init__(
         self,
-        access: Access,
+        read_access: Callable[[], Access],
         *,
         count: Callable[[str, str], None] = lambda verb, result: None,  # noqa: ARG005
         answer_seconds: float = 15.0,
@@ -91,14 +91,19 @@ class ApiClient:
     ) -> None:
         """Wait ``answer_seconds`` for an answer, ``silence_seconds`` for the next data of a watch.
 
+        ``read_access`` is called in a thread before each request, as files may be replaced.
         ``count`` is called after each request with its verb and its result: ``success``, the
         status, or ``unreachable``; a watch counts when it ends.
         """
-        self._access = access
+        self._read_access = read_access
+        self._access: Access | None = None
+        """What the TLS context has been made for."""
         self._count = count
         self._answer_seconds = answer_seconds
         self._silence_seconds = silence_seconds
-        self._context = access.ssl_context()
+        self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        # As in Go: a CA need not be a root.
+        self._context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
         agent = {"user-agent": f"genericdp/{__version__}"}
         self._http = httpx2.AsyncClient(verify=self._context, trust_env=False, headers=agent)
 
@@ -152,21 +157,16 @@ class ApiClient:
             "timeoutSeconds": str(round(random.uniform(*_WATCH_SECONDS))),  # noqa: S311
             "fieldSelector": field_selector,
         }
-        with self._reported("watch"):
-            async with (
-                self._response("watch", path, params, self._silence_seconds) as response,
-                aclosing(_events(response)) as events,
-            ):
-                yield events
+        async with (
+            self._response("watch", path, params) as response,
+            aclosing(_events(response)) as events,
+        ):
+            yield events
 
     async def _call(self, verb: str, path: str, body: Json | None = None, **params: str) -> Json:
-        seconds = self._answer_seconds
-        with self._reported(verb):
-            async with (
-                asyncio.timeout(seconds),
-                self._response(verb, path, params, seconds, body) as response,
-            ):
-                return _parsed(await response.aread())
+        within = self._answer_seconds
+        async with self._response(verb, path, params, body, within=within) as response:
+            return _parsed(await response.aread())
 
     @asynccontextmanager
     async def _response(
@@ -174,38 +174,40 @@ class ApiClient:
         verb: str,
         path: str,
         params: Mapping[str, str],
-        silence_seconds: float,
         body: Json | None = None,
+        *,
+        within: float | None = None,
     ) -> AsyncIterator[httpx2.Response]:
-        """Yield a successful response, before its content is read; raise ApiError for any other."""
-        access = self._access
-        access.load_into(self._context)
-        async with self._http.stream(
-            _METHODS.get(verb, "GET"),
-            f"{access.server}{path}",
-            params=params,
-            json=body,
-            headers=access.headers(),
-            timeout=httpx2.Timeout(silence_seconds, connect=_CONNECT_SECONDS),
-            extensions={"sni_hostname": access.server_name} if access.server_name else None,
-        ) as response:
-            if not response.is_success:
-                raise _refusal(response, await response.aread())
-            yield response
+        """Yield a successful response, before its content is read, and count the request.
 
-    @contextmanager
-    def _reported(self, verb: str) -> Iterator[None]:
-        """Count a request, and raise ApiError for whatever goes wrong with it."""
+        Raise ApiError for any other response, and for whatever goes wrong.
+        """
+        server = ""
         try:
-            yield
+            async with asyncio.timeout(within):
+                access = await in_worker(self._read_access)
+                server = access.server
+                if access != self._access:
+                    access.load_into(self._context)
+                    self._access = access
+                async with self._http.stream(
+                    _METHODS.get(verb, "GET"),
+                    f"{server}{path}",
+                    params=params,
+                    json=body,
+                    headers=access.headers(),
+                    timeout=httpx2.Timeout(self._silence_seconds, connect=_CONNECT_SECONDS),
+                    extensions={"sni_hostname": name} if (name := access.server_name) else None,
+                ) as response:
+                    if not response.is_success:
+                        raise _refusal(response, await response.aread())
+                    yield response
         except ApiError as error:
             self._count(verb, str(error.status or "unreachable"))
             raise
-        except (ApiAccessError, OSError, httpx2.HTTPError, httpx2.InvalidURL) as error:
+        except (OSError, httpx2.HTTPError, httpx2.InvalidURL) as error:
             self._count(verb, "unreachable")
-            if isinstance(error, ApiAccessError):
-                raise ApiError(str(error)) from error
-            raise ApiError(f"the API server {self._access.server} {_why(error)}") from error
+            raise ApiError(f"the API server {server} {_why(error)}") from error
         self._count(verb, "success")
 
 

@@ -12,15 +12,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from genericdp.apiserver.access import in_cluster, of_kubeconfig
-from genericdp.apiserver.client import SLICES, ApiClient, ApiError, claim_path
-from genericdp.apiserver.reflector import Reflector
+from genericdp.apiserver.client import ApiClient, ApiError, claim_path
 from genericdp.devices.device import device_id_of
 from genericdp.dra.backend import DELETED_FIRST
 from genericdp.dra.claims import ClaimRecords
 from genericdp.dra.prepare import ClaimError, ClaimPreparer, ServedPool
 from genericdp.dra.publisher import Publisher
 from genericdp.dra.slices import devices_of, pool_name
-from genericdp.errors import GenericdpError, KubeletError, explained, ungrouped
+from genericdp.errors import KubeletError, explained, ungrouped
 from genericdp.host.workers import in_worker
 from genericdp.kubelet.dra import DraPlugin
 from genericdp.observed import Observed, until
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Collection, Mapping
     from typing import Never
 
-    from genericdp.apiserver.access import Access
     from genericdp.devices.devicelist import DeviceList
     from genericdp.dra.settings import DraSettings
     from genericdp.kubelet.servicer import Servicer
@@ -59,8 +57,6 @@ class DraDriver:
         """Why the driver does not work; empty: it does."""
         self.is_standby = False
         """Whether another instance of the driver is in charge."""
-        self.api_trouble = Observed("the API server has not been asked yet")
-        """Why no request can be sent to the API server; empty: it can."""
         self._settings = settings
         self._node_name = node_name
         self._cdi_folder = cdi_folder
@@ -75,7 +71,6 @@ class DraDriver:
         self._plugin: DraPlugin | None = None
         self._preparer: ClaimPreparer | None = None
         self._client: ApiClient | None = None
-        self._reflector: Reflector | None = None
         self._publisher: Publisher | None = None
 
     def serve(self, servicers: Mapping[str, Servicer], waiting: Mapping[str, str]) -> None:
@@ -101,26 +96,24 @@ class DraDriver:
             return self.trouble.value
         if not self._plugin.registration.active.value:
             return self._plugin.registration.reason
-        if self._publisher is None:
-            return self.api_trouble.value
-        state = self._publisher.state.value.get(resource)
-        return "its ResourceSlices are about to be written" if state is None else state.reason
+        state = {} if self._publisher is None else self._publisher.state.value
+        return state.get(resource, "its ResourceSlices are about to be written")
 
     def why_offered(self, resources: Collection[str]) -> str:
         """Return why claims may still get devices of resources; empty: none may."""
-        slices = None if self._reflector is None else self._reflector.objects.value
-        if slices is None or self._publisher is None:
-            why = self.trouble.value or self.api_trouble.value
+        publisher = self._publisher
+        if publisher is None or publisher.reflector.objects.value is None:
+            why = self.trouble.value or (publisher.reflector.failure.value if publisher else "")
             why = why or "the API server has not said yet which there are"
             return f"it cannot be known whether its ResourceSlices are deleted: {why}"
         if any(one in (self._lists.value or ()) for one in resources):
             return DELETED_FIRST
         pools = {pool_name(self._node_name, one) for one in resources}
-        names = pools.union(resources)
-        state = {n: one for n, one in self._publisher.state.value.items() if n in names}
-        if state or any(_pool_of(one) in pools for one in slices.values()):
-            reasons = [f": {one.reason}" for one in state.values() if one.reason]
-            return DELETED_FIRST + "".join(reasons[:1])
+        state = publisher.state.value
+        reasons = [why for name, why in state.items() if name in pools or name in resources]
+        slices = publisher.reflector.objects.value.values()
+        if reasons or any(_pool_of(one) in pools for one in slices):
+            return ": ".join([DELETED_FIRST, *filter(None, reasons)][:2])
         return ""
 
     async def run(self) -> Never:
@@ -219,64 +212,29 @@ class DraDriver:
             os.close(lock)
 
     async def _publish(self, plugin: DraPlugin) -> Never:
-        """Publish ResourceSlices; with a new client once pod or kubeconfig give another access."""
-        while True:
-            if (access := await self._access()) is None:
-                await asyncio.sleep(self._settings.retry)
-                continue
-            async with ApiClient(access, count=self._count_request) as client:
-                self._client = client
-                try:
-                    await self._run_publisher(client, access, plugin)
-                finally:
-                    self._client = self._reflector = self._publisher = None
-
-    async def _access(self) -> Access | None:
-        """Return the access to the API server; log why and return None if there is none."""
+        """Publish ResourceSlices."""
         kubeconfig = self._settings.kubeconfig
-        try:
-            access = await in_worker(
-                in_cluster if kubeconfig is None else partial(of_kubeconfig, kubeconfig)
+        read_access = in_cluster if kubeconfig is None else partial(of_kubeconfig, kubeconfig)
+        async with ApiClient(read_access, count=self._count_request) as client:
+            publisher = Publisher(
+                client,
+                driver=self._settings.driver,
+                node_name=self._node_name,
+                registered=plugin.registration.active,
             )
-        except GenericdpError as error:
-            if self.api_trouble.value != str(error):
-                log.warning("no ResourceSlices are published: %s", error)
-            self.api_trouble.value = str(error)
-            return None
-        self.api_trouble.value = ""
-        return access
-
-    async def _run_publisher(self, client: ApiClient, access: Access, plugin: DraPlugin) -> None:
-        """Publish until the watch has failed and the access is another one."""
-        driver, node = self._settings.driver, self._node_name
-        reflector = self._reflector = Reflector(
-            client, SLICES, f"spec.driver={driver},spec.nodeName={node}"
-        )
-        self._publisher = Publisher(
-            client,
-            reflector,
-            driver=driver,
-            node_name=node,
-            registered=plugin.registration.active,
-        )
-        self._publisher.wanted.value = self._lists.value
-        state, slices = self._publisher.state, reflector.objects
-        with state.calling(self._changed), slices.calling(self._changed):
-            async with asyncio.TaskGroup() as tasks:
-                work = [
-                    tasks.create_task(reflector.run(), name="watch of ResourceSlices"),
-                    tasks.create_task(self._publisher.run(), name="publisher"),
-                ]
-                while await self._access() in (None, access):
-                    await asyncio.sleep(self._settings.retry)
-                    await until(lambda: bool(reflector.failure.value), reflector.failure)
-                for one in work:
-                    one.cancel()
+            publisher.wanted.value = self._lists.value
+            self._client, self._publisher = client, publisher
+            state, slices = publisher.state, publisher.reflector.objects
+            try:
+                with state.calling(self._changed), slices.calling(self._changed):
+                    await publisher.run()
+            finally:
+                self._client = self._publisher = None
 
     async def _get_claim(self, namespace: str, name: str) -> dict[str, Any] | None:
         """Return a claim; None if there is none; raise GenericdpError."""
         if self._client is None:
-            raise ClaimError(self.api_trouble.value or "the API server cannot be asked just now")
+            raise ClaimError("the API server cannot be asked just now")
         try:
             return await self._client.get(claim_path(namespace, name))
         except ApiError as error:

@@ -100,19 +100,17 @@ def next_layout(before: Layout, listed: Iterable[str]) -> Layout:
     waiting = dict.fromkeys(listed)
     slices: dict[int, list[str]] = {}
     for index, names in sorted(before.items()):
-        staying = [name for name in dict.fromkeys(names) if name in waiting][:MAX_PER_SLICE]
-        for name in staying:
-            del waiting[name]
-        if staying:
+        if staying := [name for name in names if name in waiting][:MAX_PER_SLICE]:
             slices[index] = staying
+        for name in staying:
+            waiting.pop(name, None)
     newcomers = list(waiting)
-    for index in chain(tuple(slices), (one for one in count() if one not in slices)):
-        if not newcomers:
-            break
-        room = MAX_PER_SLICE - len(slices.get(index, ()))
-        if room:
-            slices.setdefault(index, []).extend(newcomers[:room])
-            newcomers = newcomers[room:]
+    indexes = chain(tuple(slices), (one for one in count() if one not in slices))
+    while newcomers:
+        its = slices.setdefault(next(indexes), [])
+        room = MAX_PER_SLICE - len(its)
+        its += newcomers[:room]
+        del newcomers[:room]
     if not slices:
         slices[min(before, default=0)] = []
     return {index: tuple(names) for index, names in sorted(slices.items())}
@@ -135,11 +133,6 @@ def _by_index(observed: Iterable[Json]) -> dict[int, Json]:
     return found
 
 
-def _generation(one: Json) -> int:
-    generation = one["spec"]["pool"].get("generation")
-    return generation if isinstance(generation, int) else 0
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Pool:
     """The fields that all slices of a pool have in common."""
@@ -150,59 +143,46 @@ class Pool:
     node_uid: str
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Plan:
-    """The requests, in this order, that make the slices of a pool the wanted ones."""
+def plan(
+    pool: Pool, layout: Layout, devices: Mapping[str, Json], observed: Sequence[Json]
+) -> list[tuple[str, Json]]:
+    """Return the requests that make the slices in the API those of a layout, in their order.
 
-    delete: tuple[Json, ...] = ()
-    create: tuple[Json, ...] = ()
-    update: tuple[Json, ...] = ()
-
-
-def plan(pool: Pool, layout: Layout, devices: Mapping[str, Json], observed: Sequence[Json]) -> Plan:
-    """Return the requests that make the slices in the API those of a layout; an empty one: none.
-
-    If only one slice changes, it is updated in place. Else all slices get the next generation: the
-    scheduler ignores a pool until all slices of its latest generation are there. A generation that
-    is still incomplete is completed.
+    Each is ``delete``, ``create`` or ``update``, with the slice. If only one slice changes, it is
+    updated in place. Else all slices get the next generation: the scheduler ignores a pool until
+    all slices of its latest generation are there. A generation that is still incomplete is
+    completed.
     """
-    by_index = _by_index(observed)
-    kept = {index: by_index[index] for index in layout if index in by_index}
-    kept_names = {one["metadata"]["name"] for one in kept.values()}
-    obsolete = [one for one in observed if one["metadata"]["name"] not in kept_names]
-    latest = max(map(_generation, observed), default=0)
-    current = [one for one in observed if _generation(one) == latest]
+    kept = {index: one for index, one in _by_index(observed).items() if index in layout}
+    names_kept = {one["metadata"]["name"] for one in kept.values()}
+    generations = [one["spec"]["pool"].get("generation", 0) for one in observed]
+    latest = max(generations, default=0)
+    current = [one for one, its in zip(observed, generations, strict=True) if its == latest]
     fits = all(
-        one["metadata"]["name"] in kept_names
+        one["metadata"]["name"] in names_kept
         and one["spec"]["pool"].get("resourceSliceCount") == len(layout)
         for one in current
     )
 
-    def wanted(generation: int) -> dict[int, Json]:
-        return {
-            index: _content(pool, names, devices, generation, len(layout))
-            for index, names in layout.items()
-        }
+    def changes(generation: int) -> list[tuple[str, Json]]:
+        found = []
+        for index, names in layout.items():
+            listed = [devices[name] for name in names if name in devices]
+            one = _slice(pool, index, listed, generation, len(layout))
+            if index not in kept:
+                found.append(("create", one))
+            elif content_of(one) != content_of(kept[index]):
+                found.append(
+                    ("update", one | {"metadata": kept[index]["metadata"] | one["metadata"]})
+                )
+        return found
 
-    contents = wanted(max(latest, 1))
-    changed = [
-        index
-        for index, content in contents.items()
-        if index not in kept or content_of(kept[index]) != content
-    ]
-    if not fits or (len(current) == len(layout) and len(changed) > 1):
-        contents, changed = wanted(latest + 1), list(layout)
-    return Plan(
-        delete=tuple(one for one in obsolete if "deletionTimestamp" not in one["metadata"]),
-        create=tuple(
-            _slice({"generateName": _generate_name(pool, index)}, contents[index])
-            for index in changed
-            if index not in kept
-        ),
-        update=tuple(
-            _slice(kept[index]["metadata"], contents[index]) for index in changed if index in kept
-        ),
-    )
+    todo = changes(max(latest, 1))
+    if not fits or (len(current) == len(layout) and len(todo) > 1):
+        todo = changes(latest + 1)
+    obsolete = (one for one in observed if one["metadata"]["name"] not in names_kept)
+    gone = [("delete", one) for one in obsolete if "deletionTimestamp" not in one["metadata"]]
+    return gone + todo
 
 
 def content_of(one: Json) -> Json:
@@ -216,10 +196,10 @@ def content_of(one: Json) -> Json:
     }
 
 
-def _content(
-    pool: Pool, names: Iterable[str], devices: Mapping[str, Json], generation: int, slices: int
-) -> Json:
-    listed = [devices[name] for name in names if name in devices]
+def _slice(pool: Pool, index: int, devices: Sequence[Json], generation: int, slices: int) -> Json:
+    """Return a slice to create."""
+    # First the index, for the order of allocation.
+    start = f"{index:04x}-{pool.driver}-{pool.node_name}"
     owner = {
         "apiVersion": "v1",
         "kind": "Node",
@@ -232,23 +212,14 @@ def _content(
         "nodeName": pool.node_name,
         "pool": {"name": pool.name, "generation": generation, "resourceSliceCount": slices},
     }
-    if listed:  # the API server omits an empty list
-        spec["devices"] = listed
-    return {"ownerReferences": [owner], "spec": spec}
-
-
-def _slice(metadata: Json, content: Json) -> Json:
-    """Return a ResourceSlice to write."""
-    kept = {key: value for key, value in metadata.items() if key != "managedFields"}
+    if devices:  # the API server omits an empty list
+        spec["devices"] = devices
     return {
         "apiVersion": "resource.k8s.io/v1",
         "kind": "ResourceSlice",
-        "metadata": {**kept, "ownerReferences": content["ownerReferences"]},
-        "spec": content["spec"],
+        "metadata": {
+            "generateName": f"{start[: _MAX_GENERATED - 1].rstrip('-.')}-",
+            "ownerReferences": [owner],
+        },
+        "spec": spec,
     }
-
-
-def _generate_name(pool: Pool, index: int) -> str:
-    """Return the start of a slice's name: first its index, for the order of allocation."""
-    start = f"{index:04x}-{pool.driver}-{pool.node_name}"
-    return f"{start[: _MAX_GENERATED - 1].rstrip('-.')}-"

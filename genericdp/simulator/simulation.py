@@ -188,7 +188,7 @@ class Simulation:
         pool = Pool(name=pool_name(node, name), driver=DRIVER, node_name=node, node_uid="")
         offered = devices_of(name, devices, extended_resource=is_new)
         layout = next_layout({}, offered.shares)
-        return tuple(one["spec"] for one in plan(pool, layout, offered.devices, ()).create)
+        return tuple(one["spec"] for _, one in plan(pool, layout, offered.devices, ()))
 
     async def _run_pod(self) -> None:
         """Admit the pod and start its container; raise GenericdpError if it is rejected."""

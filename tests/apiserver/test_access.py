@@ -4,6 +4,7 @@ import base64
 import json
 import os
 import shutil
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,8 @@ from genericdp.apiserver.client import SLICES, ApiClient, ApiError
 from tests.apiserver.server import ApiServer, make_certificates
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tests.apiserver.server import Certificates
 
     Json = dict[str, Any]
@@ -24,9 +27,9 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
     return make_certificates(tmp_path_factory.mktemp("certificates"))
 
 
-async def reaches(access: Access) -> str:
+async def reaches(read_access: Callable[[], Access]) -> str:
     """Return why a server cannot be asked; nothing if it can."""
-    async with ApiClient(access) as client:
+    async with ApiClient(read_access) as client:
         try:
             await client.list(SLICES)
         except ApiError as error:
@@ -52,7 +55,7 @@ async def test_a_pod_uses_its_service_account_and_a_token_that_is_replaced(
 ) -> None:
     async with ApiServer(certificates=certificates, token="first") as server:
         environ = server.service_account(tmp_path)
-        async with ApiClient(in_cluster(tmp_path, environ)) as client:
+        async with ApiClient(partial(in_cluster, tmp_path, environ)) as client:
             await client.list(SLICES)
             server.token = "second"
             with pytest.raises(ApiError) as caught:
@@ -75,7 +78,7 @@ async def test_files_that_come_later_or_are_replaced_are_read_again(
     async with ApiServer(certificates=certificates) as server:
         environ = server.service_account(tmp_path)
         (tmp_path / "ca.crt").unlink()
-        async with ApiClient(in_cluster(tmp_path, environ)) as client:
+        async with ApiClient(partial(in_cluster, tmp_path, environ)) as client:
             with pytest.raises(
                 ApiError, match=r"the CA of the API server .*/ca\.crt cannot be used: No such"
             ):
@@ -94,6 +97,8 @@ def test_the_address_in_a_cluster_comes_from_the_environment(
     tmp_path: Path, host: str, url: str
 ) -> None:
     environ = {"KUBERNETES_SERVICE_HOST": host, "KUBERNETES_SERVICE_PORT": "443"}
+    for name in ("ca.crt", "token"):
+        (tmp_path / name).touch()
     assert in_cluster(tmp_path, environ).server == url
 
 
@@ -106,7 +111,9 @@ async def test_a_kubeconfig_may_contain_what_it_needs(
     tmp_path: Path, certificates: Certificates
 ) -> None:
     async with ApiServer(certificates=certificates, token="secret") as server:
-        assert await reaches(of_kubeconfig(server.kubeconfig(tmp_path / "kubeconfig"))) == ""
+        assert (
+            await reaches(partial(of_kubeconfig, server.kubeconfig(tmp_path / "kubeconfig"))) == ""
+        )
 
 
 async def test_a_kubeconfig_may_name_files_beside_it(
@@ -117,7 +124,7 @@ async def test_a_kubeconfig_may_name_files_beside_it(
     async with ApiServer(certificates=certificates, token="secret") as server:
         cluster = {"server": f"{server.url}/", "certificate-authority": "ca.crt"}
         path = kubeconfig(tmp_path, cluster, {"token": "other", "tokenFile": "token"})
-        assert await reaches(of_kubeconfig(path)) == ""
+        assert await reaches(partial(of_kubeconfig, path)) == ""
 
 
 @pytest.mark.parametrize("as_data", [False, True])
@@ -134,8 +141,8 @@ async def test_a_kubeconfig_may_have_a_client_certificate(
     }
     async with ApiServer(certificates=certificates, token="not ours") as server:
         cluster = {"server": server.url, "certificate-authority": str(certificates.ca)}
-        assert await reaches(of_kubeconfig(kubeconfig(tmp_path, cluster, user))) == ""
-        without = await reaches(of_kubeconfig(kubeconfig(tmp_path, cluster, {})))
+        assert await reaches(partial(of_kubeconfig, kubeconfig(tmp_path, cluster, user))) == ""
+        without = await reaches(partial(of_kubeconfig, kubeconfig(tmp_path, cluster, {})))
         assert "does not accept the token or certificate (401)" in without
 
 
@@ -152,7 +159,7 @@ async def test_a_server_can_be_trusted_blindly_or_under_another_name(
             ({"certificate-authority": ""}, "has a certificate that is not accepted"),
         ):
             path = kubeconfig(tmp_path, {**cluster, **more}, {})
-            refused = await reaches(of_kubeconfig(path))
+            refused = await reaches(partial(of_kubeconfig, path))
             assert (why in refused) if why else not refused
 
 
@@ -212,18 +219,22 @@ async def test_only_regular_files_are_read(tmp_path: Path) -> None:
             ApiAccessError, match=rf"kubeconfig {path} cannot be used: .*not a file"
         ):
             of_kubeconfig(path)
-    for access in ({"ca": fifo}, {"token": fifo}, {"certificate": fifo, "key": b""}):
-        refused = await reaches(Access(server="https://127.0.0.1:1", **access))
+    for cluster, user in (
+        ({"certificate-authority": str(fifo)}, {}),
+        ({}, {"tokenFile": str(fifo)}),
+        ({}, {"client-certificate": str(fifo), "client-key": str(fifo)}),
+    ):
+        path = kubeconfig(tmp_path, {"server": "https://127.0.0.1:1", **cluster}, user)
+        refused = await reaches(partial(of_kubeconfig, path))
         assert f"{fifo} cannot be used: it is a FIFO, not a file" in refused
 
 
 async def test_a_damaged_certificate_is_an_error_of_each_request(tmp_path: Path) -> None:
-    (tmp_path / "bad.pem").write_text("nothing")
-    bad = tmp_path / "bad.pem"
-    refused = await reaches(Access(server="https://127.0.0.1:1", ca=bad))
-    assert f"the CA of the API server {bad} cannot be used: " in refused
-    refused = await reaches(Access(server="https://127.0.0.1:1", certificate=bad, key=b"x"))
-    assert f"the client certificate for the API server {bad} cannot be used" in refused
+    url = "https://127.0.0.1:1"
+    refused = await reaches(lambda: Access(server=url, ca=b"nothing"))
+    assert "the CA of the API server cannot be used: " in refused
+    refused = await reaches(lambda: Access(server=url, certificate=b"nothing", key=b"x"))
+    assert "the client certificate for the API server cannot be used" in refused
 
 
 def test_secrets_are_not_shown() -> None:

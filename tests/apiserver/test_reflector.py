@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from genericdp.apiserver.access import Access
-from genericdp.apiserver.client import SLICES, ApiClient
+from genericdp.apiserver.client import SLICES, ApiClient, ApiError
 from genericdp.apiserver.reflector import Reflector
 from genericdp.observed import until
 from tests.apiserver.scenarios import SELECTOR, device, precondition, renewed, slice_of
@@ -34,7 +34,7 @@ async def reflecting(
     server: ApiServer, *, silence_seconds: float = 90.0
 ) -> AsyncIterator[Reflector]:
     """Run a reflector for the slices of a node."""
-    async with ApiClient(Access(server=server.url), silence_seconds=silence_seconds) as api:
+    async with ApiClient(lambda: Access(server=server.url), silence_seconds=silence_seconds) as api:
         reflector = Reflector(api, SLICES, SELECTOR, pause=0.01)
         async with asyncio.TaskGroup() as tasks:
             running = tasks.create_task(reflector.run())
@@ -78,9 +78,10 @@ async def test_what_there_is_and_what_changes_is_known(server: ApiServer) -> Non
         await knows(reflector, first, second)
         changed = server.put("resourceslices", renewed(first, device("other")))
         await knows(reflector, changed, second)
+        assert verbs(server) == ["list", "watch"]
         server.wipe("node-1")
         await knows(reflector)
-    assert verbs(server) == ["list", "watch"]
+        assert await until(lambda: reflector.lists.value > 1, reflector.lists)
 
 
 async def test_a_list_follows_a_watch_that_the_server_ends(server: ApiServer) -> None:
@@ -177,6 +178,47 @@ async def test_what_is_known_stays_while_the_server_is_gone(
     assert caplog.messages[-1] == f"the API server answers again: watching {SLICES}"
 
 
+async def test_what_is_due_before_a_list_may_fail_and_is_tried_again(server: ApiServer) -> None:
+    outcomes = [ApiError("not yet", status=404), None]
+
+    async def prepare() -> None:
+        if outcomes and (error := outcomes.pop(0)) is not None:
+            raise error
+
+    async with ApiClient(lambda: Access(server=server.url)) as api:
+        reflector = Reflector(api, SLICES, SELECTOR, before_list=prepare, pause=0.01)
+        async with asyncio.TaskGroup() as tasks:
+            running = tasks.create_task(reflector.run())
+            await fails(reflector, "not yet")
+            await fails(reflector, "")
+            running.cancel()
+    assert verbs(server)[:1] == ["list"]
+
+
+async def test_a_list_that_is_asked_for_comes_although_the_watch_goes_on(
+    server: ApiServer,
+) -> None:
+    async with reflecting(server) as reflector:
+        await watches(server)
+        reflector.list_within(0.0)
+        reflector.list_within(3600.0)
+        await poll_until(lambda: verbs(server) == ["list", "watch"] * 2)
+
+
+async def test_what_was_observed_stays_as_it_was_until_there_is_another_version(
+    server: ApiServer,
+) -> None:
+    async with reflecting(server) as reflector:
+        await knows(reflector)
+        stored = server.put("resourceslices", slice_of())
+        sent = renewed(stored, device("as-sent"))
+        reflector.observe(sent)
+        reflector.list_within(0.0)
+        assert await until(lambda: reflector.lists.value > 1, reflector.lists)
+        await knows(reflector, sent)
+        await knows(reflector, server.put("resourceslices", renewed(stored, device("other"))))
+
+
 async def test_retry_after_is_respected(server: ApiServer) -> None:
     with server.failing(status=429, retry_after=3600, times=1):
         async with reflecting(server) as reflector:
@@ -189,7 +231,10 @@ async def test_retry_after_is_respected(server: ApiServer) -> None:
 
 
 async def test_what_a_write_returned_is_known_before_the_watch_tells(server: ApiServer) -> None:
-    async with ApiClient(Access(server=server.url)) as client, reflecting(server) as reflector:
+    async with (
+        ApiClient(lambda: Access(server=server.url)) as client,
+        reflecting(server) as reflector,
+    ):
         await knows(reflector)
         created = await client.create(SLICES, slice_of())
         reflector.observe(created)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -202,10 +203,11 @@ RULES: Sequence[tuple[str, Json]] = [
 async def test_the_stand_in_answers_as_a_real_server(real: Path, tmp_path: Path, part: str) -> None:
     async with ApiServer() as server:
         server.compact()
-        async with ApiClient(of_kubeconfig(server.kubeconfig(tmp_path / "kubeconfig"))) as client:
+        file = server.kubeconfig(tmp_path / "kubeconfig")
+        async with ApiClient(partial(of_kubeconfig, file)) as client:
             told = Scenario(client)
             await getattr(told, part)()
-    async with ApiClient(of_kubeconfig(real)) as client:
+    async with ApiClient(partial(of_kubeconfig, real)) as client:
         true = Scenario(client)
         await getattr(true, part)()
     assert told.seen == true.seen
@@ -213,16 +215,16 @@ async def test_the_stand_in_answers_as_a_real_server(real: Path, tmp_path: Path,
 
 async def test_the_certificates_of_a_real_server_are_verified(real: Path) -> None:
     made = real.parent / "certificates" / "apiserver.crt"  # with the CA that it made for itself
-    access = of_kubeconfig(real)
-    async with ApiClient(replace(access, verify=True, ca=made)) as client:
+    access = replace(of_kubeconfig(real), verify=True)
+    async with ApiClient(lambda: replace(access, ca=made.read_bytes())) as client:
         await client.list(SLICES, SELECTOR)
-    async with ApiClient(replace(access, verify=True)) as client:
+    async with ApiClient(lambda: access) as client:
         with pytest.raises(ApiError, match="has a certificate that is not accepted"):
             await client.list(SLICES, SELECTOR)
 
 
 async def test_a_reflector_follows_a_real_server(real: Path) -> None:
-    async with ApiClient(of_kubeconfig(real)) as client, asyncio.TaskGroup() as tasks:
+    async with ApiClient(partial(of_kubeconfig, real)) as client, asyncio.TaskGroup() as tasks:
         reflector = Reflector(client, SLICES, "spec.nodeName=node-7")
         running = tasks.create_task(reflector.run())
 

@@ -6,14 +6,14 @@ import asyncio
 import json
 import time
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
 from genericdp.apiserver.access import of_kubeconfig
 from genericdp.apiserver.client import SLICES, ApiClient, claim_path
-from genericdp.apiserver.reflector import Reflector
-from genericdp.dra.publisher import PoolState, Publisher
+from genericdp.dra.publisher import Publisher
 from genericdp.dra.settings import DRIVER
 from genericdp.observed import Observed
 from tests.deploy.apiserver import ApiServer, serving
@@ -169,12 +169,12 @@ def test_it_may_do_all_that_it_needs(cluster: Cluster) -> None:
 
 async def test_the_publisher_gets_by_with_it(cluster: Cluster, tmp_path: Path) -> None:
     kubeconfig = cluster.api.kubeconfig_of(cluster.daemon.removeprefix("--token="), tmp_path)
-    async with ApiClient(of_kubeconfig(kubeconfig)) as client:
+    async with ApiClient(partial(of_kubeconfig, kubeconfig)) as client:
         await client.get(claim_path("default", "claim"))
         async with _publishing(client, "ours") as publisher:
             for count, slices in ((130, 3), (100, 2)):
                 publisher.wanted.value = decide([SERIAL], USB[:count])
-                await _until_published(publisher, PoolState(slices=slices, devices=count))
+                await _until_published(publisher, slices, count)
             publisher.wanted.value = {}
             await poll_until(lambda: not publisher.state.value)
         async with _publishing(client, "theirs") as publisher:
@@ -185,19 +185,23 @@ async def test_the_publisher_gets_by_with_it(cluster: Cluster, tmp_path: Path) -
 
 @asynccontextmanager
 async def _publishing(client: ApiClient, node_name: str) -> AsyncIterator[Publisher]:
-    reflector = Reflector(client, SLICES, f"spec.driver={DRIVER},spec.nodeName={node_name}")
-    publisher = Publisher(
-        client, reflector, driver=DRIVER, node_name=node_name, registered=Observed(True)
-    )
+    publisher = Publisher(client, driver=DRIVER, node_name=node_name, registered=Observed(True))
     async with asyncio.TaskGroup() as tasks:
-        running = [tasks.create_task(one.run()) for one in (reflector, publisher)]
+        running = tasks.create_task(publisher.run())
         yield publisher
-        for task in running:
-            task.cancel()
+        running.cancel()
 
 
-async def _until_published(publisher: Publisher, state: PoolState) -> None:
-    await poll_until(lambda: publisher.state.value == {"example.com/serial": state})
+async def _until_published(publisher: Publisher, slices: int, devices: int) -> None:
+    def is_so() -> bool:
+        specs = [one["spec"] for one in (publisher.reflector.objects.value or {}).values()]
+        return (
+            publisher.state.value == {"example.com/serial": ""}
+            and len(specs) == slices
+            and sum(len(one.get("devices") or ()) for one in specs) == devices
+        )
+
+    await poll_until(is_so)
 
 
 def test_it_may_do_nothing_else(cluster: Cluster) -> None:

@@ -64,11 +64,11 @@ async def healed(node: DraNode, daemon: Daemon, *names: str) -> None:
 @pytest.mark.parametrize(
     ("fault", "why", "counted"),
     [
-        pytest.param({"status": 401}, "does not accept the token", "401,list", id="401"),
-        pytest.param({"status": 403}, "the ClusterRole", "403,list", id="403"),
-        pytest.param({"status": 429, "retry_after": 1}, "answers 429", "429,list", id="429"),
-        pytest.param({"content": b"<p>"}, "not a JSON", "unreachable,list", id="garbage"),
-        pytest.param({"cut": True}, "does not answer", "unreachable,list", id="truncated"),
+        pytest.param({"status": 401}, "does not accept the token", "401,get", id="401"),
+        pytest.param({"status": 403}, "the ClusterRole", "403,get", id="403"),
+        pytest.param({"status": 429, "retry_after": 1}, "answers 429", "429,get", id="429"),
+        pytest.param({"content": b"<p>"}, "not a JSON", "unreachable,get", id="garbage"),
+        pytest.param({"cut": True}, "does not answer", "unreachable,get", id="truncated"),
     ],
 )  # fmt: skip
 async def test_an_api_server_that_fails_at_the_start(

@@ -77,7 +77,7 @@ async def _run(data: bytes) -> None:
 
     server = await asyncio.start_server(answer, "127.0.0.1", 0)
     url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-    async with server, ApiClient(Access(server=url)) as client:
+    async with server, ApiClient(lambda: Access(server=url)) as client:
         with suppress(ApiError):
             for item in (await client.list(SLICES))[0]:
                 assert isinstance(item["metadata"], dict)
