@@ -100,10 +100,8 @@ def _as_text(configs: Sequence[Loaded], *, strict: bool) -> list[str]:
 
 
 def _as_warning(warning: Problem) -> str:
-    hint = f" ({warning.hint})" if warning.hint else ""
-    path = f"{warning.path}: " if warning.path else ""
-    place = f"{warning.file}:{warning.line}:{warning.column}"
-    return f"{place}: warning: {path}{warning.message}{hint}"
+    place = f"{warning.file}:{warning.line}:{warning.column}: "
+    return f"{place}warning: {str(warning).removeprefix(place)}"
 
 
 def _as_json(configs: Sequence[Loaded]) -> dict[str, object]:

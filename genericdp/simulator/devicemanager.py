@@ -84,10 +84,6 @@ class Plugins:
         self._clients: dict[tuple[str, str], PluginClient] = {}
         self._endpoints: dict[tuple[str, str], Endpoint] = {}
 
-    def clients(self) -> tuple[PluginClient, ...]:
-        """Return the known connections."""
-        return tuple(self._clients.values())
-
     def add(self, client: PluginClient) -> None:
         """Add a client before it is connected."""
         if self._by_path:

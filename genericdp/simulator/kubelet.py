@@ -107,10 +107,8 @@ class Kubelet:
         return _KubeletRun(manager=manager, registration=registration, tasks=tasks, servers=servers)
 
     async def stop(self) -> None:
-        """Shut down: plugins are disconnected, the sockets are removed."""
+        """Shut down: connections end, the sockets are removed."""
         if (process := self._detach()) is not None:
-            for client in process.manager.plugins.clients():
-                await process.manager.disconnect(client)
             await process.end()
             self._announce()
 

@@ -186,8 +186,6 @@ class RegistrationService(rpc.RegistrationServicer):
 
     async def _register(self, request: pb.RegisterRequest) -> str:
         """Register a plugin; return the error, or an empty text."""
-        if self._faults.register_hangs:
-            await asyncio.Event().wait()
         await asyncio.sleep(self._faults.register_delay_seconds)
         # As the kubelet joins them: an absolute endpoint ends up below the folder, too (REG-6).
         path = os.path.normpath(f"{self._manager.folder}/{request.endpoint}")  # noqa: ASYNC240
@@ -199,8 +197,7 @@ class RegistrationService(rpc.RegistrationServicer):
             return str(error)
         self._manager.observed.accepted[client.resource] += 1
         self._manager.announce()
-        for _ in range(self._faults.streams_opened):
-            _ = self._start_task(self._read(client), f"stream of {request.endpoint}")
+        _ = self._start_task(self._read(client), f"stream of {request.endpoint}")
         return ""
 
     def _check(self, request: pb.RegisterRequest) -> None:

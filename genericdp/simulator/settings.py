@@ -57,14 +57,10 @@ class Faults:
 
     register_delay_seconds: float = 0.0
     """Register waits this long before it does anything."""
-    register_hangs: bool = False
-    """Register does nothing and never returns."""
     answer_delay_seconds: float = 0.0
     """Register does its work, but returns this much later."""
     refuse_register: str | None = None
     """Register fails with this text."""
-    streams_opened: int = 1
-    """How many ListAndWatch calls follow a registration; 0: the kubelet never asks."""
     stream_delay_seconds: float = 0.0
     """Time between a registration and its ListAndWatch."""
     refuse_pod_resources: bool = False

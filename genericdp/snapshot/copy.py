@@ -15,7 +15,7 @@ import stat
 from collections import Counter
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
 from genericdp.errors import reason_of
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from genericdp.host.root import Root
-    from genericdp.host.sysfs import Guard
 
+    Guard = Callable[[str, Callable[[], bytes]], bytes]
     Number = tuple[FileType, tuple[int, int]]
 
 _SYSTEM = "sys/devices/system"
@@ -240,17 +240,10 @@ class _Sysfs:
         return content if is_uevent or is_small else None
 
     def _content(self, path: str) -> bytes:
-        real = self._root.real(f"/{path}")
-
-        def read() -> str:
-            flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
-            descriptor = os.open(real, flags)
-            try:
-                return os.read(descriptor, MAX_FILE_BYTES).decode("latin-1")
-            finally:
-                os.close(descriptor)
-
-        return self._guard(f"/{path}", read).encode("latin-1")
+        read = partial(
+            self._root.read_bytes, f"/{path}", limit=MAX_FILE_BYTES, follow_symlinks=False
+        )
+        return self._guard(f"/{path}", read)
 
     def _link_text(self, path: str) -> str:
         try:

@@ -42,9 +42,9 @@ async def test_no_moment_of_a_registration_keeps_the_daemon_from_ending(
     world: World, how: str, turns: int
 ) -> None:
     """Up to Python 3.12 a task group may swallow a cancellation that comes with a failure."""
-    world.kubelet.faults.register_hangs = how == "hangs"
+    world.kubelet.faults.register_delay_seconds = 3600.0 if how == "hangs" else 0.0
     world.kubelet.faults.refuse_register = "no such luck" if how == "refuses" else None
-    world.kubelet.faults.streams_opened = int(how == "takes it")
+    world.kubelet.faults.stream_delay_seconds = 0.0 if how == "takes it" else 3600.0
     async with asyncio.timeout(60):
         async with world.serving(serial(), timing=PATIENT):
             tried = world.kubelet.observed.registrations

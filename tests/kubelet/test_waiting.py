@@ -47,11 +47,11 @@ async def test_a_register_that_is_given_up_is_tried_again(
 async def test_a_kubelet_that_opens_no_stream_is_asked_again(world: World) -> None:
     """REG-12: a registration without a stream has failed."""
     world.host.plug("ttyUSB0")
-    world.kubelet.faults.streams_opened = 0
+    world.kubelet.faults.stream_delay_seconds = 3600.0
     timing = replace(FAST, stream=0.05)
     async with world.kubelet, world.serving(serial(), timing=timing):
         await world.kubelet.wait_for(lambda: world.kubelet.observed.registrations[SERIAL] > 1)
-        world.kubelet.faults.streams_opened = 1
+        world.kubelet.faults.stream_delay_seconds = 0.0
         await world.listed(SERIAL, "ttyUSB0")
 
 
@@ -59,7 +59,7 @@ async def test_a_kubelet_that_opens_no_stream_is_asked_again(world: World) -> No
 async def test_a_hanging_register_ends_when_the_kubelet_is_replaced(world: World, how: str) -> None:
     """KST-3: the wait for a lost answer ends with the kubelet that owes it, at the latest."""
     world.host.plug("ttyUSB0")
-    world.kubelet.faults.register_hangs = True
+    world.kubelet.faults.register_delay_seconds = 3600.0
     other = Kubelet(world.kubelet.folder, generation=world.kubelet.generation)
     timing = replace(PATIENT, register=60.0)
     async with AsyncExitStack() as kubelets, world.serving(serial(), timing=timing):

@@ -18,7 +18,7 @@ async def test_without_a_first_list_the_resource_is_absent(
     kubelet: Kubelet, plugin: BarePlugin
 ) -> None:
     """LAW-1: registration alone gives the node nothing."""
-    kubelet.faults.streams_opened = 0
+    kubelet.faults.stream_delay_seconds = 3600.0
     await plugin.register()
     assert kubelet.capacity(RESOURCE) == 0
     assert plugin.streams == 0

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 USB = "sys/devices/pci0000:00/0000:00:14.0/usb1/1-1"
 
 
-def read_it(path: str, read: Callable[[], str]) -> str:
+def read_it(path: str, read: Callable[[], bytes]) -> bytes:
     del path
     return read()
 
@@ -162,7 +162,7 @@ def test_neither_proc_nor_a_content_of_dev_is_copied(tree: Tree) -> None:
 
 
 def test_what_may_not_be_read_is_told(tree: Tree) -> None:
-    def refuse(path: str, read: Callable[[], str]) -> str:
+    def refuse(path: str, read: Callable[[], bytes]) -> bytes:
         if path.endswith("serial"):
             raise PermissionError(13, "Permission denied")
         if path.endswith("product"):
@@ -182,7 +182,7 @@ def test_a_device_may_vanish_while_it_is_copied(tree: Tree) -> None:
     for name in ("address", "ifindex", "mtu"):
         tree.write(f"sys/devices/virtual/net/veth1/{name}", "1\n")
 
-    def read_and_unplug(path: str, read: Callable[[], str]) -> str:
+    def read_and_unplug(path: str, read: Callable[[], bytes]) -> bytes:
         text = read()
         if "veth1" in path:
             shutil.rmtree(veth, ignore_errors=True)

@@ -27,7 +27,7 @@ PATHS = [path for path in paths_of("can") if path != "/dev"]
 KINDS = sorted(DAMAGES)
 
 
-def read_it(path: str, read: Callable[[], str]) -> str:
+def read_it(path: str, read: Callable[[], bytes]) -> bytes:
     del path
     return read()
 

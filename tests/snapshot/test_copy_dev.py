@@ -45,7 +45,7 @@ def tree(tmp_path: Path) -> Tree:
 
 
 def copy_of(root: Root) -> Copy:
-    def read_it(path: str, read: Callable[[], str]) -> str:
+    def read_it(path: str, read: Callable[[], bytes]) -> bytes:
         del path
         return read()
 

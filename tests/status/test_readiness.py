@@ -65,7 +65,7 @@ async def test_a_resource_that_is_refused_is_named_with_the_kubelets_reason(worl
 
 
 async def test_a_kubelet_that_does_not_answer_is_told(world: World) -> None:
-    world.kubelet.faults.register_hangs = True
+    world.kubelet.faults.register_delay_seconds = 3600.0
     async with world.kubelet, world.serving(serial()) as daemon:
         await world.kubelet.wait_for(lambda: world.kubelet.observed.registrations[SERIAL] == 1)
         assert await readiness(daemon) == (
