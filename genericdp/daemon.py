@@ -120,16 +120,15 @@ async def serve(
         loading = load(settings.configs, policy=settings.policy)
         first = tasks.create_task(loading, name="first config")
         await asyncio.sleep(0)
-        from genericdp.host.inotify import WatchShortage
         from genericdp.host.root import Root
         from genericdp.kubelet.folder import KubeletFolder
         from genericdp.supervisor import Supervisor
 
-        tally, shortage = Tally(), WatchShortage()
+        tally = Tally()
         supervisor = Supervisor(
             root=Root(settings.root),
             node_name=settings.node_name,
-            kubelet=KubeletFolder(settings.kubelet_folder, shortage=shortage),
+            kubelet=KubeletFolder(settings.kubelet_folder),
             cdi_folder=settings.cdi_folder,
             without_kubelet=settings.without_kubelet,
             dra=settings.dra,
@@ -138,7 +137,6 @@ async def serve(
             pod_resources=settings.pod_resources,
             pod_resources_timing=settings.pod_resources_timing,
             tally=tally,
-            shortage=shortage,
             health=health,
         )
         reloader = Reloader(
@@ -149,7 +147,6 @@ async def serve(
             hangup=reload,
             decided=supervisor.decided,
             state_dir=settings.state_dir,
-            shortage=shortage,
             tally=tally,
         )
         watched(supervisor, reloader.state)

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from genericdp.devices.decide import Decision
     from genericdp.dra.settings import DraSettings
     from genericdp.health.health import Health
-    from genericdp.host.inotify import WatchShortage
     from genericdp.host.root import Root
     from genericdp.host.uevents import Uevent
     from genericdp.kubelet.folder import KubeletFolder
@@ -78,7 +77,6 @@ class Supervisor:
         cdi_folder: Path,
         commands: Commands,
         tally: Tally,
-        shortage: WatchShortage,
         without_kubelet: bool = False,
         dra: DraSettings | None = None,
         timing: RegistrationTiming | None = None,
@@ -100,7 +98,7 @@ class Supervisor:
         self._host_news = Observed(0)
         """How often the host was to be looked at again."""
         self._records = root.real(udevdb.FOLDER)
-        self._watch = FolderWatch(self._mark_entry, what="device folders", shortage=shortage)
+        self._watch = FolderWatch(self._mark_entry, what="device folders")
         self._uevents = Uevents(self._mark_event, again_seconds=self._pace.full_look)
         self._looked_at = 0.0
         """When the last full look ended."""

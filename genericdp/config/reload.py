@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from genericdp.config.files import Digest, Loaded, read_file, read_files, unusable
 from genericdp.errors import ConfigError, reason_of
-from genericdp.host.inotify import CONTENTS, ENTRIES, FolderWatch, WatchShortage
+from genericdp.host.inotify import CONTENTS, ENTRIES, FolderWatch
 from genericdp.host.pathwalk import walk
 from genericdp.host.root import upwards
 from genericdp.host.workers import in_worker, start
@@ -99,7 +99,6 @@ class Reloader:
         decided: Observed[tuple[Resource, ...] | None],
         state_dir: Path | None = None,
         pace: ReloadPace | None = None,
-        shortage: WatchShortage | None = None,
         tally: Tally | None = None,
         clock: Callable[[], float] = time.time,  # noqa: TID251
     ) -> None:
@@ -118,7 +117,6 @@ class Reloader:
         self._kept = ""
         """The digest of the config that was last stored there."""
         self._pace = pace or ReloadPace()
-        self._shortage = shortage or WatchShortage()
         self._tally = tally or Tally()
         self._clock = clock
         self._looking: asyncio.Future[tuple[str, dict[str, int]]] | None = None
@@ -170,9 +168,9 @@ class Reloader:
             self._tell()
 
     async def _follow(self, loaded: Loaded) -> None:
-        what = f"the config {self._shown}"
-        watch = FolderWatch(lambda *_: self._tell(), what=what, shortage=self._shortage)
-        with closing(watch):
+        with closing(
+            FolderWatch(lambda *_: self._tell(), what=f"the config {self._shown}")
+        ) as watch:
             while True:
                 # What could not be loaded is tried again when it changes, or is due.
                 await self._until_changed(watch, loaded.digest or self._seen)

@@ -30,34 +30,6 @@ _READ_BYTES = 65_536
 """At most 2,000 events are read before the rest of the loop has its turn."""
 
 
-class WatchShortage:
-    """Logs once that folders cannot be watched, and once that all of them can be again."""
-
-    def __init__(self) -> None:
-        self._errors: dict[str, int | None] = {}
-        """The errno that forces polling, by what is polled."""
-
-    def begins(self, what: str, error: OSError) -> None:
-        """Log that something is polled: a warning once for everything that lacks the same."""
-        if what in self._errors:
-            return
-        is_told = error.errno in self._errors.values()
-        self._errors[what] = error.errno
-        is_limit = error.errno in {errno.EMFILE, errno.ENOSPC}
-        log.log(
-            logging.DEBUG if is_told else logging.WARNING,
-            "%s cannot be watched (%s): polled instead%s",
-            what,
-            error.strerror,
-            "; raise fs.inotify.max_user_instances and max_user_watches" if is_limit else "",
-        )
-
-    def ends(self, what: str) -> None:
-        """Log that nothing is polled any longer, if this was the last that was."""
-        if self._errors.pop(what, None) is not None and not self._errors:
-            log.info("folders can be watched again: nothing is polled any longer")
-
-
 class FolderWatch:
     """Watches folders; of a folder that does not exist, its deepest existing ancestor.
 
@@ -69,16 +41,16 @@ class FolderWatch:
     has to poll. Each call of ``set_folders`` tries again.
     """
 
-    def __init__(
-        self, changed: Callable[[str, str | None], None], *, what: str, shortage: WatchShortage
-    ) -> None:
+    def __init__(self, changed: Callable[[str, str | None], None], *, what: str) -> None:
         self._changed = changed
         self._what = what
-        self._shortage = shortage
+        """What the folders are, for the log."""
         self._inotify: INotify | None = None
         self._watched: dict[str, tuple[int, str]] = {}
         """By folder, the number of the watch and, if that is an ancestor's, the entry awaited."""
         self.complete = False
+        self._is_polled = False
+        """Whether that has been logged."""
 
     def set_folders(self, folders: Mapping[str, int]) -> set[str]:
         """Watch these folders and no others, each for the events of its mask.
@@ -103,8 +75,9 @@ class FolderWatch:
         for number in numbers - {number for number, _ in self._watched.values()}:
             with suppress(OSError):  # the kernel has removed it along with its folder
                 inotify.rm_watch(number)
-        if self.complete:
-            self._shortage.ends(self._what)
+        if self.complete and self._is_polled:
+            self._is_polled = False
+            log.info("%s can be watched again", self._what)
         return {one for one, place in self._watched.items() if before.get(one) != place}
 
     def _opened(self) -> INotify:
@@ -120,7 +93,15 @@ class FolderWatch:
 
     def _poll_instead(self, error: OSError) -> None:
         self.complete = False
-        self._shortage.begins(self._what, error)
+        if not self._is_polled:
+            self._is_polled = True
+            is_limit = error.errno in {errno.EMFILE, errno.ENOSPC}
+            log.warning(
+                "%s cannot be watched (%s): polled instead%s",
+                self._what,
+                error.strerror,
+                "; raise fs.inotify.max_user_instances and max_user_watches" if is_limit else "",
+            )
 
     def close(self) -> None:
         """Stop watching."""

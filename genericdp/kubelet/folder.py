@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from genericdp.errors import KubeletError, UsageError
 from genericdp.host.descriptors import REGISTRATIONS_AT_ONCE, Places
-from genericdp.host.inotify import ENTRIES, FolderWatch, WatchShortage
+from genericdp.host.inotify import ENTRIES, FolderWatch
 from genericdp.observed import Observed
 
 if TYPE_CHECKING:
@@ -49,7 +49,6 @@ class KubeletFolder:
         poll_seconds: float = _POLL_SECONDS,
         watched_times: int = _WATCHED_TIMES,
         deletion_seconds: float = _DELETION_SECONDS,
-        shortage: WatchShortage | None = None,
     ) -> None:
         check_length(path)
         self.path = path
@@ -74,7 +73,6 @@ class KubeletFolder:
         """Why there is no kubelet, as logged."""
         self._poll_seconds, self._deletion_seconds = poll_seconds, deletion_seconds
         self._watched_times = watched_times
-        self._shortage = shortage or WatchShortage()
 
     async def watch(self) -> None:
         """Keep ``socket`` up to date, forever.
@@ -83,8 +81,7 @@ class KubeletFolder:
         was deleted below a bind mount: inotify does not report that, and only a restart helps.
         """
         changed = asyncio.Event()
-        what = f"the kubelet's folder {self.path}"
-        watch = FolderWatch(lambda *_: changed.set(), what=what, shortage=self._shortage)
+        watch = FolderWatch(lambda *_: changed.set(), what=f"the kubelet's folder {self.path}")
         try:
             while True:
                 changed.clear()

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import grpc
 
-from genericdp.host.inotify import ENTRIES, FolderWatch, WatchShortage
+from genericdp.host.inotify import ENTRIES, FolderWatch
 from genericdp.kubelet.v1 import dra_pb2 as api
 from genericdp.kubelet.v1 import dra_pb2_grpc as rpc
 from genericdp.kubelet.v1 import pluginregistration_pb2 as registration_api
@@ -170,7 +170,7 @@ class DraKubelet:
 
     async def _run(self) -> None:
         changed = asyncio.Event()
-        watch = FolderWatch(lambda *_: changed.set(), what="registry", shortage=WatchShortage())
+        watch = FolderWatch(lambda *_: changed.set(), what="registry")
         try:
             async with asyncio.TaskGroup() as tasks:
                 self._wipe("")

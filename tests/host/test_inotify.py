@@ -14,7 +14,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from genericdp.host.inotify import CONTENTS, ENTRIES, RECORDS, FolderWatch, WatchShortage
+from genericdp.host.inotify import CONTENTS, ENTRIES, RECORDS, FolderWatch
 from tests.budget import examples
 
 if TYPE_CHECKING:
@@ -26,10 +26,10 @@ MAX_QUEUED = Path("/proc/sys/fs/inotify/max_queued_events")
 class Changes:
     """A watch whose calls are recorded."""
 
-    def __init__(self, shortage: WatchShortage | None = None, what: str = "test folders") -> None:
+    def __init__(self) -> None:
         self.told: list[tuple[Path, str | None]] = []
         self._event = asyncio.Event()
-        self.watch = FolderWatch(self._changed, what=what, shortage=shortage or WatchShortage())
+        self.watch = FolderWatch(self._changed, what="test folders")
 
     def _changed(self, folder: str, name: str | None) -> None:
         self.told.append((Path(folder), name))
@@ -329,30 +329,26 @@ async def test_more_events_than_the_kernel_keeps_are_a_call_to_look_again(
     assert (below, "file") in await changes.next()
 
 
-async def test_what_cannot_be_watched_is_polled_and_said_once_for_all(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+async def test_what_cannot_be_watched_is_polled_and_said_once(
+    changes: Changes, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The others are watched, and that nothing is polled any longer is said once, too."""
     caplog.set_level(logging.INFO)
-    loop, shortage = tmp_path / "loop", WatchShortage()
+    loop = tmp_path / "loop"
     loop.symlink_to(loop)
-    two = [Changes(shortage, what=f"test {i}") for i in range(2)]
     for _ in range(2):
-        for one in two:
-            one.set(loop, tmp_path)
-            assert one.watch.complete is False
+        changes.set(loop, tmp_path)
+        assert changes.watch.complete is False
     (tmp_path / "file").touch()
-    for one in two:
-        assert (tmp_path, "file") in await one.next()
+    assert (tmp_path, "file") in await changes.next()
     loop.unlink()
-    for one in two:
-        assert one.set(loop, tmp_path) == {loop}
-        assert one.watch.complete is True
-        one.watch.close()
+    assert changes.set(loop, tmp_path) == {loop}
+    changes.set(loop, tmp_path)
+    assert changes.watch.complete is True
     assert [(record.levelno, record.getMessage()) for record in caplog.records] == [
-        (logging.WARNING, "test 0 cannot be watched (Too many levels of symbolic links):"
+        (logging.WARNING, "test folders cannot be watched (Too many levels of symbolic links):"
          " polled instead"),
-        (logging.INFO, "folders can be watched again: nothing is polled any longer"),
+        (logging.INFO, "test folders can be watched again"),
     ]  # fmt: skip
 
 

@@ -13,7 +13,7 @@ import pytest
 from genericdp.devices.decide import decide
 from genericdp.host.cache import HostCache
 from genericdp.host.devicefiles import DeviceFiles, is_same
-from genericdp.host.inotify import ENTRIES, FolderWatch, WatchShortage
+from genericdp.host.inotify import ENTRIES, FolderWatch
 from genericdp.host.root import Root
 from genericdp.model import FileType
 from tests.devices.making import healthy, resource, unhealthy
@@ -129,7 +129,7 @@ def test_a_device_that_was_removed_and_added_again_is_another_one(loops: Loops) 
 
 async def test_the_kernel_tells_of_both(loops: Loops) -> None:
     changed = asyncio.Event()
-    watch = FolderWatch(lambda *_: changed.set(), what="test", shortage=WatchShortage())
+    watch = FolderWatch(lambda *_: changed.set(), what="test")
     try:
         assert watch.set_folders({"/dev": ENTRIES})
         for change in (loops.add, loops.remove):

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING
 import grpc
 
 from genericdp.config.load import load
-from genericdp.host.inotify import WatchShortage
 from genericdp.host.root import Root
 from genericdp.kubelet.folder import KubeletFolder
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as pb
@@ -53,7 +52,6 @@ async def _watch(config: Path, folder: Path) -> None:
             commands=Commands(),
             pace=NEVER,
             tally=tally,
-            shortage=WatchShortage(),
         )
         supervisor.resources.value = load((config,)).resources
         async with asyncio.TaskGroup() as tasks:
