@@ -153,7 +153,7 @@ async def serve(
         supply: Observed[descriptors.Supply | None] = Observed(None)
         if settings.listen is not None:
             # First of all: it shows what the others log.
-            serving = _endpoints(settings, settings.listen, supervisor, reloader, supply, tally)
+            serving = _endpoints(settings, settings.listen, supervisor, reloader, supply)
             tasks.create_task(serving, name="endpoints")
         tasks.create_task(descriptors.watch(supply), name="descriptors")
         tasks.create_task(supervisor.run(), name="supervisor")
@@ -166,22 +166,17 @@ async def _endpoints(
     supervisor: Supervisor,
     reloader: Reloader,
     supply: Observed[descriptors.Supply | None],
-    tally: Tally,
 ) -> None:
     # Nothing of it is imported where nobody listens.
-    from genericdp.host.root import Root
     from genericdp.status.listen import serve
     from genericdp.status.state import Sources, record_events
 
     with record_events() as events:
         sources = Sources(
-            node=settings.node_name,
-            root=Root(settings.root),
             supervisor=supervisor,
             config=reloader.state,
             descriptors=supply,
             events=events,
-            tally=tally,
             started=time.time(),  # noqa: TID251  # to be shown
         )
         await serve(address, sources, shows_status=settings.shows_status)

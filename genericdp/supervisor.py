@@ -91,10 +91,10 @@ class Supervisor:
         """What was wanted when every resource could be decided last; None: never yet."""
         self.kubelet = kubelet
         self._without_kubelet = without_kubelet
-        self._root = root
-        self._node_name = node_name
+        self.root = root
+        self.node_name = node_name
         self._pace = pace or Pace()
-        self._tally = tally
+        self.tally = tally
         self._host_news = Observed(0)
         """How often the host was to be looked at again."""
         self._records = root.real(udevdb.FOLDER)
@@ -144,16 +144,16 @@ class Supervisor:
         self._host_news.value += 1
 
     def _mark_event(self, event: Uevent | None) -> None:
-        self._tally.happened("resync" if event is None else event.action)
+        self.tally.happened("resync" if event is None else event.action)
         self._reader.mark_event(event)
 
     def _mark_entry(self, folder: str, name: str | None) -> None:
         if folder != self._records:
-            self._tally.happened("resync" if name is None else "file")
-            path = f"{folder.removeprefix(self._root.real('')).rstrip('/')}/{name}"
+            self.tally.happened("resync" if name is None else "file")
+            path = f"{folder.removeprefix(self.root.real('')).rstrip('/')}/{name}"
             self._reader.mark_file(None if name is None else path)
         elif name is None or not name.startswith("."):  # udev writes a hidden file first
-            self._tally.happened("resync" if name is None else "record")
+            self.tally.happened("resync" if name is None else "record")
             self._reader.mark_record(name)
 
     def _set_watch(self) -> None:
@@ -161,9 +161,9 @@ class Supervisor:
 
         Not those of sysfs, of which inotify tells nothing: uevents do.
         """
-        live = "/sys/" if self._root.is_machine else "/nowhere/"
+        live = "/sys/" if self.root.is_machine else "/nowhere/"
         folders = (one for one in self._reader.folders if not one.startswith(live))
-        masks = {self._root.real(folder) or "/": ENTRIES for folder in folders}
+        masks = {self.root.real(folder) or "/": ENTRIES for folder in folders}
         fresh = self._watch.set_folders({**masks, self._records: RECORDS})
         if self._records in fresh:
             self._reader.mark_record(None)
@@ -178,7 +178,7 @@ class Supervisor:
     @property
     def wanted(self) -> dict[str, Resource]:
         """What should run on this node, by name."""
-        return {one.name: one for one in for_node(self.resources.value or (), self._node_name)}
+        return {one.name: one for one in for_node(self.resources.value or (), self.node_name)}
 
     @property
     def named(self) -> dict[str, Resource]:
@@ -235,7 +235,7 @@ class Supervisor:
             tasks, self.wanted, full=full, allocated=allocated
         )
         took = time.monotonic() - begun
-        self._tally.discovery.add(took)
+        self.tally.discovery.add(took)
         if full:
             self._looked_at, self._looked_seconds = time.monotonic(), took
         if not decision.failures:
@@ -261,7 +261,7 @@ class Supervisor:
     async def _watch_kernel_events(self) -> None:
         """Have the kernel tell of changes; not before the first lists are out."""
         await until(lambda: bool(self.lists.value), self.lists)
-        if self._root.is_machine:
+        if self.root.is_machine:
             await self._uevents.run()
 
     def _seconds_to_next_look(self, decision: Decision) -> float:

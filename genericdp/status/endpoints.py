@@ -10,6 +10,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
+
 from genericdp.host.cache import HostCache
 from genericdp.host.workers import start
 from genericdp.status import metrics
@@ -20,7 +22,6 @@ from genericdp.status.state import as_json, collect_state
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from genericdp.status.server import Request
     from genericdp.status.state import DaemonState, HardwareOf, Sources
 
 _KEPT_FACTOR = 10
@@ -75,19 +76,16 @@ class Endpoints:
         self._reading: asyncio.Future[HardwareOf] | None = None
         self._responses: dict[str, asyncio.Future[Response]] = {}
 
-    async def respond(self, request: Request) -> Response:
-        """Return the response to a request."""
-        match request.path:
+    async def respond(self, path: str) -> Response:
+        """Return the response to a request for a path."""
+        match path:
             case "/livez":
                 return _text(200, "alive")
             case "/readyz":
                 lacking = collect_state(self._sources).not_ready
                 return _text(503, *lacking) if lacking else _text(200, "ready")
             case "/metrics":
-                openmetrics = metrics.OPENMETRICS in request.accept
-                return await self._cached(
-                    f"/metrics {openmetrics}", partial(self._metrics, openmetrics=openmetrics)
-                )
+                return await self._cached("/metrics", self._metrics)
             case "/" if self._shows_status:
                 return self._page
             case "/status" if self._shows_status:
@@ -95,11 +93,11 @@ class Endpoints:
                     await self._read_hardware()
                 make = partial(_status, self._hardware)
                 return await self._cached("/status", make, with_results=True)
-        shown = [path for path in ABOUT if self._shows_status or path not in _WITH_DEVICES]
+        shown = [one for one in ABOUT if self._shows_status or one not in _WITH_DEVICES]
         why = "nothing is here; what there is:"
-        if request.path in _WITH_DEVICES:
+        if path in _WITH_DEVICES:
             why = "it is switched off here (--no-status), since it shows serial numbers"
-        return _text(404, why, *(f"  {path:9} {ABOUT[path]}" for path in shown))
+        return _text(404, why, *(f"  {one:9} {ABOUT[one]}" for one in shown))
 
     async def _cached(
         self, key: str, make: Callable[[DaemonState], Response], *, with_results: bool = False
@@ -122,11 +120,10 @@ class Endpoints:
         # If a client goes, the others still wait.
         return await asyncio.shield(made)
 
-    def _metrics(self, state: DaemonState, *, openmetrics: bool) -> Response:
-        body, content_type = metrics.exposition(
-            state, self._sources.tally, openmetrics=openmetrics, each_device=self._shows_status
-        )
-        return Response(status=200, body=body, content_type=content_type)
+    def _metrics(self, state: DaemonState) -> Response:
+        tally = self._sources.supervisor.tally
+        body = metrics.exposition(state, tally, each_device=self._shows_status)
+        return Response(status=200, body=body, content_type=CONTENT_TYPE_PLAIN_0_0_4)
 
     async def _read_hardware(self) -> None:
         """Read names of hardware in a thread; if that takes long, go on without what is missing."""
@@ -135,7 +132,7 @@ class Endpoints:
         known = self._hardware
 
         def read() -> HardwareOf:
-            host = HostCache(self._sources.root)
+            host = HostCache(self._sources.supervisor.root)
             return {one: known.get(one) or hardware_of(one, host) for one in listed}
 
         reading = self._reading = self._reading or start(read)

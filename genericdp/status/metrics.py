@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from prometheus_client import ProcessCollector
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
-from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
-from prometheus_client.openmetrics.exposition import generate_latest as generate_openmetrics
+from prometheus_client.exposition import generate_latest
 from prometheus_client.registry import Collector
 
 from genericdp import __version__
@@ -36,8 +35,6 @@ MAX_PER_RESOURCE = 1000
 """At most that many devices of a resource have a series of their own."""
 MAX_DEVICES = 10_000
 """The same for all resources together."""
-OPENMETRICS = "application/openmetrics-text"
-_OPENMETRICS_VERSION = "1.0.0"
 _LES = [*map(str, BOUNDS), "+Inf"]
 _PROCESS = ProcessCollector(registry=None)
 _FAMILIES: dict[str, Any] = {
@@ -121,19 +118,13 @@ METRICS = tuple(
 )
 
 
-def exposition(
-    state: DaemonState, tally: Tally, *, openmetrics: bool = False, each_device: bool = True
-) -> tuple[bytes, str]:
-    """Return body and content type of ``/metrics``, as OpenMetrics or in Prometheus' older format.
+def exposition(state: DaemonState, tally: Tally, *, each_device: bool) -> bytes:
+    """Return the body of ``/metrics``.
 
     For ten thousand devices it takes its time: in a thread. ``each_device``: also the series that
     name devices.
     """
-    values = _MetricsCollector(_samples(state, tally, each_device=each_device))
-    if openmetrics:
-        body: bytes = generate_openmetrics(values, version=_OPENMETRICS_VERSION)  # type: ignore[no-untyped-call]
-        return body, f"{OPENMETRICS}; version={_OPENMETRICS_VERSION}; charset=utf-8"
-    return generate_latest(values), CONTENT_TYPE_PLAIN_0_0_4
+    return generate_latest(_MetricsCollector(_samples(state, tally, each_device=each_device)))
 
 
 class _MetricsCollector(Collector):

@@ -51,21 +51,8 @@ class Limits:
     header_bytes: int = 8 * 1024
     request: float = 5.0
     """From the beginning of a connection to the end of its request."""
-    response: float = 10.0
-    """To take a response, besides the time for its bytes."""
-    bytes_per_second: int = 256 * 1024
-    bodies: int = 8
-    """Different responses that slow clients keep in memory, besides the newest."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Request:
-    """What is asked for, by GET or HEAD."""
-
-    path: str
-    """Without its query, as it was written: nothing is decoded."""
-    accept: str = ""
-    """That header."""
+    response: float = 30.0
+    """To take a response, which a slow client keeps in memory."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -83,15 +70,16 @@ class _Connection:
     socket: socket.socket
     has_request: bool = False
     """Whether its request is complete and its response is not sent yet."""
-    body: bytes = b""
-    """What it is being sent."""
 
 
 class Server:
-    """Has requests answered by ``respond``, which may raise anything."""
+    """Has requests answered by ``respond``, which may raise anything.
+
+    It gets the path without its query, as it was written: nothing is decoded.
+    """
 
     def __init__(
-        self, respond: Callable[[Request], Awaitable[Response]], *, limits: Limits | None = None
+        self, respond: Callable[[str], Awaitable[Response]], *, limits: Limits | None = None
     ) -> None:
         self._respond = respond
         self._limits = limits or Limits()
@@ -99,7 +87,6 @@ class Server:
         """The oldest first."""
         self._failing: dict[str, str] = {}
         """Why the last request of a path could not be answered."""
-        self._is_short = False
 
     async def run(self, sockets: Sequence[socket.socket]) -> None:
         """Serve forever at listening sockets; closes them in the end."""
@@ -120,9 +107,6 @@ class Server:
                 # The client goes on waiting in the kernel; without a pause this would spin.
                 if is_shortage(error):
                     self._close_oldest()
-                    if not self._is_short:
-                        log.warning("no connection to the endpoints: %s", error.strerror)
-                    self._is_short = True
                 await asyncio.sleep(_RETRY_SECONDS)
                 continue
             if len(self._open()) >= self._limits.connections:
@@ -167,41 +151,35 @@ class Server:
             if request is None:
                 return
             connection.has_request = True
-            response = _refusal(request, http) or await self._response_to(_parse_request(request))
+            response = _refusal(request, http) or await self._response_to(_path_of(request))
         except h11.RemoteProtocolError as error:
             response = _text(error.error_status_hint)
         has_body = request is None or request.method != b"HEAD"
         await self._send(connection, _head(http, response), response.body if has_body else b"")
         await _linger(connection.socket)
 
-    async def _response_to(self, request: Request) -> Response:
+    async def _response_to(self, path: str) -> Response:
         try:
-            response = await self._respond(request)
+            response = await self._respond(path)
         except Exception as error:  # whatever it is, it ends nothing
-            path, reason = request.path, f"{type(error).__name__}: {error}"
+            reason = f"{type(error).__name__}: {error}"
             if self._failing.get(path) != reason:
                 self._failing[path] = reason
                 log.error("%s cannot be answered: %s", path, reason)
                 log.debug("where that came from", exc_info=error)
             body = b"the daemon has failed to answer: see its log\n"
             return Response(status=HTTPStatus.INTERNAL_SERVER_ERROR, body=body)
-        self._failing.pop(request.path, None)
+        self._failing.pop(path, None)
         return response
 
     async def _send(self, connection: _Connection, head: bytes, body: bytes) -> None:
         """Send a response; raises OSError, of which TimeoutError is a subclass."""
-        limits, loop = self._limits, asyncio.get_running_loop()
-        connection.has_request, connection.body = True, body
-        sending = [one for one in self._open() if one.body]
-        # Clients that take the same response keep it in memory once.
-        others = list(dict.fromkeys(one.body for one in sending if one.body != body))
-        excess = others[: max(0, len(others) - limits.bodies)]
-        for slow in (one for one in sending if one.body in excess):
-            self._connections[slow].cancel()
-        async with asyncio.timeout(limits.response + len(body) / limits.bytes_per_second):
+        loop = asyncio.get_running_loop()
+        connection.has_request = True
+        async with asyncio.timeout(self._limits.response):
             await loop.sock_sendall(connection.socket, head)
             await loop.sock_sendall(connection.socket, body)
-        connection.has_request, connection.body = False, b""
+        connection.has_request = False
 
 
 async def _receive_request(client: socket.socket, http: h11.Connection) -> h11.Request | None:
@@ -232,14 +210,12 @@ def _text(status: int, **headers: str) -> Response:
     return Response(status=status, body=body, headers=headers)
 
 
-def _parse_request(request: h11.Request) -> Request:
+def _path_of(request: h11.Request) -> str:
     target = request.target.decode("latin-1")
     scheme, separator, rest = target.partition("://")
     if separator and scheme.lower() in {"http", "https"}:  # as proxies are asked
         target = f"/{rest.partition('/')[2]}"
-    accept = b", ".join(value for name, value in request.headers if name == b"accept")
-    path = target.partition("?")[0].partition("#")[0]
-    return Request(path=path, accept=accept.decode("latin-1"))
+    return target.partition("?")[0].partition("#")[0]
 
 
 def _head(http: h11.Connection, response: Response) -> bytes:

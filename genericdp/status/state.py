@@ -25,14 +25,12 @@ if TYPE_CHECKING:
     from genericdp.devices.devicelist import DeviceList, ListedDevice
     from genericdp.devices.inventory import Identity
     from genericdp.host.descriptors import Supply
-    from genericdp.host.root import Root
     from genericdp.kubelet.lifecycle import Plugin
     from genericdp.model import Resource
     from genericdp.observed import Observed
     from genericdp.process.outcome import Outcome
     from genericdp.status.hardware import HardwareLabels
     from genericdp.supervisor import Supervisor
-    from genericdp.tally import Tally
 
     Results = Mapping[str, Sequence[Outcome | None]]
     """The latest result of each probe, in the order of the config, by device ID."""
@@ -97,13 +95,10 @@ def record_events() -> Iterator[Events]:
 class Sources:
     """The parts of a running daemon whose state is shown."""
 
-    node: str
-    root: Root
     supervisor: Supervisor
     config: Observed[ConfigState]
     descriptors: Observed[Supply | None]
     events: Events
-    tally: Tally
     started: float
     """In seconds since 1970."""
 
@@ -185,7 +180,7 @@ def collect_state(sources: Sources, *, with_results: bool = False) -> DaemonStat
     supervisor, kubelet = sources.supervisor, sources.supervisor.kubelet
     plugins, present = supervisor.plugins, kubelet.socket.value is not None
     return DaemonState(
-        node=sources.node,
+        node=supervisor.node_name,
         time=time.time(),  # noqa: TID251  # to be shown
         started=sources.started,
         kubelet_folder=str(kubelet.path),

@@ -74,7 +74,7 @@ def series(status: DaemonState, *, is_well: bool) -> list[dict[str, str]]:
     """Give two hours of scrapes, a minute apart, in which all counts grow."""
     values: dict[str, list[float]] = defaultdict(list)
     for times in (0, 1):
-        body, _ = exposition(status, tally(times=times, is_well=is_well))
+        body = exposition(status, tally(times=times, is_well=is_well), each_device=True)
         for family in parsed(body.decode()):
             for sample in family.samples:
                 labels = ", ".join(f'{name}="{value}"' for name, value in sample.labels.items())

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from genericdp.address import Address
 from genericdp.status.listen import bind_sockets
-from genericdp.status.server import Limits, Request, Response, Server
+from genericdp.status.server import Limits, Response, Server
 from tests.polling import poll_until
 
 if TYPE_CHECKING:
@@ -29,7 +29,8 @@ class Serving:
     """A server that runs."""
 
     port: int
-    asked: list[Request]
+    asked: list[str]
+    """The paths."""
 
     async def connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         return await asyncio.open_connection("127.0.0.1", self.port)
@@ -65,29 +66,29 @@ def request(path: str = "/", *headers: str, method: str = "GET", version: str = 
     return "\r\n".join([*lines, "", ""]).encode()
 
 
-async def answered(asked: Request) -> Response:
+async def answered(path: str) -> Response:
     """Answer as few paths as a test needs."""
-    if asked.path == "/big":
+    if path == "/big":
         return Response(status=200, body=BIG)
-    if asked.path == "/wrong":
+    if path == "/wrong":
         raise KeyError("a mistake of ours")
-    return Response(status=200, body=f"{asked.path}\n".encode())
+    return Response(status=200, body=f"{path}\n".encode())
 
 
 @asynccontextmanager
 async def serving(
-    answer: Callable[[Request], Awaitable[Response]] = answered,
+    answer: Callable[[str], Awaitable[Response]] = answered,
     *,
     listener: socket.socket | None = None,
     limits: Limits | None = None,
 ) -> AsyncIterator[Serving]:
     """Run a server."""
     one = listener or bind_sockets(ANYWHERE)[0]
-    asked: list[Request] = []
+    asked: list[str] = []
 
-    async def noted(request: Request) -> Response:
-        asked.append(request)
-        return await answer(request)
+    async def noted(path: str) -> Response:
+        asked.append(path)
+        return await answer(path)
 
     server = Server(noted, limits=limits)
     async with asyncio.TaskGroup() as tasks:

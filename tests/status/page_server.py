@@ -9,29 +9,20 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
-from genericdp.host.root import Root
 from genericdp.status.endpoints import Endpoints
-from genericdp.status.server import Request, Response, Server
+from genericdp.status.server import Response, Server
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
-    from pathlib import Path
 
     from genericdp.status.state import Sources
     from tests.status.chromium import Browser, Page
     from tests.status.samples import Document
 
 
-@dataclass
-class _NoSources:
-    """For what says nothing of a daemon."""
-
-    root: Root
-
-
-def static(folder: Path, *, shows_status: bool = True) -> Endpoints:
+def static(*, shows_status: bool = True) -> Endpoints:
     """Return endpoints of which only the page, and what is not there, can be asked for."""
-    return Endpoints(cast("Sources", _NoSources(Root(folder))), shows_status=shows_status)
+    return Endpoints(cast("Sources", None), shows_status=shows_status)
 
 
 @dataclass
@@ -39,27 +30,24 @@ class Shown:
     """A server of the page, with the status that it shows."""
 
     status: Document
-    folder: Path
     port: int = 0
     fails: bool = False
     is_switched_off: bool = False
     """Whether it is as with ``--no-status``."""
 
-    async def respond(self, request: Request) -> Response:
+    async def respond(self, path: str) -> Response:
         if self.fails:
             return Response(status=500, body=b"no\n")
-        if request.path == "/status" and not self.is_switched_off:
+        if path == "/status" and not self.is_switched_off:
             body = json.dumps(self.status).encode()
             return Response(status=200, body=body, content_type="application/json")
-        return await static(self.folder, shows_status=not self.is_switched_off).respond(request)
+        return await static(shows_status=not self.is_switched_off).respond(path)
 
 
 @asynccontextmanager
-async def served(
-    status: Document, folder: Path, browser: Browser
-) -> AsyncIterator[tuple[Shown, Page]]:
+async def served(status: Document, browser: Browser) -> AsyncIterator[tuple[Shown, Page]]:
     """Serve the page and have it open in a tab, with the status shown."""
-    shown, listener = Shown(status, folder), socket.create_server(("127.0.0.1", 0))
+    shown, listener = Shown(status), socket.create_server(("127.0.0.1", 0))
     listener.setblocking(False)
     async with browser.tab() as page, asyncio.TaskGroup() as tasks:
         serving = tasks.create_task(Server(shown.respond).run([listener]))

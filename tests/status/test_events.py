@@ -24,6 +24,7 @@ def root_logger() -> Iterator[logging.Logger]:
     root = logging.getLogger()
     handlers, level = [*root.handlers], root.level
     yield root
+    logs.flush()
     root.handlers[:] = handlers
     root.setLevel(level)
 

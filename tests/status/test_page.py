@@ -6,21 +6,16 @@ import base64
 import hashlib
 import re
 from itertools import product
-from typing import TYPE_CHECKING
 
 import pytest
 
-from genericdp.status.server import Request
 from tests.status.page_server import static
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.fixture
-async def page(tmp_path: Path) -> tuple[str, str]:
+async def page() -> tuple[str, str]:
     """The text of the page and its Content-Security-Policy."""
-    response = await static(tmp_path).respond(Request(path="/"))
+    response = await static().respond("/")
     return response.body.decode(), response.headers["content-security-policy"]
 
 

@@ -22,8 +22,6 @@ from tests.status.samples import (
 )
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from tests.status.chromium import Browser, Page
 
 pytestmark = pytest.mark.slow
@@ -44,10 +42,8 @@ async def text_of(page: Page, selector: str) -> str:
     return str(await page.ask(f"document.querySelector({selector!r}).innerText"))
 
 
-async def test_it_follows_what_changes_and_keeps_what_was_opened(
-    browser: Browser, tmp_path: Path
-) -> None:
-    async with served(many(5, 100), tmp_path, browser) as (shown, page):
+async def test_it_follows_what_changes_and_keeps_what_was_opened(browser: Browser) -> None:
+    async with served(many(5, 100), browser) as (shown, page):
         await page.look(width=1280, dark=False)
         assert await page.ask("document.querySelectorAll('.devices').length") == 0
         await page.ask(
@@ -78,9 +74,9 @@ async def test_it_follows_what_changes_and_keeps_what_was_opened(
 
 
 async def test_it_says_when_nobody_answers_any_more_and_when_somebody_does(
-    browser: Browser, tmp_path: Path
+    browser: Browser,
 ) -> None:
-    async with served(EMPTY, tmp_path, browser) as (shown, page):
+    async with served(EMPTY, browser) as (shown, page):
         assert await page.ask(GONE) == ""
         shown.fails = True
         await page.refresh()
@@ -106,19 +102,17 @@ async def test_it_says_when_nobody_answers_any_more_and_when_somebody_does(
 
 
 async def test_a_daemon_that_comes_back_without_a_status_is_not_taken_for_one_that_is_gone(
-    browser: Browser, tmp_path: Path
+    browser: Browser,
 ) -> None:
-    async with served(EMPTY, tmp_path, browser) as (shown, page):
+    async with served(EMPTY, browser) as (shown, page):
         shown.is_switched_off = True
         await page.refresh()
         await page.until(f"{GONE}.includes('--no-status')")
         assert await page.ask("document.title") == "Not shown · edge-1 · genericdp"
 
 
-async def test_a_daemon_of_another_version_brings_its_own_page(
-    browser: Browser, tmp_path: Path
-) -> None:
-    async with served(EMPTY, tmp_path, browser) as (shown, page):
+async def test_a_daemon_of_another_version_brings_its_own_page(browser: Browser) -> None:
+    async with served(EMPTY, browser) as (shown, page):
         await page.ask("window.marked = 1")
         shown.status = {**RICH, "version": "0.2.0"}
         await page.refresh()
@@ -126,8 +120,8 @@ async def test_a_daemon_of_another_version_brings_its_own_page(
         assert await page.ask("typeof window.marked") == "undefined"
 
 
-async def test_what_a_text_smuggles_in_does_not_run(browser: Browser, tmp_path: Path) -> None:
-    async with served(status(SERIAL), tmp_path, browser) as (_, page):
+async def test_what_a_text_smuggles_in_does_not_run(browser: Browser) -> None:
+    async with served(status(SERIAL), browser) as (_, page):
         assert await page.ask("document.querySelectorAll('script').length") == 1
         assert SCRIPT in await page.ask("document.body.innerText")
         assert "not probed yet \\u202egnp.exe\\nsecond line" in await page.ask(
@@ -142,7 +136,7 @@ async def test_what_a_text_smuggles_in_does_not_run(browser: Browser, tmp_path: 
         assert await page.ask("typeof window.ran") == "undefined"
 
 
-async def test_any_text_in_any_field_is_shown_as_text(browser: Browser, tmp_path: Path) -> None:
+async def test_any_text_in_any_field_is_shown_as_text(browser: Browser) -> None:
     text = '<script> </style> " onload="x &amp; <!-- \0 \x1b[2J \u202e \ud800 é 漢'
     fixed = {"time", "started", "since", "differsSince", "version", "state"}
 
@@ -158,7 +152,7 @@ async def test_any_text_in_any_field_is_shown_as_text(browser: Browser, tmp_path
                 return value
 
     before = status(SERIAL, NET)
-    async with served(before, tmp_path, browser) as (shown, page):
+    async with served(before, browser) as (shown, page):
         count = await page.ask("document.querySelectorAll('*').length")
         shown.status = replaced(before)
         await page.refresh()
@@ -172,9 +166,9 @@ async def test_any_text_in_any_field_is_shown_as_text(browser: Browser, tmp_path
 
 
 async def test_with_many_resources_the_table_comes_first_and_the_empty_ones_are_folded(
-    browser: Browser, tmp_path: Path
+    browser: Browser,
 ) -> None:
-    async with served(fleet(43), tmp_path, browser) as (_, page):
+    async with served(fleet(43), browser) as (_, page):
         await page.look(width=1280, dark=False)
         names = await page.ask(f"{NAMES}.map((one) => one.innerText)")
         assert len(names) == 43
@@ -194,8 +188,8 @@ async def test_with_many_resources_the_table_comes_first_and_the_empty_ones_are_
         assert "nothing on this node matches match[0] {path: /dev/example.com/kind-0}" in empty
 
 
-async def test_a_filter_finds_resources_and_devices(browser: Browser, tmp_path: Path) -> None:
-    async with served(fleet(43), tmp_path, browser) as (shown, page):
+async def test_a_filter_finds_resources_and_devices(browser: Browser) -> None:
+    async with served(fleet(43), browser) as (shown, page):
         await filter_by(page, "a50285")
         assert await page.ask(f"{NAMES}.map((one) => one.innerText)") == ["example.com/serial"]
         assert await text_of(page, "#resources") == "1 of 43 resources"
@@ -215,9 +209,7 @@ async def test_a_filter_finds_resources_and_devices(browser: Browser, tmp_path: 
         assert await page.ask(f"{NAMES}.length") == 43
 
 
-async def test_the_latest_results_of_probes_stand_beside_the_device(
-    browser: Browser, tmp_path: Path
-) -> None:
+async def test_the_latest_results_of_probes_stand_beside_the_device(browser: Browser) -> None:
     probes = [
         probe("exec-0", "failure", "exited with 3"),
         probe("file-1"),
@@ -225,7 +217,7 @@ async def test_the_latest_results_of_probes_stand_beside_the_device(
         probe("kernelLog-3", ""),
     ]
     one = resource("example.com/modem", device(0, probes=probes))
-    async with served(status(one), tmp_path, browser) as (_, page):
+    async with served(status(one), browser) as (_, page):
         shown = await page.ask("[...document.querySelectorAll('.probe')].map((x) => x.innerText)")
         assert [" ".join(text.split()) for text in shown] == [
             "exec-0 failure exited with 3",
@@ -235,11 +227,11 @@ async def test_the_latest_results_of_probes_stand_beside_the_device(
         ]
 
 
-async def test_no_more_is_shown_than_fits(browser: Browser, tmp_path: Path) -> None:
+async def test_no_more_is_shown_than_fits(browser: Browser) -> None:
     loud = device(0, reason="x" * 1_000_000)
     aside = [{"path": f"/dev/x{n}", "reason": "odd"} for n in range(700)]
     one = resource("example.com/a", loud, *(device(n) for n in range(1, 5000)), notOffered=aside)
-    async with served(status(one), tmp_path, browser) as (_, page):
+    async with served(status(one), browser) as (_, page):
         text = await page.ask("document.body.innerText")
         assert "… (998,000 more characters)" in text
         assert await page.ask("document.querySelectorAll('.devices tbody tr').length") == 500
@@ -247,10 +239,8 @@ async def test_no_more_is_shown_than_fits(browser: Browser, tmp_path: Path) -> N
         assert more == ["4,500 more devices: /status", "200 more paths: /status"]
 
 
-async def test_time_alone_changes_nothing_that_a_screen_reader_says(
-    browser: Browser, tmp_path: Path
-) -> None:
-    async with served(RICH, tmp_path, browser) as (shown, page):
+async def test_time_alone_changes_nothing_that_a_screen_reader_says(browser: Browser) -> None:
+    async with served(RICH, browser) as (shown, page):
         said = await text_of(page, "#summary")
         assert said == (
             "4 of 5 resources registered, 71 of 75 devices Healthy. 1 resource without devices."
@@ -263,10 +253,8 @@ async def test_time_alone_changes_nothing_that_a_screen_reader_says(
         assert await text_of(page, "#summary") == said
 
 
-async def test_it_fits_its_screen_and_is_a_table_there_to_a_screen_reader(
-    browser: Browser, tmp_path: Path
-) -> None:
-    async with served(RICH, tmp_path, browser) as (_, page):
+async def test_it_fits_its_screen_and_is_a_table_there_to_a_screen_reader(browser: Browser) -> None:
+    async with served(RICH, browser) as (_, page):
         await page.ask("document.querySelector('[data-toggle=\"example.com/serial\"]').click()")
         for width in (320, 390, 800, 1280):
             await page.look(width=width, dark=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import logging
 import resource
 import socket
 from contextlib import asynccontextmanager, suppress
@@ -28,7 +27,6 @@ from tests.status.http_server import (
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from genericdp.status.server import Request
 
 CROWD = 1000
 PIECE = b"GET /livez HTTP/1.1\r\nHost: no"
@@ -108,10 +106,10 @@ async def test_at_the_limit_the_oldest_without_a_complete_request_goes() -> None
 async def test_one_that_is_being_answered_does_not_go_as_long_as_others_wait() -> None:
     go_on = asyncio.Event()
 
-    async def slowly(asked: Request) -> Response:
-        if asked.path == "/slow":
+    async def slowly(path: str) -> Response:
+        if path == "/slow":
             await go_on.wait()
-        return await answered(asked)
+        return await answered(path)
 
     async with serving(slowly, limits=Limits(connections=3)) as it, asyncio.TaskGroup() as tasks:
         slow = tasks.create_task(it.get("/slow"))
@@ -139,8 +137,7 @@ async def test_bytes_that_trickle_buy_no_time() -> None:
 
 
 async def test_who_does_not_take_his_response_is_not_waited_for() -> None:
-    limits = Limits(response=0.2, bytes_per_second=len(BIG) * 10)
-    async with serving(limits=limits) as it, crowd(it, 5, request("/big")):
+    async with serving(limits=Limits(response=0.2)) as it, crowd(it, 5, request("/big")):
         await poll_until(lambda: len(it.asked) == 5)  # the first may be gone before the last asks
         await it.are_left(0)
 
@@ -159,32 +156,8 @@ async def test_who_sends_on_after_a_refusal_is_told_nevertheless() -> None:
         await it.are_left(0)
 
 
-async def test_slow_readers_hold_a_few_responses_at_most() -> None:
-    """Each was made anew for its reader; who takes longest goes."""
-
-    async def large(asked: Request) -> Response:
-        return Response(status=200, body=asked.path.encode() + BIG)
-
-    async with serving(large, limits=Limits(bodies=3)) as it:
-        readers = []
-        for n in range(8):
-            reader, writer = await it.connect()
-            writer.transport.pause_reading()  # type: ignore[attr-defined]
-            readers.append((reader, writer))
-            writer.write(request(f"/{n}"))
-            await poll_until(lambda n=n: len(it.asked) > n, seconds=PATIENCE_SECONDS)  # type: ignore[misc]
-        await it.are_left(4)  # the newest, and three besides
-        reader, writer = readers[-1]
-        writer.transport.resume_reading()  # type: ignore[attr-defined]
-        async with asyncio.timeout(PATIENCE_SECONDS):
-            assert (await reader.read()).endswith(b"/7" + BIG)
-        for _, writer in readers:
-            writer.close()
-        await it.are_left(0)
-
-
 async def test_all_who_take_the_same_response_get_it() -> None:
-    async with serving(limits=Limits(bodies=0)) as it:
+    async with serving() as it:
         said = await asyncio.gather(*(it.get("/big") for _ in range(5)))
         assert all(one.endswith(BIG) for one in said)
 
@@ -201,8 +174,7 @@ class _Scarce(socket.socket):
         return super().accept()
 
 
-async def test_without_descriptors_it_waits_and_goes_on(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO)
+async def test_without_descriptors_it_waits_and_goes_on() -> None:
     one = _Scarce()
     one.setblocking(False)
     one.bind(("127.0.0.1", 0))
@@ -210,9 +182,7 @@ async def test_without_descriptors_it_waits_and_goes_on(caplog: pytest.LogCaptur
     one.failures = 3
     async with serving(listener=one) as it:
         assert (await it.get("/x")).endswith(b"/x\n")
-    assert [record.getMessage() for record in caplog.records] == [
-        "no connection to the endpoints: Too many open files"
-    ]
+    assert one.failures == 0
 
 
 async def test_where_descriptors_run_short_who_waits_makes_room() -> None:

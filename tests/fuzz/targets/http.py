@@ -7,7 +7,7 @@ import re
 from contextlib import AsyncExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING
 
-from genericdp.status.server import Limits, Request, Response
+from genericdp.status.server import Limits, Response
 from tests.status.http_server import Serving, request, serving
 
 if TYPE_CHECKING:
@@ -42,8 +42,8 @@ def seeds() -> Iterator[bytes]:
     yield b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(64)
 
 
-async def _answer(asked: Request) -> Response:
-    return Response(status=200, body=asked.path.encode("latin-1"))
+async def _answer(path: str) -> Response:
+    return Response(status=200, body=path.encode("latin-1"))
 
 
 @contextmanager
