@@ -60,16 +60,10 @@ def pattern_problem(pattern: str, written: str = "") -> str | None:
         end = pattern.find("]", first + 1)
         if end == -1:
             return f"the bracket at character {at + 1} of {written!r} is not closed"
-        if (reversed_range := _reversed_range(pattern[first:end])) is not None:
-            return f"the range {reversed_range!r} in {written!r} runs backwards and matches nothing"
+        for found in re.finditer(r"(?s)(.)-(.)", pattern[first:end]):
+            if found[1] > found[2]:
+                return f"the range {found[0]!r} in {written!r} runs backwards and matches nothing"
         at = end + 1
-    return None
-
-
-def _reversed_range(members: str) -> str | None:
-    for found in re.finditer(r"(?s)(.)-(.)", members):
-        if found[1] > found[2]:
-            return found[0]
     return None
 
 

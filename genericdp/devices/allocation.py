@@ -13,8 +13,7 @@ from genericdp.template import Template, UnusableValueError, expand
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from genericdp.devices.device import Device, DeviceNode, MountPoint, Variable
-    from genericdp.policy import Policy
+    from genericdp.devices.device import Device, DeviceNode, Variable
     from genericdp.template import Lookup
 
 
@@ -58,8 +57,9 @@ class _AnswerBuilder:
 
         A node and a mount at one place: the runtime would let the mount hide the node.
         """
-        self._env: dict[str, tuple[Variable, list[str]]] = {}
-        self._annotations: dict[str, list[str]] = {}
+        self._env: dict[str, tuple[Variable, dict[str, None]]] = {}
+        """By name: the variable of the first device that has it, and the values of all."""
+        self._annotations: dict[str, dict[str, None]] = {}
         self._cdi: dict[str, None] = {}
 
     def add(self, device: Device, index: int) -> None:
@@ -69,20 +69,22 @@ class _AnswerBuilder:
         for node in device.nodes:
             self._add_node(device, node, _container_path(node.container_path, lookup))
         for mount in device.given_mounts:
-            self._add_mount(device, mount, _container_path(mount.container_path, lookup))
+            path = _container_path(mount.container_path, lookup)
+            edit = BindMount(
+                host_path=mount.host_path, container_path=path, read_only=mount.read_only
+            )
+            self._add(device, f"{mount.host_path} {mount.read_only}", edit)
         for name, variable in device.env.items():
-            values = self._env.setdefault(name, (variable, []))[1]
-            for template in variable.values:
-                _append_once(values, expand(template, lookup))
+            values = self._env.setdefault(name, (variable, {}))[1]
+            values |= {text: None for one in variable.values if (text := expand(one, lookup))}
         for key, templates in device.annotations.items():
-            for template in templates:
-                self._add_annotation(device.policy, key, expand(template, lookup))
+            texts = [expand(one, lookup) for one in templates]
+            if device.policy is not None:
+                refusals = (device.policy.annotation_refusal(key, text) for text in texts)
+                if refusal := next(filter(None, refusals), ""):
+                    raise UnusableValueError(refusal)
+            self._annotations.setdefault(key, {}).update({text: None for text in texts if text})
         self._cdi.update(dict.fromkeys(device.cdi))
-
-    def _add_annotation(self, policy: Policy | None, key: str, text: str) -> None:
-        if policy is not None and (refusal := policy.annotation_refusal(key, text)):
-            raise UnusableValueError(refusal)
-        _append_once(self._annotations.setdefault(key, []), text)
 
     def _add_node(self, device: Device, node: DeviceNode, path: str) -> None:
         edit = DeviceSpec(
@@ -90,13 +92,10 @@ class _AnswerBuilder:
         )
         present = self._add(device, node.key, edit)
         if isinstance(present, DeviceSpec) and present is not edit:
-            permissions = _united(present.permissions, node.permissions)
+            both = present.permissions + node.permissions
+            permissions = "".join(letter for letter in "rwm" if letter in both)
             owner, key, _ = self._places[path]
             self._places[path] = (owner, key, replace(present, permissions=permissions))
-
-    def _add_mount(self, device: Device, mount: MountPoint, path: str) -> None:
-        edit = BindMount(host_path=mount.host_path, container_path=path, read_only=mount.read_only)
-        self._add(device, f"{mount.host_path} {mount.read_only}", edit)
 
     def _add(
         self, device: Device, key: str, edit: DeviceSpec | BindMount
@@ -136,12 +135,3 @@ def _container_path(template: Template, lookup: Lookup) -> str:
     if tidy == "/":
         raise UnusableValueError(f"a container path is {path!r}, the root of the container")
     return tidy
-
-
-def _append_once(values: list[str], value: str) -> None:
-    if value and value not in values:
-        values.append(value)
-
-
-def _united(one: str, other: str) -> str:
-    return "".join(letter for letter in "rwm" if letter in one + other)

@@ -157,7 +157,8 @@ def _changed(was: Mapping[str, str], now: Mapping[str, str]) -> tuple[dict[str, 
             recovered[device_id] = reason
         elif not (former and was_probed):
             fallen[device_id] = reason
-        elif _gist(former) != _gist(reason):
+        elif _NUMBER.sub("0", former) != _NUMBER.sub("0", reason):
+            # Other digits alone are no news: a temperature has others each time.
             other[device_id] = reason
     return first, recovered, fallen, other
 
@@ -207,11 +208,6 @@ def _together(what: str, reasons: Mapping[str, str]) -> str:
     first, reason = next(iter(reasons.items()))
     why = f" ({first}: {reason})" if reason else ""
     return f"{len(reasons):,} {what}: {first_few([*reasons], MAX_LINES)}{why}"
-
-
-def _gist(reason: str) -> str:
-    """Return what has to change to be news: a temperature has other digits each time."""
-    return _NUMBER.sub("0", reason)
 
 
 def _few(ids: Collection[str]) -> str:

@@ -303,7 +303,7 @@ def complaint(condition: Condition, host: Host) -> str:
     if key == "path":
         return f"looks at {any_of(condition.wanted)}, which does not name it"
     if bus in NOUNS:
-        return "".join(_about_kind(condition, bus))
+        return _about_kind(condition, NOUNS[bus])
     wants = f"wants {key} {any_of(condition.wanted)}"
     if unknown or condition.why:
         return f"{wants}, but {printable(unknown or condition.why)}"
@@ -314,11 +314,8 @@ def complaint(condition: Condition, host: Host) -> str:
     return f"{wants}, but it has none"
 
 
-def _about_kind(condition: Condition, bus: str) -> Iterator[str]:
-    noun = NOUNS[bus]
-    if condition.key != bus:
-        yield f"wants {condition.key}, but it is no {noun} and does not sit on one"
-    elif condition.found is None:
-        yield f"takes {noun}s, but sysfs knows nothing of it"
-    else:
-        yield f"takes {noun}s, but it is {condition.found}"
+def _about_kind(condition: Condition, noun: str) -> str:
+    if condition.key not in NOUNS:
+        return f"wants {condition.key}, but it is no {noun} and does not sit on one"
+    is_what = "sysfs knows nothing of it" if condition.found is None else f"it is {condition.found}"
+    return f"takes {noun}s, but {is_what}"

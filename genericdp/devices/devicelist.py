@@ -265,8 +265,6 @@ def within_limit(
 ) -> tuple[dict[str, ListedDevice], tuple[NotOffered, ...]]:
     """Keep the list below what a kubelet takes (K11): devices that were listed stay."""
     sizes = {device_id: listed_bytes(one.device) for device_id, one in listed.items()}
-    if sum(sizes.values()) <= limit:
-        return dict(listed), ()
     room = limit
     fitting: set[str] = set()
     for device_id in sorted(listed, key=lambda device_id: device_id not in previous):

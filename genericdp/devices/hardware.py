@@ -201,11 +201,7 @@ def place_of(device: SysDevice, host: Host) -> SysDevice | None:
 
 def function_of(device: SysDevice, host: Host) -> SysDevice | None:
     """Return the USB device, PCI function or platform device that it is or sits on."""
-
-    def wanted(one: SysDevice) -> bool:
-        return _is_place(one) and not is_usb_interface(one)
-
-    return nearest(device, host, wanted)
+    return nearest(device, host, lambda one: _is_place(one) and not is_usb_interface(one))
 
 
 def carrier_of(device: SysDevice, host: Host, subsystem: str) -> SysDevice | None:
@@ -235,20 +231,14 @@ def place_name(device: SysDevice, host: Host) -> str | None:
     place = place_of(device, host)
     if place is None:
         return None
-    name = f"{place.name}-{device.subsystem}"
-    rank = _neighbours(device, place, host).index(device.syspath)
-    return f"{name}.{rank}" if rank else name
-
-
-def _neighbours(device: SysDevice, place: SysDevice, host: Host) -> list[str]:
     has_node = device.number is not None
-    neighbours = [
+    neighbours = {device.syspath} | {
         one.syspath
         for one in host.below(place.syspath, device.subsystem)
         if (one.number is not None) == has_node
         and (its := place_of(one, host)) is not None
         and its.syspath == place.syspath
-    ]
-    if device.syspath not in neighbours:
-        neighbours.append(device.syspath)
-    return sorted(neighbours, key=natural_key)
+    }
+    name = f"{place.name}-{device.subsystem}"
+    rank = sorted(neighbours, key=natural_key).index(device.syspath)
+    return f"{name}.{rank}" if rank else name

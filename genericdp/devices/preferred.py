@@ -14,7 +14,7 @@ from genericdp.devices.topology import distance
 from genericdp.model import Preference
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from genericdp.devices.topology import Spot
 
@@ -48,7 +48,8 @@ def preferred_ids(
     """
     required = set(must)
     if preference is Preference.AUTO:
-        several = replicas > 1 or _has_second_share((*available, *must), devices)
+        shares = (one for one in (*available, *must) if "::" in one)
+        several = replicas > 1 or any(device_id_of(one) in devices for one in shares)
         preference = Preference.SPREAD if several else Preference.CLOSEST
     if preference is Preference.NONE or size < max(1, len(required)):
         return []
@@ -65,10 +66,6 @@ def preferred_ids(
             counts[key[0]] -= 1
             given.append(key)
     return [share for *_, share in sorted(given)]
-
-
-def _has_second_share(ids: Iterable[str], devices: Mapping[str, Spot]) -> bool:
-    return any("::" in share and device_id_of(share) in devices for share in ids)
 
 
 def _sort_key(share: str, places: Mapping[str, int]) -> tuple[int, object, str]:

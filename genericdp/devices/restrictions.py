@@ -9,7 +9,7 @@ from genericdp.devices.inventory import PathTarget, is_kernels_own
 from genericdp.model import FileType
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from genericdp.devices.device import Device, MountPoint
     from genericdp.devices.inventory import FoundFile
@@ -28,19 +28,13 @@ def device_refusal(device: Device, find: Find, mount_target: FindTarget) -> str:
     policy = device.policy
     refusals = [_mount_refusal(policy, mount, mount_target) for mount in device.mounts]
     if policy is not None:
-        refusals += _policy_refusals(policy, device, find)
-    return next(filter(None, refusals), "")
-
-
-def _policy_refusals(policy: Policy, device: Device, find: Find) -> Iterator[str]:
-    for path in (node.host_path for node in device.nodes):
-        if (file := find(path)) is None:
-            yield f"{path} does not exist"
-        else:
+        for path in (node.host_path for node in device.nodes):
+            if (file := find(path)) is None:
+                return f"{path} does not exist"
             is_block = file.type is FileType.BLOCK
-            yield policy.node_refusal(path, file.target, block=is_block)
-    for name in device.cdi:
-        yield policy.cdi_refusal(name)
+            refusals.append(policy.node_refusal(path, file.target, block=is_block))
+        refusals += map(policy.cdi_refusal, device.cdi)
+    return next(filter(None, refusals), "")
 
 
 def _mount_refusal(policy: Policy | None, mount: MountPoint, mount_target: FindTarget) -> str:
