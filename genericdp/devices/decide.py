@@ -30,7 +30,7 @@ from genericdp.printing import shortened
 from genericdp.regex import SearchTimeError
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterator, Sequence
+    from collections.abc import Container, Sequence
 
     from genericdp.devices.devicelist import AllocatedDevices
     from genericdp.devices.inventory import Host
@@ -255,45 +255,42 @@ class _Pass:
         """Resolve conflicts, and return the lists that follow those of before."""
         by_name = {name: one for results in drafts.values() for name, one in results.items()}
         wanting = {name: one.devices for name, one in by_name.items()}
-        absent: dict[str, Sequence[Device]] = {}
-        for resource in self.resources:
-            for name in drafts.get(resource.name, self._listed_names(resource)):
-                absent[name] = by_name[name].absent if name in by_name else self.before(name).kept
+        resources = {
+            name: resource
+            for resource in self.resources
+            for name in drafts.get(resource.name, self._listed_names(resource))
+        }
+        absent = {
+            name: by_name[name].absent if name in by_name else self.before(name).kept
+            for name in resources
+        }
         # Unguarded, since no resource can make it fail: it looks up and sorts texts. The longest,
         # a path, cannot have the more than 4,300 digits at which int() raises (natural_key).
         winners, losers = resolve_conflicts(wanting, absent, self.previous)
         for name, its in losers.items():
             by_name[name].refused.extend(its)
         lists = {}
-        for resource in self.resources:
-            for name in drafts.get(resource.name, self._listed_names(resource)):
-                before = lists[name] = self.before(name)
-                reports = None if self.health is None else self.health.get(name, {})
-                with self.inventory.deciding(resource.name):
-                    if name in by_name:
-                        lists[name] = self._list(by_name[name], winners[name])
-                    else:
-                        failure = self.inventory.failures[resource.name]
-                        lists[name] = _as_it_was(resource, before, failure)
-                    lists[name] = with_health(
-                        lists[name],
-                        before,
-                        reports,
-                        spec_error=self.spec_errors.get(name, ""),
-                        now=self.now,
-                    )
-        lists = {name: one for name, one in lists.items() if not one.template or one.is_of_use}
-        return lists | dict(self._with_results(lists))
-
-    def _with_results(self, lists: DeviceLists) -> Iterator[tuple[str, DeviceList]]:
-        """Yield the lists of templates from which names result, which have the devices."""
-        its = results(lists)
-        for resource in self.resources:
-            own = lists[resource.name]
-            if resource.name in its and not own.failed:
-                seen = f"its devices are those of {', '.join(its[resource.name])}"
-                empty = NoDevices(resource=resource, cause=None, seen=seen)
-                yield resource.name, replace(own, empty=empty)
+        for name, resource in resources.items():
+            before = lists[name] = self.before(name)
+            reports = None if self.health is None else self.health.get(name, {})
+            spec_error = self.spec_errors.get(name, "")
+            with self.inventory.deciding(resource.name):
+                if name in by_name:
+                    listed = self._list(by_name[name], winners[name])
+                else:
+                    listed = _as_it_was(resource, before, self.inventory.failures[resource.name])
+                lists[name] = with_health(
+                    listed, before, reports, spec_error=spec_error, now=self.now
+                )
+            now = lists[name]
+            if now.template and not (now.devices or now.arriving or now.not_offered):
+                del lists[name]
+        for name, others in results(lists).items():
+            if not lists[name].failed:
+                seen = f"its devices are those of {', '.join(others)}"
+                empty = NoDevices(resource=resources[name], cause=None, seen=seen)
+                lists[name] = replace(lists[name], empty=empty)
+        return lists
 
     def _list(self, draft: _Draft, devices: Sequence[Device]) -> DeviceList:
         resource, name = draft.resource, draft.resource.name
@@ -336,8 +333,6 @@ def _as_it_was(resource: Resource, before: DeviceList, error: Exception) -> Devi
     if isinstance(error, MemoryError):
         what = "there is not enough memory"
     failed = shortened(f"it cannot be decided what is offered: {what}", MAX_REASON)
-    if before.failed == failed:
-        return before
     others = (one for one in before.not_offered if one.path != EVERYTHING)
     reason = f"{failed}; what was offered stays as it was"
     everything = NotOffered(path=EVERYTHING, key="", reason=reason)

@@ -124,11 +124,6 @@ class DeviceList:
         return (self.empty.reason, self.empty.cause or "") if self.empty else ("", "")
 
     @property
-    def is_of_use(self) -> bool:
-        """Whether there is anything to tell of it: a device, a group that arrives, a reason."""
-        return bool(self.devices or self.arriving or self.not_offered)
-
-    @property
     def is_shown(self) -> bool:
         """Whether there is more to tell than that others have its devices, as of a template."""
         return self.empty is None or self.empty.cause is not None or bool(self.not_offered)
