@@ -7,6 +7,7 @@ import logging
 import math
 import os
 import time
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
@@ -18,7 +19,12 @@ from genericdp.dra.claims import DAMAGE, held_resources, put_aside
 from genericdp.errors import KubeletError, reason_of
 from genericdp.host.workers import in_worker
 from genericdp.kubelet.folder import digest_of
-from genericdp.kubelet.podresources import PodResourcesTiming, held_devices, list_pods
+from genericdp.kubelet.podresources import (
+    PodResourcesTiming,
+    held_claims,
+    held_devices,
+    list_pods,
+)
 from genericdp.model import ServedBy
 from genericdp.observed import until
 
@@ -40,10 +46,10 @@ log = logging.getLogger(__name__)
 _VERSION = 1
 _ASK_SECONDS = 1.0
 """How long the kubelet may take to answer: the reconcile waits for it."""
-_NO_KUBELET = "there is no kubelet yet that knows whether pods hold its devices"
+_UNKNOWN = "it cannot be known whether pods hold such devices already"
 _ENDS_FIRST = "its device plugin ends first"
 DELETED_FIRST = "its ResourceSlices are deleted first"
-_TRANSIENT = (_NO_KUBELET, _ENDS_FIRST, DELETED_FIRST)
+_TRANSIENT = (f"{_UNKNOWN}: there is no kubelet yet", _ENDS_FIRST, DELETED_FIRST)
 """Reasons that pass by themselves."""
 
 
@@ -126,7 +132,10 @@ class Dra:
         moving = {name: one for name, one in wanted.items() if self._moves(one)}
         unknown, held = trouble, dict[str, frozenset[str]]()
         if not trouble and any(one.served_by is ServedBy.DRA for one in moving.values()):
-            unknown, held = await self._held_by_pods(settings)
+            try:
+                held = held_devices(await self._pods(settings))
+            except KubeletError as error:
+                unknown = f"{_UNKNOWN}: {error}"
         verdicts = {
             name: self._check_dra(one, held, unknown, by_plugin)
             if one.served_by is ServedBy.DRA
@@ -157,7 +166,8 @@ class Dra:
             count_request=self._tally.requested,
             changed=self.changed,
         )
-        tasks.create_task(self._look_while_waiting(), name="changes of servedBy")
+        work = self._look_while_waiting(settings, self.driver)
+        tasks.create_task(work, name="changes of servedBy")
         tasks.create_task(self.driver.run(), name="DRA driver")
         return self.driver
 
@@ -172,8 +182,11 @@ class Dra:
         """Whether what waits may wait for the end of another instance on this node."""
         return bool(self._by_peers) or (self.driver is not None and self.driver.is_standby)
 
-    async def _look_while_waiting(self) -> Never:
-        """Reconcile while a resource waits; periodically, since nothing tells that pods end."""
+    async def _look_while_waiting(self, settings: DraSettings, driver: DraDriver) -> Never:
+        """Reconcile while a resource waits; periodically, since nothing tells that pods end.
+
+        Nor that claims do which the kubelet has forgotten: these are unprepared.
+        """
         peers = self._kubelet.peers
         while True:
             await until(
@@ -182,6 +195,8 @@ class Dra:
                 timeout_seconds=self._timing.period,
             )
             if self.waiting:
+                with suppress(KubeletError):  # then they stay
+                    await driver.collect(held_claims(await self._pods(settings)))
                 self._look_again()
 
     def _names(self, resource: Resource) -> list[str]:
@@ -269,21 +284,16 @@ class Dra:
         self.waiting = {name: verdict.why_not for name, verdict in waiting.items()}
         self.withheld = frozenset(n for n, verdict in waiting.items() if verdict.meanwhile is None)
 
-    async def _held_by_pods(self, settings: DraSettings) -> tuple[str, dict[str, frozenset[str]]]:
-        """Return the IDs of the devices that pods hold, by resource, or why that is not known."""
+    async def _pods(self, settings: DraSettings) -> bytes:
+        """Return the kubelet's answer about all pods; raise KubeletError if it may lack some."""
         socket = self._kubelet.socket.value
         if socket is None:
-            return _NO_KUBELET, {}
+            raise KubeletError("there is no kubelet yet")
         # It may not know its pods yet, and would list none.
         if time.time() - socket[2] / 10**9 < self._timing.pods_known:  # noqa: TID251
-            why = f"the kubelet has started less than {self._timing.pods_known:g} s ago"
-        else:
-            try:
-                pods = await list_pods(settings.pod_resources, timeout_seconds=_ASK_SECONDS)
-                return "", held_devices(pods)
-            except KubeletError as error:
-                why = str(error)
-        return f"it cannot be known whether pods hold such devices already: {why}", {}
+            age = f"less than {self._timing.pods_known:g} s ago"
+            raise KubeletError(f"the kubelet has started {age}")
+        return await list_pods(settings.pod_resources, timeout_seconds=_ASK_SECONDS)
 
     def add_claims(self, allocated: AllocatedDevices | None) -> AllocatedDevices | None:
         """Add the devices that claims have to those that pods hold."""

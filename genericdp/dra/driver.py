@@ -242,6 +242,11 @@ class DraDriver:
                 return None
             raise
 
+    async def collect(self, used: Collection[tuple[str, str]]) -> None:
+        """Unprepare claims that are over, unless pods use them: ``used``, by namespace and name."""
+        if self._preparer is not None:
+            await self._preparer.collect(used)
+
     @property
     def claims(self) -> int:
         """The number of claims that are prepared, or are being."""

@@ -25,7 +25,7 @@ from genericdp.printing import printable
 from genericdp.template import UnusableValueError
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
     from pathlib import Path
 
     from genericdp.cdi.spec import Edits
@@ -219,20 +219,41 @@ class ClaimPreparer:
             ]
 
         for holder in holders():
-            found = await self._get_claim(holder.namespace, holder.name)
-            if found is not None and found["metadata"]["uid"] == holder.uid:
-                for one in _results(found, self._driver):
-                    if (one["pool"], one["device"]) in wanted:
-                        what = f"device {one['device']} is prepared for claim {holder}"
-                        raise ClaimError(what)
-            lock = self._lock(holder.uid)
-            # Waiting for a second lock could be a deadlock.
-            if not lock.locked() and self.claims.get(holder.uid) is holder:
-                async with lock:
-                    log.warning("claim %s is over, but was not unprepared: unprepared", holder)
-                    await self._release(holder)
+            if has := await self._still_has(holder, wanted):
+                raise ClaimError(f"device {has} is prepared for claim {holder}")
+            await self._give_up(holder)
         if others := holders():
             raise ClaimError(f"claim {others[0]}, which has a device of it, is being worked on")
+
+    async def collect(self, used: Collection[tuple[str, str]]) -> None:
+        """Unprepare claims that are over, unless pods use them: ``used``, by namespace and name."""
+        for claim in tuple(self.claims.values()):
+            devices = {(one.pool, one.device) for one in claim.devices}
+            try:
+                is_used = (claim.namespace, claim.name) in used
+                if not (is_used or await self._still_has(claim, devices)):
+                    await self._give_up(claim)
+            except Exception:
+                log.debug("claim %s stays prepared", claim, exc_info=True)
+
+    async def _still_has(self, claim: Claim, devices: Collection[tuple[str, str]]) -> str:
+        """Return which of the devices is still allocated to a claim; empty: none is."""
+        found = await self._get_claim(claim.namespace, claim.name)
+        if found is None or found["metadata"]["uid"] != claim.uid:
+            return ""
+        has = (
+            one for one in _results(found, self._driver) if (one["pool"], one["device"]) in devices
+        )
+        return next((one["device"] for one in has), "")
+
+    async def _give_up(self, claim: Claim) -> None:
+        """Unprepare a claim that is over, unless it is being worked on."""
+        lock = self._lock(claim.uid)
+        # Waiting for a second lock could be a deadlock.
+        if not lock.locked() and self.claims.get(claim.uid) is claim:
+            async with lock:
+                log.warning("claim %s is over, but was not unprepared: unprepared", claim)
+                await self._release(claim)
 
     async def _check_devices(self, claim: Claim, *, run_hooks: bool) -> Devices:
         """Return its devices, checked as in Allocate, with their hooks run; raise CallError."""

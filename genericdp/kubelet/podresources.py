@@ -147,17 +147,30 @@ def held_devices(answer: bytes) -> dict[str, frozenset[str]]:
 
     Raise KubeletError. Init containers that have ended are not among them: no kubelet lists these.
     """
+    held: dict[str, set[str]] = {}
+    for container in _containers(answer):
+        for devices in container.devices:
+            ids = map(device_id_of, devices.device_ids)
+            held.setdefault(devices.resource_name, set()).update(ids)
+    return {name: frozenset(ids) for name, ids in held.items()}
+
+
+def held_claims(answer: bytes) -> set[tuple[str, str]]:
+    """Return namespace and name of the ResourceClaims of all pods; raise KubeletError."""
+    return {
+        (one.claim_namespace, one.claim_name)
+        for container in _containers(answer)
+        for one in container.dynamic_resources
+    }
+
+
+def _containers(answer: bytes) -> Iterator[api.ContainerResources]:
     try:
         listed = api.ListPodResourcesResponse.FromString(answer)
     except DecodeError as error:
         raise KubeletError("the answer is no ListPodResourcesResponse") from error
-    held: dict[str, set[str]] = {}
     for pod in listed.pod_resources:
-        for container in pod.containers:
-            for devices in container.devices:
-                ids = map(device_id_of, devices.device_ids)
-                held.setdefault(devices.resource_name, set()).update(ids)
-    return {name: frozenset(ids) for name, ids in held.items()}
+        yield from pod.containers
 
 
 def next_question(

@@ -18,6 +18,8 @@ class Container:
     name: str
     limits: Mapping[str, int] = field(default_factory=dict)
     """The number of devices requested of each resource."""
+    claims: tuple[str, ...] = ()
+    """The names of the ResourceClaims that it uses."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -287,4 +287,10 @@ class PodResources(podresources_pb2_grpc.PodResourcesListerServicer):
             for one in self._manager.allocated_to(pod.uid, container.name)
             for device_id in one.ids
         ]
-        return podresources_pb2.ContainerResources(name=container.name, devices=devices)
+        claims = [
+            podresources_pb2.DynamicResource(claim_namespace="default", claim_name=name)
+            for name in container.claims
+        ]
+        return podresources_pb2.ContainerResources(
+            name=container.name, devices=devices, dynamic_resources=claims
+        )

@@ -4,7 +4,7 @@ isort:skip_file
 The kubelet's pod-resources API, version v1: which pod holds which devices.
 
 Written for this project from the published protocol; names, numbers and types are the protocol's.
-Left out is what nothing here asks for: CPUs, memory and claims, which are skipped when read.
+Left out is what nothing here asks for: CPUs, memory and claims' devices, which are skipped when read.
 Generated code lies beside this file: see tools/generate_protobuf.
 """
 
