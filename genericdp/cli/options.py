@@ -15,7 +15,7 @@ from genericdp import logs
 from genericdp.address import Address, parse_listen_address
 from genericdp.cdi.folder import FOLDER
 from genericdp.cli.command_line import Append, config_of, path_of, policy_of, unknown_variables
-from genericdp.cli.output import DATA, Progress, print_warning
+from genericdp.cli.output import DATA, print_warning
 from genericdp.dra.settings import DRIVER
 from genericdp.errors import GenericdpError, UsageError, reason_of
 from genericdp.host.root import Root
@@ -154,11 +154,6 @@ def _unpacked(arguments: argparse.Namespace) -> Path:
     from genericdp.snapshot.archive import ArchiveError, unpack
 
     file: Path = arguments.root
-    progress = Progress()
-
-    def tell(count: int) -> None:
-        progress.tell(lambda: f"unpacking {file}: {count:,} entries")
-
     try:
         with file.open("rb") as packed:
             with deferred():
@@ -167,7 +162,7 @@ def _unpacked(arguments: argparse.Namespace) -> Path:
             # Who may read what is part of the copy, whatever the umask of this shell.
             before = os.umask(0o022)
             try:
-                unpack(packed, folder, tell)
+                unpack(packed, folder)
             finally:
                 os.umask(before)
     except ArchiveError as error:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shlex
 import sys
-import time
 from typing import TYPE_CHECKING, TextIO
 
 from genericdp.errors import GenericdpError, reason_of
@@ -13,12 +12,10 @@ from genericdp.printing import printable
 from genericdp.scalars import reading
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
 
 DATA = ("json", "yaml")
 """The values of ``-o`` that print_data accepts."""
-_QUIET_SECONDS = 2.0
-"""Operations that take longer report their progress."""
 
 
 class StdoutError(GenericdpError):
@@ -124,26 +121,6 @@ def print_bytes(content: bytes) -> None:
         sys.stdout.buffer.flush()
     except OSError as error:
         raise StdoutError(error) from error
-
-
-class Progress:
-    """Tells on stderr how far a slow operation is: after 2 s, and each time twice as long after."""
-
-    def __init__(self) -> None:
-        self._pause = _QUIET_SECONDS
-        self._next = time.monotonic() + self._pause
-
-    @property
-    def seconds_left(self) -> float:
-        """How long until there is something to tell."""
-        return max(0.0, self._next - time.monotonic())
-
-    def tell(self, sentence: Callable[[], str]) -> None:
-        """Print a sentence if it is time; may be called as often as you like."""
-        if not self.seconds_left:
-            print_lines([sentence()], file=sys.stderr)
-            self._pause *= 2
-            self._next = time.monotonic() + self._pause
 
 
 def table(rows: Iterable[Sequence[str]]) -> list[str]:

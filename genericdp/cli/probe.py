@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import sys
 import time
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from genericdp.cli.apply import discovered, refuse_unknown, unknown_device
 from genericdp.cli.options import add_config, add_host, add_output
-from genericdp.cli.output import Progress, print_result, table
+from genericdp.cli.output import print_lines, print_result, table
 from genericdp.devices.devicelist import DeviceList
 from genericdp.health.execution import POOL
 from genericdp.health.kernellog import KernelLog
@@ -46,6 +47,7 @@ ONE_RUN = "one run cannot tell whether it changes"
 _MAX_LINES = 10
 """So many of the last lines of a command's output are shown."""
 _MAX_RUNNING = 3
+_QUIET_SECONDS = 2.0
 _HEADING = ("RESOURCE", "DEVICE", "PATH", "PROBE", "RESULT", "TIME", "REASON")
 
 
@@ -257,10 +259,12 @@ class _Round:
         return Outcome(reason=health.states[number].reason, seconds=time.monotonic() - begin)
 
     async def _show_progress(self) -> None:
-        progress = Progress()
+        """Tell on stderr how far it is: after 2 s, and each time twice as long after."""
+        pause = _QUIET_SECONDS
         while True:
-            await asyncio.sleep(progress.seconds_left)
-            progress.tell(self._how_far)
+            await asyncio.sleep(pause)
+            print_lines([self._how_far()], file=sys.stderr)
+            pause *= 2
 
     def _how_far(self) -> str:
         names = [f"{device_id} ({label})" for (_, device_id), label in self._running.items()]

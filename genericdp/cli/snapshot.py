@@ -12,7 +12,7 @@ from genericdp import __version__
 from genericdp.cli.apply import patiently
 from genericdp.cli.command_line import path_of
 from genericdp.cli.options import add_output, add_root, root_of, write_new
-from genericdp.cli.output import Progress, print_bytes, print_result
+from genericdp.cli.output import print_bytes, print_result
 from genericdp.errors import GenericdpError, UsageError
 from genericdp.snapshot.archive import ArchiveError, write
 from genericdp.snapshot.copy import copied
@@ -52,12 +52,7 @@ def execute(arguments: argparse.Namespace) -> int:
     if arguments.file == STDOUT and sys.stdout.isatty():
         raise UsageError("a snapshot is not for a terminal: name a file, or redirect the output")
     root, began = root_of(arguments), time.monotonic()
-    progress = Progress()
-
-    def tell(count: int, path: str) -> None:
-        progress.tell(lambda: f"reading: {count:,} entries, now /{path}")
-
-    copy = patiently(root, lambda host: copied(root, guard=host.guarded, tell=tell))
+    copy = patiently(root, lambda host: copied(root, guard=host.guarded))
     packed = io.BytesIO()
     try:
         count = write(packed, {"genericdp": __version__}, copy.in_order())

@@ -16,7 +16,7 @@ from enum import Enum
 from typing import IO, TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
 MANIFEST = "genericdp-snapshot.json"
@@ -226,15 +226,13 @@ def led_to(path: str, target: str) -> str | None:
     return "/".join(parts)
 
 
-def unpack(file: IO[bytes], folder: Path, tell: Callable[[int], None] = lambda _: None) -> None:
+def unpack(file: IO[bytes], folder: Path) -> None:
     """Create the tree in a folder that is empty and our own; raise ArchiveError and OSError.
 
-    A folder is always created here, never found: so nothing is written through a link. ``tell`` is
-    called with the number of entries before each.
+    A folder is always created here, never found: so nothing is written through a link.
     """
     made = {""}
-    for count, entry in enumerate(read(file)):
-        tell(count)
+    for entry in read(file):
         at = f"{folder}/{entry.path}"
         try:
             if entry.kind is Kind.FOLDER:

@@ -133,12 +133,12 @@ class Copy:
         return [self.entries[path] for path in sorted(self.entries)]
 
 
-def copied(root: Root, *, guard: Guard, tell: Callable[[int, str], None]) -> Copy:
-    """Copy a machine; ``tell`` is called often, with the number of entries so far and a path."""
+def copied(root: Root, *, guard: Guard) -> Copy:
+    """Copy a machine."""
     copy = Copy()
     for top in ("dev", "sys", "sys/devices", *_LISTS, "sys/dev/char", "sys/dev/block"):
         copy.add_folder(top)
-    sysfs = _Sysfs(root, copy, guard, tell)
+    sysfs = _Sysfs(root, copy, guard)
     sysfs.copy_devices()
     sysfs.copy_groups()
     sysfs.copy_lists()
@@ -151,13 +151,10 @@ def copied(root: Root, *, guard: Guard, tell: Callable[[int, str], None]) -> Cop
 class _Sysfs:
     """Copies sysfs and the udev database."""
 
-    def __init__(
-        self, root: Root, copy: Copy, guard: Guard, tell: Callable[[int, str], None]
-    ) -> None:
+    def __init__(self, root: Root, copy: Copy, guard: Guard) -> None:
         self._root = root
         self._copy = copy
         self._guard = guard
-        self._tell = tell
         self._targets: set[str] = set()
         self._plain: dict[str, bool] = {"": True}
 
@@ -166,7 +163,6 @@ class _Sysfs:
         pending = [("sys/devices", "")]
         while pending:
             path, subsystem = pending.pop()
-            self._tell(len(self._copy.entries), path)
             pending += self._device_folder(path, subsystem)
 
     def _device_folder(self, path: str, subsystem: str) -> Iterator[tuple[str, str]]:

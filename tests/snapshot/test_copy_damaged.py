@@ -44,7 +44,7 @@ def test_whatever_is_damaged_the_rest_is_copied(damages: list[tuple[str, str]]) 
         loading.build(loading.path_of("can"), Path(folder))
         for path, kind in damages:
             damage(Path(folder), path, kind)
-        copy = copied(Root(Path(folder)), guard=read_it, tell=lambda _count, _path: None)
+        copy = copied(Root(Path(folder)), guard=read_it)
         mend(Path(folder))
     entries = copy.in_order()
     assert not [one.path for one in entries if "/tty" in one.path or "/mem/" in one.path]

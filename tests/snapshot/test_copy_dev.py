@@ -49,7 +49,7 @@ def copy_of(root: Root) -> Copy:
         del path
         return read()
 
-    return copied(root, guard=read_it, tell=lambda _count, _path: None)
+    return copied(root, guard=read_it)
 
 
 def in_dev(copy: Copy) -> set[str]:
