@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import random
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from genericdp.devices.device import BindMount, ContainerEdits, DeviceSpec
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as pb
 from genericdp.simulator.devicemanager import Allocation, SimulatedKubeletError
 from genericdp.simulator.pods import Admission, Start
-from genericdp.simulator.settings import TopologyPolicy
 from genericdp.simulator.topology import (
     IMPOSSIBLE,
     NO_PREFERENCE,
     affinity,
     aligned,
-    has_alignment,
     hints_of,
 )
 
@@ -25,22 +23,13 @@ if TYPE_CHECKING:
 
     from genericdp.simulator.devicemanager import DeviceManager
     from genericdp.simulator.pods import Container, Pod
-    from genericdp.simulator.topology import Hints
+    from genericdp.simulator.topology import Affinity, Hints, Mask
 
 _UNALIGNED = Admission(
     admitted=False,
     reason="TopologyAffinityError",
     message="Resources cannot be allocated with Topology locality",
 )
-
-
-class _ContainerRequest(NamedTuple):
-    """What a container requests of a resource."""
-
-    pod_uid: str
-    container: str
-    resource: str
-    amount: int
 
 
 class Admitter:
@@ -71,10 +60,11 @@ class Admitter:
             self._active[pod.uid] = pod
             try:
                 for container in pod.containers:
-                    if not self._align(manager, pod, container):
+                    decision = self._align(manager, container)
+                    if not decision.admitted:
                         self.remove(pod)
                         return _UNALIGNED
-                    await self._allocate(manager, pod, container)
+                    await self._allocate(manager, pod, container, decision.nodes)
             except SimulatedKubeletError as error:
                 self.remove(pod)
                 return Admission(
@@ -120,33 +110,35 @@ class Admitter:
             raise RuntimeError("the kubelet is not running")
         return self._current_manager
 
-    def _align(self, manager: DeviceManager, pod: Pod, container: Container) -> bool:
-        """Decide on the NUMA nodes of a container; return whether it is admitted."""
-        topology = manager.topology
+    def _align(self, manager: DeviceManager, container: Container) -> Affinity:
+        """Decide on the NUMA nodes of a container."""
         self.release_ended(manager)
-        if topology.policy is TopologyPolicy.NONE:
-            return True  # it does not even ask for hints
-        hints = [
-            _hints(manager, _ContainerRequest(pod.uid, container.name, resource, amount))
+        hints = (
+            _hints(manager, resource, amount)
             for resource, amount in container.limits.items()
             if resource in manager.healthy
-        ]
-        decision = affinity(topology.policy, hints, numa_nodes=topology.numa_nodes)
-        if decision.admitted:
-            manager.affinities[pod.uid, container.name] = decision.nodes
-        return decision.admitted
+        )
+        topology = manager.topology
+        return affinity(topology.policy, hints, numa_nodes=topology.numa_nodes)
 
-    async def _allocate(self, manager: DeviceManager, pod: Pod, container: Container) -> None:
+    async def _allocate(
+        self, manager: DeviceManager, pod: Pod, container: Container, nodes: Mask | None
+    ) -> None:
         changed = False
         for resource in _shuffled(container.limits):
             if resource not in manager.healthy:
                 continue
             self.release_ended(manager)
-            request = _ContainerRequest(
-                pod.uid, container.name, resource, container.limits[resource]
-            )
-            if ids := await _pick(manager, request):
-                manager.allocate(await _ask(manager, request, ids))
+            if ids := await _pick(manager, resource, container.limits[resource], nodes):
+                response = await _ask(manager, resource, ids)
+                allocation = Allocation(
+                    pod_uid=pod.uid,
+                    container=container.name,
+                    resource=resource,
+                    ids=frozenset(ids),
+                    response=response,
+                )
+                manager.allocations.append(allocation)
                 changed = True
         if changed:
             manager.save()
@@ -159,10 +151,9 @@ def _shuffled(ids: Iterable[str]) -> list[str]:
     return mixed
 
 
-def _hints(manager: DeviceManager, request: _ContainerRequest) -> Hints:
-    resource, amount = request.resource, request.amount
+def _hints(manager: DeviceManager, resource: str, amount: int) -> Hints:
     listed = manager.numa_nodes.get(resource, {})
-    if not has_alignment(listed):
+    if not any(listed.values()):
         return NO_PREFERENCE
     free = manager.healthy[resource] - manager.reserved.get(resource, set())
     nodes = manager.topology.numa_nodes
@@ -170,15 +161,14 @@ def _hints(manager: DeviceManager, request: _ContainerRequest) -> Hints:
     return hints or IMPOSSIBLE
 
 
-async def _pick(manager: DeviceManager, request: _ContainerRequest) -> set[str]:
-    """Reserve and return the IDs for Allocate; empty if the container has its devices already.
-
-    The checks come in the kubelet's order, so that the first error is the kubelet's.
-    """
-    resource, amount = request.resource, request.amount
-    held = manager.allocated_ids(request.pod_uid, request.container, resource)
-    healthy = _check(manager, request, held)
-    if held is not None or amount == 0:
+async def _pick(manager: DeviceManager, resource: str, amount: int, nodes: Mask | None) -> set[str]:
+    """Reserve and return the IDs for Allocate; ``nodes``: the NUMA nodes decided on."""
+    healthy = manager.healthy[resource]
+    if not healthy:  # an error even if nothing is asked for (ALL-9)
+        raise SimulatedKubeletError(
+            f"no healthy devices present; cannot allocate unhealthy devices {resource}"
+        )
+    if amount == 0:
         return set()
     reserved = manager.reserved.setdefault(resource, set())
     picked: set[str] = set()
@@ -196,7 +186,6 @@ async def _pick(manager: DeviceManager, request: _ContainerRequest) -> set[str]:
             f"requested number of devices unavailable for {resource}."
             f" Requested: {amount}, Available: {len(free)}"
         )
-    nodes = manager.affinities.get((request.pod_uid, request.container))
     inside, elsewhere, nowhere = aligned(free, manager.numa_nodes.get(resource, {}), nodes)
     offered: frozenset[str] = free
     rest: tuple[frozenset[str], ...] = (elsewhere, nowhere)
@@ -206,43 +195,22 @@ async def _pick(manager: DeviceManager, request: _ContainerRequest) -> set[str]:
         return picked
     # Only where there is a choice is the plugin asked (PRF-1). If it prefers too few, others are
     # taken at random; if too many, a random part of them is (PRF-3).
-    preferred = await _preferred(manager, request, free=offered, taken=picked)
+    preferred = await _preferred(manager, resource, amount, free=offered, taken=picked)
     any(map(reserve, (preferred & offered, *rest)))  # until there are enough
     return picked
 
 
-def _check(
-    manager: DeviceManager, request: _ContainerRequest, held: frozenset[str] | None
-) -> set[str]:
-    """Return the healthy IDs.
-
-    Raises SimulatedKubeletError even if nothing is left to allocate (ALL-9).
-    """
-    resource = request.resource
-    healthy = manager.healthy[resource]
-    if not healthy:
-        raise SimulatedKubeletError(
-            f"no healthy devices present; cannot allocate unhealthy devices {resource}"
-        )
-    if held is not None and not held <= healthy:
-        raise SimulatedKubeletError(
-            "previously allocated devices are no longer healthy;"
-            f" cannot allocate unhealthy devices {resource}"
-        )
-    return healthy
-
-
 async def _preferred(
-    manager: DeviceManager, request: _ContainerRequest, *, free: frozenset[str], taken: set[str]
+    manager: DeviceManager, resource: str, amount: int, *, free: frozenset[str], taken: set[str]
 ) -> frozenset[str]:
     """Ask the plugin which devices it prefers, if its options say so (PRF-1, PRF-2)."""
-    endpoint = manager.plugins.current[request.resource]
+    endpoint = manager.plugins.current[resource]
     if endpoint.options is None or not endpoint.options.get_preferred_allocation_available:
         return frozenset()
     asked = pb.ContainerPreferredAllocationRequest(
         available_deviceIDs=_shuffled(free | taken),
         must_include_deviceIDs=_shuffled(taken),
-        allocation_size=request.amount,
+        allocation_size=amount,
     )
     try:
         client = endpoint.live_client()
@@ -257,9 +225,10 @@ async def _preferred(
     return frozenset(answers[0].deviceIDs) if answers else frozenset()
 
 
-async def _ask(manager: DeviceManager, request: _ContainerRequest, ids: set[str]) -> Allocation:
+async def _ask(
+    manager: DeviceManager, resource: str, ids: set[str]
+) -> pb.ContainerAllocateResponse:
     """Call Allocate, without a timeout (ALL-4)."""
-    resource = request.resource
     asked = pb.ContainerAllocateRequest(devices_ids=_shuffled(ids))
     try:
         client = manager.plugins.current[resource].live_client()
@@ -272,13 +241,7 @@ async def _ask(manager: DeviceManager, request: _ContainerRequest, ids: set[str]
         # The kubelet forgets about the IDs, which stay reserved until another pod goes (ALL-2).
         text = f"no containers return in allocation response {str(response).strip()}"
         raise SimulatedKubeletError(text)
-    return Allocation(
-        pod_uid=request.pod_uid,
-        container=request.container,
-        resource=resource,
-        ids=frozenset(ids),
-        response=response.container_responses[0],
-    )
+    return response.container_responses[0]
 
 
 async def _pre_start(manager: DeviceManager, allocation: Allocation) -> None:

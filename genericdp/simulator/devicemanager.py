@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from genericdp.simulator.services import PluginClient
     from genericdp.simulator.settings import Timing, Topology
-    from genericdp.simulator.topology import Mask, NumaNodes
+    from genericdp.simulator.topology import NumaNodes
 
 CHECKPOINT = "kubelet_internal_checkpoint"
 HEALTHY = "Healthy"
@@ -186,12 +186,9 @@ class DeviceManager:
         self.unhealthy: Ids = {}
         self.numa_nodes: dict[str, dict[str, NumaNodes]] = {}
         """Of each device of a resource, as listed last."""
-        self.allocations: dict[tuple[str, str, str], Allocation] = {}
-        """By pod UID, container and resource."""
+        self.allocations: list[Allocation] = []
         self.reserved: Ids = {}
         """IDs that are not free: allocated, being allocated, or leaked (ALL-2)."""
-        self.affinities: dict[tuple[str, str], Mask | None] = {}
-        """The NUMA nodes decided on, by pod UID and container."""
 
     def recover(self) -> None:
         """Read the checkpoint, if there is one (KST-6)."""
@@ -200,8 +197,7 @@ class DeviceManager:
         except FileNotFoundError:
             return
         data = json.loads(text)["Data"]
-        for allocation in map(Allocation.from_json, data["PodDeviceEntries"]):
-            self.allocate(allocation)
+        self.allocations = list(map(Allocation.from_json, data["PodDeviceEntries"]))
         self.free_unallocated()
         for resource in data["RegisteredDevices"]:
             self.healthy[resource], self.unhealthy[resource] = set(), set()
@@ -209,7 +205,7 @@ class DeviceManager:
 
     def save(self) -> None:
         """Replace the checkpoint; log a warning if the folder is gone, as the kubelet does."""
-        entries = [allocation.as_json() for allocation in self.allocations.values()]
+        entries = [allocation.as_json() for allocation in self.allocations]
         registered = {resource: sorted(ids) for resource, ids in self.healthy.items()}
         data = {"PodDeviceEntries": entries, "RegisteredDevices": registered}
         # As the kubelet names it: plugins that watch the folder see it come and go (KST-5).
@@ -269,33 +265,20 @@ class DeviceManager:
         healthy = len(self.healthy.get(resource, ()))
         return healthy + len(self.unhealthy.get(resource, ())), healthy
 
-    def allocate(self, allocation: Allocation) -> None:
-        """Store an allocation."""
-        key = allocation.pod_uid, allocation.container, allocation.resource
-        self.allocations[key] = allocation
-
     def allocated_to(self, pod_uid: str, container: str) -> tuple[Allocation, ...]:
         """Return the allocations of a container."""
         return tuple(
-            one
-            for one in self.allocations.values()
-            if (one.pod_uid, one.container) == (pod_uid, container)
+            one for one in self.allocations if (one.pod_uid, one.container) == (pod_uid, container)
         )
-
-    def allocated_ids(self, pod_uid: str, container: str, resource: str) -> frozenset[str] | None:
-        """Return the IDs of a resource that a container holds; None if it never got any."""
-        allocation = self.allocations.get((pod_uid, container, resource))
-        return None if allocation is None else allocation.ids
 
     def release_all_but(self, active: Collection[str]) -> None:
         """Free the devices of all pods but the active ones, by UID (ALL-3)."""
-        if all(pod_uid in active for pod_uid, _, _ in self.allocations):
-            return
-        self.allocations = {key: one for key, one in self.allocations.items() if key[0] in active}
-        self.free_unallocated()
+        if any(one.pod_uid not in active for one in self.allocations):
+            self.allocations = [one for one in self.allocations if one.pod_uid in active]
+            self.free_unallocated()
 
     def free_unallocated(self) -> None:
         """Free all IDs that are reserved without being allocated."""
         self.reserved = {}
-        for allocation in self.allocations.values():
+        for allocation in self.allocations:
             self.reserved.setdefault(allocation.resource, set()).update(allocation.ids)

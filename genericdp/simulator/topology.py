@@ -41,11 +41,6 @@ def mask_of(nodes: Iterable[int]) -> Mask:
     return sum(1 << node for node in set(nodes) if 0 <= node < _BITS)
 
 
-def has_alignment(listed: Mapping[str, NumaNodes]) -> bool:
-    """Return whether any device has NUMA nodes; if not, the resource has no preference."""
-    return any(listed.values())
-
-
 def hints_of(
     listed: Mapping[str, NumaNodes],
     *,
@@ -94,14 +89,14 @@ class Affinity:
 
 
 def affinity(
-    policy: TopologyPolicy, resources: Sequence[Hints], *, numa_nodes: Collection[int]
+    policy: TopologyPolicy, resources: Iterable[Hints], *, numa_nodes: Collection[int]
 ) -> Affinity:
     """Merge the hints of a container's resources and decide on nodes and admission."""
     if policy is TopologyPolicy.NONE:
-        return Affinity(nodes=None, admitted=True)
+        return Affinity(nodes=None, admitted=True)  # the kubelet does not even ask for hints
     machine = mask_of(numa_nodes)
     single = policy is TopologyPolicy.SINGLE_NUMA_NODE
-    best = _best([_on_one_node(one) for one in resources] if single else resources, machine)
+    best = _best([_on_one_node(one) if single else one for one in resources], machine)
     nodes = None if single and best.nodes == machine else best.nodes
     return Affinity(nodes=nodes, admitted=best.preferred or policy is TopologyPolicy.BEST_EFFORT)
 
@@ -169,7 +164,7 @@ def aligned(
 
     The others have no NUMA node, or node -1; all are, if there is nothing to align.
     """
-    if nodes is None or not has_alignment(listed):
+    if nodes is None or not any(listed.values()):
         return frozenset(), frozenset(), free
     own = {device_id: listed.get(device_id) or () for device_id in free}
     inside = frozenset(i for i, numa in own.items() if mask_of(numa) & nodes)
