@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from genericdp.kubelet.podresources import held_claims, list_pods
 from tests.cluster.dra.audit import Audit
 from tests.cluster.dra.pods import Pod, apply, delete
 from tests.e2e.cluster.waiting import eventually
@@ -84,6 +86,11 @@ class Bench:
         """Give the devices that a claim has been given."""
         results = self.claim(name)["status"]["allocation"]["devices"]["results"]
         return [result["device"] for result in results]
+
+    def used(self) -> set[tuple[str, str]]:
+        """Give namespace and name of the claims that pods use, as the kubelet lists them."""
+        socket = self.cluster.folder / "kubelet/pod-resources/kubelet.sock"
+        return held_claims(asyncio.run(list_pods(socket, timeout_seconds=30)))
 
     def prepared(self) -> set[str]:
         """Give the UIDs of the claims that the daemon has a record of."""

@@ -64,6 +64,7 @@ def test_a_claim_that_selects_by_an_attribute_gives_the_pod_that_device(
         (made,) = status["resourceClaimStatuses"]
         uid = bench.claim(made["resourceClaimName"])["metadata"]["uid"]
         assert (bench.prepared(), bench.specs()) == ({uid}, {uid})
+        assert bench.used() == {("default", made["resourceClaimName"])}
         assert bench.hooks() == ["allocate loop62"]
     bench.await_unprepared()
     assert bench.hooks() == ["allocate loop62", "release loop62"]
