@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -107,8 +108,8 @@ def yaml_flow(value: object) -> str:
         return f"{{{yaml_mapping(value)}}}"
     if isinstance(value, list | tuple):
         return f"[{', '.join(map(yaml_flow, value))}]"
-    if isinstance(value, bool):
-        return "true" if value else "false"
+    if isinstance(value, bool | int | float):
+        return json.dumps(value)
     return yaml_text(str(value))
 
 

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import re
-import shlex
-from contextlib import suppress
 from dataclasses import replace
 from functools import cache
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-import yaml
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import ValidationError
 from jsonschema.validators import extend
@@ -19,7 +16,7 @@ from genericdp.config.document import FAULTY, MAX_QUOTED, Field, Finding, quoted
 from genericdp.config.schema import CONFIG, KINDS, POLICY, keys_of, resolved_schema
 from genericdp.printing import closest
 from genericdp.regex import compiled
-from genericdp.scalars import Unclear, meant_boolean, reading, single_quoted
+from genericdp.scalars import Unclear, meant_boolean, reading, single_quoted, yaml_flow
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -81,8 +78,6 @@ _OTHER_KINDS = {
 }
 """What other documents that are taken for one are, and what to do with them."""
 _WHOLE = re.compile(r"-?[0-9]+", re.ASCII)
-_DURATION = re.compile(r"([0-9]{1,8})([smhd])", re.ASCII)
-_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 def validate(document: Document, kind: str) -> tuple[list[Finding], Document]:
@@ -196,7 +191,7 @@ def _wrong_type(field: Field, error: Violation) -> None:
         hint = "write '' for the empty string" if empty else _sample(error.schema)
         field.refuse(f"expected {listed}, but it is {'null' if source else 'empty'}", hint)
     elif isinstance(value, str):
-        hint = _meant_by_text(field.key if field.path else "", value, wanted, error.schema)
+        hint = _meant_by_text(value, wanted, error.schema)
         field.refuse(f"expected {listed}, not the string {quoted(value)}", hint)
     elif isinstance(value, (dict, list)):
         hint = _sample(error.schema)
@@ -224,38 +219,24 @@ def _wrong_scalar(field: Field, source: str, wanted: list[str], listed: str, par
         field.refuse(f"expected {listed}, not {source}", hint)
 
 
-def _meant_by_text(at: str, text: str, wanted: list[str], part: Schema) -> str:
+def _meant_by_text(text: str, wanted: list[str], part: Schema) -> str:
     if "boolean" in wanted and (meant := meant_boolean(text)) is not None:
         return f"write {str(meant).lower()} without quotes"
     if "integer" in wanted and _WHOLE.fullmatch(text):
         return f"write {text} without quotes"
-    if at.endswith("Seconds") and (duration := _DURATION.fullmatch(text)):
-        return f"write the number of seconds: {int(duration[1]) * _SECONDS[duration[2]]}"
     key, colon, _ = text.partition(":")
     if colon and key.lstrip("- ") in part.get("properties", ()):
         return "write a space after the ':' of a key"
-    if wanted == ["array"] and part["items"].get("type") == "string" and len(text) <= MAX_QUOTED:
-        return f"write {_flow(_words_of(text) if at == 'command' else [text])}"
+    is_list_of_texts = wanted == ["array"] and part["items"].get("type") == "string"
+    # One with spaces may be several entries, or a line for a shell.
+    if is_list_of_texts and " " not in text and len(text) <= MAX_QUOTED:
+        return f"write {yaml_flow([text])}"
     return _sample(part)
-
-
-def _words_of(command: str) -> list[str]:
-    """Return the words of a command, which a shell has to read if it is more than one."""
-    if re.search(r"[|&;<>`\n]", command):
-        return ["/bin/sh", "-c", command]
-    with suppress(ValueError):  # a quote is missing
-        return shlex.split(command) or [command]
-    return [command]
 
 
 def _sample(part: Schema) -> str:
     examples = part.get("examples") or [[one] for one in part.get("items", {}).get("examples", ())]
-    return f"as in {_flow(examples[0])}" if examples else ""
-
-
-def _flow(value: Any) -> str:  # noqa: ANN401  # any plain value
-    text: str = yaml.safe_dump(value, default_flow_style=True, sort_keys=False, width=1000)
-    return text.strip().removesuffix("\n...")
+    return f"as in {yaml_flow(examples[0])}" if examples else ""
 
 
 def _fixed(text: str, pattern: str) -> str | None:

@@ -115,6 +115,7 @@ def test_a_rule_that_cannot_be_the_same_is_a_comment(rule: str) -> None:
         (configuration().replace('"udev"', '"onvif"'), "finds devices on the network"),
         (configuration('KERNEL=="a"', permissions="x"), "letters of rwm"),
         (configuration(""), "expected a string"),
+        (configuration(*(f'KERNEL=="a{i}"' for i in range(257))), "at most 256 are allowed"),
         (configuration().replace("akri.sh", "example.com"), "has no config of akri"),
         (configuration().replace('"c"', '"a b"'), "cannot be the name of a resource"),
         ("{udev: {configuration: {discoveryDetails: text}}}", "expected a mapping with udevRules"),
