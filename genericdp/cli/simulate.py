@@ -37,7 +37,7 @@ from genericdp.devices.matching import why_none
 from genericdp.errors import GenericdpError, UsageError
 from genericdp.host import descriptors
 from genericdp.host.cache import HostCache
-from genericdp.kubelet.folder import check_length
+from genericdp.kubelet.folder import LONGEST_NAME, check_length
 from genericdp.printing import plural
 from genericdp.process.signals import deferred, until_signaled
 from genericdp.simulator.settings import MAX_NUMA_NODES, Generation, Topology, TopologyPolicy
@@ -161,12 +161,7 @@ def _topology(root: Root, policy: TopologyPolicy) -> Topology:
 
 
 def _checked(folder: Path) -> Path:
-    try:
-        check_length(folder)
-    except UsageError as error:
-        raise UsageError(
-            f"the path of {folder} is too long for unix sockets in it: set TMPDIR to a shorter one"
-        ) from error
+    check_length(folder / LONGEST_NAME, "set TMPDIR to a shorter path")
     return folder
 
 

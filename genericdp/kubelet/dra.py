@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import re
 import socket
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from genericdp.errors import KubeletError, UsageError, explained
-from genericdp.kubelet.folder import MAX_PATH_BYTES, find_socket
+from genericdp.errors import KubeletError, explained
+from genericdp.kubelet.folder import check_length, find_socket
 from genericdp.kubelet.lifecycle import RegistrationState
 from genericdp.kubelet.server import answering, serving
 from genericdp.kubelet.servicer import parsed
@@ -55,16 +53,6 @@ class ClaimHandler(Protocol):
         ...
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class DraTiming:
-    """How often a DRA driver checks its sockets, in seconds."""
-
-    look: float = 3.0
-    """Between two checks that they are still there."""
-    retry: float = 1.0
-    """Before they are created again."""
-
-
 class DraPlugin:
     """Keeps a DRA driver registered with the kubelet. Cancel ``run`` to end it.
 
@@ -77,14 +65,19 @@ class DraPlugin:
         *,
         kubelet_root: Path,
         handler: ClaimHandler,
-        timing: DraTiming | None = None,
+        look_seconds: float = 3.0,
+        retry_seconds: float = 1.0,
     ) -> None:
-        """Raise UsageError if a socket would have too long a path."""
+        """Raise UsageError if a socket would have too long a path.
+
+        ``look_seconds`` is the time between two checks that the sockets are still there,
+        ``retry_seconds`` that before they are created again.
+        """
         self.registration = RegistrationState()
         self._driver = driver
         self._root = kubelet_root.absolute()  # the kubelet is told where the driver's socket is
         self._handler = handler
-        self._timing = timing or DraTiming()
+        self._look_seconds, self._retry_seconds = look_seconds, retry_seconds
         self._calls = Observed(0)
         """How many calls are in progress."""
         self._logged = ""
@@ -92,11 +85,7 @@ class DraPlugin:
         self._socket = self._root / "plugins" / driver / "dra.sock"
         self._registration_socket = self._root / "plugins_registry" / f"{driver}-reg.sock"
         for path in (self._socket, self._registration_socket):
-            if (length := len(os.fsencode(path))) > MAX_PATH_BYTES:
-                raise UsageError(
-                    f"{path} has {length} bytes, but the path of a unix socket has at most"
-                    f" {MAX_PATH_BYTES}: give a shorter --kubelet-root or --dra-driver"
-                )
+            check_length(path, "give a shorter --kubelet-root or --dra-driver")
 
     async def run(self) -> Never:
         """Serve and register, forever; when this ends, no call is in progress."""
@@ -106,7 +95,7 @@ class DraPlugin:
                     await self._serve()
                 except (KubeletError, OSError) as error:
                     self._not_registered(explained(error, self._root))
-                await asyncio.sleep(self._timing.retry)
+                await asyncio.sleep(self._retry_seconds)
         finally:
             self.registration.not_registered("it has been stopped")
             # The server has canceled the calls, but they may not have ended yet.
@@ -139,7 +128,7 @@ class DraPlugin:
         ):
             bound = self._find_sockets()
             while True:
-                await asyncio.sleep(self._timing.look)
+                await asyncio.sleep(self._look_seconds)
                 if None in bound or self._find_sockets() != bound:
                     raise KubeletError("its sockets have been removed or replaced")
 

@@ -25,8 +25,9 @@ log = logging.getLogger(__name__)
 
 KUBELET_SOCKET = "kubelet.sock"
 PREFIX = "genericdp-"
-MAX_PATH_BYTES = 107  # of a unix socket: sun_path has 108, one of them for the final NUL
-_MAX_NAME_BYTES = len(f"{PREFIX}{'r' * 12}-{'i' * 8}-9999999.sock")
+LONGEST_NAME = f"{PREFIX}{'0' * 12}-{'0' * 8}-9999999.sock"
+"""As long as a name of a socket can be."""
+_MAX_PATH_BYTES = 107  # of a unix socket: sun_path has 108, one of them for the final NUL
 
 _POLL_SECONDS = 1.0
 _DELETION_SECONDS = 1.0
@@ -50,7 +51,7 @@ class KubeletFolder:
         watched_times: int = _WATCHED_TIMES,
         deletion_seconds: float = _DELETION_SECONDS,
     ) -> None:
-        check_length(path)
+        check_length(path / LONGEST_NAME, "reach the kubelet's folder under a shorter path")
         self.path = path
         # Not the process ID: in a container it is 1 for each of two instances.
         self.instance = os.urandom(4).hex()
@@ -195,11 +196,10 @@ def digest_of(resource: str) -> str:
     return hashlib.sha256(resource.encode()).hexdigest()[:12]
 
 
-def check_length(folder: Path) -> None:
-    """Raise UsageError if a socket in the folder would have too long a path."""
-    room = MAX_PATH_BYTES - _MAX_NAME_BYTES - 1
-    if (length := len(str(folder).encode())) > room:
+def check_length(path: Path, remedy: str) -> None:
+    """Raise UsageError if a unix socket cannot have a path."""
+    if (length := len(os.fsencode(path))) > _MAX_PATH_BYTES:
         raise UsageError(
-            f"the kubelet's folder {folder} has {length} bytes, but at most {room} leave room for"
-            " the name of a unix socket: reach it under a shorter path"
+            f"{path} has {length} bytes, but the path of a unix socket has at most"
+            f" {_MAX_PATH_BYTES}: {remedy}"
         )

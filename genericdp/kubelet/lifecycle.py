@@ -169,14 +169,28 @@ class Plugin:
         return identity
 
     async def _attempt(self, kubelet: SocketIdentity) -> _Retry:
-        """Serve and register until that is over; return when to try again."""
+        """Serve and register until that is over, or the kubelet another one (KST-3).
+
+        Return when to try again.
+        """
         self._failures += 1
         self._not_registered_yet("registering")
+        # Not a task group: up to Python 3.12 it loses a cancellation if a child fails at that very
+        # moment, and the plugin would live on forever.
+        limit = asyncio.timeout(None)
+
+        def give_up() -> None:
+            # Yet another kubelet may come before the attempt has ended.
+            if self._is_replaced(kubelet) and not limit.expired():
+                limit.reschedule(_now())
+
         try:
-            await self._serve(kubelet)
+            async with limit:
+                with self._kubelet.socket.calling(give_up):
+                    await self._serve(kubelet)
         except Exception as error:  # noqa: BLE001
             # A bug that shows in one resource must not stop the others (K6).
-            return self._retry_after(error)
+            return self._retry_after(KubeletError("new kubelet") if limit.expired() else error)
 
     def _not_registered_yet(self, step: str) -> None:
         before = f"; the last time: {self._last_reason}" if self._last_reason else ""
@@ -208,9 +222,20 @@ class Plugin:
             async with self._kubelet.registrations:
                 await check(path, timeout_seconds=self._timing.self_check)
                 self._not_registered_yet("the kubelet has not answered Register yet")
-                await self._register(name, kubelet)
+                # The next kubelet may listen before an event reports it, and get two registrations.
+                # Each plugin looks on the event loop, which takes a few stat calls in its folder.
+                self._kubelet.look()
+                if self._is_replaced(kubelet):
+                    raise KubeletError("new kubelet")
+                await register(
+                    self._kubelet.path,
+                    endpoint=name,
+                    resource=self.resource,
+                    options=self._servicer.options,
+                    timeout_seconds=self._timing.register,
+                )
             self._not_registered_yet("the kubelet has taken it, but has not opened its stream yet")
-            await self._wait_for_stream(streams, kubelet, began)
+            await self._wait_for_stream(streams, began)
             log.info("registered")
             self._last_reason = ""
             self._failures = 0
@@ -219,48 +244,18 @@ class Plugin:
             self._peers.set_own_socket(bound_ns=bound_ns, same_age_seconds=self._timing.same_age)
             began = _now()
             try:
-                await self._wait_for_end(streams, kubelet)
+                await self._wait_for_end(streams)
             finally:
                 if streams.value.ended:  # by the kubelet itself, or because of another plugin
                     is_early = _now() - began <= self._timing.stable
                     self._early_ends = self._early_ends + 1 if is_early else 0
                 self.registration.not_registered("the stream is over")
 
-    async def _register(self, endpoint: str, kubelet: SocketIdentity) -> None:
-        """Call Register; give up a kubelet that does not answer once there is another one."""
-        loop = asyncio.get_running_loop()
-        # The next kubelet may listen before an event reports it, and get two registrations. Each
-        # plugin looks on the event loop, which takes a few stat calls in the kubelet's folder.
-        self._kubelet.look()
-        if self._is_replaced(kubelet):
-            raise KubeletError("new kubelet")
-        try:
-            # Not a task group: up to Python 3.12 it loses a cancellation if a child fails at that
-            # very moment, and the plugin would live on forever.
-            async with asyncio.timeout(None) as limit:
-
-                def give_up() -> None:
-                    # Yet another kubelet may come before the call has ended.
-                    if self._is_replaced(kubelet) and not limit.expired():
-                        limit.reschedule(loop.time())
-
-                with self._kubelet.socket.calling(give_up):
-                    await register(
-                        self._kubelet.path,
-                        endpoint=endpoint,
-                        resource=self.resource,
-                        options=self._servicer.options,
-                        timeout_seconds=self._timing.register,
-                    )
-        except TimeoutError as error:
-            raise KubeletError("new kubelet") from error
-
     def _is_replaced(self, kubelet: SocketIdentity) -> bool:
+        # An event of the socket that we have registered with changes nothing (K5).
         return self._kubelet.socket.value not in {None, kubelet}
 
-    async def _wait_for_stream(
-        self, streams: Observed[Streams], kubelet: SocketIdentity, began: float
-    ) -> None:
+    async def _wait_for_stream(self, streams: Observed[Streams], began: float) -> None:
         """Wait for the stream, but not for long if another instance leaves meanwhile.
 
         A kubelet up to 1.36 that notices this between its answer and the stream closes the new
@@ -268,30 +263,30 @@ class Plugin:
         """
         timing, since = self._timing, began - self._timing.stream
 
-        def is_over() -> bool:
-            return streams.value.opened > 0 or self._is_replaced(kubelet)
+        def is_open() -> bool:
+            return streams.value.opened > 0
 
         def is_doubtful() -> bool:
             return self._peers.left_at >= since
 
-        values = streams, self._kubelet.socket, self._kubelet.peers
-        await until(lambda: is_over() or is_doubtful(), *values, timeout_seconds=timing.stream)
-        if not is_over() and is_doubtful():
+        values = streams, self._kubelet.peers
+        await until(lambda: is_open() or is_doubtful(), *values, timeout_seconds=timing.stream)
+        if not is_open() and is_doubtful():
             patience = timing.doubtful_stream(self._failures)
-            if not await until(is_over, *values, timeout_seconds=patience):
+            if not await until(is_open, streams, timeout_seconds=patience):
                 raise PeerLeftError("another instance of genericdp left while we registered")
-        if not streams.value.opened:
+        if not is_open():
             raise KubeletError("the kubelet did not open its stream")
 
-    async def _wait_for_end(self, streams: Observed[Streams], kubelet: SocketIdentity) -> Never:
-        """Wait until a stream ends, kubelet.sock is a new one (KST-3), or a later peer has left.
+    async def _wait_for_end(self, streams: Observed[Streams]) -> Never:
+        """Wait until a stream ends, or a later peer has left.
 
         Each stream counts: a kubelet up to 1.36 drops the current connection when an older one
-        ends (REG-9b). A queued event of the socket we registered with changes nothing (K5).
+        ends (REG-9b).
         """
 
         def is_over() -> bool:
-            return streams.value.ended > 0 or self._is_replaced(kubelet)
+            return streams.value.ended > 0
 
         def has_peer_left() -> bool:
             # If kubelet.sock is gone, too, all sockets are removed, and nobody has left.
@@ -316,9 +311,7 @@ class Plugin:
             ):
                 self._clear_suspicion()
                 limit = None
-        if streams.value.ended:
-            raise KubeletError("the kubelet has ended the stream")
-        raise KubeletError("new kubelet")
+        raise KubeletError("the kubelet has ended the stream")
 
     async def _wait_to_retry(self, kubelet: SocketIdentity, retry: _Retry) -> None:
         """Wait before the next attempt; a new kubelet.sock ends any delay."""

@@ -13,7 +13,7 @@ import grpc
 import pytest
 
 from genericdp.errors import UsageError
-from genericdp.kubelet.dra import DraPlugin, DraTiming
+from genericdp.kubelet.dra import DraPlugin
 from genericdp.kubelet.v1 import dra_pb2 as api
 from genericdp.observed import Observed, until
 from tests.dra.kubelet import DraCallError, DraKubelet
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 DRIVER = "genericdp.io"
-FAST = DraTiming(look=0.02, retry=0.02)
 CLAIM = api.Claim(namespace="default", name="video", uid="c0ffee00-0000-4000-8000-000000000001")
 OTHER = api.Claim(namespace="other", name="sound", uid="c0ffee00-0000-4000-8000-000000000002")
 CAMERA = api.Device(
@@ -88,7 +87,13 @@ async def reason(plugin: DraPlugin, text: str) -> None:
 
 
 def driver(root: Path, claims: Claims | None = None) -> DraPlugin:
-    return DraPlugin(DRIVER, kubelet_root=root, handler=claims or Claims(), timing=FAST)
+    return DraPlugin(
+        DRIVER,
+        kubelet_root=root,
+        handler=claims or Claims(),
+        look_seconds=0.02,
+        retry_seconds=0.02,
+    )
 
 
 async def test_a_driver_is_registered_and_prepares_claims(short_folder: Path) -> None:

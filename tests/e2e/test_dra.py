@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from genericdp.kubelet.dra import DraPlugin, DraTiming
+from genericdp.kubelet.dra import DraPlugin
 from genericdp.observed import Observed, until
 from tests.dra.test_registration import Claims, running
 
@@ -20,8 +20,7 @@ DRIVER = "e2e.genericdp.io"
 
 async def test_a_kubelet_registers_a_driver_whatever_is_restarted_or_removed(node: Node) -> None:
     root = node.folder / "kubelet"
-    timing = DraTiming(look=0.1)
-    plugin = DraPlugin(DRIVER, kubelet_root=root, handler=Claims(), timing=timing)
+    plugin = DraPlugin(DRIVER, kubelet_root=root, handler=Claims(), look_seconds=0.1)
     active, times = plugin.registration.active, Observed(0)
 
     def count() -> None:

@@ -18,6 +18,6 @@ def test_names_are_short_and_never_repeat(short_folder: Path) -> None:
 
 
 def test_a_folder_that_leaves_no_room_for_a_name_is_refused() -> None:
-    sockets.check_length(Path("/var/lib/kubelet/device-plugins"))
-    with pytest.raises(UsageError, match=r"has 81 bytes, but at most \d+ leave room"):
-        sockets.check_length(Path("/" + "f" * 80))
+    sockets.KubeletFolder(Path("/var/lib/kubelet/device-plugins"))
+    with pytest.raises(UsageError, match=r"\.sock has 126 bytes, but the path of a unix socket"):
+        sockets.KubeletFolder(Path("/" + "f" * 80))
