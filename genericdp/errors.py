@@ -65,7 +65,10 @@ class GenericdpError(Exception):
 
 
 class HostError(Exception):
-    """The host cannot be looked at just now: nothing at all can be concluded from it."""
+    """The host cannot be looked at just now: nothing at all can be concluded; its text says why.
+
+    No OSError: those are answers about one path.
+    """
 
 
 class UsageError(GenericdpError):

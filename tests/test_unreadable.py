@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from genericdp.host.root import BlindError, Root
+from genericdp.errors import HostError
+from genericdp.host.root import Root
 from genericdp.kubelet.servicer import why_unusable
 from tests.decisions import Discoverer
 from tests.devices.making import resource
@@ -152,7 +153,7 @@ def test_a_folder_of_sysfs_that_cannot_be_read_any_longer_is_no_empty_one(
         (short_folder / name / "tty").mkdir(parents=True)
     assert root.entries_if_any("/class", {}) == ["tty"]
     with forbidden(short_folder / "class"):
-        with pytest.raises(BlindError, match=r"/class: Permission denied"):
+        with pytest.raises(HostError, match=r"/class: Permission denied"):
             root.entries_if_any("/class", {})
         assert Root(short_folder).entries_if_any("/class", {}) == []
     with forbidden(short_folder / "bus"):
@@ -168,6 +169,6 @@ def test_what_does_not_exist_is_gone(number: int, monkeypatch: pytest.MonkeyPatc
         raise OSError(number, "", path)
 
     monkeypatch.setattr(os, "lstat", lstat)
-    with pytest.raises(OSError) as raised:  # and no BlindError
+    with pytest.raises(OSError) as raised:  # and no HostError
         Root(Path("/")).wary().lstat("/gone")
     assert raised.value.errno == number

@@ -13,11 +13,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from genericdp.devices.inventory import PathTarget
-from genericdp.errors import reason_of
+from genericdp.errors import HostError, reason_of
 from genericdp.glob import escape
 from genericdp.host.devicefiles import DeviceFiles
 from genericdp.host.mounts import seeing
-from genericdp.host.root import ABSENT, BlindError
+from genericdp.host.root import ABSENT
 from genericdp.host.sysfs import SysDevices
 from genericdp.host.udevdb import udevd_runs
 from genericdp.host.workers import start
@@ -416,7 +416,7 @@ class HostReader:
 
     async def _wait_blind(self, error: BaseException) -> None:
         """Wait a moment where nothing can be concluded; raises any other error."""
-        if not isinstance(error, BlindError):
+        if not isinstance(error, HostError):
             raise error
         if not self._blind:
             log.warning("the host cannot be looked at (%s): what is known of it stays", error)

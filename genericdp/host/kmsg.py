@@ -103,7 +103,6 @@ class KernelRecords:
         paused: Callable[[], None],
         *,
         open_log: Callable[[], Log] = open_log,
-        again_after_seconds: float = AGAIN_AFTER_SECONDS,
     ) -> None:
         self.why_unreadable = ""
         self.caught_up = False
@@ -111,7 +110,6 @@ class KernelRecords:
         self._told = told
         self._paused = paused
         self._open_log = open_log
-        self._again_after_seconds = again_after_seconds
         self._log: Log | None = None
         self._retry: asyncio.TimerHandle | None = None
         self._next: int | None = None
@@ -149,7 +147,7 @@ class KernelRecords:
             log.warning("%s", why)
         self.why_unreadable = why
         loop = asyncio.get_running_loop()
-        self._retry = loop.call_later(self._again_after_seconds, self.start)
+        self._retry = loop.call_later(AGAIN_AFTER_SECONDS, self.start)
         self._paused()
 
     def _drain(self, source: Log) -> None:

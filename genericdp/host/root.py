@@ -26,13 +26,6 @@ ABSENT = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ENODEV})
 in a circle or has too long a name could be anything, and may decide what is excluded."""
 
 
-class BlindError(HostError):
-    """The host cannot be looked at now, so that nothing may be concluded; its text says why.
-
-    No OSError: those are answers about one path.
-    """
-
-
 class Root:
     """Reads paths of the host below a folder; links lead within that folder too.
 
@@ -49,16 +42,16 @@ class Root:
     def wary(self) -> Self:
         """Return the same root for somebody who concludes from what is not there that it is gone.
 
-        It raises BlindError where a call fails for lack of descriptors or memory.
+        It raises HostError where a call fails for lack of descriptors or memory.
         """
         wary = copy.copy(self)
         wary._wary, wary._listed = True, set()  # noqa: SLF001
         return wary
 
     def _heed(self, error: OSError) -> None:
-        """Raise BlindError if an error says nothing about the path and this root is wary."""
+        """Raise HostError if an error says nothing about the path and this root is wary."""
         if self._wary and is_shortage(error):
-            raise BlindError(reason_of(error)) from error
+            raise HostError(reason_of(error)) from error
 
     def _heeding(self, call: Callable[P, T], *args: P.args, **options: P.kwargs) -> T:
         try:
@@ -87,14 +80,14 @@ class Root:
     def entries_if_any(self, path: str, why_unreadable: dict[str, str]) -> list[str]:
         """Return the same, nothing where there is no such folder, or it could never be read.
 
-        ``why_unreadable`` then gets the reason. A wary root raises BlindError where one cannot be
+        ``why_unreadable`` then gets the reason. A wary root raises HostError where one cannot be
         read any longer.
         """
         try:
             names = self.entries(path)
         except OSError as error:
             if self._wary and path in self._listed and error.errno not in ABSENT:
-                raise BlindError(f"{path}: {reason_of(error)}") from error
+                raise HostError(f"{path}: {reason_of(error)}") from error
             if error.errno not in ABSENT:
                 why_unreadable[path] = reason_of(error)
             return []

@@ -15,8 +15,6 @@ from genericdp.host.workers import in_worker
 from genericdp.observed import until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from genericdp.address import Address
     from genericdp.status.server import Server
     from genericdp.status.state import Sources
@@ -26,7 +24,7 @@ log = logging.getLogger(__name__)
 BACKLOG = 1024
 """Connections that the kernel keeps until they are accepted: a probe must not be among those that
 it drops, since they are tried again only after a second."""
-_BIND_AGAIN_SECONDS = 1.0
+BIND_AGAIN_SECONDS = 1.0
 _SERVE_AGAIN_SECONDS = 10.0
 _FIRST_LISTS_SECONDS = 0.5
 _SHARE = 16
@@ -85,13 +83,7 @@ async def _first_lists(sources: Sources) -> None:
     )
 
 
-async def listening(
-    address: Address,
-    *,
-    has_been: bool = False,
-    again_seconds: float = _BIND_AGAIN_SECONDS,
-    bind: Callable[[Address], list[socket.socket]] | None = None,
-) -> list[socket.socket]:
+async def listening(address: Address, *, has_been: bool = False) -> list[socket.socket]:
     """Return listening sockets, once there can be any; raises UsageError if there never can.
 
     An address in use is waited for: with host network, the daemon of a rolling update starts while
@@ -102,7 +94,7 @@ async def listening(
     logged = ""
     while True:
         try:
-            sockets = (bind or bind_sockets)(address)
+            sockets = bind_sockets(address)
         except OSError as error:
             number = error.errno or 0
             if number in _NEVER and not (has_been or logged):
@@ -118,9 +110,9 @@ async def listening(
                     logging.ERROR if lacking else logging.WARNING,
                     "cannot listen on %s: %s; devices are served meanwhile, and it is tried again"
                     " each %g s",
-                    *(address, reason, again_seconds),
+                    *(address, reason, BIND_AGAIN_SECONDS),
                 )
-            await asyncio.sleep(again_seconds)
+            await asyncio.sleep(BIND_AGAIN_SECONDS)
             continue
         log.info("endpoints at %s", ", ".join(map(_url, sockets)))
         return sockets

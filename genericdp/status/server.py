@@ -85,8 +85,6 @@ class Server:
         self._limits = limits or Limits()
         self._connections: dict[_Connection, asyncio.Task[None]] = {}
         """The oldest first."""
-        self._failing: dict[str, str] = {}
-        """Why the last request of a path could not be answered."""
 
     async def run(self, sockets: Sequence[socket.socket]) -> None:
         """Serve forever at listening sockets; closes them in the end."""
@@ -160,17 +158,11 @@ class Server:
 
     async def _response_to(self, path: str) -> Response:
         try:
-            response = await self._respond(path)
-        except Exception as error:  # whatever it is, it ends nothing
-            reason = f"{type(error).__name__}: {error}"
-            if self._failing.get(path) != reason:
-                self._failing[path] = reason
-                log.error("%s cannot be answered: %s", path, reason)
-                log.debug("where that came from", exc_info=error)
+            return await self._respond(path)
+        except Exception:  # whatever it is, it ends nothing
+            log.exception("%s cannot be answered", path)
             body = b"the daemon has failed to answer: see its log\n"
             return Response(status=HTTPStatus.INTERNAL_SERVER_ERROR, body=body)
-        self._failing.pop(path, None)
-        return response
 
     async def _send(self, connection: _Connection, head: bytes, body: bytes) -> None:
         """Send a response; raises OSError, of which TimeoutError is a subclass."""

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from genericdp.host import kmsg
 from genericdp.host.kmsg import PATH, SLICE_SECONDS, KernelRecords, LogRecord, open_log, parse
 from tests.host.kernel_log import Script, record
 
@@ -84,7 +85,7 @@ def test_what_the_kernel_escapes_comes_back(text: str) -> None:
 class Told:
     """Records that are written down, and how long the loop was held up at most."""
 
-    def __init__(self, open_log: Callable[[], Log], *, again_after_seconds: float = 30) -> None:
+    def __init__(self, open_log: Callable[[], Log]) -> None:
         self.texts: list[str] = []
         self.pauses = 0
         self._moved = asyncio.Event()
@@ -92,7 +93,6 @@ class Told:
             lambda one: self.texts.append(one.text),
             self._paused,
             open_log=open_log,
-            again_after_seconds=again_after_seconds,
         )
 
     def _paused(self) -> None:
@@ -110,10 +110,8 @@ class Told:
 
 
 @asynccontextmanager
-async def telling(
-    open_log: Callable[[], Log], *, again_after_seconds: float = 30
-) -> AsyncIterator[Told]:
-    told = Told(open_log, again_after_seconds=again_after_seconds)
+async def telling(open_log: Callable[[], Log]) -> AsyncIterator[Told]:
+    told = Told(open_log)
     told.records.start()
     try:
         yield told
@@ -181,8 +179,9 @@ async def test_a_log_that_ends_is_given_up() -> None:
 
 
 async def test_where_it_cannot_be_opened_it_says_so_once_and_tries_again(
-    caplog: pytest.LogCaptureFixture,
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(kmsg, "AGAIN_AFTER_SECONDS", 0.01)
     caplog.set_level(logging.INFO)
     refusals = [_error(errno.EPERM), _error(errno.EPERM)]
     script = Script([record("one", sequence=1)])
@@ -192,7 +191,7 @@ async def test_where_it_cannot_be_opened_it_says_so_once_and_tries_again(
             raise refusals.pop()
         return script.open()
 
-    async with telling(open_at_last, again_after_seconds=0.01) as told:
+    async with telling(open_at_last) as told:
         trouble = told.records.why_unreadable
         await told.caught_up()
         assert told.records.why_unreadable == ""

@@ -13,12 +13,18 @@ import pytest
 
 from genericdp.address import Address, parse_listen_address
 from genericdp.errors import UsageError
+from genericdp.status import listen
 from genericdp.status.listen import bind_sockets, listening
 from tests.status.http_server import ANYWHERE
 
 
 def port_of(one: socket.socket) -> int:
     return int(one.getsockname()[1])
+
+
+@pytest.fixture(autouse=True)
+def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listen, "BIND_AGAIN_SECONDS", 0.01)
 
 
 async def reached(host: str, port: int) -> bool:
@@ -32,7 +38,7 @@ async def reached(host: str, port: int) -> bool:
 
 
 async def test_an_address_in_use_is_waited_for_and_said_once(
-    caplog: pytest.LogCaptureFixture,
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With host network, the next daemon starts while the one before it has the port."""
     caplog.set_level(logging.INFO)
@@ -46,7 +52,8 @@ async def test_an_address_in_use_is_waited_for_and_said_once(
             first.close()
         return bind_sockets(address)
 
-    (one,) = await listening(address, again_seconds=0.01, bind=bind)
+    monkeypatch.setattr(listen, "bind_sockets", bind)
+    (one,) = await listening(address)
     assert await reached("127.0.0.1", address.port)
     one.close()
     assert [record.getMessage() for record in caplog.records] == [
@@ -64,16 +71,19 @@ async def test_an_address_in_use_is_waited_for_and_said_once(
         (errno.EAFNOSUPPORT, "this machine does not speak that version of IP"),
     ],
 )
-async def test_what_can_never_be_is_a_mistake_of_who_asked_for_it(number: int, why: str) -> None:
+async def test_what_can_never_be_is_a_mistake_of_who_asked_for_it(
+    number: int, why: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def bind(_: Address) -> list[socket.socket]:
         raise OSError(number, os.strerror(number))
 
+    monkeypatch.setattr(listen, "bind_sockets", bind)
     with pytest.raises(UsageError, match=f"^cannot listen on 127.0.0.1:0: {why}"):
-        await listening(ANYWHERE, bind=bind)
+        await listening(ANYWHERE)
 
 
 async def test_an_address_that_this_machine_does_not_have_is_waited_for(
-    caplog: pytest.LogCaptureFixture,
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It comes later: by DHCP, or when a virtual one moves here. Devices are served meanwhile."""
     caplog.set_level(logging.INFO)
@@ -84,7 +94,8 @@ async def test_an_address_that_this_machine_does_not_have_is_waited_for(
         tries += 1
         return bind_sockets(address if tries < 4 else ANYWHERE)
 
-    (one,) = await listening(nobodys, again_seconds=0.01, bind=bind)
+    monkeypatch.setattr(listen, "bind_sockets", bind)
+    (one,) = await listening(nobodys)
     port = port_of(one)
     one.close()
     assert [(record.levelname, record.getMessage()) for record in caplog.records] == [
@@ -98,7 +109,9 @@ async def test_an_address_that_this_machine_does_not_have_is_waited_for(
 
 
 @pytest.mark.parametrize("numbers", [(errno.EADDRINUSE, errno.EADDRNOTAVAIL), ()])
-async def test_what_was_possible_before_is_waited_for(numbers: tuple[int, ...]) -> None:
+async def test_what_was_possible_before_is_waited_for(
+    numbers: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
     tries = 0
 
     def bind(address: Address) -> list[socket.socket]:
@@ -108,7 +121,8 @@ async def test_what_was_possible_before_is_waited_for(numbers: tuple[int, ...]) 
             raise OSError((*numbers, errno.EACCES, errno.EACCES)[tries - 1], "not now")
         return bind_sockets(address)
 
-    (one,) = await listening(ANYWHERE, has_been=not numbers, again_seconds=0.01, bind=bind)
+    monkeypatch.setattr(listen, "bind_sockets", bind)
+    (one,) = await listening(ANYWHERE, has_been=not numbers)
     one.close()
 
 

@@ -136,14 +136,13 @@ async def test_one_who_has_ended_his_side_is_answered() -> None:
         assert await it.says(b"", half_closed=True) == b""
 
 
-async def test_a_mistake_of_ours_is_500_and_one_line_of_the_log(
+async def test_a_mistake_of_ours_is_500_and_logged(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.INFO)
     async with serving() as it:
-        for _ in range(2):
-            assert (await it.get("/wrong")).startswith(b"HTTP/1.1 500 ")
+        assert (await it.get("/wrong")).startswith(b"HTTP/1.1 500 ")
         assert (await it.get("/right")).endswith(b"/right\n")
-    assert [record.getMessage() for record in caplog.records] == [
-        "/wrong cannot be answered: KeyError: 'a mistake of ours'"
-    ]
+    (record,) = caplog.records
+    assert record.getMessage() == "/wrong cannot be answered"
+    assert "KeyError: 'a mistake of ours'" in caplog.text
