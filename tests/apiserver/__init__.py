@@ -5,7 +5,7 @@
     async with ApiServer() as server:                  # tests/apiserver/server.py
         node = server.add_node("node-1", kubelet_version="v1.37.0")
         server.put("resourceclaims", claim)            # as somebody else would
-        access = Access(server=server.url)             # or of a file: server.kubeconfig(path)
+        ApiClient(server.access)                       # or of a file: server.kubeconfig(path)
         ...
         assert [one.verb for one in server.writes] == ["create"]
 

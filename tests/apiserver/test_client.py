@@ -28,7 +28,7 @@ async def server() -> AsyncIterator[ApiServer]:
 
 @pytest.fixture
 async def client(server: ApiServer) -> AsyncIterator[ApiClient]:
-    async with ApiClient(lambda: Access(server=server.url)) as client:
+    async with ApiClient(server.access) as client:
         yield client
 
 
@@ -220,8 +220,7 @@ async def test_a_watch_that_ends_within_an_event_is_an_error(
 
 
 async def test_a_silent_server_is_not_waited_for_for_long(server: ApiServer) -> None:
-    access = Access(server=server.url)
-    async with ApiClient(lambda: access, answer_seconds=0.2, silence_seconds=0.2) as client:
+    async with ApiClient(server.access, answer_seconds=0.2, silence_seconds=0.2) as client:
         with server.failing(hangs=True), pytest.raises(ApiError, match="does not answer in time"):
             await client.list(SLICES)
         with pytest.raises(ApiError, match="does not answer in time") as caught:
@@ -250,8 +249,7 @@ async def test_half_an_answer_is_an_error(server: ApiServer, client: ApiClient) 
 
 async def test_requests_are_counted_by_verb_and_result(server: ApiServer) -> None:
     counted: list[tuple[str, str]] = []
-    access = Access(server=server.url)
-    async with ApiClient(lambda: access, count=lambda *one: counted.append(one)) as client:
+    async with ApiClient(server.access, count=lambda *one: counted.append(one)) as client:
         await client.list(SLICES)
         with server.failing(status=403), pytest.raises(ApiError):
             await client.create(SLICES, slice_of())
@@ -269,7 +267,7 @@ async def test_requests_are_counted_by_verb_and_result(server: ApiServer) -> Non
 
 
 async def test_a_request_that_is_canceled_leaves_the_client_usable(server: ApiServer) -> None:
-    async with ApiClient(lambda: Access(server=server.url)) as client:
+    async with ApiClient(server.access) as client:
         for _ in range(3):
             with server.failing(hangs=True), pytest.raises(TimeoutError):
                 async with asyncio.timeout(0.02):

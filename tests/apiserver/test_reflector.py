@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from genericdp.apiserver.access import Access
 from genericdp.apiserver.client import SLICES, ApiClient, ApiError
 from genericdp.apiserver.reflector import Reflector
 from genericdp.observed import until
@@ -34,7 +33,7 @@ async def reflecting(
     server: ApiServer, *, silence_seconds: float = 90.0
 ) -> AsyncIterator[Reflector]:
     """Run a reflector for the slices of a node."""
-    async with ApiClient(lambda: Access(server=server.url), silence_seconds=silence_seconds) as api:
+    async with ApiClient(server.access, silence_seconds=silence_seconds) as api:
         reflector = Reflector(api, SLICES, SELECTOR, pause=0.01)
         async with asyncio.TaskGroup() as tasks:
             running = tasks.create_task(reflector.run())
@@ -185,7 +184,7 @@ async def test_what_is_due_before_a_list_may_fail_and_is_tried_again(server: Api
         if outcomes and (error := outcomes.pop(0)) is not None:
             raise error
 
-    async with ApiClient(lambda: Access(server=server.url)) as api:
+    async with ApiClient(server.access) as api:
         reflector = Reflector(api, SLICES, SELECTOR, before_list=prepare, pause=0.01)
         async with asyncio.TaskGroup() as tasks:
             running = tasks.create_task(reflector.run())
@@ -232,7 +231,7 @@ async def test_retry_after_is_respected(server: ApiServer) -> None:
 
 async def test_what_a_write_returned_is_known_before_the_watch_tells(server: ApiServer) -> None:
     async with (
-        ApiClient(lambda: Access(server=server.url)) as client,
+        ApiClient(server.access) as client,
         reflecting(server) as reflector,
     ):
         await knows(reflector)

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from genericdp.apiserver.access import Access
 from genericdp.apiserver.client import ApiClient
 from genericdp.devices.device import NOT_PROBED
 from genericdp.devices.labels import label
@@ -62,7 +61,7 @@ async def publishing(
     **seconds: float,
 ) -> AsyncIterator[Publisher]:
     """Run a publisher of the node."""
-    async with ApiClient(lambda: Access(server=server.url)) as client:
+    async with ApiClient(server.access) as client:
         publisher = Publisher(
             client,
             driver=DRIVER,
