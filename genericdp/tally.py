@@ -99,11 +99,9 @@ class ResourceTally:
 
     def keep(self, resource: Resource) -> None:
         """Count for the probes and hooks that a resource has now, and drop the counts of others."""
-        probes, hooks = self.probes, self.hooks
+        probes, hooks = {one.name: one for one in self.probes.values()}, self.hooks
         self.probes = {
-            index: known
-            if (known := probes.get(index)) is not None and known.name == name
-            else ProbeTally(name)
+            index: probes.get(name) or ProbeTally(name)
             for index, name in enumerate(probe_names(resource))
             # The kernel log is followed, not run: it has no results that could be counted.
             if not isinstance(resource.health[index].check, KernelLogCheck)

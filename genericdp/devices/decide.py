@@ -116,18 +116,14 @@ def decide(
         for name, one in resulting(resources, lists).items()
         if not lists[name].failed
     ]
-    if _gives_up_devices(previous, lists):
-        dues.append(now)  # somebody may get what they had
-    due = min((moment for moment in dues if moment is not None), default=None)
-    return Decision(lists=with_warnings(lists, inventory), due=due, failures=failures)
-
-
-def _gives_up_devices(previous: Mapping[str, DeviceList], lists: DeviceLists) -> bool:
-    """Return whether a device has left a list while something is not offered."""
-    return any(one.not_offered for one in lists.values()) and any(
+    left = (
         one.devices.keys() - lists.get(name, NOTHING).devices.keys()
         for name, one in previous.items()
     )
+    if any(one.not_offered for one in lists.values()) and any(left):
+        dues.append(now)  # somebody may get what left a list
+    due = min((moment for moment in dues if moment is not None), default=None)
+    return Decision(lists=with_warnings(lists, inventory), due=due, failures=failures)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

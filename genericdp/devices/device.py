@@ -215,10 +215,6 @@ class NotOffered:
     members: tuple[str, ...] = ()
     """The keys of all candidates that it is about, if it is a group."""
 
-    def is_about(self, key: str) -> bool:
-        """Return whether a candidate is among them."""
-        return key == self.key or key in self.members
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DeviceSpec:

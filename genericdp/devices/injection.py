@@ -34,6 +34,7 @@ from genericdp.model import (
     KernelLogCheck,
     OpenCheck,
     TopologyMode,
+    UdevSelector,
     is_cdi_name,
     number,
 )
@@ -158,9 +159,13 @@ class _Maker:
         added = [replace(one.inject, devices=one.inject.devices or ()) for one in resource.match]
         # By the entry that takes a member.
         self._injects = [(resource.inject, inject) for inject in added]
-        self._size = _literal_sizes(resource.inject)
-        self._checks_size = sum(_literal_sizes((resource.health, resource.hooks)))
-        self._sizes = [_literal_sizes(inject) for inject in added]
+        # In bytes, by entry: of what each member expands, and of what counts once.
+        self._for_each = [_literal_size(both, with_references=True) for both in self._injects]
+        self._once = [_literal_size(inject, with_references=False) for inject in added]
+        checks = (resource.health, resource.hooks)
+        self._for_all = _literal_size(checks, with_references=True) + _literal_size(
+            (resource.inject, checks), with_references=False
+        )
 
     def group(
         self, candidates: Iterable[Candidate]
@@ -235,12 +240,10 @@ class _Maker:
         resource, inventory, host = self._resource, self._inventory, self._host
         first, entries = group.members[0], [min(member.entries) for member in group.members]
         budget = _TextBudget(MAX_TEXTS)
-        for_each, once = self._size
-        budget.spend(for_each * len(entries) + once + self._checks_size)
-        budget.spend(sum(self._sizes[entry][0] for entry in entries))
-        budget.spend(sum(self._sizes[entry][1] for entry in {*entries}))
+        budget.spend(self._for_all + sum(self._for_each[entry] for entry in entries))
+        budget.spend(sum(self._once[entry] for entry in {*entries}))
         if resource.inject.devices is None:
-            _check_nodes(group, host)
+            _check_nodes(resource, group, host)
         names = [Names(member, resource=resource, inventory=inventory) for member in group.members]
         device_id = as_id(self._id_text(group, names))
         for its in names:
@@ -435,12 +438,13 @@ def _default_id(candidate: Candidate, host: Host) -> str:
     return candidate.path.removeprefix("/dev/")
 
 
-def _check_nodes(group: _CandidateGroup, host: Host) -> None:
-    """Check that what was selected for its device file has one; in a group another may have it."""
+def _check_nodes(resource: Resource, group: _CandidateGroup, host: Host) -> None:
+    """Check that what was selected as ``udev`` has a device file; in a group another may."""
     alone = not any(one.has_node for one in group.members)
     for one in group.members:
         expects_file = one.device is not None and one.device.number is not None
-        if one.needs_node and not one.has_node and (alone or expects_file):
+        is_udev = isinstance(resource.match[min(one.entries)].candidates, UdevSelector)
+        if is_udev and not one.has_node and (alone or expects_file):
             raise UnusableValueError(_why_no_node(one, host))
 
 
@@ -463,18 +467,10 @@ def _nothing_to_give(candidate: Candidate, host: Host) -> str:
     return f"{_why_no_node(candidate, host)} (in a container: mount {folder} of the host)"
 
 
-def _literal_sizes(value: object) -> tuple[int, int]:
-    """Return the literal text of templates, in bytes: what each member expands, and what counts
-    once.
-    """
-    for_each = once = 0
-    for template in templates_of(value):
-        size = sum(byte_length(part) for part in template.parts if isinstance(part, str))
-        if template.references:
-            for_each += size
-        else:
-            once += size
-    return for_each, once
+def _literal_size(value: object, *, with_references: bool) -> int:
+    """Return the literal text of the templates that have references or have none, in bytes."""
+    fitting = (one for one in templates_of(value) if bool(one.references) is with_references)
+    return sum(byte_length(part) for one in fitting for part in one.parts if isinstance(part, str))
 
 
 def _bound(texts: Iterable[tuple[str, Template, Lookup]]) -> dict[str, tuple[Template, ...]]:

@@ -149,16 +149,12 @@ class SysDevice:
         return None if microseconds is None else microseconds / 1e6
 
     @property
-    def file_type(self) -> FileType:
-        """What kind of device file it has."""
-        return FileType.BLOCK if self.subsystem == "block" else FileType.CHAR
-
-    @property
     def key(self) -> str:
         """Equal for the device and all names of its file."""
         if self.number is None:
             return self.syspath
-        return f"{self.file_type}:{self.number[0]}:{self.number[1]}"
+        kind = FileType.BLOCK if self.subsystem == "block" else FileType.CHAR
+        return f"{kind}:{self.number[0]}:{self.number[1]}"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -247,13 +243,10 @@ class Inventory:
 
     def found(self, glob: str) -> tuple[FoundFile, ...]:
         """Return what the glob finds, in natural order of the paths; nothing if it hangs."""
-        return self._look(glob).files
+        return self.look(glob).files
 
-    def unreadable(self, glob: str) -> str:
-        """Return what of a glob could not be read, so that it may find more; empty if nothing."""
-        return self._look(glob).unreadable
-
-    def _look(self, glob: str) -> Look:
+    def look(self, glob: str) -> Look:
+        """Return what the glob finds, and what it may find beside that; nothing if it hangs."""
         look = self.host.look(glob)
         if look is None:
             self.hanging.add(glob)

@@ -43,8 +43,6 @@ class Candidate:
     folder in sysfs of what has no device file."""
     device: SysDevice | None = None
     """What sysfs knows of it."""
-    needs_node: bool = False
-    """Whether it was selected as something that has a device file."""
     doubt: str = ""
     """Why nobody can know whether the selectors take it; empty if they surely do."""
     entries: frozenset[int] = frozenset()
@@ -301,7 +299,7 @@ def unseen(selectors: Iterable[Selector], inventory: Inventory) -> Iterator[str]
 
 def _unseen_paths(wanted: PathSelector, inventory: Inventory) -> Iterator[str]:
     for pattern in wanted.globs:
-        if unreadable := inventory.unreadable(pattern):
+        if unreadable := inventory.look(pattern).unreadable:
             yield unreadable
         if pattern in inventory.hanging:
             yield f"looking at {pattern} does not end"
@@ -419,11 +417,8 @@ def _fit(
     more = _doubts(on_values, inventory.host, wary=wary)
     if isinstance(more, Condition):
         return more
-    needs_node = isinstance(selector.candidates, UdevSelector)
     doubt = next(iter((*doubts, *more)), "")
-    return (
-        replace(candidate, needs_node=needs_node, doubt=doubt) if needs_node or doubt else candidate
-    )
+    return replace(candidate, doubt=doubt) if doubt else candidate
 
 
 def _doubts(unmet: Iterable[Condition], host: Host, *, wary: bool) -> list[str] | Condition:

@@ -167,12 +167,10 @@ def closeness(resource: Resource, lookups: Iterable[Lookup]) -> str | None:
     """Return the text that says what a device is close to; None if its members differ."""
     if resource.closeness is None:
         return None
-    texts = set()
-    for lookup in lookups:
-        try:
-            texts.add(lookup("value", resource.closeness) or None)
-        except UnusableValueError:
-            return None
+    try:
+        texts = {lookup("value", resource.closeness) or None for lookup in lookups}
+    except UnusableValueError:
+        return None
     return texts.pop() if len(texts) == 1 else None
 
 

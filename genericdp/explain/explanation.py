@@ -364,8 +364,8 @@ def _exclude_entry(trial: _Trial, candidate: Candidate) -> tuple[VerdictKind, st
 
 
 def _why_not_offered(candidate: Candidate, offer: DeviceList) -> str:
-    about = (left.reason for left in offer.not_offered if left.is_about(candidate.key))
-    return next(about, "")
+    about = (one for one in offer.not_offered if candidate.key in {one.key, *one.members})
+    return next((one.reason for one in about), "")
 
 
 def _brought_along(verdict: Verdict, candidate: Candidate, offer: DeviceList) -> Verdict | None:
