@@ -55,9 +55,9 @@ class Access:
         context.check_hostname = False  # first: else the server would have to be verified
         context.verify_mode = ssl.CERT_REQUIRED if self.verify else ssl.CERT_NONE
         context.check_hostname = self.verify
-        if self.ca is None:
+        if self.verify and self.ca is None:
             context.load_default_certs()
-        elif self.verify:
+        if self.verify and self.ca is not None:
             with _reasons("the CA of the API server"), _file(self.ca) as ca:
                 context.load_verify_locations(ca)
         if self.certificate is not None and self.key is not None:

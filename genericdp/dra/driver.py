@@ -102,8 +102,8 @@ class DraDriver:
     def why_offered(self, resources: Collection[str]) -> str:
         """Return why claims may still get devices of resources; empty: none may."""
         publisher = self._publisher
-        if publisher is None or publisher.reflector.objects.value is None:
-            why = self.trouble.value or (publisher.reflector.failure.value if publisher else "")
+        if publisher is None or publisher.slices.by_name.value is None:
+            why = self.trouble.value or (publisher.slices.failure if publisher else "")
             why = why or "the API server has not said yet which there are"
             return f"it cannot be known whether its ResourceSlices are deleted: {why}"
         if any(one in (self._lists.value or ()) for one in resources):
@@ -111,7 +111,7 @@ class DraDriver:
         pools = {pool_name(self._node_name, one) for one in resources}
         state = publisher.state.value
         reasons = [why for name, why in state.items() if name in pools or name in resources]
-        slices = publisher.reflector.objects.value.values()
+        slices = publisher.slices.by_name.value.values()
         if reasons or any(_pool_of(one) in pools for one in slices):
             return ": ".join([DELETED_FIRST, *filter(None, reasons)][:2])
         return ""
@@ -224,7 +224,7 @@ class DraDriver:
             )
             publisher.wanted.value = self._lists.value
             self._client, self._publisher = client, publisher
-            state, slices = publisher.state, publisher.reflector.objects
+            state, slices = publisher.state, publisher.slices.by_name
             try:
                 with state.calling(self._changed), slices.calling(self._changed):
                     await publisher.run()

@@ -8,32 +8,31 @@ import re
 from contextlib import suppress
 from dataclasses import dataclass, field
 from math import inf
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from genericdp.apiserver.client import SLICES, ApiError, node_path, pause_after
-from genericdp.apiserver.reflector import Reflector
+from genericdp.apiserver.client import ApiError, pause_after
 from genericdp.devices.device import NOT_PROBED
 from genericdp.dra.slices import (
     Offered,
     Pool,
-    content_of,
     devices_of,
-    has_extended_resources,
     layout_of,
     next_layout,
     plan,
     pool_name,
 )
+from genericdp.dra.stored import StoredSlices
 from genericdp.observed import Observed, until
-from genericdp.printing import first_few, plural
+from genericdp.printing import plural
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from typing import Never
 
     from genericdp.apiserver.client import ApiClient, Json
     from genericdp.devices.devicelist import DeviceList
     from genericdp.dra.slices import Layout
+    from genericdp.dra.stored import Node
 
 log = logging.getLogger(__name__)
 
@@ -41,24 +40,15 @@ _NOT_LISTED = "the API server has not said yet which ResourceSlices there are"
 _NOT_WRITTEN = "its ResourceSlices have not been written yet"
 _PROBING = "its devices are being probed for the first time"
 _UNDONE = "somebody changes or deletes its ResourceSlices whenever they are written"
-_NOT_FOUND = 404
-_CONFLICTS = (_NOT_FOUND, 409)
+_CONFLICTS = (404, 409)
 _UNSURE = (None, *_CONFLICTS)
 """The status of answers after which the state of a slice is unknown."""
 _RANDOM = re.compile(r'-[a-z0-9]{5}"')
 """The random end of a generated name, omitted in reasons: they would differ each time."""
-_MAX_FIELDS = 5
 _MAX_UNDONE = 3
 """How often in a row a write may be undone before status and log say so."""
 _REST_SECONDS = 10.0
 """So long after a write could have been repeated, it is repeated at once, as if it were new."""
-
-
-class _Node(NamedTuple):
-    """The Node's fields that slices depend on."""
-
-    uid: str
-    extended_resources: bool
 
 
 @dataclass(slots=True)
@@ -111,40 +101,29 @@ class Publisher:
 
         For slices that are to be deleted: by pool, if they cannot be.
         """
-        self.reflector = Reflector(
+        self.slices = StoredSlices(
             client,
-            SLICES,
-            f"spec.driver={driver},spec.nodeName={node_name}",
-            before_list=self._get_node,
+            driver=driver,
+            node_name=node_name,
             pause=2 * pause,
+            list_within=list_within,
         )
-        """Of the slices of this driver and node."""
-        self._client = client
         self._driver = driver
         self._node_name = node_name
         self._registered = registered
         self._pause = pause
         self._probed_within = probed_within
-        self._list_within = list_within
         self._probed_by = inf
-        self._node: _Node | None = None
         self._pools: dict[str, _Published] = {}
-        self._logged: set[str] = set()
-        """The fields that the API server stores otherwise, as logged."""
 
     async def run(self) -> Never:
         """Reconcile, then wait for a change, forever."""
         self._probed_by = _now() + self._probed_within
-        changed, slices = asyncio.Event(), self.reflector
+        changed = self.slices.changed
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(slices.run(), name="watch of ResourceSlices")
+            tasks.create_task(self.slices.run(), name="watch of ResourceSlices")
             await until(lambda: self._registered.value, self._registered)
-            with (
-                self.wanted.calling(changed.set),
-                slices.objects.calling(changed.set),
-                slices.lists.calling(changed.set),
-                slices.failure.calling(changed.set),
-            ):
+            with self.wanted.calling(changed.set), self.slices.by_name.calling(changed.set):
                 while True:
                     changed.clear()
                     due = await self._reconcile()
@@ -152,31 +131,16 @@ class Publisher:
                         async with asyncio.timeout_at(due):
                             await changed.wait()
 
-    async def _get_node(self) -> None:
-        """Get the fields of the Node; raise ApiError."""
-        try:
-            node = await self._client.get(node_path(self._node_name))
-        except ApiError as error:
-            if error.status == _NOT_FOUND:
-                self._node = None
-                message = f"the cluster has no Node {self._node_name} (see --node-name)"
-                raise ApiError(message, status=error.status) from error
-            raise
-        version = str(node.get("status", {}).get("nodeInfo", {}).get("kubeletVersion", ""))
-        uid = str(node["metadata"].get("uid", ""))
-        self._node = _Node(uid, has_extended_resources(version))
-
     async def _reconcile(self) -> float:
         """Compare and write; return when to do so again if nothing changes until then."""
-        wanted, objects, node = self.wanted.value, self.reflector.objects.value, self._node
+        wanted, stored, node = self.wanted.value, self.slices.by_name.value, self.slices.node
         if wanted is None:
             return inf
-        if objects is None or node is None:
-            reason = self.reflector.failure.value or _NOT_LISTED
-            self.state.value = dict.fromkeys(wanted, reason)
+        if stored is None or node is None:
+            self.state.value = dict.fromkeys(wanted, self.slices.failure or _NOT_LISTED)
             return inf
         slices: dict[str, list[Json]] = {}
-        for one in objects.values():
+        for one in stored.values():
             slices.setdefault(one["spec"]["pool"]["name"], []).append(one)
         resources = {pool_name(self._node_name, name): name for name in wanted}
         names = {**resources, **slices}
@@ -196,7 +160,7 @@ class Publisher:
         self,
         name: str,
         resource: str,
-        node: _Node,
+        node: Node,
         devices: DeviceList | None,
         observed: Sequence[Json],
     ) -> str:
@@ -218,7 +182,7 @@ class Publisher:
         pool = Pool(name=name, driver=self._driver, node_name=self._node_name, node_uid=node.uid)
         content = (pool, published.layout, offered.devices)
         todo = plan(*content, observed)
-        if published.unsure == self.reflector.lists.value:
+        if published.unsure == self.slices.lists:
             pass  # what the last write has done is not known
         elif todo:
             await self._write(published, content, todo)
@@ -256,54 +220,15 @@ class Publisher:
         retry_after = 0.0
         try:
             for verb, one in todo:
-                await self._send(verb, one)
+                await self.slices.send(verb, one)
         except ApiError as error:
             if error.status in _UNSURE:
-                published.unsure = self.reflector.lists.value
-                self.reflector.list_within(0)
+                published.unsure = self.slices.lists
+                self.slices.list_again(within=0)
             if error.status not in _CONFLICTS or published.writes > 1:
                 published.error = _RANDOM.sub('-…"', str(error))
             retry_after = error.retry_after
         published.retry_at = _now() + pause_after(published.writes, self._pause, retry_after)
-
-    async def _send(self, verb: str, one: Json) -> None:
-        """Send a request of a plan; raise ApiError."""
-        metadata = one["metadata"]
-        path = f"{SLICES}/{metadata.get('name')}"
-        if verb == "delete":
-            version = metadata["resourceVersion"]
-            await self._client.delete(path, uid=metadata["uid"], resource_version=version)
-            self.reflector.forget(metadata["name"])
-            return
-        if verb == "update":
-            answer = await self._client.update(path, one)
-        else:
-            answer = await self._client.create(SLICES, one)
-            self.reflector.list_within(self._list_within)
-        changed = set(_differences(content_of(one), content_of(answer)))
-        if changed - self._logged:
-            log.warning(
-                "the API server, or a webhook of it, changes or drops fields of ResourceSlices:"
-                " %s; they stay as it stores them",
-                first_few(sorted(changed - self._logged), _MAX_FIELDS),
-            )
-        self._logged |= changed
-        # As it was sent: what the API server changes in it is no reason to write it again.
-        owners = {"ownerReferences": metadata["ownerReferences"]}
-        kept = {**answer, "metadata": answer["metadata"] | owners, "spec": one["spec"]}
-        self.reflector.observe(kept)
-
-
-def _differences(sent: Any, stored: Any, path: str = "") -> Iterator[str]:  # noqa: ANN401
-    """Yield the paths of the fields in which two objects differ, without indexes of lists."""
-    if isinstance(sent, dict) and isinstance(stored, dict):
-        for key in {**sent, **stored}:
-            yield from _differences(sent.get(key), stored.get(key), f"{path}.{key}".lstrip("."))
-    elif isinstance(sent, list) and isinstance(stored, list) and len(sent) == len(stored):
-        for one, other in zip(sent, stored, strict=True):
-            yield from _differences(one, other, f"{path}[]")
-    elif sent != stored:
-        yield path
 
 
 def _now() -> float:

@@ -11,8 +11,6 @@ import pytest
 
 from genericdp.apiserver.access import of_kubeconfig
 from genericdp.apiserver.client import SLICES, ApiClient, ApiError, node_path
-from genericdp.apiserver.reflector import Reflector
-from genericdp.observed import until
 from tests.apiserver.scenarios import SELECTOR, device, precondition, renewed, slice_of
 from tests.apiserver.server import ApiServer
 from tests.deploy.apiserver import serving
@@ -221,25 +219,3 @@ async def test_the_certificates_of_a_real_server_are_verified(real: Path) -> Non
     async with ApiClient(lambda: access) as client:
         with pytest.raises(ApiError, match="has a certificate that is not accepted"):
             await client.list(SLICES, SELECTOR)
-
-
-async def test_a_reflector_follows_a_real_server(real: Path) -> None:
-    async with ApiClient(partial(of_kubeconfig, real)) as client, asyncio.TaskGroup() as tasks:
-        reflector = Reflector(client, SLICES, "spec.nodeName=node-7")
-        running = tasks.create_task(reflector.run())
-
-        async def knows(count: int) -> None:
-            assert await until(
-                lambda: len(reflector.objects.value or ()) == count,
-                reflector.objects,
-                timeout_seconds=SECONDS,
-            )
-
-        await until(lambda: reflector.objects.value is not None, reflector.objects)
-        first = await client.create(SLICES, slice_of(node="node-7"))
-        await client.create(SLICES, slice_of(node="node-7"))
-        await knows(2)
-        await client.delete(f"{SLICES}/{first['metadata']['name']}", **precondition(first))
-        await knows(1)
-        assert reflector.failure.value == ""
-        running.cancel()

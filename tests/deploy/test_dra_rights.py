@@ -194,7 +194,7 @@ async def _publishing(client: ApiClient, node_name: str) -> AsyncIterator[Publis
 
 async def _until_published(publisher: Publisher, slices: int, devices: int) -> None:
     def is_so() -> bool:
-        specs = [one["spec"] for one in (publisher.reflector.objects.value or {}).values()]
+        specs = [one["spec"] for one in (publisher.slices.by_name.value or {}).values()]
         return (
             publisher.state.value == {"example.com/serial": ""}
             and len(specs) == slices

@@ -1,0 +1,229 @@
+"""The ResourceSlices of a node in the API: a local copy, kept up to date by list and watch."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from math import inf
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from genericdp.apiserver.access import ApiAccessError
+from genericdp.apiserver.client import SLICES, ApiError, node_path, pause_after
+from genericdp.dra.slices import content_of, has_extended_resources
+from genericdp.observed import Observed
+from genericdp.printing import first_few
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from typing import Never
+
+    from genericdp.apiserver.client import ApiClient, Json
+
+log = logging.getLogger(__name__)
+
+_MAX_FIELDS = 5
+
+
+class Node(NamedTuple):
+    """The Node's fields that slices depend on."""
+
+    uid: str
+    extended_resources: bool
+
+
+class StoredSlices:
+    """Lists, watches and writes the slices of a driver on a node, and gets the Node.
+
+    Where listing and watching fails, it tries again, ever more rarely.
+    """
+
+    def __init__(
+        self, client: ApiClient, *, driver: str, node_name: str, pause: float, list_within: float
+    ) -> None:
+        """Wait about ``pause`` seconds after the first failure.
+
+        List again ``list_within`` seconds after a slice was created: that it has vanished since may
+        have been told before the API server's answer.
+        """
+        self.by_name: Observed[Mapping[str, Json] | None] = Observed(None)
+        """The slices, as last known; None: they have never been listed.
+
+        Those that were written last by us are as they were sent: what the API server stores
+        otherwise is no reason to write them again.
+        """
+        self.node: Node | None = None
+        """None: there is none, or none is known."""
+        self.lists = 0
+        """How often the slices have been listed."""
+        self.failure = ""
+        """Why they are not being watched; empty: they are."""
+        self.changed = asyncio.Event()
+        """Set when any of this has changed."""
+        self._client = client
+        self._node_name = node_name
+        self._selector = f"spec.driver={driver},spec.nodeName={node_name}"
+        self._pause = pause
+        self._list_within = list_within
+        self._version = ""
+        """The resourceVersion to watch from; empty: list first."""
+        self._writes = 0
+        """How many have succeeded."""
+        self._list_at = inf
+        """When to list again at the latest."""
+        self._watching: asyncio.Timeout | None = None
+        """Ends the watch then; None: there is none."""
+        self._failures = 1
+        """Failures since the last event; the first after one is not logged: a lost connection."""
+        self._logged: set[str] = set()
+        """The fields that the API server stores otherwise, as logged."""
+
+    async def run(self) -> Never:
+        """List and watch, forever.
+
+        A list follows when the server ends a watch, as it does every few minutes, since it heals
+        what a watch cannot.
+        """
+        while True:
+            retry_after, resumed = 0.0, bool(self._version)
+            try:
+                if not resumed:
+                    await self._list()
+                await self._watch()
+                self._version, self._failures = "", 0
+            except TimeoutError:
+                self._version = ""
+                continue
+            except ApiError as error:
+                if error.status is not None:  # not a lost connection: 410, or anything like it
+                    self._version = ""
+                if error.status == 410 and resumed:
+                    continue  # the server answers, but no longer knows what there was
+                self._set_failure(str(error))
+                if isinstance(error, ApiAccessError):  # no server was asked
+                    self._failures = 0
+                retry_after = error.retry_after
+            self._failures += 1
+            await asyncio.sleep(pause_after(self._failures, self._pause, retry_after))
+
+    def list_again(self, *, within: float) -> None:
+        """List again within so many seconds, or as soon as the API server answers."""
+        self._list_at = min(self._list_at, _now() + within)
+        if self._watching is not None and not self._watching.expired():
+            self._watching.reschedule(self._list_at)
+
+    async def send(self, verb: str, one: Json) -> None:
+        """Send a request of a plan; raise ApiError."""
+        metadata = one["metadata"]
+        path = f"{SLICES}/{metadata.get('name')}"
+        if verb == "delete":
+            version = metadata["resourceVersion"]
+            await self._client.delete(path, uid=metadata["uid"], resource_version=version)
+            self._writes += 1
+            known = (self.by_name.value or {}).items()
+            self.by_name.value = {name: it for name, it in known if name != metadata["name"]}
+            return
+        if verb == "update":
+            answer = await self._client.update(path, one)
+        else:
+            answer = await self._client.create(SLICES, one)
+            self.list_again(within=self._list_within)
+        self._writes += 1
+        if changed := set(_differences(content_of(one), content_of(answer))) - self._logged:
+            log.warning(
+                "the API server, or a webhook of it, changes or drops fields of ResourceSlices:"
+                " %s; they stay as it stores them",
+                first_few(sorted(changed), _MAX_FIELDS),
+            )
+            self._logged |= changed
+        owners = {"ownerReferences": metadata["ownerReferences"]}
+        self._store(answer | {"metadata": answer["metadata"] | owners, "spec": one["spec"]})
+
+    def _store(self, item: Json) -> None:
+        """Store a slice, unless a newer version of it is known."""
+        name, known = item["metadata"]["name"], self.by_name.value or {}
+        if name not in known or _version(known[name]) <= _version(item):
+            self.by_name.value = {**known, name: item}
+
+    async def _list(self) -> None:
+        """Get the Node, which may be another one, and list the slices; raise ApiError."""
+        missing = None
+        try:
+            node = await self._client.get(node_path(self._node_name))
+            version = str(node.get("status", {}).get("nodeInfo", {}).get("kubeletVersion", ""))
+            uid = str(node["metadata"].get("uid", ""))
+            self.node = Node(uid, has_extended_resources(version))
+        except ApiError as error:
+            if error.status != 404:
+                raise
+            self.node = None
+            message = f"the cluster has no Node {self._node_name} (see --node-name)"
+            missing = ApiError(message, status=error.status)
+        while True:
+            self._list_at, writes = inf, self._writes
+            listed, version = await self._client.list(SLICES, self._selector)
+            if writes == self._writes:  # else the list may be older than a write
+                break
+        known = {_version(one): one for one in (self.by_name.value or {}).values()}
+        self.by_name.value = {
+            one["metadata"]["name"]: known.get(_version(one), one) for one in listed
+        }
+        self.changed.set()
+        if missing is not None:
+            raise missing
+        self._version = version
+        self.lists += 1
+
+    async def _watch(self) -> None:
+        """Watch until the server ends the watch; raise TimeoutError once it is time to list."""
+        try:
+            async with (
+                asyncio.timeout_at(self._list_at) as self._watching,
+                self._client.watch(
+                    SLICES, resource_version=self._version, field_selector=self._selector
+                ) as events,
+            ):
+                self._set_failure("")
+                async for kind, item in events:
+                    known = (self.by_name.value or {}).get(item["metadata"].get("name"))
+                    if kind == "DELETED" and known is not None:
+                        self.list_again(within=0)
+                    elif kind in ("ADDED", "MODIFIED") and (
+                        known is None or _version(known) != _version(item)
+                    ):
+                        self._store(item)
+                    self._version = str(item["metadata"].get("resourceVersion", ""))
+                    self._failures = 0
+        finally:
+            self._watching = None
+
+    def _set_failure(self, failure: str) -> None:
+        """Record a failure (empty: none), and log it when it begins, changes and ends."""
+        if failure == self.failure or (failure and not self._failures):
+            return
+        if failure:
+            log.warning("%s; trying again", failure)
+        else:
+            log.info("the API server answers again: watching %s", SLICES)
+        self.failure = failure
+        self.changed.set()
+
+
+def _differences(sent: Any, stored: Any, path: str = "") -> Iterator[str]:  # noqa: ANN401
+    """Yield the paths of the fields in which two objects differ, without indexes of lists."""
+    if isinstance(sent, dict) and isinstance(stored, dict):
+        for key in {**sent, **stored}:
+            yield from _differences(sent.get(key), stored.get(key), f"{path}.{key}".lstrip("."))
+    elif isinstance(sent, list) and isinstance(stored, list) and len(sent) == len(stored):
+        for one, other in zip(sent, stored, strict=True):
+            yield from _differences(one, other, f"{path}[]")
+    elif sent != stored:
+        yield path
+
+
+def _version(item: Json) -> int:
+    """Return the resourceVersion, which is a number for all built-in APIs."""
+    return int(item["metadata"]["resourceVersion"])
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()
