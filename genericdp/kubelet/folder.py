@@ -68,8 +68,7 @@ class KubeletFolder:
         self.peers: Observed[Sequence[Peer]] = Observed(())
         """The sockets of other instances of genericdp that run."""
         self._looked = False
-        self._logged_trouble = ""
-        """Why the folder cannot be used, as logged."""
+        self._is_unusable = False
         self._logged_absence = ""
         """Why there is no kubelet, as logged."""
         self._poll_seconds, self._deletion_seconds = poll_seconds, deletion_seconds
@@ -133,24 +132,20 @@ class KubeletFolder:
         except (UsageError, OSError) as error:
             if not self._looked:  # at the start a person repairs it; later a mount may recover
                 raise
-            self._log_trouble(str(error))
+            if not self._is_unusable:
+                log.error("the kubelet's folder cannot be used just now: %s", error)
+            self._is_unusable = True
             return
-        self._log_trouble("")
+        if self._is_unusable:
+            log.info("the kubelet's folder can be used again")
+        self._is_unusable, self._looked = False, True
         if why and why != self._logged_absence:
             # Here and not in each plugin: one line for all of them.
             log.info("waiting for a kubelet: %s", why)
-        self._logged_absence, self._looked = why, True
+        self._logged_absence = why
         if why:
             self.absence.value = why
         self.socket.value = found
-
-    def _log_trouble(self, trouble: str) -> None:
-        """Log once that the folder cannot be used, and that it can be again."""
-        if trouble and not self._logged_trouble:
-            log.error("the kubelet's folder cannot be used just now: %s", trouble)
-        elif self._logged_trouble and not trouble:
-            log.info("the kubelet's folder can be used again")
-        self._logged_trouble = trouble
 
     def _find_socket(self) -> tuple[SocketIdentity | None, str]:
         """Return kubelet.sock, or why there is none; raise if the folder cannot be used."""

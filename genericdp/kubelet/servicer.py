@@ -266,43 +266,50 @@ class Servicer:
         self, shares: Sequence[str], unfinished: dict[str, str], hooks: Iterable[HookName]
     ) -> list[Device]:
         """Return the devices of shares once they have been checked and the hooks have run."""
-        devices = self._usable_devices(shares)
-        if reason := await self._check_nodes(devices):
+        try:
+            devices = await self._usable_devices(shares)
+        except UnusableDeviceError:
             self._look_again()
-            raise UnusableDeviceError(reason, device=_only_id(devices))
+            raise
         for name in hooks:
             if any(name in device.hooks for device in devices):
                 await self._run_hooks(name, self._resource, devices, unfinished)
-                devices = await self._devices_after_hooks(shares, name)
+                devices = await self._devices_after_hook(shares, name)
         return devices
 
-    async def _devices_after_hooks(self, shares: Sequence[str], hook: HookName) -> list[Device]:
+    async def _devices_after_hook(self, shares: Sequence[str], hook: HookName) -> list[Device]:
         """Check the devices again: a hook may have re-created one, with another node.
 
         A device that is not back yet is checked again after each reconcile, and at the deadline.
         """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self.timeouts.device_return
-        devices: list[Device] = []
         while True:
             reconciles, is_last = self._reconciles.value, loop.time() >= deadline
             try:
-                devices = self._usable_devices(shares)
-                reason = await self._check_nodes(devices)
+                return await self._usable_devices(shares)
             except (UnusableDeviceError, InvalidCallError) as error:
-                reason = str(error)
-            if not reason:
-                return devices
-            if is_last:
-                raise UnusableDeviceError(
-                    f"after its {hook} hook: {reason}", device=_only_id(devices)
-                )
+                if is_last:
+                    why = f"after its {hook} hook: {error}"
+                    raise UnusableDeviceError(why, device=error.device) from error
             self._look_again()
             await until(
                 lambda reconciles=reconciles: self._reconciles.value != reconciles,  # type: ignore[misc]
                 self._reconciles,
                 timeout_seconds=max(0.0, deadline - loop.time()),
             )
+
+    async def _usable_devices(self, shares: Iterable[str]) -> list[Device]:
+        """Return the devices of the shares; raise CallError if one cannot be used now."""
+        listed = [(share, self._listed(share)) for share in shares]
+        for share, one in listed:
+            if one.unhealthy:
+                why = f"device {share} is Unhealthy: {one.unhealthy}"
+                raise UnusableDeviceError(why, device=one.device.id)
+        devices = _distinct(one.device for _, one in listed)
+        if reason := await self._check_nodes(devices):
+            raise UnusableDeviceError(reason, device=_only_id(devices))
+        return devices
 
     async def _check_nodes(self, devices: Sequence[Device]) -> str:
         """Return why the devices cannot be used, after a fresh look at their nodes.
@@ -336,19 +343,6 @@ class Servicer:
         check.add_done_callback(forget)
         self._checks |= dict.fromkeys((device.id for device in devices), check)
         return check
-
-    def _usable_devices(self, shares: Iterable[str]) -> list[Device]:
-        """Return the devices of the shares; raise if one is unknown or Unhealthy."""
-        devices = []
-        for share in shares:
-            one = self._listed(share)
-            if one.unhealthy:
-                raise UnusableDeviceError(
-                    f"device {share} is Unhealthy: {one.unhealthy}",
-                    device=one.device.id,
-                )
-            devices.append(one.device)
-        return _distinct(devices)
 
     def _listed(self, share: str) -> ListedDevice:
         one = self.devices.devices.get(device_id_of(share))
