@@ -8,14 +8,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from genericdp import glob
-from genericdp.devices.conditions import shown
+from genericdp.devices.conditions import NOUNS, shown
 from genericdp.devices.hardware import (
     BUSES,
     driver_of,
     function_of,
-    is_net_interface,
-    is_pci_function,
-    is_usb_device,
     is_usb_interface,
     nearest,
     source_device,
@@ -151,14 +148,11 @@ def entry_of(candidate: Candidate, inventory: Inventory, also_linked: Iterable[s
 
 def what_it_is(device: SysDevice) -> str:
     """Return what kind of device it is, with an article."""
-    if is_usb_device(device):
-        return "a USB device"
+    for bus, is_one in BUSES.items():
+        if is_one(device):
+            return f"a {NOUNS[bus]}"
     if is_usb_interface(device):
         return "an interface of a USB device"
-    if is_pci_function(device):
-        return "a PCI function"
-    if is_net_interface(device):
-        return "a network interface"
     kind = device.devtype or device.subsystem
     if not kind:
         return "a device of no known kind"

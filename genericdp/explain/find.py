@@ -8,12 +8,7 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from genericdp import glob
-from genericdp.devices.hardware import (
-    function_of,
-    is_net_interface,
-    is_pci_function,
-    is_usb_device,
-)
+from genericdp.devices.hardware import BUSES, function_of
 from genericdp.devices.inventory import NODE_TYPES
 from genericdp.devices.matching import Candidate, of_device, of_file
 from genericdp.devices.natural import natural_key
@@ -214,5 +209,4 @@ def _near(text: str, inventory: Inventory) -> tuple[str, ...]:
 
 def is_worth_naming(device: SysDevice) -> bool:
     """Return whether somebody may want to offer a device: hardware, or what has a device file."""
-    its_kind = is_usb_device(device) or is_pci_function(device) or is_net_interface(device)
-    return its_kind or device.number is not None
+    return device.number is not None or any(is_one(device) for is_one in BUSES.values())

@@ -162,33 +162,24 @@ class Allocation:
         )
 
 
+@dataclass(kw_only=True, slots=True)
 class DeviceManager:
     """All state of one run of the kubelet; ``announce`` is called after each change."""
 
-    def __init__(
-        self,
-        folder: Path,
-        *,
-        generation: Generation,
-        timing: Timing,
-        topology: Topology,
-        observed: Record,
-        announce: Callable[[], None],
-    ) -> None:
-        self.folder = folder
-        self.timing = timing
-        self.topology = topology
-        self.observed = observed
-        self.announce = announce
-        self.plugins = Plugins(generation)
-        self.healthy: Ids = {}
-        """Of every resource that belongs to a device plugin, as ``unhealthy``."""
-        self.unhealthy: Ids = {}
-        self.numa_nodes: dict[str, dict[str, NumaNodes]] = {}
-        """Of each device of a resource, as listed last."""
-        self.allocations: list[Allocation] = []
-        self.reserved: Ids = {}
-        """IDs that are not free: allocated, being allocated, or leaked (ALL-2)."""
+    folder: Path
+    plugins: Plugins
+    timing: Timing
+    topology: Topology
+    observed: Record
+    announce: Callable[[], None]
+    healthy: Ids = field(default_factory=dict)
+    """Of every resource that belongs to a device plugin, as ``unhealthy``."""
+    unhealthy: Ids = field(default_factory=dict)
+    numa_nodes: dict[str, dict[str, NumaNodes]] = field(default_factory=dict)
+    """Of each device of a resource, as listed last."""
+    allocations: list[Allocation] = field(default_factory=list)
+    reserved: Ids = field(default_factory=dict)
+    """IDs that are not free: allocated, being allocated, or leaked (ALL-2)."""
 
     def recover(self) -> None:
         """Read the checkpoint, if there is one (KST-6)."""

@@ -14,7 +14,7 @@ from genericdp.kubelet.v1 import podresources_pb2_grpc
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2_grpc
 from genericdp.observed import Observed, until
 from genericdp.simulator.admission import Admitter
-from genericdp.simulator.devicemanager import DeviceManager, Record
+from genericdp.simulator.devicemanager import DeviceManager, Plugins, Record
 from genericdp.simulator.services import PodResources, RegistrationService
 from genericdp.simulator.settings import Faults, Generation, Timing, Topology
 
@@ -72,8 +72,8 @@ class Kubelet:
         if self._process is not None:
             raise RuntimeError("the kubelet is running already")
         manager = DeviceManager(
-            self.folder,
-            generation=self.generation,
+            folder=self.folder,
+            plugins=Plugins(self.generation),
             timing=self.timing,
             topology=self.topology,
             observed=self.observed,
