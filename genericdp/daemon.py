@@ -7,7 +7,6 @@ import logging
 import os
 import sys
 import time
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -20,20 +19,16 @@ from genericdp.observed import Observed
 from genericdp.printing import plural
 from genericdp.process.run import Commands
 from genericdp.process.signals import until_signaled
-from genericdp.tally import Tally
 
 if TYPE_CHECKING:
     import signal
     from collections.abc import Callable
-    from pathlib import Path
 
     from genericdp.address import Address
     from genericdp.config.files import Loaded
     from genericdp.config.reload import ConfigState, Load
-    from genericdp.dra.settings import DraSettings
     from genericdp.health.health import Health
-    from genericdp.kubelet.lifecycle import RegistrationTiming
-    from genericdp.kubelet.podresources import PodResourcesTiming
+    from genericdp.settings import Settings
     from genericdp.supervisor import Supervisor
 
 log = logging.getLogger(__name__)
@@ -43,34 +38,6 @@ KUBELET_FOLDER = "/var/lib/kubelet/device-plugins"
 
 _SHOWN_DIGITS = 12
 """Of a SHA-256, in the log."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Settings:
-    """What the command line says."""
-
-    configs: tuple[Path, ...]
-    kubelet_folder: Path
-    cdi_folder: Path
-    """Where CDI specs are written."""
-    without_kubelet: bool = False
-    """Whether there is no kubelet: then CDI specs, of all resources, are all that is served."""
-    dra: DraSettings | None = None
-    """How resources are served through DRA; None: none are."""
-    root: Path
-    node_name: str
-    policy: Path | None = None
-    """What bounds the config; None: nothing."""
-    state_dir: Path | None = None
-    """Where the last good config is kept; None: nowhere."""
-    pod_resources: Path | None = None
-    """The kubelet's socket that tells which devices pods hold; None: nobody asks."""
-    pod_resources_timing: PodResourcesTiming | None = None
-    timing: RegistrationTiming | None = None
-    listen: Address | None = None
-    """Where the endpoints are served; None: nowhere."""
-    shows_status: bool = True
-    """Whether they tell of each device, with its serial number."""
 
 
 def run(settings: Settings) -> None:
@@ -120,40 +87,24 @@ async def serve(
         loading = load(settings.configs, policy=settings.policy)
         first = tasks.create_task(loading, name="first config")
         await asyncio.sleep(0)
-        from genericdp.host.root import Root
-        from genericdp.kubelet.folder import KubeletFolder
         from genericdp.supervisor import Supervisor
 
-        tally = Tally()
-        supervisor = Supervisor(
-            root=Root(settings.root),
-            node_name=settings.node_name,
-            kubelet=KubeletFolder(settings.kubelet_folder),
-            cdi_folder=settings.cdi_folder,
-            without_kubelet=settings.without_kubelet,
-            dra=settings.dra,
-            commands=commands,
-            timing=settings.timing,
-            pod_resources=settings.pod_resources,
-            pod_resources_timing=settings.pod_resources_timing,
-            tally=tally,
-            health=health,
-        )
+        supervisor = Supervisor(settings, commands=commands, health=health)
         reloader = Reloader(
             settings.configs,
             policy=settings.policy,
             load=load,
-            put_in_force=partial(_put_in_force, supervisor, settings.node_name),
+            put_in_force=partial(_put_in_force, supervisor),
             hangup=reload,
             decided=supervisor.decided,
             state_dir=settings.state_dir,
-            tally=tally,
+            tally=supervisor.tally,
         )
         watched(supervisor, reloader.state)
         supply: Observed[descriptors.Supply | None] = Observed(None)
         if settings.listen is not None:
             # First of all: it shows what the others log.
-            serving = _endpoints(settings, settings.listen, supervisor, reloader, supply)
+            serving = _endpoints(settings.listen, supervisor, reloader.state, supply)
             tasks.create_task(serving, name="endpoints")
         tasks.create_task(descriptors.watch(supply), name="descriptors")
         tasks.create_task(supervisor.run(), name="supervisor")
@@ -161,10 +112,9 @@ async def serve(
 
 
 async def _endpoints(
-    settings: Settings,
     address: Address,
     supervisor: Supervisor,
-    reloader: Reloader,
+    config: Observed[ConfigState],
     supply: Observed[descriptors.Supply | None],
 ) -> None:
     # Nothing of it is imported where nobody listens.
@@ -174,15 +124,15 @@ async def _endpoints(
     with record_events() as events:
         sources = Sources(
             supervisor=supervisor,
-            config=reloader.state,
+            config=config,
             descriptors=supply,
             events=events,
             started=time.time(),  # noqa: TID251  # to be shown
         )
-        await serve(address, sources, shows_status=settings.shows_status)
+        await serve(address, sources, shows_status=supervisor.settings.shows_status)
 
 
-def _put_in_force(supervisor: Supervisor, node_name: str, loaded: Loaded) -> None:
+def _put_in_force(supervisor: Supervisor, loaded: Loaded) -> None:
     # The model is imported by now: not before the child that loads the config has started.
     from genericdp.devices.changes import plan, without_policy
     from genericdp.devices.matching import why_none
@@ -198,5 +148,5 @@ def _put_in_force(supervisor: Supervisor, node_name: str, loaded: Loaded) -> Non
         origin += f"; policy {policy.file}, SHA-256 {policy.sha256[:_SHOWN_DIGITS]}"
     resources = plural(len(loaded.resources), "resource")
     log.info("config in force: %s%s (%s)", resources, changes, origin)
-    if reason := why_none(loaded.resources, node_name):
+    if reason := why_none(loaded.resources, supervisor.settings.node_name):
         log.warning("nothing is served: %s", reason)

@@ -26,7 +26,6 @@ from genericdp.observed import Observed, until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from pathlib import Path
 
     from genericdp.devices.decide import Decision, DeviceLists, Reports
     from genericdp.devices.devicelist import AllocatedDevices, DeviceList
@@ -35,10 +34,10 @@ if TYPE_CHECKING:
     from genericdp.host.cache import HostCache, HostReader
     from genericdp.host.root import Root
     from genericdp.kubelet.folder import KubeletFolder
-    from genericdp.kubelet.lifecycle import RegistrationTiming
     from genericdp.model import Resource
     from genericdp.process.outcome import Outcome
     from genericdp.process.run import Commands
+    from genericdp.settings import Settings
     from genericdp.tally import Tally
 
 log = logging.getLogger(__name__)
@@ -71,16 +70,13 @@ class Reconciler:
 
     def __init__(
         self,
+        settings: Settings,
         *,
         root: Root,
-        node_name: str,
         kubelet: KubeletFolder,
-        cdi_folder: Path,
-        without_kubelet: bool,
         dra: Dra,
         reader: HostReader,
         commands: Commands,
-        timing: RegistrationTiming | None,
         tally: Tally,
         health: Callable[..., Health] | None,
     ) -> None:
@@ -90,13 +86,11 @@ class Reconciler:
         """How often probes have said something else."""
         self._health_seen = 0
         """How often they had when it was last decided."""
-        self._root, self._node_name = root, node_name
+        self._settings, self._root = settings, root
         self._kubelet = kubelet
         self._reader = reader
-        self._timing, self._tally = timing, tally
-        self._without_kubelet = without_kubelet
-        """Whether there is no kubelet: then CDI specs are all that is served."""
-        self._specs = SpecFolder(cdi_folder)
+        self._tally = tally
+        self._specs = SpecFolder(settings.cdi_folder)
         self._written: dict[str, bytes] | None = None
         """The CDI specs that have been written last, by resource; None: none has been yet."""
         self._spec_errors: dict[str, str] = {}
@@ -192,7 +186,7 @@ class Reconciler:
             return decide(
                 tuple(wanted.values()),
                 host,
-                node_name=self._node_name,
+                node_name=self._settings.node_name,
                 previous=previous,
                 now=time.monotonic(),
                 health=health,
@@ -208,18 +202,18 @@ class Reconciler:
     ) -> bool:
         """Write the CDI specs; return whether that fails for the same resources as was decided."""
         by_cdi = any(one.inject.by is InjectBy.CDI for one in wanted.values())
-        if self._written == {} and not by_cdi and not self._without_kubelet:
+        if self._written == {} and not by_cdi and not self._settings.without_kubelet:
             return True  # as on most nodes
         before = self._spec_errors
 
         def work() -> tuple[dict[str, bytes], dict[str, str]]:
-            new = specs(wanted, lists, everything=self._without_kubelet)
+            new = specs(wanted, lists, everything=self._settings.without_kubelet)
             is_written = new == self._written and not full
             return new, before if is_written else self._specs.maintain(new)
 
         # With a thousand devices an Allocate would wait for it for 40 ms.
         self._written, self._spec_errors = await in_worker(work)
-        if self._without_kubelet:
+        if self._settings.without_kubelet:
             without = left_out(wanted, lists)
             for name, why in without.items():
                 if self._without_spec.get(name) != why:
@@ -231,7 +225,7 @@ class Reconciler:
         self, tasks: asyncio.TaskGroup, wanted: Mapping[str, Resource], lists: DeviceLists
     ) -> bool:
         """Stop, update and start plugins, in this order; return whether any list has changed."""
-        if self._without_kubelet:
+        if self._settings.without_kubelet:
             return False
         # What lives counts, not what was asked for last: a task that died is started again.
         self._running = {n: one for n, one in self._running.items() if not one.task.done()}
@@ -321,7 +315,7 @@ class Reconciler:
             resource.name,
             kubelet=self._kubelet,
             servicer=servicer,
-            timing=self._timing,
+            timing=self._settings.timing,
             tally=self._tally.of(resource.name),
         )
         task = tasks.create_task(self._run_plugin(plugin), name=f"plugin {resource.name}")

@@ -13,27 +13,25 @@ from genericdp.dra.backend import Dra
 from genericdp.host import udevdb
 from genericdp.host.cache import HostReader
 from genericdp.host.inotify import ENTRIES, RECORDS, FolderWatch
+from genericdp.host.root import Root
 from genericdp.host.uevents import Uevents
+from genericdp.kubelet.folder import KubeletFolder
 from genericdp.kubelet.peers import PeerWatch
 from genericdp.kubelet.podresources import PodResourcesPoller
 from genericdp.observed import Observed, until
 from genericdp.reconcile import Reconciler
+from genericdp.tally import Tally
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from genericdp.devices.decide import Decision
-    from genericdp.dra.settings import DraSettings
     from genericdp.health.health import Health
-    from genericdp.host.root import Root
     from genericdp.host.uevents import Uevent
-    from genericdp.kubelet.folder import KubeletFolder
-    from genericdp.kubelet.lifecycle import Plugin, RegistrationTiming
-    from genericdp.kubelet.podresources import PodResourcesTiming
+    from genericdp.kubelet.lifecycle import Plugin
     from genericdp.model import Resource
     from genericdp.process.run import Commands
-    from genericdp.tally import Tally
+    from genericdp.settings import Settings
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -70,31 +68,21 @@ class Supervisor:
 
     def __init__(
         self,
+        settings: Settings,
         *,
-        root: Root,
-        node_name: str,
-        kubelet: KubeletFolder,
-        cdi_folder: Path,
         commands: Commands,
-        tally: Tally,
-        without_kubelet: bool = False,
-        dra: DraSettings | None = None,
-        timing: RegistrationTiming | None = None,
         pace: Pace | None = None,
-        pod_resources: Path | None = None,
-        pod_resources_timing: PodResourcesTiming | None = None,
         health: Callable[..., Health] | None = None,
     ) -> None:
+        self.settings = settings
         self.resources: Observed[tuple[Resource, ...] | None] = Observed(None)
         """What is wanted; None until a config has been loaded."""
         self.decided: Observed[tuple[Resource, ...] | None] = Observed(None)
         """What was wanted when every resource could be decided last; None: never yet."""
-        self.kubelet = kubelet
-        self._without_kubelet = without_kubelet
-        self.root = root
-        self.node_name = node_name
+        self.kubelet = kubelet = KubeletFolder(settings.kubelet_folder)
+        self.root = root = Root(settings.root)
         self._pace = pace or Pace()
-        self.tally = tally
+        self.tally = tally = Tally()
         self._host_news = Observed(0)
         """How often the host was to be looked at again."""
         self._records = root.real(udevdb.FOLDER)
@@ -104,33 +92,30 @@ class Supervisor:
         """When the last full look ended."""
         self._looked_seconds = 0.0
         self._pod_resources = None
-        if pod_resources is not None:
+        if settings.pod_resources is not None:
             self._pod_resources = PodResourcesPoller(
-                pod_resources,
+                settings.pod_resources,
                 kubelet=kubelet,
                 look_again=self.look_again,
-                timing=pod_resources_timing,
+                timing=settings.pod_resources_timing,
             )
         self._reader = HostReader(root, look_again=self.look_again)
         self.dra = Dra(
-            dra,
-            node_name=node_name,
+            settings.dra,
+            node_name=settings.node_name,
             kubelet=kubelet,
-            cdi_folder=cdi_folder,
-            timing=pod_resources_timing,
+            cdi_folder=settings.cdi_folder,
+            timing=settings.pod_resources_timing,
             look_again=self.look_again,
             tally=tally,
         )
         self._reconciler = Reconciler(
+            settings,
             root=root,
-            node_name=node_name,
             kubelet=kubelet,
-            cdi_folder=cdi_folder,
-            without_kubelet=without_kubelet,
             dra=self.dra,
             reader=self._reader,
             commands=commands,
-            timing=timing,
             tally=tally,
             health=health,
         )
@@ -178,7 +163,8 @@ class Supervisor:
     @property
     def wanted(self) -> dict[str, Resource]:
         """What should run on this node, by name."""
-        return {one.name: one for one in for_node(self.resources.value or (), self.node_name)}
+        found = for_node(self.resources.value or (), self.settings.node_name)
+        return {one.name: one for one in found}
 
     @property
     def named(self) -> dict[str, Resource]:
@@ -202,7 +188,7 @@ class Supervisor:
             tasks.create_task(self._reconciler.run(), name="health")
             tasks.create_task(self._reconcile_forever(tasks), name="reconcile")
             tasks.create_task(self._watch_kernel_events(), name="kernel events")
-            if not self._without_kubelet:
+            if not self.settings.without_kubelet:
                 self._look_after_kubelet(tasks)
 
     def _look_after_kubelet(self, tasks: asyncio.TaskGroup) -> None:

@@ -19,12 +19,13 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from genericdp.address import Address
 from genericdp.config.load import load
-from genericdp.daemon import Settings, serve
+from genericdp.daemon import serve
 from genericdp.kubelet.lifecycle import RegistrationTiming
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as api
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2_grpc as rpc
 from genericdp.logs import add_subject
 from genericdp.process.run import Commands
+from genericdp.settings import Settings
 from genericdp.simulator.kubelet import Kubelet
 from genericdp.simulator.pods import Container, Pod
 from tests.polling import ask_until

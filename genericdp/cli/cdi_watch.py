@@ -15,9 +15,10 @@ from genericdp.cli.options import (
     set_up_logging,
 )
 from genericdp.config.files import STDIN
-from genericdp.daemon import KUBELET_FOLDER, Settings
+from genericdp.daemon import KUBELET_FOLDER
 from genericdp.daemon import run as run_daemon
 from genericdp.errors import UsageError
+from genericdp.settings import Settings
 
 if TYPE_CHECKING:
     import argparse

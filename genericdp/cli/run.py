@@ -22,10 +22,11 @@ from genericdp.cli.options import (
     set_up_logging,
 )
 from genericdp.config.files import STDIN
-from genericdp.daemon import KUBELET_FOLDER, Settings
+from genericdp.daemon import KUBELET_FOLDER
 from genericdp.daemon import run as run_daemon
 from genericdp.dra.settings import KUBELET_ROOT, DraSettings
 from genericdp.errors import UsageError, reason_of
+from genericdp.settings import Settings
 
 if TYPE_CHECKING:
     import argparse

@@ -31,7 +31,6 @@ from genericdp.cli.options import (
 )
 from genericdp.cli.output import DATA, print_data, print_lines
 from genericdp.config.files import STDIN
-from genericdp.daemon import Settings
 from genericdp.devices.hardware import online_nodes
 from genericdp.devices.matching import why_none
 from genericdp.errors import GenericdpError, UsageError
@@ -40,6 +39,7 @@ from genericdp.host.cache import HostCache
 from genericdp.kubelet.folder import LONGEST_NAME, check_length
 from genericdp.printing import plural
 from genericdp.process.signals import deferred, until_signaled
+from genericdp.settings import Settings
 from genericdp.simulator.settings import MAX_NUMA_NODES, Generation, Topology, TopologyPolicy
 from genericdp.simulator.simulation import RETRY_SECONDS, Simulation
 

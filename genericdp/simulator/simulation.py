@@ -30,10 +30,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Never
 
-    from genericdp.daemon import Settings
     from genericdp.devices.device import BoundProbe
     from genericdp.devices.devicelist import DeviceList
     from genericdp.health.probes import RunProbe
+    from genericdp.settings import Settings
     from genericdp.simulator.pods import Start
     from genericdp.simulator.settings import Topology
     from genericdp.supervisor import Supervisor

@@ -180,7 +180,7 @@ def collect_state(sources: Sources, *, with_results: bool = False) -> DaemonStat
     supervisor, kubelet = sources.supervisor, sources.supervisor.kubelet
     plugins, present = supervisor.plugins, kubelet.socket.value is not None
     return DaemonState(
-        node=supervisor.node_name,
+        node=supervisor.settings.node_name,
         time=time.time(),  # noqa: TID251  # to be shown
         started=sources.started,
         kubelet_folder=str(kubelet.path),

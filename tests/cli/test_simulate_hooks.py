@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from genericdp.daemon import Settings
 from genericdp.devices.device import ContainerEdits, DeviceSpec
 from genericdp.errors import GenericdpError, ungrouped
+from genericdp.settings import Settings
 from genericdp.simulator.settings import Generation
 from genericdp.simulator.simulation import Simulation
 from tests.cli.test_simulate import finished, once, simulate

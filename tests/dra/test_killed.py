@@ -198,7 +198,8 @@ DAEMONS = """
 import asyncio, os, signal, sys, threading
 from pathlib import Path
 from genericdp.config.load import load
-from genericdp.daemon import Settings, serve
+from genericdp.daemon import serve
+from genericdp.settings import Settings
 from genericdp.dra import driver
 from genericdp.dra.settings import DraSettings
 from genericdp.process.run import Commands

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from genericdp.daemon import Settings, serve
+from genericdp.daemon import serve
 from genericdp.devices.natural import natural_key
 from genericdp.devices.topology import distance
 from genericdp.process.run import Commands
+from genericdp.settings import Settings
 from genericdp.simulator.kubelet import Kubelet
 from genericdp.simulator.pods import Container, Pod
 from genericdp.simulator.settings import Topology, TopologyPolicy

@@ -19,15 +19,13 @@ from typing import TYPE_CHECKING
 import grpc
 
 from genericdp.config.load import load
-from genericdp.host.root import Root
-from genericdp.kubelet.folder import KubeletFolder
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as pb
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2_grpc as rpc
 from genericdp.observed import next_change, until
 from genericdp.process.run import Commands
+from genericdp.settings import Settings
 from genericdp.simulator.kubelet import Kubelet
 from genericdp.supervisor import Pace, Supervisor
-from genericdp.tally import Tally
 from tests.polling import poll_until
 
 if TYPE_CHECKING:
@@ -43,29 +41,27 @@ def _show(**line: object) -> None:
 
 async def _watch(config: Path, folder: Path) -> None:
     async with Kubelet(folder) as kubelet:
-        tally = Tally()
-        supervisor = Supervisor(
-            root=Root(Path("/")),
-            node_name="n",
-            kubelet=KubeletFolder(folder),
+        settings = Settings(
+            configs=(config,),
+            kubelet_folder=folder,
             cdi_folder=folder,
-            commands=Commands(),
-            pace=NEVER,
-            tally=tally,
+            root=Path("/"),
+            node_name="n",
         )
+        supervisor = Supervisor(settings, commands=Commands(), pace=NEVER)
         supervisor.resources.value = load((config,)).resources
         async with asyncio.TaskGroup() as tasks:
             running = tasks.create_task(supervisor.run(), name="supervisor")
-            telling = tasks.create_task(_tell(supervisor, kubelet, tally), name="telling")
+            telling = tasks.create_task(_tell(supervisor, kubelet), name="telling")
             await _answer(kubelet)
             telling.cancel()
             running.cancel()
 
 
-async def _tell(supervisor: Supervisor, kubelet: Kubelet, tally: Tally) -> None:
+async def _tell(supervisor: Supervisor, kubelet: Kubelet) -> None:
     await until(lambda: bool(supervisor.lists.value), supervisor.lists)
     # It looks at everything once it hears the kernel: before that, events are told to nobody.
-    await poll_until(lambda: tally.events["resync"])
+    await poll_until(lambda: supervisor.tally.events["resync"])
     before: object = None
     while True:
         lists = sum(kubelet.observed.lists.values())
