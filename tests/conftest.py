@@ -83,6 +83,12 @@ def _is_of_use(folder: str) -> bool:
     return not found.f_flag & refused and found.f_bavail * found.f_frsize >= MEMORY_BYTES
 
 
+def pytest_collection_finish() -> None:
+    """Leave what was collected out of the garbage collection, which takes 0.2 s with it."""
+    gc.collect()
+    gc.freeze()
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Start the slow modules first: else one process still has them when the others are done."""
     items.sort(key=lambda item: item.get_closest_marker("slow") is None)
