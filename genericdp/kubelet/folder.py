@@ -58,8 +58,8 @@ class KubeletFolder:
         """What the sockets of this process have in their names."""
         self._made = itertools.count(1)
         self.socket: Observed[SocketIdentity | None] = Observed(None)
-        self.absence = Observed(f"there is no {path / KUBELET_SOCKET}")
-        """Why there is no kubelet.sock, or was none the last time."""
+        self.absence = Observed("it has not been looked for yet")
+        """Why there is no kubelet.sock; empty: there is one."""
         self.registrations = asyncio.Semaphore(REGISTRATIONS_AT_ONCE)
         """Limits how many plugins register at once: memory for many is never freed."""
         self.places = Places()
@@ -69,8 +69,6 @@ class KubeletFolder:
         """The sockets of other instances of genericdp that run."""
         self._looked = False
         self._is_unusable = False
-        self._logged_absence = ""
-        """Why there is no kubelet, as logged."""
         self._poll_seconds, self._deletion_seconds = poll_seconds, deletion_seconds
         self._watched_times = watched_times
 
@@ -139,12 +137,10 @@ class KubeletFolder:
         if self._is_unusable:
             log.info("the kubelet's folder can be used again")
         self._is_unusable, self._looked = False, True
-        if why and why != self._logged_absence:
+        if why and why != self.absence.value:
             # Here and not in each plugin: one line for all of them.
             log.info("waiting for a kubelet: %s", why)
-        self._logged_absence = why
-        if why:
-            self.absence.value = why
+        self.absence.value = why
         self.socket.value = found
 
     def _find_socket(self) -> tuple[SocketIdentity | None, str]:

@@ -14,7 +14,7 @@ from google.protobuf.message import DecodeError
 
 from genericdp.devices.device import device_id_of
 from genericdp.devices.devicelist import AllocatedDevices
-from genericdp.errors import KubeletError
+from genericdp.errors import KubeletError, explained
 from genericdp.host.workers import in_worker
 from genericdp.kubelet.folder import find_socket
 from genericdp.kubelet.registration import call
@@ -105,14 +105,13 @@ class PodResourcesPoller:
         try:
             answer = await list_pods(self._socket, timeout_seconds=self._timing.timeout)
             devices = await in_worker(partial(held_devices, answer))
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001
             # A mistake of ours here must not take the devices along: it counts as no answer.
             if not self._failed:  # in a row: the first failure and the end are logged
                 log.warning(
                     "the kubelet does not say which devices pods hold: %s;"
                     " until it does, vanished ones stay listed",
-                    error,
-                    exc_info=None if isinstance(error, KubeletError) else error,
+                    explained(error, self._socket),
                 )
             self._failed = True
             return

@@ -57,9 +57,6 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 _MessageT = TypeVar("_MessageT", bound=Message)
 
-HEALTHY = "Healthy"
-UNHEALTHY = "Unhealthy"
-
 _RESULTS: Mapping[type[BaseException], AllocationResult] = {
     UnusableDeviceError: "unusable",
     InvalidCallError: "invalid",
@@ -317,20 +314,15 @@ class Servicer:
         A check that hangs keeps its thread, so each device has at most one. A call that comes
         meanwhile waits for its end and then checks again.
         """
-        waited_for = devices
         try:
             async with asyncio.timeout(self.timeouts.node_check):
-                while busy := [device for device in devices if device.id in self._checks]:
-                    waited_for = busy
-                    await asyncio.wait([self._checks[device.id] for device in busy])
-                waited_for = devices
+                while busy := [self._checks[one.id] for one in devices if one.id in self._checks]:
+                    await asyncio.wait(busy)
                 return await asyncio.shield(self._start_check(devices))
         except TimeoutError as error:
-            names = ", ".join(device.id for device in waited_for)
-            raise OverdueCallError(
-                f"looking at the nodes of {names} does not end",
-                device=_only_id(waited_for),
-            ) from error
+            stuck = [device for device in devices if device.id in self._checks]
+            why = f"looking at the nodes of {', '.join(one.id for one in stuck)} does not end"
+            raise OverdueCallError(why, device=_only_id(stuck)) from error
 
     def _start_check(self, devices: Sequence[Device]) -> asyncio.Future[str]:
         check = start(partial(why_unusable, self._root, devices))
@@ -403,14 +395,12 @@ def why_unusable(root: Root, devices: Sequence[Device]) -> str:
 def encode_list(devices: DeviceList) -> bytes:
     """Return a serialized ListAndWatchResponse; for a thousand devices this takes 2.5 ms."""
     response = api.ListAndWatchResponse()
-    has_topology = not devices.without_numa_node
     for listed in devices.devices.values():
-        health = UNHEALTHY if listed.unhealthy else HEALTHY
-        topology = None
+        health = "Unhealthy" if listed.unhealthy else "Healthy"
+        numa_nodes = () if devices.without_numa_node else listed.device.numa_nodes
+        nodes = [api.NUMANode(ID=node) for node in numa_nodes]
         # The kubelet takes an empty TopologyInfo for a NUMA constraint that no node satisfies.
-        if has_topology and listed.device.numa_nodes:
-            nodes = [api.NUMANode(ID=node) for node in listed.device.numa_nodes]
-            topology = api.TopologyInfo(nodes=nodes)
+        topology = api.TopologyInfo(nodes=nodes) if nodes else None
         for share in listed.device.shares:
             response.devices.add(ID=share, health=health, topology=topology)
     return response.SerializeToString()
