@@ -118,14 +118,15 @@ class ApiClient:
         return _valid(await self._call("get", path))
 
     async def list(self, path: str, field_selector: str = "") -> tuple[Objects, str]:
-        """Return all objects of a collection, and the resourceVersion to watch from."""
+        """Return all objects of a collection, and the resourceVersion to watch from.
+
+        Unlike others, these objects are without kind and version.
+        """
         answer = _valid(await self._call("list", path, fieldSelector=field_selector))
-        kind, version = str(answer.get("kind", "")).removesuffix("List"), answer.get("apiVersion")
         if not isinstance(items := answer.get("items"), list):
             raise ApiError("the API server's answer is not a list")
-        # Objects in a list are without kind and version, those of a watch are not.
-        found = [{"apiVersion": version, "kind": kind, **_valid(item)} for item in items]
-        return found, str(answer["metadata"].get("resourceVersion", ""))
+        version = str(answer["metadata"].get("resourceVersion", ""))
+        return [_valid(item) for item in items], version
 
     async def create(self, path: str, body: Json) -> Json:
         """Create an object in a collection; return it as it was stored."""
@@ -217,17 +218,13 @@ async def _events(response: httpx2.Response) -> AsyncGenerator[Event]:
         *lines, rest = (rest + chunk).split(b"\n")
         for line in lines:
             if line.strip():
-                yield _event(line)
+                event = _parsed(line)
+                kind, item = str(event.get("type")), event.get("object")
+                if kind == "ERROR" and isinstance(item, dict):
+                    raise _error(item.get("code"), item)
+                yield kind, _valid(item)
     if rest.strip():
         raise ApiError("the API server sends a watch event that does not end")
-
-
-def _event(line: bytes) -> Event:
-    event = _parsed(line)
-    kind, item = str(event.get("type")), event.get("object")
-    if kind == "ERROR" and isinstance(item, dict):
-        raise _error(item.get("code"), item)
-    return kind, _valid(item)
 
 
 def _parsed(content: bytes) -> Json:

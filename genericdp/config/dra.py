@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from genericdp.config.document import quoted
 from genericdp.config.selectors import injects
-from genericdp.devices.attributes import RESERVED, value_of
+from genericdp.devices.attributes import MAX_BYTES, RESERVED, value_of
 from genericdp.devices.labels import class_names
 from genericdp.glob import has_wildcard
 from genericdp.model import Attribute, AttributeType, Preference, ServedBy
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from genericdp.config.document import Field
 
-_MAX_NAME = 64
-"""Bytes of a resource's name: each of its devices has it as the attribute ``resource``."""
 _DRA = "servedBy: dra"
 
 
@@ -64,8 +62,8 @@ def _check_names(resource: Field) -> None:
         if field.key != "name" and has_wildcard(text):
             message = f"{quoted(text)} is a glob, which cannot be used with '{_DRA}'"
             field.refuse(message, "list the full names: each needs a DeviceClass")
-        elif (size := byte_length(text)) > _MAX_NAME:
-            message = f"the name has {size} bytes: at most {_MAX_NAME} are possible with '{_DRA}'"
+        elif (size := byte_length(text)) > MAX_BYTES:
+            message = f"the name has {size} bytes: at most {MAX_BYTES} are possible with '{_DRA}'"
             field.refuse(message, "each device has it as an attribute, which cannot be longer")
 
 

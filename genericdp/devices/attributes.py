@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from genericdp.template import Lookup
 
 MAX_BYTES = 64
-"""Bytes of a string or version: Kubernetes refuses longer ones."""
+"""Bytes of a string or version: the API server refuses longer ones."""
 STANDARD = "resource.kubernetes.io/"
 """Prefix of the attributes that the drivers of different vendors have in common."""
 

@@ -19,6 +19,7 @@ from genericdp.dra.claims import ClaimRecords
 from genericdp.dra.prepare import ClaimError, ClaimPreparer, ServedPool
 from genericdp.dra.publisher import Publisher
 from genericdp.dra.slices import devices_of, pool_name
+from genericdp.dra.stored import StoredSlices
 from genericdp.errors import KubeletError, explained, ungrouped
 from genericdp.host.workers import in_worker
 from genericdp.kubelet.dra import DraPlugin
@@ -216,15 +217,12 @@ class DraDriver:
         kubeconfig = self._settings.kubeconfig
         read_access = in_cluster if kubeconfig is None else partial(of_kubeconfig, kubeconfig)
         async with ApiClient(read_access, count=self._count_request) as client:
-            publisher = Publisher(
-                client,
-                driver=self._settings.driver,
-                node_name=self._node_name,
-                registered=plugin.registration.active,
-            )
+            driver, node_name = self._settings.driver, self._node_name
+            stored = StoredSlices(client, driver=driver, node_name=node_name)
+            publisher = Publisher(stored, registered=plugin.registration.active)
             publisher.wanted.value = self._lists.value
             self._client, self._publisher = client, publisher
-            state, slices = publisher.state, publisher.slices.by_name
+            state, slices = publisher.state, stored.by_name
             try:
                 with state.calling(self._changed), slices.calling(self._changed):
                     await publisher.run()

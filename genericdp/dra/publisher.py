@@ -21,7 +21,7 @@ from genericdp.dra.slices import (
     plan,
     pool_name,
 )
-from genericdp.dra.stored import StoredSlices
+from genericdp.dra.stored import now
 from genericdp.observed import Observed, until
 from genericdp.printing import plural
 
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Never
 
-    from genericdp.apiserver.client import ApiClient, Json
+    from genericdp.apiserver.client import Json
     from genericdp.devices.devicelist import DeviceList
     from genericdp.dra.slices import Layout
-    from genericdp.dra.stored import Node
+    from genericdp.dra.stored import Node, StoredSlices
 
 log = logging.getLogger(__name__)
 
@@ -79,20 +79,15 @@ class Publisher:
 
     def __init__(
         self,
-        client: ApiClient,
+        slices: StoredSlices,
         *,
-        driver: str,
-        node_name: str,
         registered: Observed[bool],
-        pause: float = 0.25,
         probed_within: float = 5.0,
-        list_within: float = 60.0,
     ) -> None:
-        """Nothing is written before ``registered`` has been true once.
+        """Write nothing before ``registered`` has been true once.
 
-        In seconds: ``pause`` before the same is written again (ever longer after more failures);
-        ``probed_within``: how long to wait for first results of probes, so that a restart takes no
-        device away; ``list_within``: when all slices are listed again after one was created.
+        Wait ``probed_within`` seconds for first results of probes, so that a restart takes no
+        device away.
         """
         self.wanted: Observed[Mapping[str, DeviceList] | None] = Observed(None)
         """The device lists to publish, by resource; None: not known yet."""
@@ -101,24 +96,15 @@ class Publisher:
 
         For slices that are to be deleted: by pool, if they cannot be.
         """
-        self.slices = StoredSlices(
-            client,
-            driver=driver,
-            node_name=node_name,
-            pause=2 * pause,
-            list_within=list_within,
-        )
-        self._driver = driver
-        self._node_name = node_name
+        self.slices = slices
         self._registered = registered
-        self._pause = pause
         self._probed_within = probed_within
         self._probed_by = inf
         self._pools: dict[str, _Published] = {}
 
     async def run(self) -> Never:
         """Reconcile, then wait for a change, forever."""
-        self._probed_by = _now() + self._probed_within
+        self._probed_by = now() + self._probed_within
         changed = self.slices.changed
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self.slices.run(), name="watch of ResourceSlices")
@@ -142,10 +128,10 @@ class Publisher:
         slices: dict[str, list[Json]] = {}
         for one in stored.values():
             slices.setdefault(one["spec"]["pool"]["name"], []).append(one)
-        resources = {pool_name(self._node_name, name): name for name in wanted}
+        resources = {pool_name(self.slices.node_name, name): name for name in wanted}
         names = {**resources, **slices}
         self._pools = {name: self._pools.get(name) or _Published() for name in names}
-        state, began = {}, _now()
+        state, began = {}, now()
         for name in names:
             resource = resources.get(name, "")
             observed = slices.get(name, [])
@@ -179,7 +165,9 @@ class Publisher:
                 why = offered.not_offered[share]
                 log.warning("not in a ResourceSlice: %s", why, extra={**about, "device": share})
             published.not_offered = offered.not_offered
-        pool = Pool(name=name, driver=self._driver, node_name=self._node_name, node_uid=node.uid)
+        pool = Pool(
+            name=name, driver=self.slices.driver, node_name=self.slices.node_name, node_uid=node.uid
+        )
         content = (pool, published.layout, offered.devices)
         todo = plan(*content, observed)
         if published.unsure == self.slices.lists:
@@ -201,7 +189,7 @@ class Publisher:
     def _awaits_probes(self, devices: DeviceList) -> bool:
         """Return whether to wait for the first result of a probe."""
         unprobed = any(NOT_PROBED in one.failing for one in devices.devices.values())
-        return unprobed and _now() < self._probed_by
+        return unprobed and now() < self._probed_by
 
     async def _write(
         self, published: _Published, content: tuple[Any, ...], todo: Sequence[tuple[str, Json]]
@@ -212,9 +200,9 @@ class Publisher:
         overrun if somebody changes the slices.
         """
         is_new = content != published.content
-        if is_new or _now() > published.retry_at + _REST_SECONDS:
+        if is_new or now() > published.retry_at + _REST_SECONDS:
             published.content, published.writes = content, 0
-        if _now() < published.retry_at and not (is_new and not published.error):
+        if now() < published.retry_at and not (is_new and not published.error):
             return
         published.writes += 1
         retry_after = 0.0
@@ -228,8 +216,4 @@ class Publisher:
             if error.status not in _CONFLICTS or published.writes > 1:
                 published.error = _RANDOM.sub('-…"', str(error))
             retry_after = error.retry_after
-        published.retry_at = _now() + pause_after(published.writes, self._pause, retry_after)
-
-
-def _now() -> float:
-    return asyncio.get_running_loop().time()
+        published.retry_at = now() + pause_after(published.writes, self.slices.pause, retry_after)

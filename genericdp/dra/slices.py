@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 MAX_PER_SLICE = 64
 """Devices in a slice in which one has a taint; without taints 128 are possible."""
 _MAX_POOL = 253
-_MAX_TEXT = 64
-"""Bytes of a string attribute."""
 _MAX_GENERATED = 58
 """Characters of ``generateName``; the API server cuts longer ones."""
 _INDEX = re.compile(r"([0-9a-f]{4})-")
@@ -86,8 +84,6 @@ def devices_of(resource_name: str, devices: DeviceList, *, extended_resource: bo
 
 @lru_cache  # most devices have equal attributes, and a thousand devices take megabytes
 def _attribute(kind: str, value: str | int | bool) -> Json:  # noqa: FBT001
-    if isinstance(value, str):  # the API server would refuse a slice with a surrogate in it
-        value = value.encode(errors="replace")[:_MAX_TEXT].decode(errors="ignore")
     return {str(kind): value}
 
 

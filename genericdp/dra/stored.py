@@ -38,13 +38,22 @@ class StoredSlices:
     """
 
     def __init__(
-        self, client: ApiClient, *, driver: str, node_name: str, pause: float, list_within: float
+        self,
+        client: ApiClient,
+        *,
+        driver: str,
+        node_name: str,
+        pause: float = 0.25,
+        list_within: float = 60.0,
     ) -> None:
         """Wait about ``pause`` seconds after the first failure.
 
         List again ``list_within`` seconds after a slice was created: that it has vanished since may
         have been told before the API server's answer.
         """
+        self.driver = driver
+        self.node_name = node_name
+        self.pause = pause
         self.by_name: Observed[Mapping[str, Json] | None] = Observed(None)
         """The slices, as last known; None: they have never been listed.
 
@@ -60,9 +69,7 @@ class StoredSlices:
         self.changed = asyncio.Event()
         """Set when any of this has changed."""
         self._client = client
-        self._node_name = node_name
         self._selector = f"spec.driver={driver},spec.nodeName={node_name}"
-        self._pause = pause
         self._list_within = list_within
         self._version = ""
         """The resourceVersion to watch from; empty: list first."""
@@ -103,11 +110,11 @@ class StoredSlices:
                     self._failures = 0
                 retry_after = error.retry_after
             self._failures += 1
-            await asyncio.sleep(pause_after(self._failures, self._pause, retry_after))
+            await asyncio.sleep(pause_after(self._failures, self.pause, retry_after))
 
     def list_again(self, *, within: float) -> None:
         """List again within so many seconds, or as soon as the API server answers."""
-        self._list_at = min(self._list_at, _now() + within)
+        self._list_at = min(self._list_at, now() + within)
         if self._watching is not None and not self._watching.expired():
             self._watching.reschedule(self._list_at)
 
@@ -148,7 +155,7 @@ class StoredSlices:
         """Get the Node, which may be another one, and list the slices; raise ApiError."""
         missing = None
         try:
-            node = await self._client.get(node_path(self._node_name))
+            node = await self._client.get(node_path(self.node_name))
             version = str(node.get("status", {}).get("nodeInfo", {}).get("kubeletVersion", ""))
             uid = str(node["metadata"].get("uid", ""))
             self.node = Node(uid, has_extended_resources(version))
@@ -156,7 +163,7 @@ class StoredSlices:
             if error.status != 404:
                 raise
             self.node = None
-            message = f"the cluster has no Node {self._node_name} (see --node-name)"
+            message = f"the cluster has no Node {self.node_name} (see --node-name)"
             missing = ApiError(message, status=error.status)
         while True:
             self._list_at, writes = inf, self._writes
@@ -225,5 +232,6 @@ def _version(item: Json) -> int:
     return int(item["metadata"]["resourceVersion"])
 
 
-def _now() -> float:
+def now() -> float:
+    """Return the time of the loop."""
     return asyncio.get_running_loop().time()

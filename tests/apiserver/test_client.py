@@ -41,7 +41,8 @@ async def test_what_was_created_can_be_got_updated_listed_and_deleted(
     updated = await client.update(path, renewed(created, device("ttyusb1")))
     assert updated["metadata"]["generation"] == 2
     assert await client.get(path) == updated
-    assert (await client.list(SLICES, SELECTOR))[0] == [updated]
+    (listed,) = (await client.list(SLICES, SELECTOR))[0]
+    assert listed == {key: updated[key] for key in ("metadata", "spec")}
     await client.delete(path, **precondition(updated))
     assert await client.list(SLICES, SELECTOR) == ([], str(server.version))
     assert [one.verb for one in server.writes] == ["create", "update", "delete"]
@@ -67,7 +68,6 @@ async def test_a_list_has_what_was_selected(server: ApiServer, client: ApiClient
     server.put("resourceslices", slice_of(node="node-2"))
     items, version = await client.list(SLICES, SELECTOR)
     assert {item["spec"]["pool"]["name"] for item in items} == {f"p{n}" for n in range(250)}
-    assert all(item["kind"] == "ResourceSlice" for item in items)
     assert version == str(server.version)
 
 

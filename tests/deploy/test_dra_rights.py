@@ -15,6 +15,7 @@ from genericdp.apiserver.access import of_kubeconfig
 from genericdp.apiserver.client import SLICES, ApiClient, claim_path
 from genericdp.dra.publisher import Publisher
 from genericdp.dra.settings import DRIVER
+from genericdp.dra.stored import StoredSlices
 from genericdp.observed import Observed
 from tests.deploy.apiserver import ApiServer, serving
 from tests.deploy.rendering import only, render_kustomize, tool, with_components
@@ -185,7 +186,8 @@ async def test_the_publisher_gets_by_with_it(cluster: Cluster, tmp_path: Path) -
 
 @asynccontextmanager
 async def _publishing(client: ApiClient, node_name: str) -> AsyncIterator[Publisher]:
-    publisher = Publisher(client, driver=DRIVER, node_name=node_name, registered=Observed(True))
+    slices = StoredSlices(client, driver=DRIVER, node_name=node_name)
+    publisher = Publisher(slices, registered=Observed(True))
     async with asyncio.TaskGroup() as tasks:
         running = tasks.create_task(publisher.run())
         yield publisher

@@ -15,6 +15,7 @@ from genericdp.devices.device import NOT_PROBED
 from genericdp.devices.labels import label
 from genericdp.dra.publisher import Publisher
 from genericdp.dra.settings import DRIVER
+from genericdp.dra.stored import StoredSlices
 from genericdp.observed import Observed, until
 from tests.apiserver.scenarios import slice_of
 from tests.apiserver.server import ApiServer
@@ -58,17 +59,16 @@ async def publishing(
     *,
     registered: Observed[bool] | None = None,
     pause: float = 0.01,
-    **seconds: float,
+    probed_within: float = 5.0,
+    list_within: float = 60.0,
 ) -> AsyncIterator[Publisher]:
     """Run a publisher of the node."""
     async with ApiClient(server.access) as client:
+        stored = StoredSlices(
+            client, driver=DRIVER, node_name=NODE, pause=pause, list_within=list_within
+        )
         publisher = Publisher(
-            client,
-            driver=DRIVER,
-            node_name=NODE,
-            registered=registered or Observed(True),
-            pause=pause,
-            **seconds,
+            stored, registered=registered or Observed(True), probed_within=probed_within
         )
         publisher.wanted.value = wanted
         async with asyncio.TaskGroup() as tasks:

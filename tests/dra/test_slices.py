@@ -153,13 +153,3 @@ def test_of_two_shares_with_one_name_the_second_is_not_offered() -> None:
     first, second = devices.devices
     assert found.shares == {taken: first}
     assert found.not_offered == {second: f"in ResourceSlices its name is that of {first}: {taken}"}
-
-
-@pytest.mark.parametrize(
-    ("text", "told"),
-    [("é" * 40, "é" * 32), (f"a{'é' * 40}", f"a{'é' * 31}"), ("\udcff", "?")],
-)
-def test_a_text_that_the_api_does_not_take_never_fails_the_slice(text: str, told: str) -> None:
-    attributes = {"maker": AttributeValue(AttributeType.STRING, text)}
-    (device,) = offered([USB0], attributes=attributes).devices.values()
-    assert device["attributes"]["maker"] == {"string": told}

@@ -46,10 +46,17 @@ async def storing(
 
 async def knows(stored: StoredSlices, *items: Json) -> None:
     """Wait until these are what it knows."""
-    wanted = {item["metadata"]["name"]: item for item in items}
+    wanted = [_content(item) for item in items]
     assert await until(
-        lambda: stored.by_name.value == wanted, stored.by_name, timeout_seconds=SECONDS
+        lambda: [_content(one) for one in (stored.by_name.value or {}).values()] == wanted,
+        stored.by_name,
+        timeout_seconds=SECONDS,
     ), stored.by_name.value
+
+
+def _content(item: Json) -> Json:
+    """Return an object as it is in a list."""
+    return {key: value for key, value in item.items() if key not in ("kind", "apiVersion")}
 
 
 async def fails(stored: StoredSlices, why: str) -> None:
