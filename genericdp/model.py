@@ -121,6 +121,8 @@ class Place:
 class PathSelector:
     """Files by glob."""
 
+    kind = "path"
+    """The key that names the candidates. As for other selectors, it is no field."""
     globs: Globs
     types: tuple[FileType, ...] = (FileType.CHAR, FileType.BLOCK)
 
@@ -129,6 +131,7 @@ class PathSelector:
 class UdevSelector:
     """Devices of sysfs by what udev knows of them."""
 
+    kind = "udev"
     subsystem: Globs = ()
     devtype: Globs = ()
     name: Globs = ()
@@ -141,6 +144,7 @@ class UdevSelector:
 class UsbSelector:
     """USB devices; hexadecimal ids compare without case."""
 
+    kind = "usb"
     vendor: Globs = ()
     product: Globs = ()
     serial: Globs = ()
@@ -155,6 +159,7 @@ class UsbSelector:
 class PciSelector:
     """PCI functions; hexadecimal ids compare without case."""
 
+    kind = "pci"
     address: Globs = ()
     vendor: Globs = ()
     device: Globs = ()
@@ -171,6 +176,7 @@ class PciSelector:
 class NetSelector:
     """Network interfaces."""
 
+    kind = "net"
     name: Globs = ()
     link_type: Globs = ()
     driver: Globs = ()
@@ -195,10 +201,7 @@ def config_key(name: str) -> str:
 
 
 SYS_SELECTORS: Mapping[str, type[SysSelector]] = {
-    "udev": UdevSelector,
-    "usb": UsbSelector,
-    "pci": PciSelector,
-    "net": NetSelector,
+    one.kind: one for one in (UdevSelector, UsbSelector, PciSelector, NetSelector)
 }
 """By the key that names the candidates."""
 BUS_KEYS: Mapping[str, tuple[str, ...]] = {

@@ -16,7 +16,7 @@ from genericdp.devices.hardware import (
     source_device,
     text_of,
 )
-from genericdp.model import SYS_SELECTORS, PathSelector, UdevSelector, config_key
+from genericdp.model import PathSelector, UdevSelector, config_key
 from genericdp.printing import printable, shortened
 from genericdp.scalars import yaml_mapping
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from genericdp.devices.inventory import FoundFile, Host, SysDevice
-    from genericdp.model import Candidates, Globs, Hardware, Selector, SysSelector
+    from genericdp.model import Globs, Hardware, Selector, SysSelector
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -107,34 +107,23 @@ def _files_of(key: str, where: str, host: Host) -> Iterator[str]:
         yield file
 
 
-_KINDS: Mapping[type[Candidates], str] = {
-    PathSelector: "path",
-    **{kind: key for key, kind in SYS_SELECTORS.items()},
-}
-
-
-def kind_of(candidates: Candidates) -> str:
-    """Return the key that names the candidates."""
-    return _KINDS[type(candidates)]
-
-
 def is_candidate_of(selector: SysSelector, device: SysDevice) -> bool:
     """Return whether the selector looks at such devices at all."""
     if isinstance(selector, UdevSelector):
         return not selector.subsystem or glob.matches_any(selector.subsystem, device.subsystem)
-    return BUSES[kind_of(selector)](device)
+    return BUSES[selector.kind](device)
 
 
 def subsystem_globs(selector: SysSelector) -> Globs:
     """Return the subsystems in which the selector's candidates are; empty: all."""
-    return selector.subsystem if isinstance(selector, UdevSelector) else (kind_of(selector),)
+    return selector.subsystem if isinstance(selector, UdevSelector) else (selector.kind,)
 
 
 def conditions(
     selector: SysSelector, device: SysDevice, host: Host, *, prefix: str = "", sitting: SysDevice
 ) -> Iterator[Condition]:
     """Yield the conditions of a selector for one device; ``sitting`` is what sits on it."""
-    kind = kind_of(selector)
+    kind = selector.kind
     for name, globs in _wanted(selector):
         asked = source_device(kind, device, name, host, sitting)
         yield Condition(
@@ -217,7 +206,7 @@ def shown(text: str) -> str:
 def selector_text(selector: Selector) -> str:
     """Return a selector as it can be written in a config, on one line."""
     wanted = selector.candidates
-    keys = {kind_of(wanted): _as_config(wanted)}
+    keys = {wanted.kind: _as_config(wanted)}
     if isinstance(wanted, PathSelector):
         keys = {"path": _as_config(wanted.globs)}
         if wanted.types != PathSelector(globs=()).types:
@@ -257,7 +246,7 @@ class Misses:
 
     def nearest(self, selector: Selector) -> str:
         """Return the key of the condition at which those failed that come closest; empty: none."""
-        keys = [key for key in self.counts if key != kind_of(selector.candidates)]
+        keys = [key for key in self.counts if key != selector.candidates.kind]
         return max(keys, key=lambda key: conditions_before(selector, key), default="")
 
 
@@ -267,13 +256,13 @@ def conditions_before(selector: Selector, key: str) -> int:
         return 0
     wanted, hardware = selector.candidates, selector.hardware
     # A path stands for subsystem and name.
-    keys = ["path"] * 2 if isinstance(wanted, PathSelector) else [kind_of(wanted)]
+    keys = ["path"] * 2 if isinstance(wanted, PathSelector) else [wanted.kind]
     for part, prefix in (
         (wanted, ""),
         *((one, "hardware.") for one in (hardware.usb, hardware.pci, hardware.udev)),
     ):
         if part is not None and not isinstance(part, PathSelector):
-            keys += (f"{prefix}{kind_of(part)}.{name}" for name, _ in _wanted(part))
+            keys += (f"{prefix}{part.kind}.{name}" for name, _ in _wanted(part))
     return next((i for i, one in enumerate(keys) if one.startswith(key)), len(keys))
 
 

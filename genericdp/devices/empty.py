@@ -11,7 +11,6 @@ from genericdp.devices.conditions import (
     NOUNS,
     complaint,
     conditions_before,
-    kind_of,
     selector_text,
     shown,
     why_unknown,
@@ -143,11 +142,11 @@ def _why_missed(selector: Selector, misses: Misses, key: str, host: Host) -> tup
         cause = EmptyCause.UNDECIDED
     elif texts:
         one = replace(failed[0], found=first_few(texts, _MAX_LISTED))
-    looked = sum(n for one, n in misses.counts.items() if one != kind_of(selector.candidates))
+    looked = sum(n for one, n in misses.counts.items() if one != selector.candidates.kind)
     return cause, f"{plural(looked, _noun(selector.candidates))}, none fits: {complaint(one, host)}"
 
 
 def _noun(wanted: Candidates) -> str:
     if isinstance(wanted, UdevSelector) and len(wanted.subsystem) == 1:
         return f"{glob.unescape(wanted.subsystem[0])} device"
-    return NOUNS.get(kind_of(wanted), "file")
+    return NOUNS.get(wanted.kind, "file")

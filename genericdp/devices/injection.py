@@ -28,6 +28,7 @@ from genericdp.devices.restrictions import device_refusal
 from genericdp.devices.topology import closeness, spot_of
 from genericdp.model import (
     Command,
+    DeviceNodeSelector,
     FileCheck,
     Hook,
     InjectBy,
@@ -54,7 +55,7 @@ if TYPE_CHECKING:
 
     from genericdp.devices.inventory import FoundFile, Host, Inventory
     from genericdp.devices.matching import Candidate, Excluded, Match
-    from genericdp.model import Check, DeviceNodeSelector, HookName, Inject, Mount, Resource
+    from genericdp.model import Check, HookName, Inject, Mount, Resource
     from genericdp.template import Lookup
 
 _LATER = ("allocation",)
@@ -317,8 +318,7 @@ class _Maker:
         nodes, missing, paths = [], [], []
         for member, lookup, inject in given:
             if inject.devices is None and member.has_node:
-                path = Template((member.path,))
-                nodes.append(_node(member.file, path, "rw", exclusive=True))
+                nodes.append(_node(DeviceNodeSelector(), None, member.file))
             for entry in inject.devices or ():
                 pattern = ""
                 if entry.path is not None:
@@ -328,7 +328,7 @@ class _Maker:
                     inside = bind(inside, lookup, path=True, later=_LATER)
                 found = self._found(entry, pattern, member)
                 usable = [file for file in found if not self._why_not_given(file)]
-                nodes += [_selected(entry, inside, file) for file in usable]
+                nodes += [_node(entry, inside, file) for file in usable]
                 if not usable and not entry.optional:
                     missing.append(self._why_missing(entry, pattern, found))
                 paths.append(glob.unescape(pattern))
@@ -511,25 +511,20 @@ def _own_cdi_name(resource: Resource, name: str, device_id: str) -> str:
     return text
 
 
-def _selected(entry: DeviceNodeSelector, inside: Template | None, file: FoundFile) -> DeviceNode:
+def _node(entry: DeviceNodeSelector, inside: Template | None, file: FoundFile) -> DeviceNode:
     container_path = inside or Template((file.path,))
     if container_path.parts and str(container_path.parts[-1]).endswith("/"):
         container_path = Template((*container_path.parts, file.path.rpartition("/")[2]))
     # A path without a template is a control node: every device of the node may bring it along.
     control = entry.path is not None and not entry.path.references
-    exclusive = not (entry.shared or control)
-    return _node(file, container_path, entry.permissions, exclusive=exclusive)
-
-
-def _node(file: FoundFile, container_path: Template, mode: str, *, exclusive: bool) -> DeviceNode:
     return DeviceNode(
         host_path=file.path,
         real_path=file.target,
         container_path=container_path,
-        permissions=mode,
+        permissions=entry.permissions,
         key=file.key,
         identity=file.identity,
-        exclusive=exclusive,
+        exclusive=not (entry.shared or control),
     )
 
 

@@ -11,7 +11,6 @@ from genericdp.devices.conditions import (
     Condition,
     Misses,
     is_candidate_of,
-    kind_of,
     subsystem_globs,
     unmet,
     unmet_hardware,
@@ -307,8 +306,7 @@ def _unseen_paths(wanted: PathSelector, inventory: Inventory) -> Iterator[str]:
 
 def _wrong_types(resource: Resource, own: set[str], inventory: Inventory) -> Iterator[NotOffered]:
     # Only for paths written out: `/dev/*` finds folders too, and nobody wants to read of them.
-    for selector in resource.match:
-        paths = selector.candidates
+    for paths in (one.candidates for one in resource.match):
         if not isinstance(paths, PathSelector):
             continue
         for pattern in paths.globs:
@@ -441,7 +439,7 @@ def unmet_by(
         if isinstance(wanted, PathSelector):
             return
         if not isinstance(wanted, UdevSelector) and not is_candidate_of(wanted, thing):
-            yield Condition(key=kind_of(wanted), wanted=("*",), found=None, where=thing.syspath)
+            yield Condition(key=wanted.kind, wanted=("*",), found=None, where=thing.syspath)
         yield from unmet(wanted, thing, host, sitting=thing)
         yield from unmet_hardware(selector.hardware, thing, host)
     elif isinstance(wanted, PathSelector) and thing.type not in wanted.types:

@@ -16,7 +16,6 @@ from genericdp.devices.conditions import (
     complaint,
     conditions_before,
     is_candidate_of,
-    kind_of,
     selector_text,
     shown,
     why_unknown,
@@ -231,7 +230,7 @@ class _Trial:
                 return candidate, (failed,)
             file = next((one for one in found if one.type in wanted.types), candidate.file)
             return of_file(file, inventory), unmet_by(selector, file, inventory)
-        kind = kind_of(wanted)
+        kind = wanted.kind
         if device is None or not (is_candidate_of(wanted, device) or kind == "udev"):
             what = None if device is None else what_it_is(device)
             return candidate, (Condition(key=kind, wanted=("*",), found=what, where=where),)
@@ -294,7 +293,7 @@ class _Trial:
                 continue
             of_kind = self.inventory.host.members
             is_udev = isinstance(wanted, UdevSelector)
-            for device in every(self.inventory) if is_udev else of_kind(kind_of(wanted)):
+            for device in every(self.inventory) if is_udev else of_kind(wanted.kind):
                 if device.syspath.startswith(folder) and is_candidate_of(wanted, device):
                     candidate = of_device(device, self.inventory)
                     if candidate is not None:
