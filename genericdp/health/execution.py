@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from genericdp.errors import UnusableDeviceError, reason_of
-from genericdp.host.digests import Digests
+from genericdp.host.digests import sha256
 from genericdp.host.workers import in_worker
 from genericdp.model import COMMAND_VARIABLES
 from genericdp.process.outcome import Outcome
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _SHOWN_DIGITS = 12
-_DIGESTS = Digests()
 POOL = 32
 """Slots that all owners share, beyond the one that each of them has."""
 
@@ -79,7 +78,7 @@ async def why_not_permitted(policy: Policy | None, program: str, *, timeout_seco
         return ""
     try:
         async with asyncio.timeout(timeout_seconds):
-            digest = await in_worker(partial(_DIGESTS.sha256, program))
+            digest = await in_worker(partial(sha256, program))
     except TimeoutError:
         return f"is not run: reading {program} takes longer than {timeout_seconds:g} s"
     except OSError as error:

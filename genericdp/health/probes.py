@@ -150,7 +150,10 @@ def check_content(check: FileCheck[str, float], content: str, before: bytes = b"
     this file; empty: there is none, so nothing is to differ from.
     """
     content = content.strip()
-    digest, wrong = _digest(check.path, content) if check.changes else b"", ""
+    digest, wrong = b"", ""
+    if check.changes:  # of the content of just this file
+        text = f"{check.path}\0{content}"
+        digest = hashlib.sha256(text.encode(errors="surrogatepass")).digest()
     if check.equals is not None and content != check.equals:
         wrong = f"not {quote(check.equals)}"
     elif check.regex is not None and search(check.regex, content) is None:
@@ -161,11 +164,6 @@ def check_content(check: FileCheck[str, float], content: str, before: bytes = b"
         wrong = "as when it was last read (it must change)"
     reason = f"{printable(check.path)} is {quote(content)}, {wrong}" if wrong else ""
     return Outcome(reason=reason, digest=digest)
-
-
-def _digest(path: str, content: str) -> bytes:
-    """Return what stands for the content of just this file."""
-    return hashlib.sha256(f"{path}\0{content}".encode(errors="surrogatepass")).digest()
 
 
 def _out_of_range(check: FileCheck[str, float], content: str) -> str:

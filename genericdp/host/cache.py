@@ -296,7 +296,8 @@ class HostCache:
             return "reading it does not end"
         if (look := self._looks.get(path)) is not None and look.unreadable:
             return look.unreadable
-        return self._why_unreadable.get(path, "") or self._devices.why_unreadable(path)
+        own, of_devices = self._why_unreadable, self._devices.why_unreadable
+        return own.get(path, "") or of_devices.get(path, "")
 
 
 class HostReader:

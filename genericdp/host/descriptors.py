@@ -58,14 +58,9 @@ def raise_limit() -> None:
         limits.setrlimit(limits.RLIMIT_NOFILE, (hard, hard))
 
 
-def most_allowed() -> int:
-    """Return how many descriptors this process may have open: the soft limit."""
-    return limits.getrlimit(limits.RLIMIT_NOFILE)[0]
-
-
 def count() -> Supply:
     """Count open descriptors."""
-    most = most_allowed()
+    most, _ = limits.getrlimit(limits.RLIMIT_NOFILE)
     try:
         used = len(os.listdir("/proc/self/fd")) - 1  # noqa: PTH208  # without the one that lists
     except OSError:  # none is left for that

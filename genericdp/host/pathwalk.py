@@ -9,7 +9,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -62,12 +62,9 @@ def walk(path: str, *, top: str = "", past_missing: bool = False) -> Walk:
     Links lead within the folder ``top``. ``past_missing`` takes what cannot be looked at for no
     link, and goes on to the end.
     """
-    walker = _Walker(path, top)
-    try:
+    with closing(_Walker(path, top)) as walker:
         walker.go(past_missing=past_missing)
         return walker.walk()
-    finally:
-        walker.close()
 
 
 @contextmanager
@@ -77,8 +74,7 @@ def opened(path: str, *, top: str = "", follow_symlinks: bool = True) -> Iterato
     Nothing else is ever opened. Without ``follow_symlinks``, a path with a link in it is an error.
     Raises OSError.
     """
-    walker = _Walker(path, top)
-    try:
+    with closing(_Walker(path, top)) as walker:
         walker.go(follow_symlinks=follow_symlinks)
         if walker.error is not None:
             # A new one: the traceback of that one would hold its frame, and so itself.
@@ -88,8 +84,6 @@ def opened(path: str, *, top: str = "", follow_symlinks: bool = True) -> Iterato
             kind = _KINDS.get(stat.S_IFMT(mode), "something else")
             raise NotAFileError(errno.EINVAL, f"it is {kind}, not a file", path)
         descriptor = os.open(f"/proc/self/fd/{held}", _READ)
-    finally:
-        walker.close()
     try:
         yield descriptor, walker.walk()
     finally:

@@ -36,7 +36,9 @@ class SysDevices:
     def __init__(self, root: Root, *, guard: Guard = lambda _, read: read()) -> None:
         self._root = root
         self.guard = guard
-        self._why_unreadable: dict[str, str] = {}
+        self.why_unreadable: dict[str, str] = {}
+        """By path, for a list of devices or a part of one that is there; of a device's folder: why
+        what udev has recorded of it could not be read."""
         self._devices: dict[str, SysDevice | None] = {}
         self._ancestors: dict[str, tuple[SysDevice, ...]] = {}
         self._members: dict[str, tuple[SysDevice, ...]] = {}
@@ -62,13 +64,6 @@ class SysDevices:
             found = (self.get(one) for one in folders if len(one) > len(_DEVICES))
             self._ancestors[device.syspath] = tuple(one for one in found if one is not None)
         return self._ancestors[device.syspath]
-
-    def why_unreadable(self, path: str) -> str:
-        """Return why a part of a device that is there could not be read, or a list of devices.
-
-        Of a device's folder: why what udev has recorded of it could not be.
-        """
-        return self._why_unreadable.get(path, "")
 
     def subsystems(self) -> tuple[str, ...]:
         """Return the names of all buses and classes."""
@@ -127,23 +122,23 @@ class SysDevices:
         try:
             return _led_to(self._root, folder, entry)
         except OSError as error:
-            self._why_unreadable[folder] = reason_of(error)
+            self.why_unreadable[folder] = reason_of(error)
             return None
 
     def _entries(self, folder: str) -> list[str]:
-        self._why_unreadable.pop(folder, None)
-        return self._root.entries_if_any(folder, self._why_unreadable)
+        self.why_unreadable.pop(folder, None)
+        return self._root.entries_if_any(folder, self.why_unreadable)
 
     def _read(self, syspath: str) -> SysDevice | None:
         for path in (syspath, *(f"{syspath}/{part}" for part in _PARTS)):
-            self._why_unreadable.pop(path, None)
+            self.why_unreadable.pop(path, None)
         try:
             text = self._text(f"{syspath}/uevent")
         except OSError as error:
             if error.errno in ABSENT:
                 return None
             text = ""  # a few are write-only: the device is there all the same
-            self._why_unreadable[f"{syspath}/uevent"] = reason_of(error)
+            self.why_unreadable[f"{syspath}/uevent"] = reason_of(error)
         pairs = (line.partition("=") for line in udevdb.lines(text))
         # The names are the same for thousands of devices: one text for each.
         uevent = {intern(key): value for key, equals, value in pairs if key and equals}
@@ -165,22 +160,16 @@ class SysDevices:
     ) -> udevdb.UdevRecord | None:
         if not subsystem:
             return None
-        number = (uevent["MAJOR"], uevent["MINOR"]) if {"MAJOR", "MINOR"} <= uevent.keys() else None
-        name = udevdb.record_name(
-            syspath=syspath,
-            subsystem=subsystem,
-            number=number,
-            interface_index=uevent.get("IFINDEX", ""),
-        )
+        name = udevdb.record_name(syspath, subsystem, uevent)
         self._owners[name] = syspath
         if self._records is None:
             # One listing instead of a failed open for each of the many devices without a record.
             self._records = frozenset(self._entries(udevdb.FOLDER))
             if not self._records:
                 # Whoever excludes by a property must not take that for "has no such property".
-                self._why_unreadable.setdefault(udevdb.FOLDER, _NO_RECORDS)
-        if why := self._why_unreadable.get(udevdb.FOLDER):
-            self._why_unreadable[syspath] = f"{udevdb.FOLDER} cannot be read: {why}"
+                self.why_unreadable.setdefault(udevdb.FOLDER, _NO_RECORDS)
+        if why := self.why_unreadable.get(udevdb.FOLDER):
+            self.why_unreadable[syspath] = f"{udevdb.FOLDER} cannot be read: {why}"
         if name not in self._records:
             return None
         try:
@@ -188,7 +177,7 @@ class SysDevices:
         except OSError as error:
             if error.errno not in ABSENT:
                 why = reason_of(error)
-                self._why_unreadable[syspath] = f"{udevdb.FOLDER}/{name} cannot be read: {why}"
+                self.why_unreadable[syspath] = f"{udevdb.FOLDER}/{name} cannot be read: {why}"
             return None
 
     def _text(self, path: str) -> str:
@@ -207,7 +196,7 @@ class SysDevices:
             return self._root.read_link(link).rstrip("/").rpartition("/")[2]
         except OSError as error:
             if error.errno not in ABSENT:
-                self._why_unreadable[link] = reason_of(error)
+                self.why_unreadable[link] = reason_of(error)
             return ""
 
 

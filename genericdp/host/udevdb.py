@@ -38,14 +38,13 @@ class UdevRecord:
     """As ``/dev/…``."""
 
 
-def record_name(
-    *, syspath: str, subsystem: str, number: tuple[str, str] | None, interface_index: str
-) -> str:
+def record_name(syspath: str, subsystem: str, uevent: Mapping[str, str]) -> str:
     """Return the name of a device's file in the database, as systemd's ``device_get_device_id``."""
-    if number is not None:
-        return f"{'b' if subsystem == 'block' else 'c'}{number[0]}:{number[1]}"
-    if subsystem == "net" and interface_index:
-        return f"n{interface_index}"
+    if {"MAJOR", "MINOR"} <= uevent.keys():
+        kind = "b" if subsystem == "block" else "c"
+        return f"{kind}{uevent['MAJOR']}:{uevent['MINOR']}"
+    if subsystem == "net" and (index := uevent.get("IFINDEX")):
+        return f"n{index}"
     return f"+{subsystem}:{syspath.rpartition('/')[2]}"
 
 

@@ -10,7 +10,7 @@ import socket
 from typing import TYPE_CHECKING
 
 from genericdp.errors import UsageError
-from genericdp.host.descriptors import most_allowed
+from genericdp.host import descriptors
 from genericdp.host.workers import in_worker
 from genericdp.observed import until
 
@@ -48,7 +48,7 @@ async def serve(address: Address, sources: Sources, *, shows_status: bool) -> No
         from genericdp.status.endpoints import Endpoints
         from genericdp.status.server import Limits, Server
 
-        most = max(2, min(Limits().connections, most_allowed() // _SHARE))
+        most = max(2, min(Limits().connections, descriptors.count().most // _SHARE))
         endpoints = Endpoints(sources, shows_status=shows_status)
         return Server(endpoints.respond, limits=Limits(connections=most))
 

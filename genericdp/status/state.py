@@ -141,11 +141,8 @@ class DaemonState:
     time: float
     """When this was so."""
     started: float
-    kubelet_folder: str
-    kubelet_present: bool
-    """Whether there is a ``kubelet.sock``."""
-    kubelet_reason: str
-    """Why there is none."""
+    kubelet: dict[str, object]
+    """Its folder, and whether there is a ``kubelet.sock``, as ``/status`` has them."""
     config: ConfigState
     descriptors: Supply | None
     """None: not counted yet."""
@@ -183,9 +180,11 @@ def collect_state(sources: Sources, *, with_results: bool = False) -> DaemonStat
         node=supervisor.settings.node_name,
         time=time.time(),  # noqa: TID251  # to be shown
         started=sources.started,
-        kubelet_folder=str(kubelet.path),
-        kubelet_present=present,
-        kubelet_reason=kubelet.absence.value,
+        kubelet={
+            "folder": str(kubelet.path),
+            "present": present,
+            "reason": kubelet.absence.value,
+        },
         config=sources.config.value,
         descriptors=sources.descriptors.value,
         resources=tuple(
@@ -252,11 +251,7 @@ def as_json(state: DaemonState, hardware: HardwareOf | None = None) -> dict[str,
         "started": _time(state.started),
         "ready": not state.not_ready,
         "notReady": state.not_ready,
-        "kubelet": {
-            "folder": state.kubelet_folder,
-            "present": state.kubelet_present,
-            "reason": state.kubelet_reason,
-        },
+        "kubelet": state.kubelet,
         "config": _config_json(state.config),
         "claims": state.claims,
         "descriptors": supply

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from inotify_simple import INotify, flags
 
-from genericdp.host.digests import Digests
+from genericdp.host.digests import sha256
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -30,37 +30,40 @@ def _sha256(text: bytes) -> str:
 
 def test_a_file_that_changes_gets_another_digest(tmp_path: Path) -> None:
     """Even with the size and the time of modification that it had."""
-    path, digests = tmp_path / "x", Digests()
+    path = tmp_path / "x"
     path.write_bytes(b"one")
     times = path.stat()
-    assert digests.sha256(str(path)) == _sha256(b"one")
+    assert sha256(str(path)) == _sha256(b"one")
     path.write_bytes(b"two")
     os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
-    assert digests.sha256(str(path)) == _sha256(b"two")
+    assert sha256(str(path)) == _sha256(b"two")
     path.unlink()
     path.write_bytes(b"six")
-    assert digests.sha256(str(path)) == _sha256(b"six")
+    assert sha256(str(path)) == _sha256(b"six")
 
 
-def test_a_file_that_stays_is_read_once(tmp_path: Path) -> None:
-    path, digests = tmp_path / "x", Digests(lambda: time.time_ns() + 10**10)  # noqa: TID251
+def test_a_file_that_stays_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, later = tmp_path / "x", time.time_ns() + 10**10  # noqa: TID251
+    monkeypatch.setattr(time, "time_ns", lambda: later)
     path.write_bytes(b"one")
-    assert digests.sha256(str(path)) == _sha256(b"one")
+    assert sha256(str(path)) == _sha256(b"one")
     with _reads(path) as reads:
-        assert digests.sha256(str(path)) == _sha256(b"one")
+        assert sha256(str(path)) == _sha256(b"one")
         assert reads() == 0
 
 
-def test_a_file_that_was_just_written_is_read_again(tmp_path: Path) -> None:
+def test_a_file_that_was_just_written_is_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Its times would be the same after another write."""
-    path = tmp_path / "x"
-    path.write_bytes(b"one")
-    written = path.stat().st_ctime_ns
     for later, again in ((10**8, True), (2 * 10**9, False), (-(10**12), True)):
-        digests = Digests(lambda later=later: written + later)  # type: ignore[misc]
-        digests.sha256(str(path))
+        path = tmp_path / f"{later}"
+        path.write_bytes(b"one")
+        now = path.stat().st_ctime_ns + later
+        monkeypatch.setattr(time, "time_ns", lambda now=now: now)
+        sha256(str(path))
         with _reads(path) as reads:
-            digests.sha256(str(path))
+            sha256(str(path))
             assert (reads() > 0) is again
 
 
@@ -68,7 +71,7 @@ def test_links_are_followed_and_what_is_no_file_is_not_opened(tmp_path: Path) ->
     (tmp_path / "x").write_bytes(b"one")
     (tmp_path / "link").symlink_to("x")
     os.mkfifo(tmp_path / "pipe")
-    assert Digests().sha256(str(tmp_path / "link")) == _sha256(b"one")
+    assert sha256(str(tmp_path / "link")) == _sha256(b"one")
     for name in ("pipe", "missing", "."):
         with pytest.raises(OSError, match=r"not a file|No such file"):
-            Digests().sha256(str(tmp_path / name))
+            sha256(str(tmp_path / name))

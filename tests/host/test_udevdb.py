@@ -21,22 +21,20 @@ DRM = "/sys/devices/pci0000:00/0000:00:02.0/drm/card0"
 
 
 @pytest.mark.parametrize(
-    ("syspath", "subsystem", "number", "index", "wanted"),
+    ("syspath", "subsystem", "uevent", "wanted"),
     [
-        (DRM, "drm", ("226", "0"), "", "c226:0"),
-        ("/sys/devices/virtual/block/loop0", "block", ("7", "0"), "", "b7:0"),
-        ("/sys/devices/virtual/net/vcan0", "net", None, "8", "n8"),
-        ("/sys/devices/pci0000:00/0000:00:02.0", "pci", None, "", "+pci:0000:00:02.0"),
+        (DRM, "drm", {"MAJOR": "226", "MINOR": "0"}, "c226:0"),
+        ("/sys/devices/virtual/block/loop0", "block", {"MAJOR": "7", "MINOR": "0"}, "b7:0"),
+        ("/sys/devices/virtual/net/vcan0", "net", {"IFINDEX": "8"}, "n8"),
+        ("/sys/devices/pci0000:00/0000:00:02.0", "pci", {}, "+pci:0000:00:02.0"),
         # Not translated: a file cannot have a slash in its name.
-        ("/sys/devices/x/cciss!c0", "cciss", None, "", "+cciss:cciss!c0"),
+        ("/sys/devices/x/cciss!c0", "cciss", {}, "+cciss:cciss!c0"),
     ],
 )
 def test_a_record_is_named_by_number_interface_or_kernel_name(
-    syspath: str, subsystem: str, number: tuple[str, str] | None, index: str, wanted: str
+    syspath: str, subsystem: str, uevent: dict[str, str], wanted: str
 ) -> None:
-    assert wanted == record_name(
-        syspath=syspath, subsystem=subsystem, number=number, interface_index=index
-    )
+    assert wanted == record_name(syspath, subsystem, uevent)
 
 
 def test_a_record_holds_properties_tags_and_links() -> None:
