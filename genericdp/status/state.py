@@ -175,14 +175,14 @@ def collect_state(sources: Sources, *, with_results: bool = False) -> DaemonStat
     ``with_results``: also the latest results of probes.
     """
     supervisor, kubelet = sources.supervisor, sources.supervisor.kubelet
-    plugins, present = supervisor.plugins, kubelet.socket.value is not None
+    plugins = supervisor.plugins
     return DaemonState(
         node=supervisor.settings.node_name,
         time=time.time(),  # noqa: TID251  # to be shown
         started=sources.started,
         kubelet={
             "folder": str(kubelet.path),
-            "present": present,
+            "present": kubelet.socket.value is not None,
             "reason": kubelet.absence.value,
         },
         config=sources.config.value,
