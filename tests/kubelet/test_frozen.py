@@ -14,7 +14,7 @@ pytestmark = pytest.mark.slow
 SERIAL = "example.com/serial"
 STORM = 20
 CHANGES = 24
-MANY = 4000
+MANY, LONG = 1400, "an-adapter-with-an-id-of-more-than-fifty-bytes-$(device.name)"
 """Shares of each device: the lists take 30 MB together, more than gRPC's window ever grows to."""
 
 
@@ -47,7 +47,7 @@ async def test_a_kubelet_frozen_amid_the_lists_gets_the_latest_when_it_goes_on(
 ) -> None:
     """LAW-2, KST-9: no second registration, and not every list that it has missed."""
     world.host.plug("ttyUSB0")
-    async with world.kubelet, world.serving(serial(replicas=MANY)) as daemon:
+    async with world.kubelet, world.serving(serial(replicas=MANY, id=LONG)) as daemon:
         await daemon.registered(SERIAL)
         world.kubelet.freeze()
         for number in range(1, CHANGES + 1):
