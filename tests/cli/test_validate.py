@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
@@ -104,17 +105,19 @@ def test_strict_makes_a_warning_as_bad_as_a_problem(
     assert main(["validate", str(disks)]) == 2
 
 
-def test_what_cannot_be_read_is_one_line_and_never_a_hang(short_folder: Path) -> None:
+def test_what_cannot_be_read_is_one_line_and_never_a_hang(
+    short_folder: Path, capsys: Output
+) -> None:
     os.mkfifo(short_folder / "fifo")
     (short_folder / "empty").mkdir()
     (short_folder / "binary").write_bytes(bytes(range(256)))
     (short_folder / "bomb").write_text("a: &a [" + "x," * 99 + "]\nb: [" + "*a," * 999 + "]\n")
     (short_folder / "deep").write_text("[" * 100_000)
     names = ["fifo", "empty", "binary", "bomb", "deep", "nothing"]
-    done = _run("validate", *(str(short_folder / name) for name in names))
-    assert done.returncode == 2
-    assert done.stderr == ""
-    lines = done.stdout.splitlines()
+    assert main(["validate", *(str(short_folder / name) for name in names)]) == 2
+    out, err = capsys.readouterr()
+    assert err == ""
+    lines = out.splitlines()
     assert len(lines) == len(names) + 1
     for name in names:
         assert any(f"/{name}:" in line for line in lines)
@@ -130,12 +133,18 @@ def test_any_file_name_and_any_terminal_will_do(tmp_path: Path) -> None:
     assert "not the string '\\xe4\\u20ac'" in done.stdout
 
 
+def _on_stdin(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+
+
 @pytest.mark.parametrize("name", ["-", "/dev/stdin"])
-def test_a_config_can_come_on_stdin(name: str) -> None:
-    text = (INVALID / "duplicate-key.yaml").read_text()
-    done = _run("validate", name, stdin=text)
-    assert done.returncode == 2
-    assert done.stdout.splitlines()[0].startswith("<stdin>:8:5: .resources[0].replicas: ")
+def test_a_config_can_come_on_stdin(
+    name: str, capsys: Output, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _on_stdin(monkeypatch, (INVALID / "duplicate-key.yaml").read_text())
+    assert main(["validate", name]) == 2
+    said = capsys.readouterr().out.splitlines()[0]
+    assert said.startswith("<stdin>:8:5: .resources[0].replicas: ")
     done = _run("validate", name, stdin=Path(SHORTEST).read_text())
     assert (done.returncode, done.stdout) == (0, "1 file, 1 resource: valid\n")
 
@@ -152,16 +161,17 @@ def _in_shell(*arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_configs_can_come_through_pipes_of_a_shell() -> None:
+def test_configs_can_come_through_pipes_of_a_shell(capsys: Output) -> None:
     bad = INVALID / "duplicate-key.yaml"
     done = _in_shell("validate", f"<(cat {bad})", f"<(cat {SHORTEST})")
     assert done.returncode == 2
     assert re.match(r"/dev/fd/\d+:8:5: \.resources\[0\]\.replicas: duplicate key", done.stdout)
     done = _in_shell("validate", f"<(cat {VALID}/as-json.yaml)", f"--config <(cat {SHORTEST})")
     assert (done.returncode, done.stdout) == (0, "2 files, 2 resources: valid\n")
-    done = _in_shell("validate", "/dev/fd/77")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "/dev/fd/77 cannot be read" in done.stderr
+    assert main(["validate", "/dev/fd/7777"]) == 2
+    answer = capsys.readouterr()
+    assert answer.out == ""
+    assert "/dev/fd/7777 cannot be read" in answer.err
 
 
 def test_the_same_resource_in_two_files_is_a_problem_of_one_config_alone(
@@ -200,26 +210,33 @@ def test_the_variable_of_the_config_counts_where_nothing_else_is_given(
     ],
     ids=lambda value: value[0] if isinstance(value, list) else "",
 )
-def test_other_commands_take_it_too(words: list[str], said: str) -> None:
+def test_other_commands_take_it_too(
+    words: list[str], said: str, capsys: Output, monkeypatch: pytest.MonkeyPatch
+) -> None:
     root = f"--root={ROOT / 'tests/fixtures/laptop'}"
-    text = (ROOT / "examples/configs/fuse.yaml").read_text()
-    done = _run(*words, root, "--config", "-", stdin=text)
-    assert said in done.stdout
-    assert done.stderr == ""
+    _on_stdin(monkeypatch, (ROOT / "examples/configs/fuse.yaml").read_text())
+    main([*words, root, "--config", "-"])
+    answer = capsys.readouterr()
+    assert said in answer.out
+    assert answer.err == ""
 
 
-@pytest.mark.parametrize("words", ["discover", "simulate --once"])
-def test_they_take_what_comes_through_a_pipe_of_the_shell(words: str) -> None:
+@pytest.mark.parametrize("words", [["discover"], ["simulate", "--once"]], ids=" ".join)
+def test_they_take_what_comes_through_a_pipe_of_the_shell(words: list[str], capsys: Output) -> None:
     root = f"--root={ROOT / 'tests/fixtures/laptop'}"
-    done = _in_shell(words, root, f"--config <(cat {ROOT / 'examples/configs/fuse.yaml'})")
-    assert "example.com/fuse" in done.stdout
-    assert (done.returncode, done.stderr) == (0, "")
+    read, write = os.pipe()
+    with os.fdopen(read), os.fdopen(write, "wb") as to:
+        to.write((ROOT / "examples/configs/fuse.yaml").read_bytes())
+        to.close()
+        assert main([*words, root, f"--config=/dev/fd/{read}"]) == 0
+    answer = capsys.readouterr()
+    assert "example.com/fuse" in answer.out
+    assert answer.err == ""
 
 
-def test_the_daemon_wants_a_config_that_it_can_read_again() -> None:
-    done = _run("run", "--config=-")
-    assert done.returncode == 2
-    assert done.stderr.startswith("genericdp: run takes no config from stdin")
+def test_the_daemon_wants_a_config_that_it_can_read_again(capsys: Output) -> None:
+    assert main(["run", "--config=-"]) == 2
+    assert capsys.readouterr().err.startswith("genericdp: run takes no config from stdin")
 
 
 def test_a_filesystem_that_does_not_answer_is_a_problem() -> None:

@@ -59,10 +59,6 @@ async def remount(daemon: Daemon, folder: Path) -> None:
     [
         pytest.param("claims", (*MOUNT_NAMESPACE, FULL), FULL_DISK, more_room,
                      marks=NOT_MOUNTED, id="full, records"),
-        pytest.param("cdi", (*MOUNT_NAMESPACE, FULL), FULL_DISK, more_room,
-                     marks=NOT_MOUNTED, id="full, specs"),
-        pytest.param("claims", (*MOUNT_NAMESPACE, READ_ONLY), "read-only file system", remount,
-                     marks=NOT_MOUNTED, id="read-only, records"),
         pytest.param("cdi", (*MOUNT_NAMESPACE, READ_ONLY), "read-only file system", remount,
                      marks=NOT_MOUNTED, id="read-only, specs"),
         pytest.param("claims", ("sh", "-c", 'ulimit -Sf 0; shift; exec "$0" "$@"'), LIMIT,
