@@ -16,7 +16,7 @@ from genericdp.apiserver.client import ApiClient, ApiError, claim_path
 from genericdp.devices.device import device_id_of
 from genericdp.dra.backend import DELETED_FIRST
 from genericdp.dra.claims import ClaimRecords
-from genericdp.dra.prepare import ClaimError, ClaimPreparer, ServedPool
+from genericdp.dra.prepare import ClaimPreparer, ServedPool
 from genericdp.dra.publisher import Publisher
 from genericdp.dra.slices import devices_of, pool_name
 from genericdp.dra.stored import StoredSlices
@@ -71,7 +71,6 @@ class DraDriver:
         """Why a pool that the config asks for is not offered, by name."""
         self._plugin: DraPlugin | None = None
         self._preparer: ClaimPreparer | None = None
-        self._client: ApiClient | None = None
         self._publisher: Publisher | None = None
 
     def serve(self, servicers: Mapping[str, Servicer], waiting: Mapping[str, str]) -> None:
@@ -93,12 +92,12 @@ class DraDriver:
 
     def why_not_served(self, resource: str) -> str:
         """Return why claims cannot get devices of a resource now; empty: they can."""
-        if self.trouble.value or self._plugin is None:
+        if self.trouble.value or self._plugin is None or self._publisher is None:
             return self.trouble.value
         if not self._plugin.registration.active.value:
             return self._plugin.registration.reason
-        state = {} if self._publisher is None else self._publisher.state.value
-        return state.get(resource, "its ResourceSlices are about to be written")
+        soon = "its ResourceSlices are about to be written"
+        return self._publisher.state.value.get(resource, soon)
 
     def why_offered(self, resources: Collection[str]) -> str:
         """Return why claims may still get devices of resources; empty: none may."""
@@ -135,7 +134,12 @@ class DraDriver:
     async def _serve(self) -> Never:
         settings = self._settings
         boot_id = (await in_worker(_BOOT_ID.read_text)).strip()
-        async with self._in_charge() as lock:
+        kubeconfig = settings.kubeconfig
+        read_access = in_cluster if kubeconfig is None else partial(of_kubeconfig, kubeconfig)
+        async with (
+            self._in_charge() as lock,
+            ApiClient(read_access, count=self._count_request) as client,
+        ):
             records = ClaimRecords(settings.claims_folder, removed=self._changed)
             await in_worker(records.load)
             preparer = ClaimPreparer(
@@ -143,23 +147,28 @@ class DraDriver:
                 records=records,
                 cdi_folder=self._cdi_folder,
                 boot_id=boot_id,
-                get_claim=self._get_claim,
+                get_claim=partial(_get_claim, client),
                 why_absent=lambda pool: self._waiting.get(pool, ""),
             )
             await in_worker(preparer.remove_leftovers)
             plugin = DraPlugin(
                 settings.driver, kubelet_root=settings.kubelet_root, handler=preparer
             )
-            self._preparer, self._plugin, self.trouble.value = preparer, plugin, ""
+            slices = StoredSlices(client, driver=settings.driver, node_name=self._node_name)
+            publisher = Publisher(slices, registered=plugin.registration.active)
+            self._preparer, self._plugin, self._publisher = preparer, plugin, publisher
+            self.trouble.value = ""
             # The kubelet must not ask for devices before they are known.
             await until(lambda: self._lists.value is not None, self._lists)
-            preparer.pools = self._pools
+            preparer.pools, publisher.wanted.value = self._pools, self._lists.value
+            changed = self._changed
             try:
-                async with asyncio.TaskGroup() as tasks:
-                    tasks.create_task(plugin.run(), name="DRA registration")
-                    tasks.create_task(self._publish(plugin), name="ResourceSlices")
-                    tasks.create_task(self._watch_folder(lock), name="lock of the DRA driver")
-                    await self._update_specs(preparer)
+                with publisher.state.calling(changed), slices.by_name.calling(changed):
+                    async with asyncio.TaskGroup() as tasks:
+                        tasks.create_task(plugin.run(), name="DRA registration")
+                        tasks.create_task(publisher.run(), name="ResourceSlices")
+                        tasks.create_task(self._watch_folder(lock), name="lock of the DRA driver")
+                        await self._update_specs(preparer)
             finally:
                 if not os.fstat(lock).st_nlink:
                     for one in records.claims.values():
@@ -209,36 +218,8 @@ class DraDriver:
             self.is_standby = False
             yield lock
         finally:
-            self._plugin = self._preparer = None
+            self._plugin = self._preparer = self._publisher = None
             os.close(lock)
-
-    async def _publish(self, plugin: DraPlugin) -> Never:
-        """Publish ResourceSlices."""
-        kubeconfig = self._settings.kubeconfig
-        read_access = in_cluster if kubeconfig is None else partial(of_kubeconfig, kubeconfig)
-        async with ApiClient(read_access, count=self._count_request) as client:
-            driver, node_name = self._settings.driver, self._node_name
-            stored = StoredSlices(client, driver=driver, node_name=node_name)
-            publisher = Publisher(stored, registered=plugin.registration.active)
-            publisher.wanted.value = self._lists.value
-            self._client, self._publisher = client, publisher
-            state, slices = publisher.state, stored.by_name
-            try:
-                with state.calling(self._changed), slices.calling(self._changed):
-                    await publisher.run()
-            finally:
-                self._client = self._publisher = None
-
-    async def _get_claim(self, namespace: str, name: str) -> dict[str, Any] | None:
-        """Return a claim; None if there is none; raise GenericdpError."""
-        if self._client is None:
-            raise ClaimError("the API server cannot be asked just now")
-        try:
-            return await self._client.get(claim_path(namespace, name))
-        except ApiError as error:
-            if error.reason == "NotFound":  # else it is not the claim that is missing
-                return None
-            raise
 
     async def collect(self, used: Collection[tuple[str, str]]) -> None:
         """Unprepare claims that are over, unless pods use them: ``used``, by namespace and name."""
@@ -257,6 +238,16 @@ class DraDriver:
             for one in claim.devices:
                 found.setdefault(one.resource, set()).add(device_id_of(one.share))
         return {name: frozenset(ids) for name, ids in found.items()}
+
+
+async def _get_claim(client: ApiClient, namespace: str, name: str) -> dict[str, Any] | None:
+    """Return a claim; None if there is none; raise GenericdpError."""
+    try:
+        return await client.get(claim_path(namespace, name))
+    except ApiError as error:
+        if error.reason == "NotFound":  # else it is not the claim that is missing
+            return None
+        raise
 
 
 def _pool_of(item: Mapping[str, Any]) -> object:
