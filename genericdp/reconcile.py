@@ -106,7 +106,7 @@ class Reconciler:
         self._health: Observed[Health | None] = Observed(None)
         """None until there is something to probe."""
         self._run_command = commands.run
-        self._hooks = HookRunner(commands.run, on_result=self._count_hook)
+        self._hooks = HookRunner(commands.run, tally)
 
     @property
     def running(self) -> dict[str, Plugin]:
@@ -274,17 +274,11 @@ class Reconciler:
             self._root,
             run_probe=Probes(self._run_command).run,
             changed=self._note_health,
-            on_result=self._count_probe,
+            tally=self._tally,
         )
 
     def _note_health(self) -> None:
         self.health_news.value += 1
-
-    def _count_probe(self, resource: str, index: int, outcome: Outcome) -> None:
-        self._tally.of(resource).probed(index, ok=outcome.ok, seconds=outcome.seconds)
-
-    def _count_hook(self, resource: str, hook: str, outcome: Outcome) -> None:
-        self._tally.of(resource).hooked(hook, ok=outcome.ok)
 
     def _serve_by_dra(self, served: Mapping[str, Resource], lists: DeviceLists) -> None:
         servicers = {

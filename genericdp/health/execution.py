@@ -14,9 +14,10 @@ from genericdp.host.digests import sha256
 from genericdp.host.workers import in_worker
 from genericdp.model import COMMAND_VARIABLES
 from genericdp.process.outcome import Outcome
+from genericdp.tally import Tally
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Hashable, Iterable, Mapping, Sequence
+    from collections.abc import AsyncIterator, Hashable, Iterable, Mapping, Sequence
 
     from genericdp.devices.device import Device
     from genericdp.model import Command, Hook, HookName
@@ -159,12 +160,9 @@ class Slots:
 class HookRunner:
     """Runs the hooks of all resources: those of several devices at once, of one never."""
 
-    def __init__(
-        self, run: RunCommand, *, on_result: Callable[[str, str, Outcome], None] = lambda *_: None
-    ) -> None:
-        self._on_result = on_result
-        """Called with resource, name of the hook and outcome."""
+    def __init__(self, run: RunCommand, tally: Tally | None = None) -> None:
         self._run = run
+        self._tally = tally or Tally()
         self._slots = {"allocate": Slots(), "preStart": Slots(), "release": Slots()}
         """By hook, so that an ``allocate`` hook waits for no other hook or probe."""
         self._turns = Slots(pool=0)
@@ -234,5 +232,5 @@ class HookRunner:
                 unfinished[device.id] = self._running.get(key, label)
             raise
         finally:  # also where the call that it is part of has taken too long
-            self._on_result(resource, name, outcome)
+            self._tally.of(resource).hooked(name, ok=outcome.ok)
         return outcome

@@ -14,6 +14,7 @@ from genericdp.health.state import DeviceHealth, ProbeState
 from genericdp.host.kmsg import open_log
 from genericdp.model import FileCheck
 from genericdp.process.outcome import Outcome
+from genericdp.tally import Tally
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -33,8 +34,7 @@ class Health:
     """Owns the state of each device under watch; ``run`` must run meanwhile.
 
     ``changed`` is called on the loop whenever the reason of a device has changed, also from within
-    ``watch``; ``on_result`` with each result of a probe: the resource, which of its probes it is,
-    in the order of the config, and the outcome.
+    ``watch``; ``tally`` counts the results of probes.
     """
 
     def __init__(
@@ -43,14 +43,14 @@ class Health:
         *,
         run_probe: RunProbe,
         changed: Callable[[], None],
-        on_result: Callable[[str, int, Outcome], None] = lambda *_: None,
+        tally: Tally | None = None,
         now: Callable[[], float] = time.monotonic,
         open_log: Callable[[], Log] = open_log,
     ) -> None:
         self._root = root
         self._run_probe = run_probe
         self._changed = changed
-        self._on_result = on_result
+        self._tally = tally or Tally()
         self._now = now
         self._devices: dict[str, dict[str, DeviceHealth]] = {}
         """By resource and ID."""
@@ -189,7 +189,8 @@ class Health:
             if state in device.states:  # the device and its probes are still the same
                 index = device.states.index(state)
                 device.add(state, outcome, self._now())
-                self._on_result(device.resource, index, outcome)
+                tally = self._tally.of(device.resource)
+                tally.probed(index, ok=outcome.ok, seconds=outcome.seconds)
                 self._update(device)
         finally:
             resource, device_id = name = _name(device)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -33,10 +33,14 @@ class Beats:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self._probes = Probes(Commands().run)
         self.outcomes: Observed[tuple[Outcome, ...]] = Observed(())
 
-    def tell(self, _resource: str, _number: int, outcome: Outcome) -> None:
+    async def run(self, *probe: Any, **settings: Any) -> Outcome:
+        """Run a probe, and note what came of it."""
+        outcome = await self._probes.run(*probe, **settings)
         self.outcomes.value = (*self.outcomes.value, outcome)
+        return outcome
 
     def write(self, name: str, content: str) -> None:
         """Give a file another content at once: no probe sees half of it."""
@@ -62,8 +66,7 @@ async def beats(tmp_path: Path) -> Beats:
 
 @pytest.fixture
 async def prober(beats: Beats) -> AsyncIterator[Watched]:
-    run = Probes(Commands().run).run
-    async with watching(Root(beats.folder), run_probe=run, on_result=beats.tell) as watched:
+    async with watching(Root(beats.folder), run_probe=beats.run) as watched:
         yield watched
 
 

@@ -12,6 +12,7 @@ from genericdp.health.execution import POOL, HookRunner
 from genericdp.model import Command, Hook, HookName
 from genericdp.process.outcome import Outcome
 from genericdp.process.run import Commands
+from genericdp.tally import ResourceTally, Tally
 from tests.polling import poll_until
 
 if TYPE_CHECKING:
@@ -114,16 +115,14 @@ async def test_a_release_hook_is_the_only_one_that_runs_at_the_release() -> None
 
 
 async def test_a_hook_that_is_given_up_with_its_call_is_told_as_failed() -> None:
-    told: list[bool] = []
+    results = {"success": 0, "failure": 0}
     runs = Runs()
-    hooks = HookRunner(
-        run=runs, on_result=lambda _resource, _hook, outcome: told.append(outcome.ok)
-    )
+    hooks = HookRunner(runs, Tally({R: ResourceTally(hooks={"allocate": results})}))
     async with asyncio.TaskGroup() as tasks:
         call = tasks.create_task(hooks.run("allocate", R, [device("a", "/x")]))
         await poll_until(lambda: runs.count)
         call.cancel()
-    assert told == [False]
+    assert results == {"success": 0, "failure": 1}
 
 
 async def test_the_command_finds_what_the_config_declares_and_whom_it_is_about(
