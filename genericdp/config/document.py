@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from genericdp.errors import Problem
-from genericdp.printing import closest, shortened
+from genericdp.printing import closest, first_few, shortened
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -204,5 +204,4 @@ def suggestion(word: str, known: Iterable[str]) -> str:
     ordered = sorted(known)
     if (meant := closest(word, ordered)) is not None:
         return f"did you mean {meant!r}?"
-    more = ", …" if len(ordered) > _MAX_LISTED else ""
-    return f"known: {', '.join(ordered[:_MAX_LISTED])}{more}"
+    return f"known: {first_few(ordered, _MAX_LISTED)}"

@@ -22,6 +22,7 @@ from genericdp.config.validation import validate
 from genericdp.glob import may_name, segments_of
 from genericdp.model import FileType, PathSelector
 from genericdp.policy import CDI_ANNOTATION, SECTIONS, Policy, Rule, Section
+from genericdp.printing import first_few
 from genericdp.template import TemplateSyntaxError, parse
 
 if TYPE_CHECKING:
@@ -113,10 +114,8 @@ def _section(document: Document, key: str) -> Section:
         default = schema(POLICY)["$defs"]["devices"]["properties"]["paths"]["default"]
         at, listed = ("devices", "paths"), listed.get("paths", default)
     rules = tuple(_rule(document, (*at, i), one) for i, one in enumerate(listed))
-    allowed = [rule.text for rule in rules[:_MAX_LISTED]]
-    if len(rules) > _MAX_LISTED:
-        allowed.append("…")
-    return Section(says=f"{where} says {key}: {', '.join(allowed) or 'none'}", rules=rules)
+    allowed = first_few([rule.text for rule in rules], _MAX_LISTED) or "none"
+    return Section(says=f"{where} says {key}: {allowed}", rules=rules)
 
 
 def _rule(document: Document, path: KeyPath, one: str | dict[str, Any]) -> Rule:

@@ -431,10 +431,9 @@ def _container_edits(inject: Field) -> Iterator[tuple[str, str, object, Field]]:
     for part in ("devices", "mounts"):
         for entry in inject[part]:
             path = entry["containerPath"]
-            if path.text is not None and "$(" not in path.text and not path.text.endswith("/"):
+            if (inside := _fixed_path(path.text, None)) is not None:
                 hosts = (entry[key].value for key in ("path", "hostPath", "subsystem"))
-                host = next((one for one in hosts if one), None)
-                yield "containerPath", path.text, host, path
+                yield "containerPath", inside, next(filter(None, hosts), None), path
 
 
 def _place(field: Field) -> str:

@@ -76,11 +76,6 @@ class Term:
     is_negated: bool
     written: str
 
-    @property
-    def asks_if_there(self) -> bool:
-        """Whether it asks for a property or attribute that is there and not empty."""
-        return self.is_negated and self.globs == ("",) and self.field in {"ENV", "ATTR", "ATTRS"}
-
 
 class RuleError(ValueError):
     """A udev rule that cannot be converted, with the reason."""
@@ -247,11 +242,14 @@ def _terms(rule: str) -> Iterator[Term]:
         problems = [pattern_problem(glob) or "" for glob in globs]
         if any(problems) or (len(globs) > 1 and "" in globs):
             raise RuleError(f"{found['value']!r} is not a glob, or not alternatives of globs")
+        field, is_negated = found["field"].replace("IBUTE", ""), found["operator"] == "!="
+        if is_negated and globs == [""] and field in {"ENV", "ATTR", "ATTRS"}:
+            globs, is_negated = ["?*"], False  # it is there, and not empty
         yield Term(
-            field=found["field"].replace("IBUTE", ""),
+            field=field,
             key=found["key"] or "",
             globs=tuple(globs),
-            is_negated=found["operator"] == "!=",
+            is_negated=is_negated,
             written=found[0].strip(" ,"),
         )
         at = found.end()
@@ -263,11 +261,11 @@ def _selectors(
     """Return what a rule finds, and what each of its negated conditions excludes of it."""
     selector: Values = {"udev": {}}
     for term in terms:
-        if term.asks_if_there or not term.is_negated:
+        if not term.is_negated:
             _add_term(selector, term, resource)
     excluded = []
     for term in terms:
-        if term.is_negated and not term.asks_if_there:
+        if term.is_negated:
             one = deepcopy(selector)
             if term.field in _OF_ANCESTORS:
                 # One such ancestor is too many, whatever else must hold for another.
@@ -283,18 +281,16 @@ def _complete(selector: Values) -> Values:
 
 def _add_term(selector: Values, term: Term, resource: ConvertedResource) -> None:
     """Add a condition to a selector; a negated one as what is excluded."""
-    globs: Sequence[str] = ["?*"] if term.asks_if_there else term.globs
+    field, key, globs, where = term.field, term.key, term.globs, selector["udev"]
     if globs == ("",):
-        lacking = term.key or term.field
-        raise RuleError(f"{term.written}: no selector can ask for a device without {lacking}")
-    field, key, where = term.field, term.key, selector["udev"]
+        raise RuleError(f"{term.written}: no selector can ask for a device without {key or field}")
     if field in _OF_ANCESTORS:
         where = selector.setdefault("hardware", {}).setdefault("udev", {})
         field = field if field == "DRIVERS" else field.removesuffix("S")
     if field == "TAG":
-        key, globs = "TAGS", [_tag(glob) for glob in globs]
+        key, globs = "TAGS", tuple(map(_tag, globs))
     elif field == "DEVPATH":
-        globs = [glob.removeprefix("/sys") for glob in globs]
+        globs = tuple(glob.removeprefix("/sys") for glob in globs)
     if field in _VALUES:
         key, where = field.lower(), selector.setdefault("values", {})
         resource.values[key] = _VALUES[field]

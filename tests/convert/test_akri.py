@@ -91,6 +91,7 @@ def test_what_is_not_the_same_has_a_comment(rules: list[str], said: str) -> None
         'KERNEL=="video0", MODE="0666"',
         'NAME=="x"',
         'KERNEL=="a", KERNEL=="b"',
+        'ENV{X}=="a", ENV{X}!=""',
         'ENV{X}==""',
         'KERNEL=="[a"',
         'ATTR=="x"',
