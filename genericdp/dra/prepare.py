@@ -261,9 +261,9 @@ class ClaimPreparer:
         for name in dict.fromkeys(one.pool for one in claim.devices):
             if (pool := self.pools.get(name)) is None:
                 raise ClaimError(f"there is no {name} on this node any more")
-            shares = dict.fromkeys(one.share for one in claim.devices if one.pool == name)
+            shares = [one.share for one in claim.devices if one.pool == name]
             devices = await pool.servicer.prepare(shares, run_hooks=run_hooks)
-            found |= {(pool.resource, one.id): one for one in devices.values()}
+            found |= {(pool.resource, one.id): one for one in devices}
         return found
 
     async def _write_spec(self, claim: Claim, devices: Devices) -> tuple[PreparedDevice, ...]:

@@ -28,8 +28,6 @@ log = logging.getLogger(__name__)
 
 SERVICE = "k8s.io.kubelet.pkg.apis.dra.v1.DRAPlugin"
 REGISTRATION_SERVICE = "pluginregistration.Registration"
-PLUGIN_TYPE = "DRAPlugin"
-SUPPORTED_VERSIONS = ("v1.DRAPlugin",)
 
 _MAX_BYTES = 1024 * 1024
 """Size of a request, which names the claims of one pod."""
@@ -150,10 +148,10 @@ class DraPlugin:
         # The kubelet asks before it registers: an earlier registration does not count any longer.
         self.registration.not_registered("the kubelet has asked, but has not taken the driver yet")
         return registration_api.PluginInfo(
-            type=PLUGIN_TYPE,
+            type="DRAPlugin",
             name=self._driver,
             endpoint=str(self._socket),
-            supported_versions=SUPPORTED_VERSIONS,
+            supported_versions=["v1.DRAPlugin"],
         ).SerializeToString()
 
     async def _notify(self, request: bytes) -> bytes:

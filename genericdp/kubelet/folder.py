@@ -29,8 +29,6 @@ LONGEST_NAME = f"{PREFIX}{'0' * 12}-{'0' * 8}-9999999.sock"
 """As long as a name of a socket can be."""
 _MAX_PATH_BYTES = 107  # of a unix socket: sun_path has 108, one of them for the final NUL
 
-_POLL_SECONDS = 1.0
-_DELETION_SECONDS = 1.0
 _DELETION_PAUSE = 0.02
 _WATCHED_TIMES = 5
 """By this factor polls are rarer while inotify reports nearly everything (KST-3): waking up each
@@ -47,9 +45,9 @@ class KubeletFolder:
         self,
         path: Path,
         *,
-        poll_seconds: float = _POLL_SECONDS,
+        poll_seconds: float = 1.0,
         watched_times: int = _WATCHED_TIMES,
-        deletion_seconds: float = _DELETION_SECONDS,
+        deletion_seconds: float = 1.0,
     ) -> None:
         check_length(path / LONGEST_NAME, "reach the kubelet's folder under a shorter path")
         self.path = path

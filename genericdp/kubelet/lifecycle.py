@@ -207,7 +207,8 @@ class Plugin:
             longest = timing.first_retry / 2
         else:
             attempts = self._failures or self._early_ends or 1
-            longest = timing.retry_delay(attempts, conflict=self._is_suspicious)
+            conflict = self._early_ends >= _SUSPICIOUS_ENDS
+            longest = timing.retry_delay(attempts, conflict=conflict)
         # Not all resources of all nodes at the same moment.
         jitter = random.uniform(0.5, 1.0)  # noqa: S311
         return _Retry(reason=reason, delay_seconds=longest * jitter)
@@ -348,14 +349,9 @@ class Plugin:
             else self._suspicion
         )
 
-    @property
-    def _is_suspicious(self) -> bool:
-        """Whether another plugin seems to replace us again and again."""
-        return self._early_ends >= _SUSPICIOUS_ENDS
-
     def _report_suspicion(self) -> None:
         """Log once that another plugin seems to replace us."""
-        if not self._is_suspicious or self._suspicion:
+        if self._early_ends < _SUSPICIOUS_ENDS or self._suspicion:
             return
         self._suspicion = (
             f"the kubelet has ended our stream {self._early_ends} times in a row, each time soon"

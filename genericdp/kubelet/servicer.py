@@ -66,8 +66,6 @@ _RESULTS: Mapping[type[BaseException], AllocationResult] = {
 """How what raises is counted."""
 PREPARE_HOOKS: tuple[HookName, ...] = ("allocate", "preStart")
 """The hooks of NodePrepareResources: with DRA, no call comes before a container starts."""
-_MAX_SHOWN = 256
-"""How many characters of an unknown ID are shown."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -175,17 +173,14 @@ class Servicer:
         log.debug("allocated: %s", containers)
         return allocation(containers)
 
-    async def prepare(self, shares: Iterable[str], *, run_hooks: bool) -> dict[str, Device]:
-        """Return the devices of shares, by share, checked as for Allocate.
+    async def prepare(self, shares: Sequence[str], *, run_hooks: bool) -> list[Device]:
+        """Return the devices of shares, each once, checked as for Allocate.
 
         ``run_hooks``: after their hooks. Raise CallError.
         """
-        shares = tuple(shares)
         hooks = PREPARE_HOOKS if run_hooks else ()
         async with self._limited("NodePrepareResources", self.timeouts.prepare) as unfinished:
-            devices = await self._ready_devices(shares, unfinished, hooks)
-        by_id = {one.id: one for one in devices}
-        return {share: by_id[device_id_of(share)] for share in shares}
+            return await self._ready_devices(shares, unfinished, hooks)
 
     def having_hooks(self, device_ids: Iterable[str], *hooks: HookName) -> list[Device]:
         """Return those of the devices that are still listed and have one of the hooks."""
@@ -252,8 +247,8 @@ class Servicer:
             # The kubelet shows the whole text; a line of the log begins with the resource anyway.
             raise type(error)(f"{self._resource}: {error}", device=error.device) from error
 
-    async def _edits(self, shares: Iterable[str], unfinished: dict[str, str]) -> ContainerEdits:
-        devices = await self._ready_devices(tuple(shares), unfinished, ("allocate",))
+    async def _edits(self, shares: Sequence[str], unfinished: dict[str, str]) -> ContainerEdits:
+        devices = await self._ready_devices(shares, unfinished, ("allocate",))
         try:
             return edits_for_kubelet(devices)
         except (AllocationConflictError, UnusableValueError) as error:
@@ -339,7 +334,7 @@ class Servicer:
     def _listed(self, share: str) -> ListedDevice:
         one = self.devices.devices.get(device_id_of(share))
         if one is None or not one.device.has_share(share):
-            name = shortened(share, _MAX_SHOWN)
+            name = shortened(share)
             raise InvalidCallError(f"there is no device {name!r}", device=name)
         return one
 
