@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING
 
 from genericdp import glob
@@ -26,12 +25,9 @@ from genericdp.template import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from genericdp.devices.inventory import Host, Inventory, Look, PathTarget
+    from genericdp.devices.inventory import Inventory, Look
     from genericdp.devices.matching import Candidate
     from genericdp.model import Resource, ValueSource
-    from genericdp.template import Lookup
 
 MAX_SEARCHED_BYTES = 1024 * 1024
 """Of a file that an expression searches, in bytes."""
@@ -55,7 +51,6 @@ class Names:
         self._candidate = candidate
         self._resource = resource
         self._host = inventory.host
-        self._target_of = partial(file_to_read, resource.policy, target_of=inventory.host.target)
         self._node_name = inventory.node_name
         self._wary = wary
         """Whether what nobody can know is an error, also where a default would take its place."""
@@ -134,123 +129,109 @@ class Names:
         return found
 
     def _computed(self, name: str) -> str | UnusableValueError | None:
+        """Return a declared value, None if this candidate has none, or why it cannot be had.
+
+        A LackingValueError means that it has none, too, with more to say.
+        """
         # The config has been checked: no value needs itself, nor too many others.
+        source, what = self._resource.values[name], ""
+        is_glob = source.kind in {ValueKind.LINK, ValueKind.LINKED_BY}
         try:
-            source = self._resource.values[name]
-            return value_of(name, source, self.get_text, self._host, target_of=self._target_of)
-        except AmbiguousValueError as error:
-            return UnusableValueError(str(error)) if self._wary else error
+            given = expand(
+                source.source,
+                self.get_text,
+                path=source.kind is not ValueKind.TEXT,
+                quote=glob.escape if is_glob else str,
+            )
+            what = f"the value {name!r}: "
+            text = self._read(source, given)
+            return None if text is None else _extracted(source.regex, text)
         except UnusableValueError as error:
-            return error
+            error.args = (f"{what}{error}",)
+            is_doubtful = self._wary and isinstance(error, AmbiguousValueError)
+            return UnusableValueError(str(error)) if is_doubtful else error
 
+    def _read(self, source: ValueSource, given: str) -> str | None:
+        match source.kind:
+            case ValueKind.TEXT:
+                return given
+            case ValueKind.FILE:
+                limit = MAX_TEXT if source.regex is None else MAX_SEARCHED_BYTES
+                return self._content(given, limit)
+            case ValueKind.LINK:
+                return self._link(given)
+            case ValueKind.LINKED_BY:
+                return self._linked_by(given)
 
-def value_of(
-    name: str,
-    source: ValueSource,
-    lookup: Lookup,
-    host: Host,
-    *,
-    target_of: Callable[[str], PathTarget],
-) -> str | None:
-    """Return a declared value for one candidate, or None if it has none.
+    def _content(self, path: str, limit: int) -> str:
+        target = self._allowed(path)
+        text = self._host.text(target, limit=limit)
+        if text is not None:
+            return text
+        if why := self._host.why_unreadable(target):
+            raise UnusableValueError(f"{path}: {why}")
+        if self._look(glob.escape(path)).dangling:
+            raise AmbiguousValueError(f"{path} is a link that leads nowhere")
+        raise LackingValueError(f"{path}: it does not exist")
 
-    ``target_of`` says where a path leads, and why it must not be read. Raises LackingValueError
-    with the reason where there is more to say than that, and UnusableValueError where it cannot be
-    known whether it has one.
-    """
-    kind = source.kind
-    quote = glob.escape if kind in {ValueKind.LINK, ValueKind.LINKED_BY} else str
-    given = expand(source.source, lookup, path=kind is not ValueKind.TEXT, quote=quote)
-    try:
-        text: str | None = given
-        if kind is ValueKind.LINK:
-            text = _link(given, host, target_of)
-        elif kind is ValueKind.LINKED_BY:
-            text = _linked_by(given, lookup("device", "syspath"), host, target_of)
-        elif kind is ValueKind.FILE:
-            limit = MAX_TEXT if source.regex is None else MAX_SEARCHED_BYTES
-            text = _content(given, limit, host, target_of)
-        return None if text is None else _extracted(source.regex, text)
-    except UnusableValueError as error:
-        error.args = (f"the value {name!r}: {error}",)
-        raise
+    def _link(self, pattern: str) -> str | None:
+        dangling = self._look(pattern).dangling
+        paths = (*self._host.paths(pattern), *dangling)
+        if not paths:
+            raise LackingValueError(f"{glob.unescape(pattern)} finds nothing, wanted one")
+        if (count := len(paths)) > 1:
+            raise AmbiguousValueError(f"{glob.unescape(pattern)} finds {count} paths, wanted one")
+        if dangling:
+            raise AmbiguousValueError(f"{dangling[0]} is a link that leads nowhere")
+        target = self._allowed_link(paths[0])
+        path = self._host.realpath(target)
+        if path is None and (why := self._host.why_unreadable(target)):
+            raise UnusableValueError(f"{paths[0]}: {why}")
+        return path and path.rpartition("/")[2]
 
+    def _linked_by(self, pattern: str) -> str:
+        """Return the name of the one link, of those that a glob finds, that leads to a folder."""
+        if not (syspath := self._candidate.file.identity.syspath):
+            raise LackingValueError("it has no folder in sysfs")
+        folder, _, name = pattern.rpartition("/")
+        # Each of 256 functions has a path of its own to their card. With its links resolved these
+        # are one folder, looked at once; but a policy allows the path as the config writes it.
+        real = None if glob.has_wildcard(folder) else self._host.realpath(glob.unescape(folder))
+        look = self._look(pattern if real is None else f"{glob.escape(real)}/{name}")
+        if look.dangling:
+            raise AmbiguousValueError(f"{look.dangling[0]} is a link that leads nowhere")
+        if (one := look.untrusted) is not None:
+            raise UnusableValueError(f"{one.path} must not be read: {one.mount_refusal}")
+        paths = [one.path for one in look.by_target.get(syspath, ()) if one.is_link]
+        if not paths:
+            raise LackingValueError(f"no link among {glob.unescape(pattern)} leads to {syspath}")
+        if (count := len(paths)) > 1:
+            several = f"{count} links among {glob.unescape(pattern)} lead to {syspath}, wanted one"
+            raise AmbiguousValueError(several)
+        found = paths[0].rpartition("/")[2]
+        self._allowed_link(paths[0] if real is None else f"{glob.unescape(folder)}/{found}")
+        return found
 
-def _content(path: str, limit: int, host: Host, target_of: Callable[[str], PathTarget]) -> str:
-    target = _allowed(target_of(path))
-    text = host.text(target, limit=limit)
-    if text is not None:
-        return text
-    if why := host.why_unreadable(target):
-        raise UnusableValueError(f"{path}: {why}")
-    if _look(glob.escape(path), host).dangling:
-        raise AmbiguousValueError(f"{path} is a link that leads nowhere")
-    raise LackingValueError(f"{path}: it does not exist")
+    def _look(self, pattern: str) -> Look:
+        """Return all that a glob finds; raises UnusableValueError if there may be more."""
+        look = self._host.look(pattern)
+        if look is None or look.unreadable:
+            raise UnusableValueError(self._host.why_unreadable(pattern))
+        return look
 
+    def _allowed_link(self, path: str) -> str:
+        """Return where a link leads; the folder in which it really lies must be allowed, too."""
+        folder, _, name = path.rpartition("/")
+        real = None if is_kernels_own(path) else self._host.realpath(folder)
+        if real is not None and real != folder:
+            self._allowed(f"{real}/{name}")
+        return self._allowed(path)
 
-def _link(pattern: str, host: Host, target_of: Callable[[str], PathTarget]) -> str | None:
-    dangling = _look(pattern, host).dangling
-    paths = (*host.paths(pattern), *dangling)
-    if not paths:
-        raise LackingValueError(f"{glob.unescape(pattern)} finds nothing, wanted one")
-    if (count := len(paths)) > 1:
-        raise AmbiguousValueError(f"{glob.unescape(pattern)} finds {count} paths, wanted one")
-    if dangling:
-        raise AmbiguousValueError(f"{dangling[0]} is a link that leads nowhere")
-    target = _allowed_link(paths[0], host, target_of)
-    path = host.realpath(target)
-    if path is None and (why := host.why_unreadable(target)):
-        raise UnusableValueError(f"{paths[0]}: {why}")
-    return path and path.rpartition("/")[2]
-
-
-def _linked_by(
-    pattern: str, syspath: str | None, host: Host, target_of: Callable[[str], PathTarget]
-) -> str:
-    """Return the name of the one link, of those that a glob finds, that leads to a folder."""
-    if not syspath:
-        raise LackingValueError("it has no folder in sysfs")
-    folder, _, name = pattern.rpartition("/")
-    # Each of 256 functions has a path of its own to their card. With its links resolved these are
-    # one folder, looked at once; but a policy allows the path as the config writes it.
-    real = None if glob.has_wildcard(folder) else host.realpath(glob.unescape(folder))
-    look = _look(pattern if real is None else f"{glob.escape(real)}/{name}", host)
-    if look.dangling:
-        raise AmbiguousValueError(f"{look.dangling[0]} is a link that leads nowhere")
-    if (one := look.untrusted) is not None:
-        raise UnusableValueError(f"{one.path} must not be read: {one.mount_refusal}")
-    paths = [one.path for one in look.by_target.get(syspath, ()) if one.is_link]
-    if not paths:
-        raise LackingValueError(f"no link among {glob.unescape(pattern)} leads to {syspath}")
-    if (count := len(paths)) > 1:
-        several = f"{count} links among {glob.unescape(pattern)} lead to {syspath}, wanted one"
-        raise AmbiguousValueError(several)
-    found = paths[0].rpartition("/")[2]
-    _allowed_link(paths[0] if real is None else f"{glob.unescape(folder)}/{found}", host, target_of)
-    return found
-
-
-def _look(pattern: str, host: Host) -> Look:
-    """Return all that a glob finds; raises UnusableValueError if there may be more."""
-    look = host.look(pattern)
-    if look is None or look.unreadable:
-        raise UnusableValueError(host.why_unreadable(pattern))
-    return look
-
-
-def _allowed_link(path: str, host: Host, target_of: Callable[[str], PathTarget]) -> str:
-    """Return where a link leads; the folder in which it really lies must be allowed, too."""
-    folder, _, name = path.rpartition("/")
-    real = None if is_kernels_own(path) else host.realpath(folder)
-    if real is not None and real != folder:
-        _allowed(target_of(f"{real}/{name}"))
-    return _allowed(target_of(path))
-
-
-def _allowed(found: PathTarget) -> str:
-    if found.refusal:
-        raise UnusableValueError(found.refusal)
-    return found.target
+    def _allowed(self, path: str) -> str:
+        found = file_to_read(self._resource.policy, path, self._host.target)
+        if found.refusal:
+            raise UnusableValueError(found.refusal)
+        return found.target
 
 
 def _extracted(regex: str | None, text: str) -> str:

@@ -1,11 +1,16 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from genericdp.devices.lookup import value_of
+from genericdp.devices.inventory import Inventory
+from genericdp.devices.lookup import Names
+from genericdp.devices.matching import Candidate
 from genericdp.model import ValueKind, ValueSource
 from genericdp.template import UnusableValueError, parse
 from tests.devices.known import ROOT, Known
+from tests.devices.making import node, resource
 
 GPU = f"{ROOT}/0000:0a:00.0"
 INFORMATION = "Model:  \t Some GPU\nBus Location: 0000:0a:00.0\nDevice Minor: \t 17\n"
@@ -14,7 +19,8 @@ INFORMATION = "Model:  \t Some GPU\nBus Location: 0000:0a:00.0\nDevice Minor: \t
 @pytest.fixture
 def known() -> Known:
     known = Known()
-    known.add("0000:0a:00.0", "pci", attributes={"model": "Some GPU", "empty": ""})
+    texts = {"star": "*", "up": "..", "below": "a/b", "away": "/sys/devices/pci0000:80"}
+    known.add("0000:0a:00.0", "pci", attributes={"model": "Some GPU", "empty": "", **texts})
     known.texts["/proc/driver/gpus/0000:0a:00.0/information"] = INFORMATION
     known.texts[f"{ROOT}/slot"] = "7"
     known.links |= {
@@ -26,23 +32,16 @@ def known() -> Known:
     return known
 
 
-def look_up(scope: str, name: str) -> str | None:
-    names = {
-        ("pci", "address"): "0000:0a:00.0",
-        ("device", "syspath"): GPU,
-        ("attribute", "star"): "*",
-        ("attribute", "up"): "..",
-        ("attribute", "below"): "a/b",
-        ("value", "other"): "slot-7",
-        ("value", "bridge"): ROOT,
-        ("value", "away"): "/sys/devices/pci0000:80",
-    }
-    return names.get((scope, name))
-
-
 def computed(known: Known, kind: str, source: str, regex: str | None = None) -> str | None:
-    wanted = ValueSource(kind=ValueKind(kind), source=parse(source), regex=regex)
-    return value_of("mine", wanted, look_up, known, target_of=known.target)
+    others = {"other": "slot-7", "bridge": ROOT, "away": "$(attribute.away)"}
+    values = {
+        name: ValueSource(kind=ValueKind.TEXT, source=parse(text)) for name, text in others.items()
+    }
+    values["mine"] = ValueSource(kind=ValueKind(kind), source=parse(source), regex=regex)
+    inventory = Inventory(known)
+    candidate = Candidate(file=node("/dev/gpu0", (195, 0), syspath=GPU), device=known.devices[GPU])
+    names = Names(candidate, resource=replace(resource("x"), values=values), inventory=inventory)
+    return names.get_text("value", "mine")
 
 
 @pytest.mark.parametrize(
