@@ -208,7 +208,7 @@ class _Pass:
         return drafts
 
     def _free(self, made: MadeDevices, owners: Owners) -> tuple[list[Device], list[NotOffered]]:
-        """Return the devices that no undecided resource might want, and what is refused."""
+        """Return the devices that nobody else has or might want, and what is refused."""
         devices, refused = [], [*made.refused]
         for one in made.devices:
             if reason := self._why_reserved(one, owners):
@@ -218,7 +218,10 @@ class _Pass:
         return devices, refused
 
     def _why_reserved(self, device: Device, owners: Owners) -> str:
-        """Return which node of a device an undecided resource might take; empty: none."""
+        """Return who has a device, or which node of it an undecided resource might take."""
+        for key in device.keys:
+            if self.allocated is not None and key in self.allocated.elsewhere:
+                return self.allocated.elsewhere[key]
         if not owners.undecided:
             return ""
         for node in device.nodes:

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from genericdp import glob
 from genericdp.cdi.folder import write
+from genericdp.devices.device import device_id_of
 from genericdp.devices.devicelist import AllocatedDevices
-from genericdp.dra.claims import DAMAGE, held_resources, put_aside
+from genericdp.dra.claims import DAMAGE, put_aside
 from genericdp.errors import KubeletError, reason_of
 from genericdp.host.workers import in_worker
 from genericdp.kubelet.folder import digest_of
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Never
 
+    from genericdp.dra.claims import Claim
     from genericdp.dra.driver import DraDriver
     from genericdp.dra.settings import DraSettings
     from genericdp.kubelet.folder import KubeletFolder
@@ -91,6 +93,8 @@ class Dra:
         """Why a resource is not served as the config says, by name in the config."""
         self.withheld: frozenset[str] = frozenset()
         """Those of them that are not served at all: somebody may have their devices."""
+        self.claims: Collection[Claim] = ()
+        """The claims of this node, as last known."""
         self._settings = settings
         self._node_name = node_name
         self._kubelet = kubelet
@@ -102,6 +106,8 @@ class Dra:
         """The names of resources that DRA serves; None: not read yet."""
         self._to_dra: frozenset[str] = frozenset()
         """The names of resources that DRA is to serve by the config."""
+        self._has_elsewhere = False
+        """Whether a claim has a device of a resource that the config does not have any more."""
 
     async def choose_back_ends(
         self,
@@ -121,12 +127,13 @@ class Dra:
         by_dra = (one for one in wanted.values() if one.served_by is ServedBy.DRA)
         self._to_dra = frozenset[str]().union(*map(_names_of, by_dra))
         by_plugin = {*by_plugin, *self._by_peers}  # before the kubelet is asked
-        trouble, claims = "", dict[str, str]()
+        trouble = ""
         try:
+            self.claims = await driver.claims()
             if self._by_dra is None:
-                self._by_dra = await in_worker(partial(_load, settings))
-            if any(map(self._moves, wanted.values())):
-                claims = await in_worker(partial(held_resources, settings.claims_folder))
+                # The file may be missing or damaged: DRA surely serves what claims have.
+                having = [one.resource for claim in self.claims for one in claim.devices]
+                self._by_dra = (await in_worker(partial(_recorded, settings))).union(having)
         except OSError as error:
             trouble = f"{settings.folder} cannot be read: {reason_of(error).lower()}"
         moving = {name: one for name, one in wanted.items() if self._moves(one)}
@@ -139,7 +146,7 @@ class Dra:
         verdicts = {
             name: self._check_dra(one, held, unknown, by_plugin)
             if one.served_by is ServedBy.DRA
-            else self._check_plugin(one, claims, trouble, driver)
+            else self._check_plugin(one, trouble, driver)
             for name, one in moving.items()
         }
         waiting = {name: verdict for name, verdict in verdicts.items() if verdict.why_not}
@@ -215,14 +222,12 @@ class Dra:
             return not _names_of(resource) <= (self._by_dra or frozenset())
         return bool(self._names(resource))
 
-    def _check_plugin(
-        self, resource: Resource, claims: Mapping[str, str], trouble: str, driver: DraDriver
-    ) -> _Verdict:
+    def _check_plugin(self, resource: Resource, trouble: str, driver: DraDriver) -> _Verdict:
         """Return whether a resource can move to the device plugin."""
         names = self._names(resource)
-        held = [claims[name] for name in names if name in claims]
-        if trouble or held:
-            why = trouble or f"claim {held[0]} has a device of it through DRA"
+        holders = (one for one in self.claims if any(it.resource in names for it in one.devices))
+        if trouble or (holder := next(holders, None)):
+            why = trouble or f"claim {holder} has a device of it through DRA"
             return _Verdict(why, ServedBy.DRA)
         return _Verdict(driver.why_offered(names), None)
 
@@ -295,17 +300,33 @@ class Dra:
             raise KubeletError(f"the kubelet has started {age}")
         return await list_pods(settings.pod_resources, timeout_seconds=_ASK_SECONDS)
 
-    def add_claims(self, allocated: AllocatedDevices | None) -> AllocatedDevices | None:
+    def add_claims(
+        self, allocated: AllocatedDevices | None, wanted: Mapping[str, Resource]
+    ) -> AllocatedDevices | None:
         """Add the devices that claims have to those that pods hold."""
         if self.driver is None:
             return allocated
         # None: nobody needs to know what pods hold through the device plugin.
         known = allocated or AllocatedDevices(asked_at=math.inf)
-        return replace(known, devices={**known.devices, **self.driver.held()})
+        devices, elsewhere = dict(known.devices), dict[str, str]()
+        for claim in self.claims:
+            for one in claim.devices:
+                ids = devices.get(one.resource, frozenset())
+                devices[one.resource] = ids | {device_id_of(one.share)}
+                is_known = any(_can_have(it, one.resource) for it in wanted.values())
+                if not (is_known or one.admin):
+                    why = f"claim {claim} has it as {one.resource}, which is not in the config now"
+                    elsewhere |= dict.fromkeys(one.keys, why)
+        self._has_elsewhere = bool(elsewhere)
+        return replace(known, devices=devices, elsewhere=elsewhere)
 
     def changed(self) -> None:
         """Reconcile if a resource waits: a device plugin, claim or ResourceSlice is gone."""
-        if self.waiting or (self.driver is not None and self.driver.trouble.value):
+        if (
+            self.waiting
+            or self._has_elsewhere
+            or (self.driver is not None and self.driver.trouble.value)
+        ):
             self._look_again()
 
     def serve(self, servicers: Mapping[str, Servicer]) -> None:
@@ -325,12 +346,6 @@ def _can_have(resource: Resource, name: str) -> bool:
     if not resource.names:
         return name == resource.name
     return any(glob.matches(pattern, name) for pattern in resource.names)
-
-
-def _load(settings: DraSettings) -> frozenset[str]:
-    """Return the names of resources that DRA has served; raise OSError."""
-    # The file may be missing or damaged: DRA surely serves what claims have.
-    return _recorded(settings).union(held_resources(settings.claims_folder))
 
 
 def _recorded(settings: DraSettings) -> frozenset[str]:

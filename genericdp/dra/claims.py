@@ -6,7 +6,7 @@ import json
 import logging
 import os
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -41,6 +41,8 @@ class ClaimDevice:
     """The ID of the device, or of a share of it."""
     admin: bool = False
     """Whether other claims may have it too (``adminAccess``)."""
+    keys: tuple[str, ...] = field(default=(), compare=False)
+    """Its hardware, whatever resource the config has it in, as ``Device.keys``."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -137,19 +139,18 @@ def put_aside(path: Path, effect: str = "") -> None:
     log.warning("%s is damaged and was renamed to %s%s", path, new, effect)
 
 
-def held_resources(folder: Path) -> dict[str, str]:
-    """Return the resources of which recorded claims have devices, each with the name of a claim.
+def recorded_claims(folder: Path) -> list[Claim]:
+    """Return the claims that have a record; none if there is no such folder. Raise OSError.
 
-    None if there is no such folder. Another process may maintain it. Raise OSError.
+    Another process may maintain it.
     """
-    held = {}
+    claims = []
     with suppress(FileNotFoundError):
         for path in folder.iterdir():
             if path.suffix == _SUFFIX:
                 with suppress(FileNotFoundError, *DAMAGE):  # just unprepared
-                    claim = _parsed(_content(path), path.stem)
-                    held.update({one.resource: str(claim) for one in claim.devices})
-    return held
+                    claims.append(_parsed(_content(path), path.stem))
+    return claims
 
 
 def _content(path: Path) -> bytes:
@@ -168,11 +169,13 @@ def _parsed(content: bytes, uid: str) -> Claim:
         name=record["name"],
         boot_id=record["bootID"],
         per_request=record["perRequest"] is True,
-        devices=tuple(ClaimDevice(**one) for one in record["devices"]),
+        devices=tuple(
+            ClaimDevice(**{**one, "keys": tuple(one["keys"])}) for one in record["devices"]
+        ),
     )
     texts = [claim.namespace, claim.name, claim.boot_id]
     for one in claim.devices:
-        texts += [one.request, one.pool, one.device, one.resource, one.share]
+        texts += [one.request, one.pool, one.device, one.resource, one.share, *one.keys]
     if not all(isinstance(text, str) for text in texts):
         raise TypeError("a field is not a string")
     return claim

@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from genericdp.apiserver.access import in_cluster, of_kubeconfig
 from genericdp.apiserver.client import ApiClient, ApiError, claim_path
-from genericdp.devices.device import device_id_of
 from genericdp.dra.backend import DELETED_FIRST
-from genericdp.dra.claims import ClaimRecords
+from genericdp.dra.claims import ClaimRecords, recorded_claims
 from genericdp.dra.prepare import ClaimPreparer, ServedPool
 from genericdp.dra.publisher import Publisher
 from genericdp.dra.slices import devices_of, pool_name
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
     from typing import Never
 
     from genericdp.devices.devicelist import DeviceList
+    from genericdp.dra.claims import Claim
     from genericdp.dra.settings import DraSettings
     from genericdp.kubelet.servicer import Servicer
 
@@ -175,15 +175,9 @@ class DraDriver:
                         await records.write(one)
 
     async def _update_specs(self, preparer: ClaimPreparer) -> Never:
-        """Keep the CDI specs of claims up to date; warn of claims whose resource was removed."""
-        logged: set[str] = set()
+        """Keep the CDI specs of claims up to date."""
         while True:
             lists = self._lists.value
-            for name in self.held().keys() - (lists or {}) - logged:
-                why = "a claim has devices of it, and it is not in the config any more"
-                then = "until the claim is over, offer them under no other name"
-                log.warning("%s: %s", why, then, extra={"resource": name})
-            logged = self.held().keys() - (lists or {})
             is_complete = await preparer.update_specs()
             await until(
                 lambda lists=lists: self._lists.value is not lists,  # type: ignore[misc]
@@ -227,17 +221,15 @@ class DraDriver:
             await self._preparer.collect(used)
 
     @property
-    def claims(self) -> int:
-        """The number of claims that are prepared, or are being."""
+    def claim_count(self) -> int:
+        """The number of claims that are prepared, or are being, by this instance."""
         return len(self._preparer.claims) if self._preparer else 0
 
-    def held(self) -> dict[str, frozenset[str]]:
-        """Return the IDs of the devices that claims have, by resource."""
-        found: dict[str, set[str]] = {}
-        for claim in self._preparer.claims.values() if self._preparer else ():
-            for one in claim.devices:
-                found.setdefault(one.resource, set()).add(device_id_of(one.share))
-        return {name: frozenset(ids) for name, ids in found.items()}
+    async def claims(self) -> Collection[Claim]:
+        """Return the claims that are prepared on this node, or are being; raise OSError."""
+        if self._preparer is not None:
+            return tuple(self._preparer.claims.values())
+        return await in_worker(partial(recorded_claims, self._settings.claims_folder))
 
 
 async def _get_claim(client: ApiClient, namespace: str, name: str) -> dict[str, Any] | None:

@@ -193,14 +193,17 @@ class ClaimPreparer:
             raise ClaimError(f"{pool} is not served by DRA now: {why}")
         if pool not in self.pools or name not in self.pools[pool].shares:
             raise ClaimError(f"there is no device {name} in {pool} on this node any more")
+        share = self.pools[pool].shares[name]
+        listed = self.pools[pool].servicer.devices.devices.get(device_id_of(share))
         return ClaimDevice(
             # The kubelet expects the request without the subrequest (``request/subrequest``).
             request=result["request"].partition("/")[0],
             pool=pool,
             device=name,
             resource=self.pools[pool].resource,
-            share=self.pools[pool].shares[name],
+            share=share,
             admin=result.get("adminAccess") is True,
+            keys=listed.device.keys if listed is not None else (),
         )
 
     async def _take_over(self, claim: Claim) -> None:

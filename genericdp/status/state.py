@@ -193,7 +193,7 @@ def collect_state(sources: Sources, *, with_results: bool = False) -> DaemonStat
                 for one in supervisor.named.values()
             )
         ),
-        claims=None if supervisor.dra.driver is None else supervisor.dra.driver.claims,
+        claims=None if supervisor.dra.driver is None else supervisor.dra.driver.claim_count,
         events=sources.events.last(),
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from contextlib import AsyncExitStack, contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -108,12 +108,28 @@ async def test_a_device_plugin_waits_for_dra_of_an_older_instance(node: DraNode)
                 await node.world.listed(NAME, "ttyUSB0")
 
 
-async def test_what_claims_have_of_a_resource_that_is_removed_is_told(node: DraNode) -> None:
+@pytest.mark.parametrize("served_by", ["devicePlugin", "dra"])
+async def test_what_a_claim_has_is_offered_under_no_other_name(
+    node: DraNode, served_by: str
+) -> None:
+    renamed = by_plugin(OTHER, "/dev/ttyUSB*", servedBy=served_by)
+    why = f"claim default/claim has it as {NAME}, which is not in the config now"
+
+    def is_refused(found: dict[str, Any]) -> bool:
+        return any(why in one["reason"] for one in found["notOffered"])
+
+    node.host.plug("ttyUSB1")
+    claim = node.allocate(USB0)
     async with node.serving(by_dra()) as daemon:
-        await node.offers(POOL, USB0)
-        await node.prepare(node.allocate(USB0))
-        await daemon.takes(by_plugin(OTHER, "/dev/ttyUSB*"))
-        await daemon.log.says(f"{NAME}: a claim has devices of it, and it is not in the config")
+        await node.offers(POOL, USB0, USB1)
+        await node.prepare(claim)
+        await daemon.takes(renamed)
+        await daemon.shows(OTHER, is_refused)
+    async with node.serving(renamed) as daemon:
+        await daemon.shows(OTHER, lambda found: is_refused(found) and found["registered"])
+        assert [one["id"] for one in (await daemon.resource(OTHER))["devices"]] == ["ttyUSB1"]
+        await node.unprepare(claim)
+        await daemon.shows(OTHER, lambda found: len(found["devices"]) == 2)
 
 
 async def test_what_a_pod_holds_stays_as_it_was_until_the_pod_is_gone(node: DraNode) -> None:
