@@ -85,7 +85,7 @@ async def test_of_very_much_output_the_ends_are_kept_and_the_loop_goes_on(
             await asyncio.sleep(0.001)
             turns += 1
 
-    script = "echo first; head -c 256M /dev/zero | tr '\\0' x; echo; echo last; exit 1"
+    script = "echo first; head -c 64M /dev/zero | tr '\\0' x; echo; echo last; exit 1"
     async with asyncio.TaskGroup() as tasks:
         turning = tasks.create_task(turn())
         outcome = await shell(commands, script, timeout_seconds=120)
