@@ -15,7 +15,6 @@ from genericdp.config.child import load_in_child
 from genericdp.config.reload import Reloader
 from genericdp.errors import ungrouped
 from genericdp.host import descriptors
-from genericdp.observed import Observed
 from genericdp.printing import plural
 from genericdp.process.run import Commands
 from genericdp.process.signals import until_signaled
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
     from genericdp.config.files import Loaded
     from genericdp.config.reload import ConfigState, Load
     from genericdp.health.health import Health
+    from genericdp.observed import Observed
     from genericdp.settings import Settings
     from genericdp.supervisor import Supervisor
 
@@ -101,12 +101,11 @@ async def serve(
             tally=supervisor.tally,
         )
         watched(supervisor, reloader.state)
-        supply: Observed[descriptors.Supply | None] = Observed(None)
         if settings.listen is not None:
             # First of all: it shows what the others log.
-            serving = _endpoints(settings.listen, supervisor, reloader.state, supply)
+            serving = _endpoints(settings.listen, supervisor, reloader.state)
             tasks.create_task(serving, name="endpoints")
-        tasks.create_task(descriptors.watch(supply), name="descriptors")
+        tasks.create_task(descriptors.watch(), name="descriptors")
         tasks.create_task(supervisor.run(), name="supervisor")
         tasks.create_task(reloader.run(first), name="config")
 
@@ -115,7 +114,6 @@ async def _endpoints(
     address: Address,
     supervisor: Supervisor,
     config: Observed[ConfigState],
-    supply: Observed[descriptors.Supply | None],
 ) -> None:
     # Nothing of it is imported where nobody listens.
     from genericdp.status.listen import serve
@@ -125,7 +123,6 @@ async def _endpoints(
         sources = Sources(
             supervisor=supervisor,
             config=config,
-            descriptors=supply,
             events=events,
             started=time.time(),  # noqa: TID251  # to be shown
         )

@@ -13,8 +13,8 @@ import pytest
 
 from genericdp.host import descriptors
 from genericdp.host.descriptors import Supply
-from genericdp.observed import Observed, until
 from genericdp.simulator.kubelet import Kubelet
+from tests.polling import poll_until
 from tests.resource_limits import spare_descriptors
 from tests.test_daemon import GOOD
 
@@ -49,25 +49,19 @@ def test_it_is_short_when_few_are_left(used: int, most: int, short: bool) -> Non
 
 
 async def test_it_is_said_once_when_they_run_short_and_when_no_longer(
-    caplog: pytest.LogCaptureFixture,
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     caplog.set_level("INFO")
-    supply: Observed[Supply | None] = Observed(None)
-
-    async def seen(short: bool) -> None:
-        def as_wanted() -> bool:
-            return supply.value is not None and supply.value.is_short == short
-
-        assert await until(as_wanted, supply, timeout_seconds=10)
-
+    monkeypatch.setattr(descriptors, "PERIOD_SECONDS", 0.01)
     async with asyncio.TaskGroup() as tasks:
-        watching = tasks.create_task(descriptors.watch(supply, period_seconds=0.01))
-        await seen(False)
-        for spare in (0, 3):  # none is left even to count them
+        watching = tasks.create_task(descriptors.watch())
+        for told, spare in ((0, 0), (2, 3)):  # none is left even to count them
+            await asyncio.sleep(0.05)
+            assert len(caplog.records) == told
             with spare_descriptors(spare):
-                await seen(True)
+                await poll_until(lambda told=told: len(caplog.records) == told + 1)  # type: ignore[misc]
                 await asyncio.sleep(0.05)
-            await seen(False)
+            await poll_until(lambda told=told: len(caplog.records) == told + 2)  # type: ignore[misc]
         watching.cancel()
     first, second, *_ = [record.getMessage() for record in caplog.records]
     assert len(caplog.records) == 4

@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from genericdp.observed import Observed
-
 log = logging.getLogger(__name__)
 
 PERIOD_SECONDS = 10.0
@@ -91,16 +89,15 @@ class _DescriptorShortage:
             log.info("descriptors no longer run short: %d of %d are in use", now.used, now.most)
 
 
-async def watch(supply: Observed[Supply | None], *, period_seconds: float = PERIOD_SECONDS) -> None:
-    """Update ``supply`` periodically, forever; log when they run short and when no longer."""
+async def watch() -> None:
+    """Log when they run short and when no longer, forever."""
     shortage = _DescriptorShortage()
     while True:
-        supply.value = now = count()
-        if now.is_short:
+        if count().is_short:
             shortage.begins("each resource takes 2 or 3, each probe that runs 2")
         else:
             shortage.ends()
-        await asyncio.sleep(period_seconds)
+        await asyncio.sleep(PERIOD_SECONDS)
 
 
 class Places:

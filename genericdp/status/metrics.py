@@ -67,7 +67,7 @@ _GAUGES = {
     " absent: there is none.",
     "policy_hash_info hash": "The SHA-256 of the policy's file in force, as sha256sum gives it,"
     " always 1; absent: no policy bounds the config.",
-    "descriptors_used": "File descriptors in use, counted every 10 s.",
+    "descriptors_used": "File descriptors in use.",
     "descriptors_limit": "File descriptors that this process may have.",
     "build_info version python grpc": "The versions of genericdp, Python and gRPC, always 1.",
 }
@@ -174,9 +174,8 @@ def _of_process(state: DaemonState, tally: Tally) -> Iterator[Sample]:
         yield "config_hash_info", (loaded.digest,), 1
         if loaded.policy is not None:
             yield "policy_hash_info", (loaded.policy.sha256,), 1
-    if state.descriptors is not None:
-        yield "descriptors_used", (), state.descriptors.used
-        yield "descriptors_limit", (), state.descriptors.most
+    yield "descriptors_used", (), state.descriptors.used
+    yield "descriptors_limit", (), state.descriptors.most
     yield "build_info", (__version__, platform.python_version(), GRPC_VERSION), 1
     yield "discovery_duration_seconds", (), tally.discovery
     if state.claims is not None:

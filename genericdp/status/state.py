@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from genericdp import __version__
 from genericdp.config.files import Loaded
 from genericdp.devices.empty import EmptyCause
+from genericdp.host import descriptors
 from genericdp.logs import add_subject, timestamp
 from genericdp.model import ServedBy
 from genericdp.printing import shortened
@@ -97,7 +98,6 @@ class Sources:
 
     supervisor: Supervisor
     config: Observed[ConfigState]
-    descriptors: Observed[Supply | None]
     events: Events
     started: float
     """In seconds since 1970."""
@@ -144,8 +144,7 @@ class DaemonState:
     kubelet: dict[str, object]
     """Its folder, and whether there is a ``kubelet.sock``, as ``/status`` has them."""
     config: ConfigState
-    descriptors: Supply | None
-    """None: not counted yet."""
+    descriptors: Supply
     resources: tuple[ResourceState, ...] = ()
     """Those wanted on this node, in the order of the config."""
     claims: int | None = None
@@ -186,7 +185,7 @@ def collect_state(sources: Sources, *, with_results: bool = False) -> DaemonStat
             "reason": kubelet.absence.value,
         },
         config=sources.config.value,
-        descriptors=sources.descriptors.value,
+        descriptors=descriptors.count(),
         resources=tuple(
             _shown(
                 _resource(one, plugins.get(one.name), supervisor, with_results=with_results)
@@ -254,8 +253,7 @@ def as_json(state: DaemonState, hardware: HardwareOf | None = None) -> dict[str,
         "kubelet": state.kubelet,
         "config": _config_json(state.config),
         "claims": state.claims,
-        "descriptors": supply
-        and {"used": supply.used, "most": supply.most, "short": supply.is_short},
+        "descriptors": {"used": supply.used, "most": supply.most, "short": supply.is_short},
         "resources": [_resource_json(one, hardware or {}) for one in state.resources],
         "events": state.events,
     }
