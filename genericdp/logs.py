@@ -26,7 +26,11 @@ LEVELS = ("debug", "info", "warning", "error")
 
 def set_up(*, log_format: str, level: str) -> None:
     """Send all log lines to stderr in ``log_format``, text or json."""
-    handler = _handler()
+    handler: logging.Handler
+    try:
+        handler = QueuedLines(sys.stderr.fileno())
+    except (AttributeError, OSError, RuntimeError):  # no descriptor, or no thread can be started
+        handler = logging.StreamHandler(sys.stderr)
     handler.addFilter(add_subject)
     handler.setFormatter(_JsonLines() if log_format == "json" else _TextLines())
     handler.setLevel(level.upper())
@@ -34,13 +38,6 @@ def set_up(*, log_format: str, level: str) -> None:
     logging.basicConfig(level=min(handler.level, logging.INFO), handlers=[handler], force=True)
     for library in ("asyncio", "grpc", "httpx2", "httpcore2"):
         logging.getLogger(library).setLevel(logging.WARNING)
-
-
-def _handler() -> logging.Handler:
-    try:
-        return QueuedLines(sys.stderr.fileno())
-    except (AttributeError, OSError, RuntimeError):  # no descriptor, or no thread can be started
-        return logging.StreamHandler(sys.stderr)
 
 
 class QueuedLines(logging.Handler):

@@ -189,15 +189,11 @@ class Supervisor:
             tasks.create_task(self._reconcile_forever(tasks), name="reconcile")
             tasks.create_task(self._watch_kernel_events(), name="kernel events")
             if not self.settings.without_kubelet:
-                self._look_after_kubelet(tasks)
-
-    def _look_after_kubelet(self, tasks: asyncio.TaskGroup) -> None:
-        """Follow what happens in its folder, and what it says."""
-        tasks.create_task(self.kubelet.watch(), name="kubelet folder")
-        tasks.create_task(self._peers.run(), name="peers")
-        if self._pod_resources is not None:
-            asking = self._pod_resources.run(self.lists, self.resources, lambda: self.named)
-            tasks.create_task(asking, name="pod resources")
+                tasks.create_task(self.kubelet.watch(), name="kubelet folder")
+                tasks.create_task(self._peers.run(), name="peers")
+            if self._pod_resources is not None:
+                asking = self._pod_resources.run(self.lists, self.resources, lambda: self.named)
+                tasks.create_task(asking, name="pod resources")
 
     async def _reconcile_forever(self, tasks: asyncio.TaskGroup) -> None:
         await until(lambda: self.resources.value is not None, self.resources)

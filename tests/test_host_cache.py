@@ -133,7 +133,7 @@ class Pass:
         stale = Stale(syspaths=told.syspaths, records=told.records, paths=told.paths)
         self._host.forget(stale)
         found = decide(self._resources, self._host, node_name="n", previous=previous, now=now)
-        self._host.drop_outdated()
+        self._host.files.drop_outdated()
         return found
 
     def look_at_everything(self) -> None:

@@ -151,10 +151,6 @@ class HostCache:
             # Of files outside sysfs nothing tells: any event is taken for one of them.
             self._forget_texts("")
 
-    def drop_outdated(self) -> None:
-        """End a reconcile: what it has not asked for is not kept for what cannot be read."""
-        self.files.drop_outdated()
-
     def _device_files(self, syspaths: Collection[str]) -> set[str]:
         """Return the paths of devices' files, and the links to them that udev has recorded."""
         devices = (one for one in map(self._devices.get, syspaths) if one is not None)
@@ -385,7 +381,7 @@ class HostReader:
                 await self._wait_blind(blind)
                 continue
             if result.done():
-                host.drop_outdated()
+                host.files.drop_outdated()
                 self._log_unreadable(host.unreadable)
                 due = [*waiting.values(), *([self._again] if self._unreadable else [])]
                 self.folders, self.due = frozenset(host.folders), min(due, default=None)

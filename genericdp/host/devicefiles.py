@@ -75,7 +75,7 @@ class DeviceFiles:
         self._nodes_of_copy: Mapping[str, tuple[FileType, tuple[int, int] | None]] | None = None
 
     def drop_outdated(self) -> None:
-        """Forget what is out of date: nobody has asked for it."""
+        """Forget what is out of date: the reconcile that ends here has not asked for it."""
         self._old_files.clear()
         self._old_names.clear()
 

@@ -47,10 +47,10 @@ _UNDECIDED = "the first look at the host is not over"
 class Events(logging.Handler):
     """Keeps the latest records of the log at info or above, as ``/status`` has them."""
 
-    def __init__(self, *, max_records: int = MAX_EVENTS) -> None:
+    def __init__(self) -> None:
         super().__init__(logging.INFO)
         self.addFilter(add_subject)
-        self._kept: deque[dict[str, str]] = deque(maxlen=max_records)
+        self._kept: deque[dict[str, str]] = deque(maxlen=MAX_EVENTS)
 
     def emit(self, record: logging.LogRecord) -> None:
         """Keep a record."""

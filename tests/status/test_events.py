@@ -10,6 +10,7 @@ import pytest
 from genericdp import logs
 from genericdp.cli.status import visible
 from genericdp.logs import resource_name
+from genericdp.status import state
 from genericdp.status.state import Events, record_events
 from tests.world import World, serial
 
@@ -71,8 +72,9 @@ async def test_a_daemon_that_has_ended_leaves_no_handler_of_the_log(world: World
     assert root.handlers == before
 
 
-def test_no_more_are_kept_than_there_is_room_for() -> None:
-    events = Events(max_records=3)
+def test_no_more_are_kept_than_there_is_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(state, "MAX_EVENTS", 3)
+    events = Events()
     for at in range(10):
         events.handle(logging.makeLogRecord({"msg": f"{at}" * 5000, "levelno": logging.INFO}))
     assert [one["message"][0] for one in events.last()] == ["7", "8", "9"]
