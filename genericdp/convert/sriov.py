@@ -117,6 +117,8 @@ def _add_entry(entry: Part, node: str, draft: ConfigDraft) -> None:
     name = entry.resource_name(f"{prefix}/{keys.take('resourceName').text()}")
     kind = (keys.take("deviceType").text() or "netDevice").lower()
     topology = "none" if keys.take("excludeTopology").is_true() else ""
+    nodes = [exactly(node)] if node else []
+    _check_name(name, nodes, entry, draft)
     is_rdma = keys.take("isRdma").is_true()
     selectors = keys.take("selectors")
     found: dict[object, ConvertedResource] = {}
@@ -131,32 +133,25 @@ def _add_entry(entry: Part, node: str, draft: ConfigDraft) -> None:
         entry.fail(f"deviceType {kind[:40]!r} is not netDevice, accelerator or auxNetDevice")
     resources = list(found.values()) or [ConvertedResource(name=name, withheld=_NOTHING)]
     resources[0].left += [*left, *keys.rest(PLUGIN, _REASONS)]
-    for resource in resources:
-        resource.name = name
-        resource.node_names = [exactly(node)] if node else []
-        resource.topology = topology
-        _add_named(resource, entry, draft, is_first=resource is resources[0])
+    for i, resource in enumerate(resources):
+        unused = draft.unused_name(name)
+        # The same name is fine for other nodes.
+        resource.name = unused if i or not nodes else name
+        if i:
+            resource.comments.insert(0, ANOTHER.format(name=name))
+        resource.node_names, resource.topology = nodes, topology
+        variable = re.sub(r"[^A-Za-z0-9]", "_", resource.name).upper()
+        resource.env = {f"PCIDEVICE_{variable}": "$(pci.address)"}
+        draft.resources.append(resource)
 
 
-def _add_named(
-    resource: ConvertedResource, entry: Part, draft: ConfigDraft, *, is_first: bool
-) -> None:
-    """Add a resource under its name, or another if it is not the first of its entry."""
-    name, nodes = resource.name, resource.node_names
-    others = [one for one in draft.resources if one.name == name and not one.withheld]
-    if not is_first:
-        resource.comments.insert(0, ANOTHER.format(name=name))
-    elif any(nodes == other.node_names for other in others):
+def _check_name(name: str, nodes: list[str], entry: Part, draft: ConfigDraft) -> None:
+    """Find a name that is defined for the same nodes already."""
+    others = [one.node_names for one in draft.resources if one.name == name and not one.withheld]
+    if nodes in others:
         entry.fail(f"{name!r} is defined twice, which the plugin refuses")
-    elif any(not nodes or not other.node_names for other in others):
+    elif others and not (nodes and all(others)):
         entry.fail(f"{name!r} is defined for one node and for all: convert the keys one by one")
-    unused = draft.unused_name(name)
-    # The same name is fine for other nodes.
-    if not is_first or not nodes:
-        resource.name = unused
-    variable = re.sub(r"[^A-Za-z0-9]", "_", resource.name).upper()
-    resource.env = {f"PCIDEVICE_{variable}": "$(pci.address)"}
-    draft.resources.append(resource)
 
 
 def _add_selector(
