@@ -84,12 +84,8 @@ def path_problem(pattern: str, written: str = "") -> str | None:
     return pattern_problem(pattern, written)
 
 
-Segments = tuple[str, ...]
-"""A path as globs, one for each part of it; it stands for what they match and all below."""
-
-
-def segments_of(path: str) -> Segments:
-    """Take an absolute path or glob apart."""
+def segments_of(path: str) -> tuple[str, ...]:
+    """Take an absolute path or glob apart: what is returned stands for all below, too."""
     return tuple(part for part in path.split("/") if part not in {"", "."})
 
 

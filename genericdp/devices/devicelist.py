@@ -207,9 +207,7 @@ def with_health(
     """
     listed = {}
     for device_id, one in devices.devices.items():
-        failing = spec_error
-        if not spec_error and reports is not None:
-            failing = _why_failing(one, reports.get(device_id))
+        failing = spec_error or _why_failing(one, reports)
         before, is_unhealthy = previous.devices.get(device_id), bool(one.missing or failing)
         stays = before is not None and bool(before.unhealthy) is is_unhealthy
         since = before.since if before is not None and stays else now
@@ -219,10 +217,11 @@ def with_health(
     return replace(devices, devices=listed)
 
 
-def _why_failing(one: ListedDevice, report: Report | None) -> str:
+def _why_failing(one: ListedDevice, reports: Mapping[str, Report] | None) -> str:
     device = one.device
-    if not device.probes or one.gone_since is not None:
+    if reports is None or not device.probes or one.gone_since is not None:
         return ""
+    report = reports.get(device.id)
     if report is None or (report.key, report.identity) != (device.key, device.identity):
         return NOT_PROBED
     return report.reason

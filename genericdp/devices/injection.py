@@ -181,12 +181,17 @@ class _Maker:
         members: dict[str, list[Candidate]] = {}
         refused = []
         for one in candidates:
+            names = Names(one, resource=resource, inventory=self._inventory)
             try:
-                text = self._group_text(resource.group_by, one)
+                text = expand(resource.group_by, names.get_text)
             except UnusableValueError as error:
-                refused.append(not_offered(one, str(error)))
-            else:
-                members.setdefault(text, []).append(one)
+                refused.append(not_offered(one, f"groupBy: {error}"))
+                continue
+            if not text:
+                reason = f"groupBy '{resource.group_by}' gives an empty text"
+                refused.append(not_offered(one, reason))
+                continue
+            members.setdefault(text, []).append(one)
         groups = []
         for text, several in members.items():
             made = _CandidateGroup(members=tuple(several), text=text)
@@ -196,16 +201,6 @@ class _Maker:
             else:
                 groups.append(made)
         return groups, refused
-
-    def _group_text(self, template: Template, candidate: Candidate) -> str:
-        names = Names(candidate, resource=self._resource, inventory=self._inventory)
-        try:
-            text = expand(template, names.get_text)
-        except UnusableValueError as error:
-            raise UnusableValueError(f"groupBy: {error}") from error
-        if not text:
-            raise UnusableValueError(f"groupBy '{template}' gives an empty text")
-        return text
 
     def name(
         self, template: Template, group: _CandidateGroup, why_not: Callable[[str], str]
@@ -270,7 +265,7 @@ class _Maker:
             id=device_id,
             key=group.key,
             path=first.path,
-            members=() if group.text is None else self._members(group),
+            members=() if group.text is None else tuple(map(self._member, group.members)),
             # A control node comes with every member.
             nodes=tuple(dict.fromkeys(nodes)),
             missing=tuple(dict.fromkeys(missing)),
@@ -398,16 +393,9 @@ class _Maker:
             raise UnusableValueError(f"its id '{template}' is an empty text")
         return text
 
-    def _members(self, group: _CandidateGroup) -> tuple[Member, ...]:
-        return tuple(
-            Member(
-                key=one.key,
-                path=one.file.printable_path,
-                identity=one.file.identity,
-                place=_default_id(one, self._host),
-            )
-            for one in group.members
-        )
+    def _member(self, one: Candidate) -> Member:
+        path, place = one.file.printable_path, _default_id(one, self._host)
+        return Member(key=one.key, path=path, identity=one.file.identity, place=place)
 
 
 def _lacking(resource: Resource, members: Sequence[Candidate]) -> str:
