@@ -28,7 +28,7 @@ from genericdp.template import UnusableValueError
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from genericdp.devices.device import BindMount, ContainerEdits, Device, DeviceSpec
     from genericdp.devices.devicelist import DeviceList
@@ -79,10 +79,13 @@ def execute(arguments: argparse.Namespace) -> int:
             raise GenericdpError(_too_few(name, count, len(healthy[name]), reasons))
     # Of docker and podman nobody knows whether they find a spec.
     make = edits if arguments.output == "docker" else edits_for_kubelet
-    answers = {
-        name: _answer(name, _chosen(name, count, healthy[name], ids), make)
-        for name, count in amounts.items()
-    }
+    answers: dict[str, ContainerEdits] = {}
+    for name, count in amounts.items():
+        chosen = _chosen(name, count, healthy[name], ids)
+        try:
+            answers[name] = make(chosen)
+        except (AllocationConflictError, UnusableValueError) as error:
+            raise GenericdpError(f"{name}: {error}") from error
     if arguments.output in DATA:
         print_data(
             {name: edits_as_json(answer) for name, answer in answers.items()}, arguments.output
@@ -154,15 +157,6 @@ def _chosen(
         raise UsageError(f"{name}: {len(wanted)} devices named by --id, but {count} asked for")
     wanted += [share for share in healthy if share not in wanted]
     return [healthy[share] for share in wanted[:count]]
-
-
-def _answer(
-    name: str, devices: list[Device], make: Callable[[list[Device]], ContainerEdits]
-) -> ContainerEdits:
-    try:
-        return make(devices)
-    except (AllocationConflictError, UnusableValueError) as error:
-        raise GenericdpError(f"{name}: {error}") from error
 
 
 def _print_for_docker(words: Sequence[str]) -> None:

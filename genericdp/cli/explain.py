@@ -130,19 +130,15 @@ def _closest(verdicts: Sequence[Verdict]) -> list[Verdict]:
 
     Where some have to do with it, a mere neighbor in its folder does not come close.
     """
-    unrelated = [
-        i
-        for i, one in enumerate(verdicts)
-        if one.outcome is VerdictKind.NOT_TAKEN or one.is_elsewhere
-    ]
+    not_taken = VerdictKind.NOT_TAKEN
+    unrelated = [one for one in verdicts if one.outcome is not_taken or one.is_elsewhere]
     if len(unrelated) <= _MAX_UNRELATED:
         return list(verdicts)
-    unrelated.sort(key=lambda i: -_conditions_held(verdicts[i]))
-    close = unrelated[:_MAX_UNRELATED]
+    close = sorted(unrelated, key=_conditions_held, reverse=True)[:_MAX_UNRELATED]
     if len(unrelated) < len(verdicts):
-        close = [i for i in close if _conditions_held(verdicts[i]) > 0]
-    hidden = {*unrelated} - {*close}
-    return [one for i, one in enumerate(verdicts) if i not in hidden]
+        close = [one for one in close if _conditions_held(one) > 0]
+    hidden = {*map(id, unrelated)} - {*map(id, close)}
+    return [one for one in verdicts if id(one) not in hidden]
 
 
 def _conditions_held(verdict: Verdict) -> int:

@@ -43,11 +43,8 @@ class Admitter:
         """False: the kubelet has just started and has not heard of all its pods yet (KST-6)."""
         self._one_at_a_time = asyncio.Lock()
         self._active: dict[str, Pod] = {}
-        self._current_manager: DeviceManager | None = None
-
-    def attach(self, manager: DeviceManager | None) -> None:
-        """Work for a kubelet that has just started; None: it has ended."""
-        self._current_manager = manager
+        self.manager: DeviceManager | None = None
+        """That of the kubelet that runs; None: none does."""
 
     def remove(self, pod: Pod) -> None:
         """Remove a pod from the active ones; its devices stay allocated for now (ALL-3)."""
@@ -55,7 +52,7 @@ class Admitter:
 
     async def admit(self, pod: Pod) -> Admission:
         """Align and allocate for one container after another; the first error rejects."""
-        manager = self._manager()
+        manager = self._running()
         async with self._one_at_a_time:
             self._active[pod.uid] = pod
             try:
@@ -76,7 +73,7 @@ class Admitter:
 
     async def start(self, pod: Pod, container: Container) -> Start:
         """Call PreStartContainer where it is required; return the merged container edits."""
-        manager = self._manager()
+        manager = self._running()
         held = list(manager.allocated_to(pod.uid, container.name))
         random.shuffle(held)
         try:
@@ -95,20 +92,10 @@ class Admitter:
         """Return the active pods that the kubelet has heard of."""
         return tuple(self._active.values()) if self.sources_ready else ()
 
-    def held(self, pod: Pod) -> dict[str, dict[str, frozenset[str]]]:
-        """Return the IDs that each container of a pod holds, by resource."""
-        manager = self._manager()
-        return {
-            container.name: {
-                one.resource: one.ids for one in manager.allocated_to(pod.uid, container.name)
-            }
-            for container in pod.containers
-        }
-
-    def _manager(self) -> DeviceManager:
-        if self._current_manager is None:
+    def _running(self) -> DeviceManager:
+        if self.manager is None:
             raise RuntimeError("the kubelet is not running")
-        return self._current_manager
+        return self.manager
 
     def _align(self, manager: DeviceManager, container: Container) -> Affinity:
         """Decide on the NUMA nodes of a container."""

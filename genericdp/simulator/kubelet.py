@@ -85,7 +85,7 @@ class Kubelet:
             if path.is_socket():
                 path.unlink(missing_ok=True)
         self._process = await self._serve(manager)
-        self.admitter.attach(manager)
+        self.admitter.manager = manager
         self._announce()
 
     async def _serve(self, manager: DeviceManager) -> _KubeletRun:
@@ -127,7 +127,7 @@ class Kubelet:
 
     def _detach(self) -> _KubeletRun | None:
         process, self._process = self._process, None
-        self.admitter.attach(None)
+        self.admitter.manager = None
         return process
 
     def freeze(self) -> None:
@@ -182,7 +182,7 @@ class Kubelet:
 
     def streams(self, resource: str) -> int:
         """Return the number of open ListAndWatch streams of a resource."""
-        return sum(client.streams for client in self._connections(resource))
+        return sum(len(client.streams) for client in self._connections(resource))
 
     def paths(self, resource: str) -> tuple[str, ...]:
         """Return the sockets of all connections for a resource, oldest first.

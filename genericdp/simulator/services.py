@@ -59,10 +59,9 @@ class PluginClient:
     def __init__(self, *, resource: str, path: str) -> None:
         self.resource = resource
         self.path = path
-        self.streams = 0
-        """The number of open ListAndWatch streams."""
+        self.streams: set[grpc.aio.UnaryStreamCall[pb.Empty, pb.ListAndWatchResponse]] = set()
+        """The calls of ListAndWatch that have not ended."""
         self._channel: grpc.aio.Channel | None = None
-        self._calls: set[grpc.aio.UnaryStreamCall[pb.Empty, pb.ListAndWatchResponse]] = set()
 
     @property
     def plugin(self) -> rpc.DevicePluginAsyncStub:
@@ -105,8 +104,7 @@ class PluginClient:
         if self._channel is None:
             return
         call = self.plugin.ListAndWatch(pb.Empty())
-        self._calls.add(call)
-        self.streams += 1
+        self.streams.add(call)
         try:
             async for response in call:
                 yield response
@@ -116,13 +114,12 @@ class PluginClient:
             if _is_task_canceled():
                 raise
         finally:
-            self.streams -= 1
-            self._calls.discard(call)
+            self.streams.discard(call)
             call.cancel()
 
     def reset_streams(self) -> None:
         """Cancel the streams; the plugin sees RST_STREAM on a connection that stays open."""
-        for call in tuple(self._calls):
+        for call in tuple(self.streams):
             call.cancel()
 
     async def close(self) -> None:
@@ -236,7 +233,7 @@ class RegistrationService(rpc.RegistrationServicer):
         current = self._manager.plugins.find(client)
         if current is not None:
             await self._manager.disconnect(current)
-        if client.streams == 0 and client in self._connections:
+        if not client.streams and client in self._connections:
             self._connections.remove(client)
             await client.close()
         self._manager.announce()

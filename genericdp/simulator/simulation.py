@@ -99,8 +99,7 @@ class Simulation:
         """The result of the container's last start; None: there is no container."""
         self._supervisor: Supervisor | None = None
         self._config = Observed(ConfigState())
-        self._is_attached = Observed(False)  # noqa: FBT003
-        self._changes: tuple[Observed[Any], ...] = (self._kubelet.changes, self._is_attached)
+        self._changes: tuple[Observed[Any], ...] = (self._kubelet.changes,)
 
     async def run(self) -> None:
         """Show the first complete picture, then one after each change; raise GenericdpError."""
@@ -132,7 +131,7 @@ class Simulation:
     def _attach(self, supervisor: Supervisor, config: Observed[ConfigState]) -> None:
         self._supervisor, self._config = supervisor, config
         self._changes += (supervisor.lists, supervisor.decided, config)
-        self._is_attached.value = True
+        self._kubelet.changes.value += 1  # for who waits without these
 
     async def _wait_for_first_lists(self) -> None:
         try:

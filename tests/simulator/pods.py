@@ -35,6 +35,16 @@ def container(name: str, thing: int) -> Container:
     return Container(name=name, limits={RESOURCE: thing})
 
 
+def held_by(kubelet: Kubelet, pod: Pod) -> dict[str, dict[str, frozenset[str]]]:
+    """Give the IDs that each container of a pod holds, by resource."""
+    manager = kubelet.admitter.manager
+    assert manager is not None
+    return {
+        one.name: {held.resource: held.ids for held in manager.allocated_to(pod.uid, one.name)}
+        for one in pod.containers
+    }
+
+
 async def show(kubelet: Kubelet, plugin: BarePlugin, *healthy: str, unhealthy: int = 0) -> None:
     """Register and wait until the list has arrived."""
     plugin.show(*healthy, unhealthy=[f"bad-{n}" for n in range(unhealthy)])

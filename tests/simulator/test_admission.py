@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as pb
 from genericdp.simulator.pods import Container, Pod
 from tests.simulator.bare_plugin import RESOURCE, BarePlugin
-from tests.simulator.pods import container, pod, refused, show
+from tests.simulator.pods import container, held_by, pod, refused, show
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,7 +36,7 @@ async def test_one_call_for_each_container_and_resource(
     sizes = [len(r.container_requests[0].devices_ids) for r in plugin.allocate_requests]
     assert sizes == [2, 1]
     assert all(len(r.container_requests) == 1 for r in plugin.allocate_requests)
-    assert kubelet.admitter.held(asking)["two"].keys() == {RESOURCE, OTHER}
+    assert held_by(kubelet, asking)["two"].keys() == {RESOURCE, OTHER}
 
 
 async def test_ids_come_in_random_order(kubelet: Kubelet, plugin: BarePlugin) -> None:
@@ -94,9 +94,9 @@ async def test_devices_of_a_removed_pod_are_free_at_the_next_allocation(
     assert (await kubelet.admit(first)).admitted
     assert "Available: 0" in await refused(kubelet, second)
     kubelet.admitter.remove(first)
-    assert kubelet.admitter.held(first) == {"main": {RESOURCE: frozenset({"a"})}}
+    assert held_by(kubelet, first) == {"main": {RESOURCE: frozenset({"a"})}}
     assert (await kubelet.admit(second)).admitted
-    assert kubelet.admitter.held(first) == {"main": {}}
+    assert held_by(kubelet, first) == {"main": {}}
 
 
 async def test_an_error_of_the_plugin_refuses_the_pod_and_frees_the_ids(

@@ -11,7 +11,7 @@ from genericdp.simulator.pods import Admission, Pod
 from genericdp.simulator.settings import Topology
 from genericdp.simulator.settings import TopologyPolicy as Policy
 from tests.simulator.bare_plugin import RESOURCE, BarePlugin
-from tests.simulator.pods import container, pod
+from tests.simulator.pods import container, held_by, pod
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -111,7 +111,7 @@ async def test_restricted_refuses_what_would_fit_one_node_were_the_machine_idle(
     kubelet = await machines.start(Policy.RESTRICTED, thing={"a": [0], "b": [0], "c": [1]})
     taken = pod("taken", thing=1)
     assert (await kubelet.admit(taken)).admitted
-    assert kubelet.admitter.held(taken)["main"][RESOURCE] < {"a", "b"}
+    assert held_by(kubelet, taken)["main"][RESOURCE] < {"a", "b"}
     assert await kubelet.admit(pod("pair", thing=2)) == REFUSED
     kubelet.admitter.remove(taken)
     assert (await kubelet.admit(pod("pair", thing=2))).admitted
@@ -129,7 +129,7 @@ async def test_a_choice_among_aligned_devices_is_the_plugins(
     (request,) = machines.plugins["thing"].preferred_requests
     assert sorted(request.available_deviceIDs) == ["a", "b", "c"]
     assert (list(request.must_include_deviceIDs), request.allocation_size) == ([], 2)
-    assert kubelet.admitter.held(asking)["main"][RESOURCE] == {"a", "c"}
+    assert held_by(kubelet, asking)["main"][RESOURCE] == {"a", "c"}
 
 
 async def test_nobody_is_asked_when_the_aligned_ones_are_just_enough(machines: Machines) -> None:
@@ -137,7 +137,7 @@ async def test_nobody_is_asked_when_the_aligned_ones_are_just_enough(machines: M
     kubelet = await machines.start(Policy.SINGLE_NUMA_NODE, thing=TWO_EACH)
     asking = pod(thing=2)
     assert (await kubelet.admit(asking)).admitted
-    assert kubelet.admitter.held(asking)["main"][RESOURCE] == {"a", "b"}
+    assert held_by(kubelet, asking)["main"][RESOURCE] == {"a", "b"}
     assert machines.plugins["thing"].preferred_requests == []
 
 
@@ -153,7 +153,7 @@ async def test_aligned_devices_come_first_and_must_be_included(machines: Machine
     (request,) = machines.plugins["thing"].preferred_requests
     assert sorted(request.available_deviceIDs) == ["a", "b", "c"]
     assert (list(request.must_include_deviceIDs), request.allocation_size) == (["a"], 2)
-    assert kubelet.admitter.held(asking)["main"][RESOURCE] == {"a", "c"}
+    assert held_by(kubelet, asking)["main"][RESOURCE] == {"a", "c"}
 
 
 async def test_devices_without_node_are_the_last_to_be_taken(machines: Machines) -> None:
@@ -165,7 +165,7 @@ async def test_devices_without_node_are_the_last_to_be_taken(machines: Machines)
     )
     asking = pod(thing=2, other=2)
     assert (await kubelet.admit(asking)).admitted
-    assert kubelet.admitter.held(asking)["main"][RESOURCE] == {"a", "b"}
+    assert held_by(kubelet, asking)["main"][RESOURCE] == {"a", "b"}
 
 
 async def test_each_container_is_aligned_for_itself(machines: Machines) -> None:
@@ -173,7 +173,7 @@ async def test_each_container_is_aligned_for_itself(machines: Machines) -> None:
     kubelet = await machines.start(Policy.SINGLE_NUMA_NODE, thing=TWO_EACH)
     asking = Pod(uid="pod", containers=(container("one", 2), container("two", 2)))
     assert (await kubelet.admit(asking)).admitted
-    held = {name: ids[RESOURCE] for name, ids in kubelet.admitter.held(asking).items()}
+    held = {name: ids[RESOURCE] for name, ids in held_by(kubelet, asking).items()}
     assert held == {"one": {"a", "b"}, "two": {"c", "d"}}
 
 

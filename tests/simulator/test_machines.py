@@ -22,6 +22,7 @@ from genericdp.simulator.kubelet import Kubelet
 from genericdp.simulator.pods import Container, Pod
 from genericdp.simulator.settings import Topology, TopologyPolicy
 from tests.fixtures.topologies import TOPOLOGIES
+from tests.simulator.pods import held_by
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Collection, Iterable, Mapping
@@ -101,7 +102,7 @@ class Node:
         limits = {f"example.com/{name}": amount for name, amount in amounts.items()}
         pod = Pod(uid=f"pod-{self._pods}", containers=(Container(name="main", limits=limits),))
         admission = await self.kubelet.admit(pod)
-        return pod, self.kubelet.admitter.held(pod)["main"] if admission.admitted else None
+        return pod, held_by(self.kubelet, pod)["main"] if admission.admitted else None
 
 
 @asynccontextmanager

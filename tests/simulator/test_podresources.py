@@ -11,7 +11,7 @@ import pytest
 from genericdp.kubelet.v1 import podresources_pb2 as pb
 from genericdp.kubelet.v1 import podresources_pb2_grpc as rpc
 from tests.simulator.bare_plugin import RESOURCE
-from tests.simulator.pods import pod, show
+from tests.simulator.pods import held_by, pod, show
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable
@@ -62,13 +62,13 @@ async def test_it_lists_active_pods_and_frees_what_others_held(
     assert (await kubelet.admit(one)).admitted
     assert (await kubelet.admit(other)).admitted
     assert await held(socket) == {
-        name: set(kubelet.admitter.held(p)["main"][RESOURCE])
+        name: set(held_by(kubelet, p)["main"][RESOURCE])
         for name, p in (("one", one), ("other", other))
     }
     kubelet.admitter.remove(one)
-    assert kubelet.admitter.held(one)["main"], "nothing happens until somebody asks"
+    assert held_by(kubelet, one)["main"], "nothing happens until somebody asks"
     assert (await held(socket)).keys() == {"other"}
-    assert kubelet.admitter.held(one)["main"] == {}
+    assert held_by(kubelet, one)["main"] == {}
 
 
 async def test_a_kubelet_that_has_just_started_knows_no_pods(

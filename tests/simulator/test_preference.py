@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.simulator.bare_plugin import RESOURCE, BarePlugin
-from tests.simulator.pods import pod, refused, show
+from tests.simulator.pods import held_by, pod, refused, show
 
 if TYPE_CHECKING:
     from genericdp.simulator.kubelet import Kubelet
@@ -26,7 +26,7 @@ async def test_what_the_plugin_prefers_is_taken_and_the_rest_made_up(
     await show(kubelet, plugin, "a", "b", "c", "d", unhealthy=1)
     asking = pod(thing=2)
     assert (await kubelet.admit(asking)).admitted
-    held = kubelet.admitter.held(asking)["main"][RESOURCE]
+    held = held_by(kubelet, asking)["main"][RESOURCE]
     assert wanted <= held <= {"a", "b", "c", "d"}
     assert len(held) == 2
     (request,) = plugin.preferred_requests
@@ -45,7 +45,7 @@ async def test_of_too_many_preferred_ids_some_are_taken(
     for number in range(20):
         asking = pod(str(number), thing=1)
         assert (await kubelet.admit(asking)).admitted
-        taken |= kubelet.admitter.held(asking)["main"][RESOURCE]
+        taken |= held_by(kubelet, asking)["main"][RESOURCE]
         kubelet.admitter.remove(asking)
     assert len(taken) > 1
     assert taken <= {"b", "c", "d"}

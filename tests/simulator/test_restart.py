@@ -12,6 +12,7 @@ import pytest
 from genericdp.simulator.devicemanager import CHECKPOINT
 from genericdp.simulator.pods import Container, Pod
 from tests.simulator.bare_plugin import RESOURCE, BarePlugin
+from tests.simulator.pods import held_by
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -103,10 +104,10 @@ async def test_allocations_and_answers_survive_a_restart(
     """ALL-7, CKP-1: the cached answer is replayed, the plugin is not asked."""
     await registered(kubelet, plugin_with, "a", "b")
     assert (await kubelet.admit(POD)).admitted
-    held = kubelet.admitter.held(POD)
+    held = held_by(kubelet, POD)
     await kubelet.crash()
     await kubelet.start()
-    assert kubelet.admitter.held(POD) == held
+    assert held_by(kubelet, POD) == held
     plugin = await registered(kubelet, plugin_with, "a", "b")
     started = await kubelet.start_container(POD, POD.containers[0])
     assert started.given is not None
@@ -143,7 +144,7 @@ async def test_without_a_checkpoint_nothing_is_known(
     (kubelet.folder / CHECKPOINT).unlink()
     await kubelet.start()
     assert (await kubelet.admit(POD)).admitted
-    assert kubelet.admitter.held(POD) == {"main": {}}
+    assert held_by(kubelet, POD) == {"main": {}}
 
 
 @pytest.mark.parametrize("gone", [False, True])
