@@ -39,14 +39,13 @@ class Kubelet:
         generation: Generation = Generation.B,
         timing: Timing | None = None,
         topology: Topology | None = None,
-        faults: Faults | None = None,
         pod_resources: Path | None = None,
     ) -> None:
         self.folder = folder
         self.generation = generation
         self.timing = timing or Timing()
         self.topology = topology or Topology()
-        self.faults = faults or Faults()
+        self.faults = Faults()
         self.observed = Record()
         self._pod_resources = pod_resources
         self.changes = Observed(0)
@@ -109,6 +108,7 @@ class Kubelet:
     async def stop(self) -> None:
         """Shut down: connections end, the sockets are removed."""
         if (process := self._detach()) is not None:
+            await process.registration.close()
             await process.end()
             self._announce()
 

@@ -177,9 +177,9 @@ class RegistrationService(rpc.RegistrationServicer):
 
     async def close(self) -> None:
         """Close all connections."""
-        for client in self._connections:
+        connections, self._connections = self._connections, []
+        for client in connections:
             await client.close()
-        self._connections.clear()
 
     async def _register(self, request: pb.RegisterRequest) -> str:
         """Register a plugin; return the error, or an empty text."""
