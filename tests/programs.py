@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import subprocess
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import asyncio
+    from collections.abc import Iterator
 
 _REPOSITORY = Path(__file__).parent.parent
 
@@ -23,6 +26,21 @@ def last_line(program: str) -> str:
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return done.stdout.strip().splitlines()[-1]
+
+
+@contextmanager
+def quiet_grpc() -> Iterator[None]:
+    """Drop what asyncio logs when gRPC has an answer for the closed event loop of another test."""
+    log = logging.getLogger("asyncio")
+    log.addFilter(_is_not_of_grpc)
+    try:
+        yield
+    finally:
+        log.removeFilter(_is_not_of_grpc)
+
+
+def _is_not_of_grpc(record: logging.LogRecord) -> bool:
+    return "PollerCompletionQueue._handle_events" not in record.getMessage()
 
 
 def close_pipes(process: asyncio.subprocess.Process) -> None:

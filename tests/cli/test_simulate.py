@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from genericdp.cli import main
+from tests.programs import quiet_grpc
 from tests.world import Host
 
 if TYPE_CHECKING:
@@ -57,7 +58,8 @@ async def simulate(host: Host, *arguments: str) -> Process:
 def once(capsys: pytest.CaptureFixture[str], host: Host, *arguments: str) -> tuple[int, str, str]:
     """Give exit code and output of one picture: here, as to start a process takes longer."""
     words = [f"--config={host.folder.parent / 'config.yaml'}", f"--root={host.folder}", "--once"]
-    code = main(["simulate", *words, *arguments])
+    with quiet_grpc():
+        code = main(["simulate", *words, *arguments])
     return code, *capsys.readouterr()
 
 

@@ -14,6 +14,7 @@ import pytest
 from genericdp.cli import main
 from genericdp.cli.loading import load_in_time
 from genericdp.config.files import Loaded
+from tests.programs import quiet_grpc
 
 ROOT = Path(__file__).parent.parent.parent
 INVALID = ROOT / "tests/configs/invalid"
@@ -215,7 +216,8 @@ def test_other_commands_take_it_too(
 ) -> None:
     root = f"--root={ROOT / 'tests/fixtures/laptop'}"
     _on_stdin(monkeypatch, (ROOT / "examples/configs/fuse.yaml").read_text())
-    main([*words, root, "--config", "-"])
+    with quiet_grpc():
+        main([*words, root, "--config", "-"])
     answer = capsys.readouterr()
     assert said in answer.out
     assert answer.err == ""
@@ -228,7 +230,8 @@ def test_they_take_what_comes_through_a_pipe_of_the_shell(words: list[str], caps
     with os.fdopen(read), os.fdopen(write, "wb") as to:
         to.write((ROOT / "examples/configs/fuse.yaml").read_bytes())
         to.close()
-        assert main([*words, root, f"--config=/dev/fd/{read}"]) == 0
+        with quiet_grpc():
+            assert main([*words, root, f"--config=/dev/fd/{read}"]) == 0
     answer = capsys.readouterr()
     assert "example.com/fuse" in answer.out
     assert answer.err == ""
