@@ -59,8 +59,15 @@ def preferred_ids(
     free, held = (Counter(place for place, *_ in some) for some in (rest, given))
     nobody = len(places)
     del free[nobody], held[nobody]
-    counts = _choose(preference, free, held, size - len(required), tuple(devices.values()))
-    counts[nobody] = size - len(required) - counts.total()
+    more, spots = size - len(required), tuple(devices.values())
+    # A search is affordable for few devices, and pointless where all are given or none.
+    if more >= free.total():
+        counts = Counter(free)
+    elif preference is Preference.CLOSEST and more and len(free) <= MAX_SEARCHED_DEVICES:
+        counts = search_closest(free, held, more, spots)
+    else:
+        counts = choose_greedily(preference, free, held, more, spots)
+    counts[nobody] = more - counts.total()
     for key in sorted(key for key in rest if key[0] in counts):
         if counts[key[0]] > 0:
             counts[key[0]] -= 1
@@ -74,21 +81,6 @@ def _sort_key(share: str, places: Mapping[str, int]) -> tuple[int, object, str]:
     if place is None:
         return len(places), natural_key(share[:_MAX_ID_LENGTH]), share
     return place, len(share), share
-
-
-def _choose(
-    preference: Preference,
-    free: Counter[int],
-    held: Counter[int],
-    size: int,
-    spots: Sequence[Spot],
-) -> Counter[int]:
-    """Search where that is affordable and may find something better, else choose greedily."""
-    if size >= free.total():
-        return Counter(free)
-    if preference is Preference.CLOSEST and size and len(free) <= MAX_SEARCHED_DEVICES:
-        return search_closest(free, held, size, spots)
-    return choose_greedily(preference, free, held, size, spots)
 
 
 def choose_greedily(

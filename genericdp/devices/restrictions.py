@@ -11,7 +11,7 @@ from genericdp.model import FileType
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from genericdp.devices.device import Device, MountPoint
+    from genericdp.devices.device import Device
     from genericdp.devices.inventory import FoundFile
     from genericdp.policy import Policy
 
@@ -26,25 +26,22 @@ def device_refusal(device: Device, find: Find, mount_target: FindTarget) -> str:
     leads, also where there is nothing. Without a policy, only links are checked.
     """
     policy = device.policy
-    refusals = [_mount_refusal(policy, mount, mount_target) for mount in device.mounts]
+    refusals = []
+    for mount in device.mounts:
+        path = mount.host_path
+        found = mount_target(path.rstrip("/") or "/")  # a folder may have a slash at its end
+        if policy is not None:
+            refusals.append(policy.mount_refusal(path, found.target, read_only=mount.read_only))
+        refusals.append(found.refusal and f"{path} must not be mounted: {found.refusal}")
     if policy is not None:
         for path in (node.host_path for node in device.nodes):
             if (file := find(path)) is None:
-                return f"{path} does not exist"
-            is_block = file.type is FileType.BLOCK
-            refusals.append(policy.node_refusal(path, file.target, block=is_block))
+                refusals.append(f"{path} does not exist")
+            else:
+                is_block = file.type is FileType.BLOCK
+                refusals.append(policy.node_refusal(path, file.target, block=is_block))
         refusals += map(policy.cdi_refusal, device.cdi)
     return next(filter(None, refusals), "")
-
-
-def _mount_refusal(policy: Policy | None, mount: MountPoint, mount_target: FindTarget) -> str:
-    path = mount.host_path
-    found = mount_target(path.rstrip("/") or "/")  # of a folder with or without a slash at its end
-    if policy is not None and (
-        refusal := policy.mount_refusal(path, found.target, read_only=mount.read_only)
-    ):
-        return refusal
-    return f"{path} must not be mounted: {found.refusal}" if found.refusal else ""
 
 
 def file_to_read(policy: Policy | None, path: str, target_of: FindTarget) -> PathTarget:
