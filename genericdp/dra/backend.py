@@ -45,14 +45,15 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_VERSION = 1
+_VERSION = 1  # of the format of served.json
 _ASK_SECONDS = 1.0
 """How long the kubelet may take to answer: the reconcile waits for it."""
 _UNKNOWN = "it cannot be known whether pods hold such devices already"
-_ENDS_FIRST = "its device plugin ends first"
+_NO_KUBELET = "there is no kubelet yet"
+_PLUGIN_ENDS_FIRST = "its device plugin ends first"
 DELETED_FIRST = "its ResourceSlices are deleted first"
-_TRANSIENT = (f"{_UNKNOWN}: there is no kubelet yet", _ENDS_FIRST, DELETED_FIRST)
-"""Reasons that pass by themselves."""
+_TRANSIENT = (f"{_UNKNOWN}: {_NO_KUBELET}", _PLUGIN_ENDS_FIRST, DELETED_FIRST)
+"""Reasons that end without anybody doing anything: logged as info."""
 
 
 class _Verdict(NamedTuple):
@@ -102,10 +103,10 @@ class Dra:
         self._timing = timing or PodResourcesTiming()
         self._look_again = look_again
         self._tally = tally
-        self._by_dra: frozenset[str] | None = None
-        """The names of resources that DRA serves; None: not read yet."""
-        self._to_dra: frozenset[str] = frozenset()
-        """The names of resources that DRA is to serve by the config."""
+        self._dra_now: frozenset[str] | None = None
+        """The names of resources that DRA serves now, as in served.json; None: not read yet."""
+        self._dra_wanted: frozenset[str] = frozenset()
+        """The names of resources that DRA is to serve according to the config."""
         self._has_elsewhere = False
         """Whether a claim has a device of a resource that the config does not have any more."""
 
@@ -125,15 +126,15 @@ class Dra:
             return wanted
         driver = self.driver or self._start(settings, tasks)
         by_dra = (one for one in wanted.values() if one.served_by is ServedBy.DRA)
-        self._to_dra = frozenset[str]().union(*map(_names_of, by_dra))
+        self._dra_wanted = frozenset[str]().union(*map(_possible_names, by_dra))
         by_plugin = {*by_plugin, *self._by_peers}  # before the kubelet is asked
         trouble = ""
         try:
             self.claims = await driver.claims()
-            if self._by_dra is None:
+            if self._dra_now is None:
                 # The file may be missing or damaged: DRA surely serves what claims have.
                 having = [one.resource for claim in self.claims for one in claim.devices]
-                self._by_dra = (await in_worker(partial(_recorded, settings))).union(having)
+                self._dra_now = (await in_worker(partial(_read_served, settings))).union(having)
         except OSError as error:
             trouble = f"{settings.folder} cannot be read: {reason_of(error).lower()}"
         moving = {name: one for name, one in wanted.items() if self._moves(one)}
@@ -151,7 +152,7 @@ class Dra:
         }
         waiting = {name: verdict for name, verdict in verdicts.items() if verdict.why_not}
         settled = [one for name, one in wanted.items() if name not in waiting]
-        if trouble := trouble or await self._store(settings, settled):
+        if trouble := trouble or await self._save_served(settings, settled):
             waiting = dict.fromkeys(moving, _Verdict(trouble, None)) | waiting
         self._apply(wanted, waiting)
         return self.in_force
@@ -182,17 +183,17 @@ class Dra:
     def _by_peers(self) -> list[str]:
         """The resources for DRA that the device plugin of another instance still serves."""
         digests = {peer.digest for peer in self._kubelet.peers.value}
-        return [name for name in self._to_dra if digest_of(name) in digests]
+        return [name for name in self._dra_wanted if digest_of(name) in digests]
 
     @property
     def is_standby(self) -> bool:
-        """Whether what waits may wait for the end of another instance on this node."""
+        """Whether resources may be waiting because another instance on this node still runs."""
         return bool(self._by_peers) or (self.driver is not None and self.driver.is_standby)
 
     async def _look_while_waiting(self, settings: DraSettings, driver: DraDriver) -> Never:
-        """Reconcile while a resource waits; periodically, since nothing tells that pods end.
+        """Reconcile periodically while a resource waits: there is no event for the end of a pod.
 
-        Nor that claims do which the kubelet has forgotten: these are unprepared.
+        Nor is there one for ended claims that the kubelet has forgotten: they are unprepared here.
         """
         peers = self._kubelet.peers
         while True:
@@ -202,34 +203,34 @@ class Dra:
                 timeout_seconds=self._timing.period,
             )
             if self.waiting:
-                with suppress(KubeletError):  # then they stay
-                    await driver.collect(held_claims(await self._pods(settings)))
+                with suppress(KubeletError):  # then these claims stay prepared until next time
+                    await driver.unprepare_ended(held_claims(await self._pods(settings)))
                 self._look_again()
 
-    def _names(self, resource: Resource) -> list[str]:
-        """Return the names of a resource of the config that DRA serves.
+    def _dra_names(self, resource: Resource) -> list[str]:
+        """Return which of the names that DRA serves now are those of a resource of the config.
 
         Its globs may match a name that DRA is to serve for another resource: not that one.
         """
-        stays = self._to_dra if resource.served_by is ServedBy.DEVICE_PLUGIN else frozenset()
+        stays = self._dra_wanted if resource.served_by is ServedBy.DEVICE_PLUGIN else frozenset()
         return [
-            name for name in self._by_dra or () if _can_have(resource, name) and name not in stays
+            name for name in self._dra_now or () if _can_have(resource, name) and name not in stays
         ]
 
     def _moves(self, resource: Resource) -> bool:
         """Return whether the back end in force is not the one that the config wants."""
         if resource.served_by is ServedBy.DRA:
-            return not _names_of(resource) <= (self._by_dra or frozenset())
-        return bool(self._names(resource))
+            return not _possible_names(resource) <= (self._dra_now or frozenset())
+        return bool(self._dra_names(resource))
 
     def _check_plugin(self, resource: Resource, trouble: str, driver: DraDriver) -> _Verdict:
         """Return whether a resource can move to the device plugin."""
-        names = self._names(resource)
+        names = self._dra_names(resource)
         holders = (one for one in self.claims if any(it.resource in names for it in one.devices))
         if trouble or (holder := next(holders, None)):
             why = trouble or f"claim {holder} has a device of it through DRA"
             return _Verdict(why, ServedBy.DRA)
-        return _Verdict(driver.why_offered(names), None)
+        return _Verdict(driver.why_still_offered(names), None)
 
     def _check_dra(
         self,
@@ -241,47 +242,48 @@ class Dra:
         """Return whether a resource can move to DRA."""
         if unknown or any(ids and _can_have(resource, name) for name, ids in held.items()):
             why = unknown or "pods hold devices of it through the device plugin"
-            if (last := self._last(resource.name)) is not None:
+            if (last := self._in_force_as(resource.name)) is not None:
                 return _Verdict(why, last.served_by)
-            is_free = not unknown and not self._names(resource)
+            is_free = not unknown and not self._dra_names(resource)
             return _Verdict(why, ServedBy.DEVICE_PLUGIN if is_free else None)
         # The kubelet was asked after the plugin had stopped: no pod can have got a device since.
         has_ended = not any(_can_have(resource, name) for name in by_plugin)
-        return _Verdict("" if has_ended else _ENDS_FIRST, None)
+        return _Verdict("" if has_ended else _PLUGIN_ENDS_FIRST, None)
 
-    def _last(self, name: str) -> Resource | None:
-        """Return a resource of the config as it is served; None: it is not."""
+    def _in_force_as(self, name: str) -> Resource | None:
+        """Return a resource of the config as it is served now; None: it is not served."""
         return None if name in self.withheld else self.in_force.get(name)
 
-    async def _store(self, settings: DraSettings, settled: Collection[Resource]) -> str:
-        """Record which resources DRA serves; return why that fails; empty: it does not."""
-        before = self._by_dra or frozenset()
-        by_dra = before.difference(*map(self._names, settled))
+    async def _save_served(self, settings: DraSettings, settled: Collection[Resource]) -> str:
+        """Save which resources DRA serves; return why that fails; empty: it is saved."""
+        before = self._dra_now or frozenset()
+        by_dra = before.difference(*map(self._dra_names, settled))
         for one in settled:
             if one.served_by is ServedBy.DRA:
-                by_dra |= _names_of(one)
+                by_dra |= _possible_names(one)
         try:
             # Somebody may have removed or damaged the file.
-            if by_dra != before or not by_dra <= await in_worker(partial(_recorded, settings)):
-                await in_worker(partial(_record, settings, by_dra))
+            if by_dra != before or not by_dra <= await in_worker(partial(_read_served, settings)):
+                await in_worker(partial(_write_served, settings, by_dra))
         except OSError as error:
             return f"{settings.served_file} cannot be written: {reason_of(error).lower()}"
-        self._by_dra = by_dra
+        self._dra_now = by_dra
         return ""
 
     def _apply(self, wanted: Mapping[str, Resource], waiting: Mapping[str, _Verdict]) -> None:
-        """Let those that wait be as they were, or served by neither; log what is new."""
+        """Set what is in force: what waits stays as it was, or is withheld. Log what is new."""
         for name in self.waiting.keys() - waiting.keys() & wanted.keys():
-            now, last = wanted[name].served_by, self._last(name)
+            now, last = wanted[name].served_by, self._in_force_as(name)
             if last is None or last.served_by is not now:
                 log.info("servedBy: %s is in force now", now, extra={"resource": name})
         in_force = dict(wanted)
         for name, (why, meanwhile) in waiting.items():
-            one, last = wanted[name], self._last(name)
+            one, last = wanted[name], self._in_force_as(name)
             if self.waiting.get(name) != why:
                 level = logging.INFO if why in _TRANSIENT else logging.WARNING
                 about = {"resource": name}
                 log.log(level, "not served by %s yet: %s", one.served_by, why, extra=about)
+            # Those that neither serves need some value: the reconciler leaves ``withheld`` out.
             in_force[name] = replace(one, served_by=meanwhile or ServedBy.DEVICE_PLUGIN)
             if last is not None and last.served_by is meanwhile:
                 in_force[name] = last
@@ -293,8 +295,8 @@ class Dra:
         """Return the kubelet's answer about all pods; raise KubeletError if it may lack some."""
         socket = self._kubelet.socket.value
         if socket is None:
-            raise KubeletError("there is no kubelet yet")
-        # It may not know its pods yet, and would list none.
+            raise KubeletError(_NO_KUBELET)
+        # A kubelet that has just started may not know its pods yet, and would list none.
         if time.time() - socket[2] / 10**9 < self._timing.pods_known:  # noqa: TID251
             age = f"less than {self._timing.pods_known:g} s ago"
             raise KubeletError(f"the kubelet has started {age}")
@@ -321,12 +323,8 @@ class Dra:
         return replace(known, devices=devices, elsewhere=elsewhere)
 
     def changed(self) -> None:
-        """Reconcile if a resource waits: a device plugin, claim or ResourceSlice is gone."""
-        if (
-            self.waiting
-            or self._has_elsewhere
-            or (self.driver is not None and self.driver.trouble.value)
-        ):
+        """Reconcile if a resource waits: what it waits for may be gone (plugin, claim, slice)."""
+        if self.waiting or self._has_elsewhere or (self.driver and self.driver.trouble.value):
             self._look_again()
 
     def serve(self, servicers: Mapping[str, Servicer]) -> None:
@@ -336,7 +334,7 @@ class Dra:
             self.driver.serve(servicers, self.waiting)
 
 
-def _names_of(resource: Resource) -> set[str]:
+def _possible_names(resource: Resource) -> set[str]:
     """Return the names that a resource of the config with ``servedBy: dra`` can have."""
     return set(resource.names or (resource.name,))
 
@@ -348,8 +346,8 @@ def _can_have(resource: Resource, name: str) -> bool:
     return any(glob.matches(pattern, name) for pattern in resource.names)
 
 
-def _recorded(settings: DraSettings) -> frozenset[str]:
-    """Return the names in the file; raise OSError."""
+def _read_served(settings: DraSettings) -> frozenset[str]:
+    """Return the names in the file, none if it is damaged (it is renamed then); raise OSError."""
     try:
         record = json.loads(settings.served_file.read_bytes())
         return frozenset(name for name in record["resources"] if isinstance(name, str))
@@ -360,7 +358,8 @@ def _recorded(settings: DraSettings) -> frozenset[str]:
     return frozenset()
 
 
-def _record(settings: DraSettings, by_dra: Collection[str]) -> None:
+def _write_served(settings: DraSettings, by_dra: Collection[str]) -> None:
+    """Write the names to the file; raise OSError."""
     settings.folder.mkdir(mode=0o700, exist_ok=True)
     record = {"version": _VERSION, "resources": sorted(by_dra)}
     content = f"{json.dumps(record, indent=2)}\n".encode()

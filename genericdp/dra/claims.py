@@ -42,7 +42,7 @@ class ClaimDevice:
     admin: bool = False
     """Whether other claims may have it too (``adminAccess``)."""
     keys: tuple[str, ...] = field(default=(), compare=False)
-    """Its hardware, whatever resource the config has it in, as ``Device.keys``."""
+    """Its hardware, as ``Device.keys``: the same in whatever resource the config has it."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -66,7 +66,7 @@ class ClaimRecords:
     """The claims of this node, in memory and in a folder: one file for each."""
 
     def __init__(self, folder: Path, *, removed: Callable[[], None]) -> None:
-        """``removed`` is called when a claim is over."""
+        """``removed`` is called when the record of a claim has been removed."""
         self.claims: dict[str, Claim] = {}
         """The claims by UID; replaced, never changed in place."""
         self._folder = folder
@@ -134,7 +134,7 @@ class ClaimRecords:
 
 
 def put_aside(path: Path, effect: str = "") -> None:
-    """Rename a damaged file; raise OSError."""
+    """Rename a damaged file, log that with its ``effect``; raise OSError."""
     new = path.replace(path.with_suffix(".bad")).name
     log.warning("%s is damaged and was renamed to %s%s", path, new, effect)
 
@@ -142,7 +142,7 @@ def put_aside(path: Path, effect: str = "") -> None:
 def recorded_claims(folder: Path) -> list[Claim]:
     """Return the claims that have a record; none if there is no such folder. Raise OSError.
 
-    Another process may maintain it.
+    Unlike ``ClaimRecords``, it changes nothing: another process may maintain the folder.
     """
     claims = []
     with suppress(FileNotFoundError):

@@ -66,7 +66,7 @@ class DraDriver:
         self._lists: Observed[Mapping[str, DeviceList] | None] = Observed(None)
         """The device list of each served resource, by name; None: not known yet."""
         self._pools: Mapping[str, ServedPool] = {}
-        """The same as claims name them, by the name of the pool."""
+        """The same devices under the names that claims have for them, by the name of the pool."""
         self._waiting: Mapping[str, str] = {}
         """Why a pool that the config asks for is not offered, by name."""
         self._plugin: DraPlugin | None = None
@@ -99,7 +99,7 @@ class DraDriver:
         soon = "its ResourceSlices are about to be written"
         return self._publisher.state.value.get(resource, soon)
 
-    def why_offered(self, resources: Collection[str]) -> str:
+    def why_still_offered(self, resources: Collection[str]) -> str:
         """Return why claims may still get devices of resources; empty: none may."""
         publisher = self._publisher
         if publisher is None or publisher.slices.by_name.value is None:
@@ -137,7 +137,7 @@ class DraDriver:
         kubeconfig = settings.kubeconfig
         read_access = in_cluster if kubeconfig is None else partial(of_kubeconfig, kubeconfig)
         async with (
-            self._in_charge() as lock,
+            self._locked_folder() as lock,
             ApiClient(read_access, count=self._count_request) as client,
         ):
             records = ClaimRecords(settings.claims_folder, removed=self._changed)
@@ -161,16 +161,15 @@ class DraDriver:
             # The kubelet must not ask for devices before they are known.
             await until(lambda: self._lists.value is not None, self._lists)
             preparer.pools, publisher.wanted.value = self._pools, self._lists.value
-            changed = self._changed
             try:
-                with publisher.state.calling(changed), slices.by_name.calling(changed):
+                with publisher.state.calling(self._changed), slices.by_name.calling(self._changed):
                     async with asyncio.TaskGroup() as tasks:
                         tasks.create_task(plugin.run(), name="DRA registration")
                         tasks.create_task(publisher.run(), name="ResourceSlices")
                         tasks.create_task(self._watch_folder(lock), name="lock of the DRA driver")
                         await self._update_specs(preparer)
             finally:
-                if not os.fstat(lock).st_nlink:
+                if not os.fstat(lock).st_nlink:  # the records were removed with the folder
                     for one in records.claims.values():
                         await records.write(one)
 
@@ -194,16 +193,16 @@ class DraDriver:
                 raise KubeletError(f"somebody has removed {folder}, which is made again")
 
     @asynccontextmanager
-    async def _in_charge(self) -> AsyncIterator[int]:
+    async def _locked_folder(self) -> AsyncIterator[int]:
         """Wait until no other instance on this node serves this driver; raise OSError.
 
-        Yield a descriptor of the file that is locked meanwhile.
+        Yield a descriptor of the locked file. On exit, forget what ``_serve`` has started.
         """
         folder = self._settings.folder
         folder.mkdir(mode=0o700, exist_ok=True)
         lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
-            while not _locked(lock):
+            while not _try_lock(lock):
                 if not self.is_standby:
                     log.info("another instance serves the DRA driver: waiting for its end")
                 self.is_standby = True
@@ -215,10 +214,10 @@ class DraDriver:
             self._plugin = self._preparer = self._publisher = None
             os.close(lock)
 
-    async def collect(self, used: Collection[tuple[str, str]]) -> None:
-        """Unprepare claims that are over, unless pods use them: ``used``, by namespace and name."""
+    async def unprepare_ended(self, used: Collection[tuple[str, str]]) -> None:
+        """Unprepare ended claims, except ``used``: namespace and name of claims that pods use."""
         if self._preparer is not None:
-            await self._preparer.collect(used)
+            await self._preparer.unprepare_ended(used)
 
     @property
     def claim_count(self) -> int:
@@ -250,7 +249,8 @@ def _pool_of(item: Mapping[str, Any]) -> object:
         return None
 
 
-def _locked(descriptor: int) -> bool:
+def _try_lock(descriptor: int) -> bool:
+    """Lock a file, until it is closed; return whether that succeeds at once."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

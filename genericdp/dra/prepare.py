@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_PREFIX = "genericdp-claim_"
+_SPEC_PREFIX = "genericdp-claim_"
 _PLAIN_LIMITS = "resource.kubernetes.io/extended-resource-claim"
 """An annotation of the claims that the scheduler makes for plain ``limits``."""
 
@@ -62,7 +62,7 @@ class ClaimError(UnusableDeviceError):
 
 
 class ClaimPreparer:
-    """Prepares and unprepares claims for the kubelet, which may ask several times.
+    """Prepares and unprepares claims for the kubelet, which may repeat its calls.
 
     A call may be canceled at any ``await``, and the process killed anywhere: a claim's record is
     written first and removed last.
@@ -89,7 +89,7 @@ class ClaimPreparer:
         self._get_claim = get_claim
         self._why_absent = why_absent
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-        """By UID: calls about a claim run one after another, those about others meanwhile."""
+        """By UID: calls about the same claim run one after another."""
         self._trouble = ""
         """Why CDI specs could not be written, as logged."""
 
@@ -141,8 +141,8 @@ class ClaimPreparer:
             before = None
         claim = before or claim
         run_hooks = claim.boot_id != self._boot_id
-        if run_hooks:
-            await self._take_over(claim)
+        if run_hooks:  # not prepared yet since the node has booted
+            await self._free_devices_of(claim)
             self._records.reserve(claim)
             if any(
                 pool.servicer.having_hooks([device_id_of(one.share)], *PREPARE_HOOKS)
@@ -151,7 +151,7 @@ class ClaimPreparer:
             ):
                 # The device stays taken if the process is killed during one.
                 await finish(self._records.write(claim))
-        devices = await self._check_devices(claim, run_hooks=run_hooks)
+        devices = await self._ready_devices(claim, run_hooks=run_hooks)
         if run_hooks:
             claim = replace(claim, boot_id=self._boot_id)
             await finish(self._records.write(claim))
@@ -160,7 +160,7 @@ class ClaimPreparer:
     async def _get_allocated(self, ref: ClaimRef, tallies: list[ResourceTally]) -> Claim:
         """Return a claim with the devices that the scheduler has allocated; raise ClaimError.
 
-        Add the tallies of its resources, which count the result.
+        Append to ``tallies`` those of its resources, for the caller to count the result.
         """
         found = await self._get_claim(ref.namespace, ref.name)
         if found is None:
@@ -206,10 +206,10 @@ class ClaimPreparer:
             keys=listed.device.keys if listed is not None else (),
         )
 
-    async def _take_over(self, claim: Claim) -> None:
-        """Unprepare others that no longer have its devices; raise ClaimError if one still does.
+    async def _free_devices_of(self, claim: Claim) -> None:
+        """Unprepare ended claims that hold its devices; raise ClaimError if another claim has one.
 
-        The caller must await nothing before it reserves the claim.
+        The caller must await nothing between this and ``reserve``: another call could get them.
         """
         wanted = {(one.pool, one.device) for one in claim.devices if not one.admin}
 
@@ -222,25 +222,25 @@ class ClaimPreparer:
             ]
 
         for holder in holders():
-            if has := await self._still_has(holder, wanted):
+            if has := await self._device_still_held(holder, wanted):
                 raise ClaimError(f"device {has} is prepared for claim {holder}")
-            await self._give_up(holder)
+            await self._release_ended(holder)
         if others := holders():
             raise ClaimError(f"claim {others[0]}, which has a device of it, is being worked on")
 
-    async def collect(self, used: Collection[tuple[str, str]]) -> None:
-        """Unprepare claims that are over, unless pods use them: ``used``, by namespace and name."""
+    async def unprepare_ended(self, used: Collection[tuple[str, str]]) -> None:
+        """Unprepare ended claims, except ``used``: namespace and name of claims that pods use."""
         for claim in tuple(self.claims.values()):
             devices = {(one.pool, one.device) for one in claim.devices}
             try:
                 is_used = (claim.namespace, claim.name) in used
-                if not (is_used or await self._still_has(claim, devices)):
-                    await self._give_up(claim)
+                if not (is_used or await self._device_still_held(claim, devices)):
+                    await self._release_ended(claim)
             except Exception:
                 log.debug("claim %s stays prepared", claim, exc_info=True)
 
-    async def _still_has(self, claim: Claim, devices: Collection[tuple[str, str]]) -> str:
-        """Return which of the devices is still allocated to a claim; empty: none is."""
+    async def _device_still_held(self, claim: Claim, devices: Collection[tuple[str, str]]) -> str:
+        """Return the name of one of the devices that the claim still has; empty: it has none."""
         found = await self._get_claim(claim.namespace, claim.name)
         if found is None or found["metadata"]["uid"] != claim.uid:
             return ""
@@ -249,17 +249,17 @@ class ClaimPreparer:
         )
         return next((one["device"] for one in has), "")
 
-    async def _give_up(self, claim: Claim) -> None:
-        """Unprepare a claim that is over, unless it is being worked on."""
+    async def _release_ended(self, claim: Claim) -> None:
+        """Unprepare a claim that is deleted or no longer allocated, if nobody works on it."""
         lock = self._lock(claim.uid)
-        # Waiting for a second lock could be a deadlock.
+        # The caller may hold the lock of another claim: waiting for this one could be a deadlock.
         if not lock.locked() and self.claims.get(claim.uid) is claim:
             async with lock:
                 log.warning("claim %s is over, but was not unprepared: unprepared", claim)
                 await self._release(claim)
 
-    async def _check_devices(self, claim: Claim, *, run_hooks: bool) -> Devices:
-        """Return its devices, checked as in Allocate, with their hooks run; raise CallError."""
+    async def _ready_devices(self, claim: Claim, *, run_hooks: bool) -> Devices:
+        """Return its devices once checked as in Allocate, and hooks have run; raise CallError."""
         found: Devices = {}
         for name in dict.fromkeys(one.pool for one in claim.devices):
             if (pool := self.pools.get(name)) is None:
@@ -329,7 +329,7 @@ class ClaimPreparer:
         return await in_worker(put)
 
     def _spec_file(self, uid: str) -> Path:
-        return self._cdi_folder / f"{_PREFIX}{uid}.json"
+        return self._cdi_folder / f"{_SPEC_PREFIX}{uid}.json"
 
     async def _unprepare(self, uid: str) -> None:
         async with self._lock(uid):
@@ -339,7 +339,7 @@ class ClaimPreparer:
                 await finish(self._forget(uid))
 
     async def _release(self, claim: Claim) -> None:
-        """Run the release hooks of devices whose last claim this is, and forget it."""
+        """Run the release hooks of devices that no other claim has, and forget the claim."""
         servicers = {one.resource: one.servicer for one in self.pools.values()}
         for resource in dict.fromkeys(one.resource for one in claim.devices):
             # For each resource again: during a hook, others may get a share of the next device.
@@ -404,20 +404,20 @@ class ClaimPreparer:
     def remove_leftovers(self) -> None:
         """Remove CDI specs of claims without a record, such as those whose record was damaged."""
         with suppress(OSError):
-            for path in self._cdi_folder.glob(f"{_PREFIX}*.json"):
+            for path in self._cdi_folder.glob(f"{_SPEC_PREFIX}*.json"):
                 is_ours = path.is_file() and kind_of_ours(path.read_bytes()) == self._kind
-                if is_ours and path.stem.removeprefix(_PREFIX) not in self.claims:
+                if is_ours and path.stem.removeprefix(_SPEC_PREFIX) not in self.claims:
                     path.unlink(missing_ok=True)
                     log.info("%s removed: its claim is not prepared", path)
 
 
 def _key(one: ClaimDevice) -> tuple[str, str]:
-    """Return resource and ID of a device, without the share."""
+    """Return resource and ID of a device, the same for all shares; not ``ClaimDevice.keys``."""
     return one.resource, device_id_of(one.share)
 
 
 def _indexes(devices: Iterable[ClaimDevice]) -> dict[tuple[str, str], int]:
-    """Return ``$(allocation.index)`` of devices, present or not."""
+    """Return ``$(allocation.index)`` by resource and ID; devices that are gone count, too."""
     keys = sorted({_key(one) for one in devices}, key=lambda key: (key[0], natural_key(key[1])))
     return {key: index for index, key in enumerate(keys)}
 
