@@ -191,7 +191,7 @@ class Dra:
         return bool(self._by_peers) or (self.driver is not None and self.driver.is_standby)
 
     async def _look_while_waiting(self, settings: DraSettings, driver: DraDriver) -> Never:
-        """Reconcile periodically while a resource waits: there is no event for the end of a pod.
+        """Reconcile periodically while something waits: there is no event for the end of a pod.
 
         Nor is there one for ended claims that the kubelet has forgotten: they are unprepared here.
         """
@@ -202,7 +202,7 @@ class Dra:
                 peers,
                 timeout_seconds=self._timing.period,
             )
-            if self.waiting:
+            if self.waiting or self._has_elsewhere:
                 with suppress(KubeletError):  # then these claims stay prepared until next time
                     await driver.unprepare_ended(held_claims(await self._pods(settings)))
                 self._look_again()

@@ -107,7 +107,7 @@ class StoredSlices:
                     continue  # the server answers, but no longer knows what there was
                 self._set_failure(str(error))
                 if isinstance(error, ApiAccessError):  # no server was asked
-                    self._failures = 0
+                    self._failures = min(self._failures, 2)
                 retry_after = error.retry_after
             self._failures += 1
             await asyncio.sleep(pause_after(self._failures, self.pause, retry_after))

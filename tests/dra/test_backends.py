@@ -185,6 +185,16 @@ async def test_a_claim_that_is_over_holds_nothing_up_once_no_pod_uses_it(node: D
         await node.world.listed(NAME, "ttyUSB0")
 
 
+async def test_a_claim_that_is_over_keeps_its_device_from_no_other_name(node: DraNode) -> None:
+    async with node.serving(by_dra()) as daemon:
+        await node.offers(POOL, USB0)
+        await node.prepare(node.allocate(USB0))
+        await daemon.takes(by_plugin(OTHER))
+        await daemon.shows(OTHER, lambda found: bool(found["notOffered"]))
+        node.server.remove("resourceclaims", "claim", "default")
+        await node.world.listed(OTHER, "ttyUSB0")
+
+
 async def test_a_claim_that_still_exists_stays_prepared_though_no_pod_runs(node: DraNode) -> None:
     kubelet = node.world.kubelet
     async with node.serving(by_dra()) as daemon:

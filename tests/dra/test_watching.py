@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING
 
 import pytest
 
+from genericdp.apiserver.access import ApiAccessError
 from genericdp.apiserver.client import SLICES, ApiClient
 from genericdp.dra.stored import StoredSlices
 from genericdp.observed import until
@@ -19,6 +20,7 @@ from tests.polling import poll_until
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+    from genericdp.apiserver.access import Access
     from tests.apiserver.store import Json
 
 SECONDS = 30.0
@@ -204,6 +206,21 @@ async def test_a_list_that_is_asked_for_comes_although_the_watch_goes_on(
         stored.list_again(within=0)
         stored.list_again(within=3600)
         await poll_until(lambda: verbs(server) == ["list", "watch"] * 2)
+
+
+async def test_missing_access_is_looked_for_rarely() -> None:
+    looks = 0
+
+    def no_access() -> Access:
+        nonlocal looks
+        looks += 1
+        raise ApiAccessError("there is none")
+
+    async with ApiClient(no_access) as api:
+        stored = StoredSlices(api, driver=DRIVER, node_name=NODE, pause=0.2)
+        with suppress(TimeoutError):
+            await asyncio.wait_for(stored.run(), 2.5)
+    assert looks <= 8
 
 
 async def test_retry_after_is_respected(server: ApiServer) -> None:
