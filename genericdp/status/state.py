@@ -236,8 +236,8 @@ def _resource(
         return replace(shown, reason="no DRA driver runs here: it is simulated")
     if waiting and supervisor.dra.is_standby:
         # The other instance serves it, and may not be ended before this one is ready.
-        return replace(shown, registered=True)
-    return replace(shown, reason=waiting, contested="")
+        return replace(shown, registered=True, reason="")
+    return replace(shown, reason=waiting, contested="") if waiting else shown
 
 
 def as_json(state: DaemonState, hardware: HardwareOf | None = None) -> dict[str, Any]:

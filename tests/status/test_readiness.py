@@ -7,6 +7,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from genericdp.config.files import Loaded
+from genericdp.config.reload import ConfigState
+from genericdp.observed import Observed
+from genericdp.process.run import Commands
+from genericdp.settings import Settings
+from genericdp.status.state import Events, Sources, collect_state
+from genericdp.supervisor import Supervisor
+from tests.status.states import declared
 from tests.world import FAST, World, resource, serial
 
 if TYPE_CHECKING:
@@ -111,3 +119,19 @@ async def test_without_a_config_in_force_nothing_is_ready(
         assert await daemon.get("/livez") == (200, "alive\n")
         await daemon.takes(serial(nodeNames=["elsewhere"]))
         assert await daemon.get("/readyz") == READY
+
+
+def test_until_the_first_look_is_over_that_is_the_reason(short_folder: Path) -> None:
+    settings = Settings(
+        configs=(),
+        kubelet_folder=short_folder,
+        cdi_folder=short_folder,
+        root=short_folder,
+        node_name="node",
+    )
+    supervisor = Supervisor(settings, commands=Commands())
+    supervisor.resources.value = (declared(SERIAL),)
+    config = Observed(ConfigState(loaded=Loaded()))
+    sources = Sources(supervisor=supervisor, config=config, events=Events(), started=0.0)
+    why = f"{SERIAL}: not registered: the first look at the host is not over"
+    assert collect_state(sources).not_ready == (why,)
