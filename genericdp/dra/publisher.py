@@ -40,7 +40,7 @@ _NOT_LISTED = "the API server has not said yet which ResourceSlices there are"
 _NOT_WRITTEN = "its ResourceSlices have not been written yet"
 _PROBING = "its devices are being probed for the first time"
 _UNDONE = "somebody changes or deletes its ResourceSlices whenever they are written"
-_CONFLICTS = (404, 409)
+_CONFLICTS = (404, 409)  # deleted or changed meanwhile
 _UNSURE = (None, *_CONFLICTS)
 """The status of answers after which the state of a slice is unknown."""
 _RANDOM = re.compile(r'-[a-z0-9]{5}"')
@@ -48,7 +48,7 @@ _RANDOM = re.compile(r'-[a-z0-9]{5}"')
 _MAX_UNDONE = 3
 """How often in a row a write may be undone before status and log say so."""
 _REST_SECONDS = 10.0
-"""So long after a write could have been repeated, it is repeated at once, as if it were new."""
+"""This long after a write was allowed again, the same one counts as new: at once, no backoff."""
 
 
 @dataclass(slots=True)
@@ -64,9 +64,9 @@ class _Published:
     retry_at: float = -inf
     error: str = ""
     """Why the last write failed; empty: it did not, or the pool is as it should be."""
-    unsure: int = -1
-    """How often the slices had been listed when a write failed of which one list may tell more."""
-    logged: str = _NOT_WRITTEN
+    unsure_at: int = -1
+    """``StoredSlices.lists`` when a write failed with unknown effect: the next list tells."""
+    logged: str = _NOT_WRITTEN  # the last reason in the log
     not_offered: Mapping[str, str] = field(default_factory=dict)
     """Why shares cannot be in a slice, by ID, as logged."""
 
@@ -150,7 +150,7 @@ class Publisher:
         devices: DeviceList | None,
         observed: Sequence[Json],
     ) -> str:
-        """Write the slices of a pool if they are not the wanted ones; return why they are not."""
+        """Write the slices of a pool or delete them (no ``devices``); say why they are wrong."""
         published, about = self._pools[name], {"resource": resource or name}
         if devices is None:
             offered, published.layout = Offered(devices={}, shares={}, not_offered={}), {}
@@ -170,8 +170,8 @@ class Publisher:
         )
         content = (pool, published.layout, offered.devices)
         todo = plan(*content, observed)
-        if published.unsure == self.slices.lists:
-            pass  # what the last write has done is not known
+        if published.unsure_at == self.slices.lists:
+            pass  # wait for a list: it is not known what the last write has done
         elif todo:
             await self._write(published, content, todo)
         else:
@@ -184,7 +184,7 @@ class Publisher:
                 it = plural(len(offered.devices), "device"), plural(len(observed), "ResourceSlice")
                 log.info("%s in %s published", *it, extra=about)
             published.logged = reason
-        return reason or (_NOT_WRITTEN if "create" in dict(todo) else "")
+        return reason or (_NOT_WRITTEN if any(verb == "create" for verb, _ in todo) else "")
 
     def _awaits_probes(self, devices: DeviceList) -> bool:
         """Return whether to wait for the first result of a probe."""
@@ -211,7 +211,7 @@ class Publisher:
                 await self.slices.send(verb, one)
         except ApiError as error:
             if error.status in _UNSURE:
-                published.unsure = self.slices.lists
+                published.unsure_at = self.slices.lists
                 self.slices.list_again(within=0)
             if error.status not in _CONFLICTS or published.writes > 1:
                 published.error = _RANDOM.sub('-…"', str(error))

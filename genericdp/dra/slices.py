@@ -67,7 +67,7 @@ def devices_of(resource_name: str, devices: DeviceList, *, extended_resource: bo
     shares: dict[str, str] = {}
     not_offered: dict[str, str] = {}
     for listed in devices.devices.values():
-        own = {key: _attribute(*one[:2]) for key, one in listed.device.attributes.items()}
+        own = {key: _attribute(it.type, it.value) for key, it in listed.device.attributes.items()}
         own["resource"] = _attribute("string", resource_name)
         own["extendedResource"] = _attribute("bool", extended_resource)
         for share in listed.device.shares:
@@ -193,8 +193,8 @@ def content_of(one: Json) -> Json:
 
 
 def _slice(pool: Pool, index: int, devices: Sequence[Json], generation: int, slices: int) -> Json:
-    """Return a slice to create."""
-    # First the index, for the order of allocation.
+    """Return a slice as it should be in the API; its name is generated when it is created."""
+    # The index comes first, for the order of allocation; ``_INDEX`` reads it back.
     start = f"{index:04x}-{pool.driver}-{pool.node_name}"
     owner = {
         "apiVersion": "v1",

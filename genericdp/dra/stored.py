@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_MAX_FIELDS = 5
+_MAX_FIELDS = 5  # in a log line
 
 
 class Node(NamedTuple):
@@ -48,8 +48,8 @@ class StoredSlices:
     ) -> None:
         """Wait about ``pause`` seconds after the first failure.
 
-        List again ``list_within`` seconds after a slice was created: that it has vanished since may
-        have been told before the API server's answer.
+        List again ``list_within`` seconds after a slice was created: the watch may have told of its
+        deletion before the API server answered.
         """
         self.driver = driver
         self.node_name = node_name
@@ -57,8 +57,8 @@ class StoredSlices:
         self.by_name: Observed[Mapping[str, Json] | None] = Observed(None)
         """The slices, as last known; None: they have never been listed.
 
-        Those that were written last by us are as they were sent: what the API server stores
-        otherwise is no reason to write them again.
+        Those that we wrote last are as we sent them: fields that the API server or a webhook has
+        changed are no reason to write them again.
         """
         self.node: Node | None = None
         """None: there is none, or none is known."""
@@ -71,18 +71,18 @@ class StoredSlices:
         self._client = client
         self._selector = f"spec.driver={driver},spec.nodeName={node_name}"
         self._list_within = list_within
-        self._version = ""
+        self._watch_from = ""
         """The resourceVersion to watch from; empty: list first."""
         self._writes = 0
-        """How many have succeeded."""
+        """How many writes have succeeded."""
         self._list_at = inf
         """When to list again at the latest."""
         self._watching: asyncio.Timeout | None = None
-        """Ends the watch then; None: there is none."""
+        """The timeout that ends the watch; None: there is no watch."""
         self._failures = 1
         """Failures since the last event; the first after one is not logged: a lost connection."""
         self._logged: set[str] = set()
-        """The fields that the API server stores otherwise, as logged."""
+        """The fields that the API server changes or drops, as logged."""
 
     async def run(self) -> Never:
         """List and watch, forever.
@@ -91,22 +91,22 @@ class StoredSlices:
         what a watch cannot.
         """
         while True:
-            retry_after, resumed = 0.0, bool(self._version)
+            retry_after, resumed = 0.0, bool(self._watch_from)
             try:
                 if not resumed:
                     await self._list()
                 await self._watch()
-                self._version, self._failures = "", 0
+                self._watch_from, self._failures = "", 0
             except TimeoutError:
-                self._version = ""
+                self._watch_from = ""
                 continue
             except ApiError as error:
                 if error.status is not None:  # not a lost connection: 410, or anything like it
-                    self._version = ""
+                    self._watch_from = ""
                 if error.status == 410 and resumed:
-                    continue  # the server answers, but no longer knows what there was
+                    continue  # the server answers, but no longer has that resourceVersion
                 self._set_failure(str(error))
-                if isinstance(error, ApiAccessError):  # no server was asked
+                if isinstance(error, ApiAccessError):  # no server was asked: back off only a little
                     self._failures = min(self._failures, 2)
                 retry_after = error.retry_after
             self._failures += 1
@@ -119,7 +119,7 @@ class StoredSlices:
             self._watching.reschedule(self._list_at)
 
     async def send(self, verb: str, one: Json) -> None:
-        """Send a request of a plan; raise ApiError."""
+        """Send a request of ``slices.plan``, and store the answer; raise ApiError."""
         metadata = one["metadata"]
         path = f"{SLICES}/{metadata.get('name')}"
         if verb == "delete":
@@ -148,7 +148,7 @@ class StoredSlices:
     def _store(self, item: Json) -> None:
         """Store a slice, unless a newer version of it is known."""
         name, known = item["metadata"]["name"], self.by_name.value or {}
-        if name not in known or _version(known[name]) <= _version(item):
+        if name not in known or _resource_version(known[name]) <= _resource_version(item):
             self.by_name.value = {**known, name: item}
 
     async def _list(self) -> None:
@@ -170,14 +170,14 @@ class StoredSlices:
             listed, version = await self._client.list(SLICES, self._selector)
             if writes == self._writes:  # else the list may be older than a write
                 break
-        known = {_version(one): one for one in (self.by_name.value or {}).values()}
+        known = {_resource_version(one): one for one in (self.by_name.value or {}).values()}
         self.by_name.value = {
-            one["metadata"]["name"]: known.get(_version(one), one) for one in listed
+            one["metadata"]["name"]: known.get(_resource_version(one), one) for one in listed
         }
         self.changed.set()
         if missing is not None:
             raise missing
-        self._version = version
+        self._watch_from = version
         self.lists += 1
 
     async def _watch(self) -> None:
@@ -186,7 +186,7 @@ class StoredSlices:
             async with (
                 asyncio.timeout_at(self._list_at) as self._watching,
                 self._client.watch(
-                    SLICES, resource_version=self._version, field_selector=self._selector
+                    SLICES, resource_version=self._watch_from, field_selector=self._selector
                 ) as events,
             ):
                 self._set_failure("")
@@ -195,10 +195,10 @@ class StoredSlices:
                     if kind == "DELETED" and known is not None:
                         self.list_again(within=0)
                     elif kind in ("ADDED", "MODIFIED") and (
-                        known is None or _version(known) != _version(item)
+                        known is None or _resource_version(known) != _resource_version(item)
                     ):
                         self._store(item)
-                    self._version = str(item["metadata"].get("resourceVersion", ""))
+                    self._watch_from = str(item["metadata"].get("resourceVersion", ""))
                     self._failures = 0
         finally:
             self._watching = None
@@ -227,11 +227,11 @@ def _differences(sent: Any, stored: Any, path: str = "") -> Iterator[str]:  # no
         yield path
 
 
-def _version(item: Json) -> int:
+def _resource_version(item: Json) -> int:
     """Return the resourceVersion, which is a number for all built-in APIs."""
     return int(item["metadata"]["resourceVersion"])
 
 
 def now() -> float:
-    """Return the time of the loop."""
+    """Return the time of the event loop, in seconds."""
     return asyncio.get_running_loop().time()

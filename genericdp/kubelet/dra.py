@@ -108,7 +108,7 @@ class DraPlugin:
 
     async def _serve(self) -> Never:
         """Serve both sockets; raise KubeletError or OSError once that is not possible."""
-        self._check_places()
+        self._prepare_folders()
         claims = {
             "NodePrepareResources": answering(self._prepare, self._calls, max_bytes=_MAX_BYTES),
             "NodeUnprepareResources": answering(self._unprepare, self._calls, max_bytes=_MAX_BYTES),
@@ -130,7 +130,7 @@ class DraPlugin:
                 if None in bound or self._find_sockets() != bound:
                     raise KubeletError("its sockets have been removed or replaced")
 
-    def _check_places(self) -> None:
+    def _prepare_folders(self) -> None:
         """Create the driver's folder; raise KubeletError or OSError if there can be no sockets."""
         own, registry = self._socket.parent, self._registration_socket.parent
         _check_folder(self._root)
@@ -138,8 +138,8 @@ class DraPlugin:
         own.parent.mkdir(mode=0o750, exist_ok=True)  # as the kubelet creates it
         own.mkdir(mode=0o700, exist_ok=True)
         own.chmod(0o700)
-        _check_place(self._socket)
-        _check_place(self._registration_socket)
+        _check_unserved(self._socket)
+        _check_unserved(self._registration_socket)
 
     def _find_sockets(self) -> list[SocketIdentity | None]:
         return [find_socket(one)[0] for one in (self._socket, self._registration_socket)]
@@ -166,23 +166,23 @@ class DraPlugin:
 
     async def _prepare(self, request: bytes) -> bytes:
         claims = parsed(api.NodePrepareResourcesRequest, request).claims
-        results = await self._handler.prepare(_valid(claims))
+        results = await self._handler.prepare(_with_valid_uid(claims))
         answer = api.NodePrepareResourcesResponse()
         for claim in claims:
             result = results.get(claim.uid, "this is not a UID")
             if isinstance(result, str):
-                answer.claims[claim.uid].error = _text(result)
+                answer.claims[claim.uid].error = _error_text(result)
             else:
                 answer.claims[claim.uid].devices.extend(result)
         return answer.SerializeToString()
 
     async def _unprepare(self, request: bytes) -> bytes:
         claims = parsed(api.NodeUnprepareResourcesRequest, request).claims
-        results = await self._handler.unprepare(_valid(claims))
+        results = await self._handler.unprepare(_with_valid_uid(claims))
         answer = api.NodeUnprepareResourcesResponse()
         for claim in claims:
             # A claim with an invalid UID cannot have been prepared.
-            answer.claims[claim.uid].error = _text(results.get(claim.uid, ""))
+            answer.claims[claim.uid].error = _error_text(results.get(claim.uid, ""))
         return answer.SerializeToString()
 
 
@@ -198,8 +198,8 @@ def _check_folder(folder: Path) -> None:
         )
 
 
-def _check_place(path: Path) -> None:
-    """Raise KubeletError for all but a socket that nobody serves, which gRPC replaces (TRN-3)."""
+def _check_unserved(path: Path) -> None:
+    """Raise KubeletError if a path is in use; gRPC replaces a socket that nobody serves (TRN-3)."""
     with socket.socket(socket.AF_UNIX) as client:
         client.settimeout(0)
         try:
@@ -212,16 +212,16 @@ def _check_place(path: Path) -> None:
             why = f"{path} is in the way: it is not a socket; remove it"
             raise KubeletError(why) from None
         except BlockingIOError:
-            pass  # somebody does, and is busy
+            pass  # somebody serves it, and is busy
     raise KubeletError(
         f"another process serves {path}: let only one have this driver's name (--dra-driver)"
     )
 
 
-def _valid(claims: Iterable[api.Claim]) -> list[api.Claim]:
+def _with_valid_uid(claims: Iterable[api.Claim]) -> list[api.Claim]:
     return [claim for claim in claims if _UID.fullmatch(claim.uid)]
 
 
-def _text(reason: str) -> str:
+def _error_text(reason: str) -> str:
     """Return a reason as valid UTF-8, which a path in it may not be, and not too long."""
     return reason[:_MAX_TEXT].encode(errors="replace").decode()
