@@ -107,6 +107,14 @@ def test_what_has_resulted_from_its_name_stays_too() -> None:
     }  # fmt: skip
 
 
+def test_what_had_resulted_from_a_name_may_fail_as_a_resource_of_the_next_config() -> None:
+    before = decided([NAMED], looking(tty(1), tty(2)))
+    own = resource("tty1", "/dev/tty1")
+    after = decided([own], looking(tty(1), tty(2), broken="/dev/tty1"), before.lists)
+    assert after.failures.keys() == {"example.com/tty1"}
+    assert ids(after, "tty1") == ids(before, "tty1") == ["tty1"]
+
+
 def test_a_name_that_has_resulted_just_before_it_failed_is_no_resource() -> None:
     named = replace(NAMED, inject=inject(nodes("/dev/x$(device.name)")))
     files = (tty(1), tty(2), tty(4), node("/dev/xtty1", (5, 1)))

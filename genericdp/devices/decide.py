@@ -285,7 +285,8 @@ class _Pass:
             if now.template and not (now.devices or now.arriving or now.not_offered):
                 del lists[name]
         for name, others in results(lists).items():
-            if not lists[name].failed:
+            # One that had resulted may be a resource of the config by now, of no template.
+            if name in lists and not lists[name].failed:
                 seen = f"its devices are those of {', '.join(others)}"
                 empty = NoDevices(resource=resources[name], cause=None, seen=seen)
                 lists[name] = replace(lists[name], empty=empty)
