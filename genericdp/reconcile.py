@@ -147,7 +147,7 @@ class Reconciler:
         wanted = await self.dra.choose_back_ends(
             tasks, wanted, self._running.keys() | self._leaving.keys()
         )
-        allocated = self.dra.add_claims(allocated, wanted)
+        allocated = self.dra.add_claims(allocated)
         while True:
             decision = await self._decide(wanted, allocated, full=full)
             if self._watch_health(resulting(wanted.values(), decision.lists), decision.lists):

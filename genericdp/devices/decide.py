@@ -187,7 +187,7 @@ class _Pass:
         for name in self.name_owners.of(resource):
             template = "" if name == resource.name else resource.name
             one, before = made.get(name, MadeDevices()), self.before(name, template)
-            devices, refused = self._free(one, owners)
+            devices, refused = self._free(name, one, owners)
             arriving = dict[str, Arriving]()
             if resource.group_by is not None:
                 devices, waiting, arriving = stable_groups(devices, before, now=self.now)
@@ -207,21 +207,25 @@ class _Pass:
             )
         return drafts
 
-    def _free(self, made: MadeDevices, owners: Owners) -> tuple[list[Device], list[NotOffered]]:
+    def _free(
+        self, name: str, made: MadeDevices, owners: Owners
+    ) -> tuple[list[Device], list[NotOffered]]:
         """Return the devices that nobody else has or might want, and what is refused."""
         devices, refused = [], [*made.refused]
         for one in made.devices:
-            if reason := self._why_reserved(one, owners):
+            if reason := self._why_reserved(name, one, owners):
                 refused.append(one.refused(reason))
             else:
                 devices.append(one)
         return devices, refused
 
-    def _why_reserved(self, device: Device, owners: Owners) -> str:
+    def _why_reserved(self, name: str, device: Device, owners: Owners) -> str:
         """Return who has a device, or which node of it an undecided resource might take."""
-        for key in device.keys:
-            if self.allocated is not None and key in self.allocated.elsewhere:
-                return self.allocated.elsewhere[key]
+        claimed = {} if self.allocated is None else self.allocated.claimed
+        for hardware in device.hardware if claimed else ():
+            resource, device_id, claim = claimed.get(hardware, (name, device.id, ""))
+            if (resource, device_id) != (name, device.id):
+                return f"claim {claim} has it as {device_id} of {resource}"
         if not owners.undecided:
             return ""
         for node in device.nodes:

@@ -183,6 +183,12 @@ class Device:
         """The candidates that it is made of."""
         return tuple(one.key for one in self.members) or (self.key,)
 
+    @property
+    def hardware(self) -> tuple[str, ...]:
+        """What it is made of; not that of another device that takes its place."""
+        found = [one.identity for one in self.members or (self,)]
+        return tuple(f"{it.syspath} {it.device_number} {it.inode} {it.plugged}" for it in found)
+
     def refused(self, reason: str) -> NotOffered:
         """Return that no container can get it, with the reason."""
         members = tuple(one.key for one in self.members)

@@ -418,8 +418,8 @@ class AllocatedDevices:
     """On the monotonic clock, in seconds."""
     devices: Mapping[str, frozenset[str]] = field(default_factory=dict)
     """The ids of what containers hold at least a share of, by resource."""
-    elsewhere: Mapping[str, str] = field(default_factory=dict)
-    """By key, who has a device of a resource that the config does not have any more."""
+    claimed: Mapping[str, tuple[str, str, str]] = field(default_factory=dict)
+    """By hardware, the resource and ID as which a claim has it, and the claim's name."""
 
     def have_let_go(self, resource: str, device_id: str, due: float) -> bool:
         """Return whether a device that was to be forgotten at ``due`` can be.

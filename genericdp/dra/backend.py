@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from genericdp import glob
 from genericdp.cdi.folder import write
 from genericdp.devices.device import device_id_of
-from genericdp.devices.devicelist import AllocatedDevices
+from genericdp.devices.devicelist import NOTHING, AllocatedDevices
 from genericdp.dra.claims import DAMAGE, put_aside
 from genericdp.errors import KubeletError, reason_of
 from genericdp.host.workers import in_worker
@@ -107,8 +107,6 @@ class Dra:
         """The names of resources that DRA serves now, as in served.json; None: not read yet."""
         self._dra_wanted: frozenset[str] = frozenset()
         """The names of resources that DRA is to serve according to the config."""
-        self._has_elsewhere = False
-        """Whether a claim has a device of a resource that the config does not have any more."""
 
     async def choose_back_ends(
         self,
@@ -202,7 +200,7 @@ class Dra:
                 peers,
                 timeout_seconds=self._timing.period,
             )
-            if self.waiting or self._has_elsewhere:
+            if self.waiting or self._is_displaced:
                 with suppress(KubeletError):  # then these claims stay prepared until next time
                     await driver.unprepare_ended(held_claims(await self._pods(settings)))
                 self._look_again()
@@ -302,29 +300,36 @@ class Dra:
             raise KubeletError(f"the kubelet has started {age}")
         return await list_pods(settings.pod_resources, timeout_seconds=_ASK_SECONDS)
 
-    def add_claims(
-        self, allocated: AllocatedDevices | None, wanted: Mapping[str, Resource]
-    ) -> AllocatedDevices | None:
+    def add_claims(self, allocated: AllocatedDevices | None) -> AllocatedDevices | None:
         """Add the devices that claims have to those that pods hold."""
         if self.driver is None:
             return allocated
         # None: nobody needs to know what pods hold through the device plugin.
         known = allocated or AllocatedDevices(asked_at=math.inf)
-        devices, elsewhere = dict(known.devices), dict[str, str]()
+        devices, claimed = dict(known.devices), dict[str, tuple[str, str, str]]()
         for claim in self.claims:
             for one in claim.devices:
-                ids = devices.get(one.resource, frozenset())
-                devices[one.resource] = ids | {device_id_of(one.share)}
-                is_known = any(_can_have(it, one.resource) for it in wanted.values())
-                if not (is_known or one.admin):
-                    why = f"claim {claim} has it as {one.resource}, which is not in the config now"
-                    elsewhere |= dict.fromkeys(one.keys, why)
-        self._has_elsewhere = bool(elsewhere)
-        return replace(known, devices=devices, elsewhere=elsewhere)
+                name, device_id = one.resource, device_id_of(one.share)
+                devices[name] = devices.get(name, frozenset()) | {device_id}
+                if not one.admin:
+                    claimed |= dict.fromkeys(one.hardware, (name, device_id, str(claim)))
+        return replace(known, devices=devices, claimed=claimed)
+
+    @property
+    def _is_displaced(self) -> bool:
+        """Whether a claim has a device that may be offered as another one once it ends."""
+        for one in (it for claim in self.claims for it in claim.devices):
+            served = (
+                self.servicers[one.resource].devices if one.resource in self.servicers else NOTHING
+            )
+            listed = served.devices.get(device_id_of(one.share))
+            if listed is None or listed.unhealthy:
+                return True
+        return False
 
     def changed(self) -> None:
         """Reconcile if a resource waits: what it waits for may be gone (plugin, claim, slice)."""
-        if self.waiting or self._has_elsewhere or (self.driver and self.driver.trouble.value):
+        if self.waiting or self._is_displaced or (self.driver and self.driver.trouble.value):
             self._look_again()
 
     def serve(self, servicers: Mapping[str, Servicer]) -> None:

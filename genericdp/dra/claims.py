@@ -41,8 +41,8 @@ class ClaimDevice:
     """The ID of the device, or of a share of it."""
     admin: bool = False
     """Whether other claims may have it too (``adminAccess``)."""
-    keys: tuple[str, ...] = field(default=(), compare=False)
-    """Its hardware, as ``Device.keys``: the same in whatever resource the config has it."""
+    hardware: tuple[str, ...] = field(default=(), compare=False)
+    """As ``Device.hardware``: the same in whatever resource the config has it."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -170,12 +170,12 @@ def _parsed(content: bytes, uid: str) -> Claim:
         boot_id=record["bootID"],
         per_request=record["perRequest"] is True,
         devices=tuple(
-            ClaimDevice(**{**one, "keys": tuple(one["keys"])}) for one in record["devices"]
+            ClaimDevice(**{**one, "hardware": tuple(one["hardware"])}) for one in record["devices"]
         ),
     )
     texts = [claim.namespace, claim.name, claim.boot_id]
     for one in claim.devices:
-        texts += [one.request, one.pool, one.device, one.resource, one.share, *one.keys]
+        texts += [one.request, one.pool, one.device, one.resource, one.share, *one.hardware]
     if not all(isinstance(text, str) for text in texts):
         raise TypeError("a field is not a string")
     return claim

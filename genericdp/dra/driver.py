@@ -97,7 +97,7 @@ class DraDriver:
         if not self._plugin.registration.active.value:
             return self._plugin.registration.reason
         soon = "its ResourceSlices are about to be written"
-        return self._publisher.state.value.get(resource, soon)
+        return self._publisher.state.value.get(resource, soon) or self._publisher.slices.failure
 
     def why_still_offered(self, resources: Collection[str]) -> str:
         """Return why claims may still get devices of resources; empty: none may."""

@@ -203,7 +203,7 @@ class ClaimPreparer:
             resource=self.pools[pool].resource,
             share=share,
             admin=result.get("adminAccess") is True,
-            keys=listed.device.keys if listed is not None else (),
+            hardware=listed.device.hardware if listed is not None else (),
         )
 
     async def _free_devices_of(self, claim: Claim) -> None:
@@ -412,7 +412,7 @@ class ClaimPreparer:
 
 
 def _key(one: ClaimDevice) -> tuple[str, str]:
-    """Return resource and ID of a device, the same for all shares; not ``ClaimDevice.keys``."""
+    """Return resource and ID of a device, the same for all shares; not its hardware."""
     return one.resource, device_id_of(one.share)
 
 

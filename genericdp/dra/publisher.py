@@ -70,6 +70,11 @@ class _Published:
     not_offered: Mapping[str, str] = field(default_factory=dict)
     """Why shares cannot be in a slice, by ID, as logged."""
 
+    def forget_failure(self) -> None:
+        """Forget a failed write that is not needed any more: nobody has undone it."""
+        if self.error:
+            self.error, self.content, self.writes = "", (), 0
+
 
 class Publisher:
     """Writes ResourceSlices whenever those in the API are not the wanted ones.
@@ -175,7 +180,7 @@ class Publisher:
         elif todo:
             await self._write(published, content, todo)
         else:
-            published.error = ""
+            published.forget_failure()
         reason = published.error or (_UNDONE if todo and published.writes > _MAX_UNDONE else "")
         if (reason or (resource and not todo)) and reason != published.logged:
             if reason:

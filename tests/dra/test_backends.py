@@ -113,7 +113,7 @@ async def test_what_a_claim_has_is_offered_under_no_other_name(
     node: DraNode, served_by: str
 ) -> None:
     renamed = by_plugin(OTHER, "/dev/ttyUSB*", servedBy=served_by)
-    why = f"claim default/claim has it as {NAME}, which is not in the config now"
+    why = f"claim default/claim has it as ttyUSB0 of {NAME}"
 
     def is_refused(found: dict[str, Any]) -> bool:
         return any(why in one["reason"] for one in found["notOffered"])
@@ -130,6 +130,39 @@ async def test_what_a_claim_has_is_offered_under_no_other_name(
         assert [one["id"] for one in (await daemon.resource(OTHER))["devices"]] == ["ttyUSB1"]
         await node.unprepare(claim)
         await daemon.shows(OTHER, lambda found: len(found["devices"]) == 2)
+
+
+@pytest.mark.parametrize(
+    "resources",
+    [
+        [by_dra(id="x$(device.name)")],
+        [by_dra(glob="/dev/ttyUSB1"), by_dra(OTHER, "/dev/ttyUSB0")],
+        [by_plugin(OTHER, "/dev/ttyUSB0"), by_dra()],
+    ],
+    ids=["another ID", "another match", "another resource that comes first"],
+)
+async def test_what_a_claim_has_is_offered_as_nothing_else(
+    node: DraNode, resources: list[dict[str, object]]
+) -> None:
+    why = f"claim default/claim has it as ttyUSB0 of {NAME}"
+    async with node.serving(by_dra()) as daemon:
+        await node.offers(POOL, USB0)
+        claim = node.allocate(USB0)
+        await node.prepare(claim)
+        await daemon.takes(*resources)
+        await daemon.log.says(why)
+
+        def is_offered() -> bool:
+            pools = node.pools()
+            return bool(
+                node.world.kubelet.devices(OTHER)
+                or pools.get(pool_name(NODE, OTHER))
+                or label("xttyUSB0") in pools.get(POOL, ())
+            )
+
+        assert not is_offered()
+        await node.unprepare(claim)
+        await node.until(is_offered)
 
 
 async def test_what_a_pod_holds_stays_as_it_was_until_the_pod_is_gone(node: DraNode) -> None:

@@ -351,6 +351,19 @@ async def test_a_kubelet_that_refuses_the_driver_for_a_while(node: DraNode) -> N
         await healed(node, daemon)
 
 
+async def test_nobody_is_said_to_undo_writes_that_have_failed(node: DraNode) -> None:
+    async with serving(node) as daemon:
+        await healed(node, daemon)
+        with node.server.failing(status=403, reason="Forbidden", verbs={"update"}):
+            for _ in range(5):
+                node.host.plug("ttyUSB1")
+                await told(daemon, "refuses (403)")
+                node.host.unplug("ttyUSB1")
+                await daemon.registered(NAME)
+        await healed(node, daemon)
+        assert not any("somebody changes" in line for line in daemon.log.lines)
+
+
 async def test_a_second_instance_serves_as_device_plugin_and_takes_dra_over(node: DraNode) -> None:
     other = resource(OTHER, "/dev/ttyACM*")
     node.host.plug("ttyACM0", major=166)
