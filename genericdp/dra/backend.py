@@ -201,9 +201,9 @@ class Dra:
                 timeout_seconds=self._timing.period,
             )
             if self.waiting or self._is_displaced:
+                self._look_again()
                 with suppress(KubeletError):  # then these claims stay prepared until next time
                     await driver.unprepare_ended(held_claims(await self._pods(settings)))
-                self._look_again()
 
     def _dra_names(self, resource: Resource) -> list[str]:
         """Return which of the names that DRA serves now are those of a resource of the config.

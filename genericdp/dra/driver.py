@@ -102,8 +102,8 @@ class DraDriver:
     def why_still_offered(self, resources: Collection[str]) -> str:
         """Return why claims may still get devices of resources; empty: none may."""
         publisher = self._publisher
-        if publisher is None or publisher.slices.by_name.value is None:
-            why = self.trouble.value or (publisher.slices.failure if publisher else "")
+        why = self.trouble.value or (publisher.slices.failure if publisher else "")
+        if publisher is None or publisher.slices.by_name.value is None or why:
             why = why or "the API server has not said yet which there are"
             return f"it cannot be known whether its ResourceSlices are deleted: {why}"
         if any(one in (self._lists.value or ()) for one in resources):
