@@ -14,7 +14,7 @@ from genericdp.host.root import Root
 from genericdp.model import Selector, UdevSelector
 from tests.decisions import Discoverer
 from tests.devices.making import healthy, resource
-from tests.host.hearing import as_root, few, hearing, tell
+from tests.host.hearing import alone, as_root, few, hearing, tell
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,7 +36,8 @@ def control() -> Iterator[int]:
             with suppress(OSError):  # it is not there
                 fcntl.ioctl(descriptor, REMOVE, number)
         fcntl.ioctl(descriptor, ADD, NUMBERS[0])
-        yield descriptor
+        with alone():
+            yield descriptor
     finally:
         for number in NUMBERS:
             with suppress(OSError):

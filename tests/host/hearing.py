@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import os
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,7 @@ import pytest
 from genericdp.host.uevents import Uevents, open_monitor
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Callable, Iterator
 
     import pyudev
 
@@ -50,6 +51,14 @@ class Heard:
             while not reached():
                 self.added.clear()
                 await self.added.wait()
+
+
+@contextmanager
+def alone() -> Iterator[None]:
+    """Let no other test, in any process, flood the kernel's queue or suffer from that meanwhile."""
+    with Path(__file__).open() as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 @asynccontextmanager

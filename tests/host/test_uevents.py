@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from genericdp.host.uevents import Uevent, open_monitor, uevent_of
-from tests.host.hearing import NULL, as_root, few, hearing, tell
+from tests.host.hearing import NULL, alone, as_root, few, hearing, tell
 from tests.polling import poll_until
 
 if TYPE_CHECKING:
@@ -58,7 +58,8 @@ def loop_control() -> Iterator[int]:
             with suppress(OSError):  # it is not there
                 fcntl.ioctl(descriptor, LOOP_REMOVE, number)
         if when == "before":
-            yield descriptor
+            with alone():
+                yield descriptor
     os.close(descriptor)
 
 
@@ -79,7 +80,7 @@ async def test_a_device_that_is_plugged_and_unplugged_is_told(heard: Heard) -> N
 
 @as_root
 @pytest.mark.skipif(not Path(LOOP_CONTROL).exists(), reason="this kernel has no loop devices")
-async def test_each_of_a_burst_of_seven_is_told_once(heard: Heard, loop_control: int) -> None:
+async def test_each_of_a_burst_of_seven_is_told_once(loop_control: int, heard: Heard) -> None:
     syspaths = [f"/sys/devices/virtual/block/loop{number}" for number in LOOPS]
 
     def told_as(action: str) -> list[str]:
