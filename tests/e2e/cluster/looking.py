@@ -16,7 +16,8 @@ class Looking(ABC):
     def __init__(self, every_seconds: float) -> None:
         self._every_seconds = every_seconds
         self._end = Event()
-        self._thread = Thread(target=self._run, name=type(self).__name__)
+        # A daemon, lest a test that fails before the end of the context keeps pytest from ending.
+        self._thread = Thread(target=self._run, name=type(self).__name__, daemon=True)
 
     def __enter__(self) -> Self:
         self._thread.start()
