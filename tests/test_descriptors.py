@@ -49,12 +49,11 @@ def test_it_is_short_when_few_are_left(used: int, most: int, short: bool) -> Non
 
 
 async def test_it_is_said_once_when_they_run_short_and_when_no_longer(
-    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level("INFO")
-    monkeypatch.setattr(descriptors, "PERIOD_SECONDS", 0.01)
     async with asyncio.TaskGroup() as tasks:
-        watching = tasks.create_task(descriptors.watch())
+        watching = tasks.create_task(descriptors.watch(period_seconds=0.01))
         for told, spare in ((0, 0), (2, 3)):  # none is left even to count them
             await asyncio.sleep(0.05)
             assert len(caplog.records) == told

@@ -89,7 +89,7 @@ class _DescriptorShortage:
             log.info("descriptors no longer run short: %d of %d are in use", now.used, now.most)
 
 
-async def watch() -> None:
+async def watch(*, period_seconds: float = PERIOD_SECONDS) -> None:
     """Log when they run short and when no longer, forever."""
     shortage = _DescriptorShortage()
     while True:
@@ -97,7 +97,7 @@ async def watch() -> None:
             shortage.begins("each resource takes 2 or 3, each probe that runs 2")
         else:
             shortage.ends()
-        await asyncio.sleep(PERIOD_SECONDS)
+        await asyncio.sleep(period_seconds)
 
 
 class Places:

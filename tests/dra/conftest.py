@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.dra.node import DraNode
+from tests.apiserver.server import ApiServer
+from tests.dra.node import NODE, DraNode
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -18,3 +19,10 @@ async def node(short_folder: Path) -> AsyncIterator[DraNode]:
     node = DraNode(short_folder)
     async with node.running():
         yield node
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[ApiServer]:
+    async with ApiServer() as server:
+        server.add_node(NODE)
+        yield server

@@ -18,7 +18,6 @@ from genericdp.dra.settings import DRIVER
 from genericdp.dra.stored import StoredSlices
 from genericdp.observed import Observed, until
 from tests.apiserver.scenarios import slice_of
-from tests.apiserver.server import ApiServer
 from tests.devices.making import decide, node, resource
 from tests.polling import poll_until
 
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
 
     from genericdp.devices.devicelist import DeviceList
+    from tests.apiserver.server import ApiServer
 
     Json = dict[str, Any]
 
@@ -35,13 +35,6 @@ POOL = f"{NODE}/example.com/serial"
 USB = [node(f"/dev/ttyUSB{number}", (188, number)) for number in range(130)]
 CAMERA = node("/dev/video0", (81, 0))
 SECONDS = 30.0
-
-
-@pytest.fixture
-async def server() -> AsyncIterator[ApiServer]:
-    async with ApiServer() as server:
-        server.add_node(NODE)
-        yield server
 
 
 @cache

@@ -14,23 +14,16 @@ from genericdp.apiserver.client import SLICES, ApiClient
 from genericdp.dra.stored import StoredSlices
 from genericdp.observed import until
 from tests.apiserver.scenarios import DRIVER, NODE, device, renewed, slice_of
-from tests.apiserver.server import ApiServer
 from tests.polling import poll_until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from genericdp.apiserver.access import Access
+    from tests.apiserver.server import ApiServer
     from tests.apiserver.store import Json
 
 SECONDS = 30.0
-
-
-@pytest.fixture
-async def server() -> AsyncIterator[ApiServer]:
-    async with ApiServer() as server:
-        server.add_node(NODE)
-        yield server
 
 
 @asynccontextmanager
