@@ -7,12 +7,29 @@ these facts for each subsystem.
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from genericdp.devices.hardware import (
+    is_pci_function,
+    is_scsi_device,
+    is_usb_device,
+    is_usb_interface,
+    lineage,
+    nearest,
+    place_of,
+)
+from genericdp.devices.natural import natural_key
+from genericdp.devices.topology import functions_of, group_number
+from genericdp.template import UnusableValueError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from genericdp.devices.inventory import FoundFile, Host, SysDevice
 
 
 class Nature(StrEnum):
@@ -108,3 +125,440 @@ def identity_from_record(record: Mapping[str, Any]) -> HardwareIdentity:
         model=model,
         is_unreadable=record["unreadable"] is True,
     )
+
+
+class DefaultName(NamedTuple):
+    """The default ID of a device."""
+
+    text: str
+    weak: str = ""
+    """Why it is only as stable as a name that the kernel gives at boot; empty: it is stable."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Fact:
+    """Something about a device itself that tells it from others at one place."""
+
+    word: str
+    """Stands before the value in an ID, so that no part of an ID is a bare number."""
+    attribute: str = ""
+    """The file in the device's sysfs directory; empty: the kernel's name of the device."""
+    pattern: str = "(.+)"
+    """The first group is the value; if the pattern does not match, the fact adds nothing."""
+    plain: str = "0"
+    """The value that adds nothing."""
+    on_pci_only: bool = False
+    """Whether it counts only below a PCI function: elsewhere the place tells devices apart."""
+
+
+_Parts = Callable[["SysDevice", "SysDevice", "Host"], Iterator[str]]
+"""Yields parts of an ID for a device at a place."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """What tells the devices of a subsystem apart at one place."""
+
+    number: str = r"\d+"
+    """What is cut out of the kernel's name, once: the rest tells kinds of devices apart."""
+    plain: tuple[str, ...] = ()
+    """Kinds that add nothing to an ID, beside the name of the subsystem."""
+    facts: tuple[_Fact, ...] = ()
+    more: _Parts | None = None
+
+
+_WHOLE = ".*"
+"""The kernel's name tells nothing."""
+
+
+def _scsi_address(device: SysDevice, _: SysDevice, host: Host) -> Iterator[str]:
+    """Yield the address of the SCSI device, as far as the kernel does not hand it out."""
+    scsi = next((parent for parent in lineage(device, host) if is_scsi_device(parent)), None)
+    if scsi is None:
+        return
+    numbers = scsi.name.split(":")
+    channel, target, lun = numbers[1:4] if len(numbers) == _SCSI_NUMBERS else ("0", "0", "0")
+    if found := _ATA_PORT.match(scsi.syspath):
+        port = _read(f"{found[0]}/ata_port/{found[1]}", "port_no", host)
+        # Numbers of ports begin at 1; without the file there is only the kernel's count of them.
+        yield from _part("ata", port or f"_{found[1]}", plain="1")
+    elif found := _SAS_END.match(scsi.syspath):
+        if expander := _SAS_EXPANDER.match(scsi.syspath):
+            address = _read(f"{expander[0]}/sas_device/{expander[1]}", "sas_address", host)
+            yield from _part("exp", address or "")
+        phy = _read(f"{found[0]}/sas_device/{found[1]}", "phy_identifier", host)
+        yield from _part("phy", phy or f"_{found[1]}")
+        channel = target = "0"  # handed out in the order of discovery
+    yield from _part("ch", channel)
+    yield from _part("t", target)
+    yield from _part("lun", lun)
+
+
+def _block(device: SysDevice, place: SysDevice, host: Host) -> Iterator[str]:
+    """Yield what tells a disk apart, then its partition."""
+    parents = [one for one in host.ancestors(device) if one.subsystem == "block"]
+    disk = parents[-1] if parents else device
+    yield from _scsi_address(disk, place, host)
+    if (found := _NAMESPACE.fullmatch(disk.name)) and "/nvme" in disk.syspath:
+        yield from _part("n", _read(disk.syspath, "nsid", host) or found[1], plain="1")
+    if disk is device:
+        if found := _MMC_AREA.fullmatch(device.name):
+            yield from _part("", found[1])
+        elif not _PLAIN_DISK.fullmatch(device.name):
+            yield from _part("", re.sub(r"\d+", "", device.name, count=1))
+        return
+    rest = device.name.removeprefix(disk.name)
+    number = rest.removeprefix("p")
+    yield from _part("p" if number.isdecimal() else "", number if number.isdecimal() else rest)
+
+
+def _net(device: SysDevice, _: SysDevice, host: Host) -> Iterator[str]:
+    """Yield the port of a network card, and the function that a representor stands for."""
+    port = _read(device.syspath, "dev_port", host)
+    if port in {None, "", "0"}:
+        text = _read(device.syspath, "dev_id", host) or ""
+        number = int(text, 16) if re.fullmatch(r"0x[0-9a-fA-F]{1,8}", text) else 0
+        port = str(number)
+    yield from _part("port", port or "0")
+    name = _read(device.syspath, "phys_port_name", host) or ""
+    if not _PHYSICAL_PORT.fullmatch(name):
+        yield from _part("", name)
+
+
+def _input(device: SysDevice, place: SysDevice, host: Host) -> Iterator[str]:
+    """Yield the end of the physical path and of the name of an input device."""
+    node = next((one for one in lineage(device, host) if _INPUT.fullmatch(one.name)), device)
+    yield from _interface_tail(_read(node.syspath, "phys", host) or "", place, host)
+    name = _read(node.syspath, "name", host) or ""
+    hid = next((one for one in host.ancestors(node) if one.subsystem == "hid"), None)
+    if hid is not None:
+        yield from _part("", name.removeprefix(hid.properties.get("HID_NAME", name)))
+    elif is_pci_function(place):
+        yield from _part("", name)
+
+
+def _hidraw(device: SysDevice, place: SysDevice, host: Host) -> Iterator[str]:
+    """Yield the end of the physical path of a HID device, and what is unique about it."""
+    hid = next((one for one in host.ancestors(device) if one.subsystem == "hid"), None)
+    if hid is None:
+        return
+    yield from _interface_tail(hid.properties.get("HID_PHYS", ""), place, host)
+    unique = hid.properties.get("HID_UNIQ", "")
+    usb = nearest(place, host, is_usb_device)
+    # Mostly it is the serial number of the USB device, which tells nothing within the device.
+    if usb is None or unique != (_read(usb.syspath, "serial", host) or ""):
+        yield from _part("", unique)
+
+
+def _interface_tail(phys: str, place: SysDevice, host: Host) -> Iterator[str]:
+    """Yield what a physical path (``usb-0000:00:14.0-1/input2:1``) adds to the interface."""
+    tail = phys.rpartition("/")[2] if "/" in phys else ""
+    number = "0"
+    if is_usb_interface(place):
+        number = str(int(_read(place.syspath, "bInterfaceNumber", host) or "0", 16))
+    plain = f"input{number}"
+    yield from _part("", "" if tail == plain else tail.removeprefix(f"{plain}:"))
+
+
+def _tty(device: SysDevice, place: SysDevice, host: Host) -> Iterator[str]:
+    """Yield the kernel's name of a serial port of a PCI card, if nothing else tells its port."""
+    if _is_counted_port(device, place, host):
+        yield from _part("", device.name)
+
+
+def _is_counted_port(device: SysDevice, place: SysDevice, host: Host) -> bool:
+    """Return whether only the kernel's count tells a serial port: before Linux 6.5."""
+    buses = {one.subsystem for one in host.ancestors(device)}
+    return (is_pci_function(place) or place.name.startswith("serial8250")) and not (
+        {"serial-base", "usb-serial"} & buses
+    )
+
+
+_SCSI_NUMBERS = 4
+_ATA_PORT = re.compile(r".*?/(ata[0-9]+)(?=/)")
+_SAS_END = re.compile(r".*/(end_device-[0-9:]+)(?=/)")
+_SAS_EXPANDER = re.compile(r".*/(expander-[0-9:]+)(?=/)")
+_NAMESPACE = re.compile(r"nvme[0-9]+(?:c[0-9]+)?n([0-9]+)")
+_MMC_AREA = re.compile(r"mmcblk[0-9]+(boot[0-9]|rpmb|gp[0-9])")
+_PLAIN_DISK = re.compile(r"[shv]d[a-z]+|sr[0-9]+|mmcblk[0-9]+|nvme[0-9]+(?:c[0-9]+)?n[0-9]+")
+_PHYSICAL_PORT = re.compile(r"p[0-9]+|")
+_INPUT = re.compile(r"input[0-9]+")
+
+_KINDS: Mapping[str, _Kind] = {
+    "block": _Kind(number=_WHOLE, more=_block),
+    "bsg": _Kind(number=_WHOLE, more=_scsi_address),
+    "drm": _Kind(plain=("card",)),
+    "gpio": _Kind(plain=("gpiochip",)),
+    "hidraw": _Kind(more=_hidraw),
+    "hwmon": _Kind(facts=(_Fact("", "name"),)),
+    "i2c": _Kind(number=_WHOLE),
+    "i2c-dev": _Kind(number=_WHOLE),
+    "iio": _Kind(plain=("iio:device",)),
+    "infiniband": _Kind(number=_WHOLE),
+    "infiniband_mad": _Kind(plain=("umad",), facts=(_Fact("port", "port", plain="1"),)),
+    "infiniband_verbs": _Kind(plain=("uverbs",)),
+    "input": _Kind(plain=("event",), more=_input),
+    "mdev": _Kind(number="^$"),
+    "mmc_rpmb": _Kind(number=_WHOLE),
+    "net": _Kind(number=_WHOLE, more=_net),
+    "nvme-generic": _Kind(number=_WHOLE, facts=(_Fact("n", pattern=r"n(\d+)$", plain="1"),)),
+    "platform": _Kind(number="^$"),
+    "scsi": _Kind(number=_WHOLE, more=_scsi_address),
+    "scsi_changer": _Kind(number=_WHOLE, more=_scsi_address),
+    "scsi_generic": _Kind(number=_WHOLE, more=_scsi_address),
+    "scsi_tape": _Kind(plain=("st",), more=_scsi_address),
+    "sound": _Kind(number=r"C\d+|(?<=^card)\d+", plain=("control", "card")),
+    "spidev": _Kind(number=_WHOLE),
+    "tty": _Kind(number=_WHOLE, more=_tty),
+    "usb": _Kind(number=_WHOLE, facts=(_Fact("if", "bInterfaceNumber", "0*(.+)"),)),
+    "vfio-dev": _Kind(plain=("vfio",)),
+    "video4linux": _Kind(plain=("video",), facts=(_Fact("index", "index"),)),
+}
+"""By subsystem. One without a line adds the kernel's name without its first number."""
+
+_BETWEEN: Mapping[str, tuple[_Fact, ...]] = {
+    "auxiliary": (_Fact("sf", "sfnum", plain=""),),
+    "i2c": (
+        _Fact("addr", pattern=r"^\d+-([0-9a-f]{4})$"),
+        _Fact("chan", "name", r"\(chan_id (\d+)\)$", plain=""),
+        _Fact("", "name", r"^(?!.*\(chan_id \d+\)$)(.+)", on_pci_only=True),
+    ),
+    "mdev": (_Fact("", plain=""),),
+    "sdio": (_Fact("fn", pattern=r":(\d+)$", plain="1"),),
+    "serial-base": (_Fact("port", pattern=r":\d+\.(\d+)$"),),
+    "serio": (_Fact("serio", pattern=r"^serio(\d+)$"),),
+    "spi": (_Fact("cs", pattern=r"^spi\d+\.(\d+)$"),),
+    "usb-serial": (_Fact("port", "port_number"),),
+    "w1": (_Fact("", pattern=r"^([0-9a-f]{2}-[0-9a-f]+)$"),),
+}
+"""Addresses on buses between a place and a device, by the subsystem of the parent device."""
+
+_UNIQUE: tuple[tuple[str, str, str], ...] = (
+    ("usb", "serial", "serial"),
+    ("pci", "unique_id", "unique_id"),
+    ("nvme", "serial", "serial"),
+    ("block", "wwid", "wwid"),
+    ("scsi", "wwid", "wwid"),
+    ("mmc", "cid", "cid"),
+    ("infiniband", "node_guid", "node_guid"),
+)
+"""Subsystem of the device or a parent, attribute, and kind of a fact that no other hardware has."""
+
+_FIXED_NAMES = frozenset({"misc", "net", "tty", "mem", "ppp", "tun", "bdi"})
+"""Subsystems of virtual devices whose names with a number are their identity."""
+_FIXED_DISK = re.compile(r"(?:loop|zram|nbd|ram)[0-9]+(?:p[0-9]+)?")
+_COUNTED_PLATFORM = re.compile(r".*\.auto|amdgpu_xcp.*")
+_COUNTED_TARGET = re.compile(r"/(?:rport-|session)[0-9]")
+_SLUG = re.compile(r"[^A-Za-z0-9._:-]+")
+_AT_BOOT = "as stable as the kernel's name, which can change at boot"
+
+
+def _part(word: str, value: str, *, plain: str = "0") -> Iterator[str]:
+    """Yield a part of an ID, unless the value is the plain one."""
+    text = _SLUG.sub("_", value).strip("_-")
+    if text and value != plain:
+        yield f"{word}{text}"
+
+
+def _read(syspath: str, name: str, host: Host) -> str | None:
+    """Return an attribute; raise UnusableValueError if it is there and cannot be read.
+
+    A fact that cannot be read never counts as absent: the device would get the ID of another one.
+    """
+    text = host.attribute(syspath, name)
+    if text is None and (why := host.why_unreadable(f"{syspath}/{name}")):
+        raise UnusableValueError(f"its id depends on {syspath}/{name}: {why} (write an id)")
+    return text
+
+
+def _value(fact: _Fact, device: SysDevice, place: SysDevice, host: Host) -> Iterator[str]:
+    if fact.on_pci_only and not is_pci_function(place):
+        return
+    text = _read(device.syspath, fact.attribute, host) if fact.attribute else device.name
+    if text and (found := re.search(fact.pattern, text)):
+        yield from _part(fact.word, found[1], plain=fact.plain)
+
+
+def _parts(device: SysDevice, place: SysDevice, host: Host) -> list[str]:
+    """Return what tells a device at a place from others of its subsystem there.
+
+    Raise UnusableValueError if a fact cannot be read.
+    """
+    parts: list[str] = []
+    between = [one for one in host.ancestors(device) if len(one.syspath) > len(place.syspath)]
+    for parent in reversed(between):
+        for fact in _BETWEEN.get(parent.subsystem, ()):
+            parts += _value(fact, parent, place, host)
+    kind = _KINDS.get(device.subsystem, _Kind())
+    name = re.sub(kind.number, "", device.name, count=1)
+    if name not in kind.plain and not device.subsystem.startswith(name):
+        parts += _part("", name)
+    for fact in kind.facts:
+        parts += _value(fact, device, place, host)
+    if kind.more is not None:
+        parts += kind.more(device, place, host)
+    return parts
+
+
+def default_name(device: SysDevice, host: Host) -> DefaultName | None:
+    """Return the default ID of a device of sysfs; None if nothing but its path names it.
+
+    Raise UnusableValueError if a fact that it depends on cannot be read.
+    """
+    if is_usb_device(device) or is_pci_function(device):
+        return DefaultName(device.name)
+    place = place_of(device, host)
+    if place is None:
+        return _virtual_name(device, host)
+    name = "-".join((place.name, device.subsystem, *_parts(device, place, host)))
+    return DefaultName(name, _why_weak(device, place, host))
+
+
+def _why_weak(device: SysDevice, place: SysDevice, host: Host) -> str:
+    if device.subsystem == "tty" and _is_counted_port(device, place, host):
+        return f"only {_AT_BOOT}: the kernel does not say which port of the card it is"
+    if place.subsystem == "platform" and _COUNTED_PLATFORM.fullmatch(place.name):
+        return f"only {_AT_BOOT}: {place.name} is numbered in the order of discovery"
+    if any(map(is_scsi_device, lineage(device, host))):
+        if _COUNTED_TARGET.search(device.syspath):
+            return f"only {_AT_BOOT}: the SCSI target is numbered in the order of discovery"
+        if _ATA_PORT.match(device.syspath) or _SAS_END.match(device.syspath):
+            return ""
+        hosts = [
+            one
+            for one in host.below(place.syspath, "scsi_host")
+            if (its := place_of(one, host)) is not None and its.syspath == place.syspath
+        ]
+        if len(hosts) > 1:
+            return f"only {_AT_BOOT}: {place.name} has several SCSI hosts"
+    return ""
+
+
+def _virtual_name(device: SysDevice, host: Host) -> DefaultName | None:
+    """Return the name of a device without hardware above it; None for its kernel's name.
+
+    Device-mapper and RAID devices have UUIDs, multipath NVMe namespaces a WWID, IOMMU groups the
+    addresses of their functions.
+    """
+    for one in lineage(device, host):
+        if one.subsystem != "block":
+            break
+        partition = device.name.removeprefix(one.name).lstrip("p") if one is not device else ""
+        suffix = f"-p{partition}" if partition else ""
+        for kind, folder, name in (
+            ("dm", "dm", "uuid"),
+            ("md", "md", "uuid"),
+            ("nvme", "", "wwid"),
+        ):
+            if one.name.startswith(kind) and (
+                uuid := _read(f"{one.syspath}/{folder}".rstrip("/"), name, host)
+            ):
+                return DefaultName(f"{kind}-{uuid}{suffix}")
+    if device.subsystem == "vfio" and (group := group_number(device.name)) is not None:
+        if functions := functions_of(group, host):
+            addresses = sorted((function.name for function in functions), key=natural_key)
+            return DefaultName(f"vfio-{'_'.join(addresses)}")
+        return DefaultName(device.name, f"only {_AT_BOOT}: it is the number of an IOMMU group")
+    return None
+
+
+def why_name_is_weak(name: str, device: SysDevice | None) -> str:
+    """Return why an ID that is the kernel's name can change at boot; empty if it is an identity."""
+    if not any(map(str.isdecimal, name)):
+        return ""
+    if device is not None and (
+        device.subsystem in _FIXED_NAMES or _FIXED_DISK.fullmatch(device.name)
+    ):
+        return ""
+    return f"only {_AT_BOOT}"
+
+
+def identity_of(
+    file: FoundFile,
+    device: SysDevice | None,
+    host: Host,
+    *,
+    interchangeable: Callable[[str], bool] = lambda _: False,
+) -> HardwareIdentity:
+    """Return what a device is; raise UnusableValueError if a fact of its place cannot be read.
+
+    ``interchangeable`` tells of a model (``usb 0403:6001``) whether the config names several that
+    it may change to and from: such a model tells nothing.
+    """
+    if device is None:
+        return HardwareIdentity(location=file.target, part=str(file.type))
+    hardware = nearest(device, host, lambda one: is_usb_device(one) or is_pci_function(one))
+    location, part = _place(device, hardware, host)
+    unique, is_unreadable = _unique_facts(device, hardware, host)
+    model = "" if hardware is None else _model(hardware, host)
+    return HardwareIdentity(
+        location=location,
+        part=part,
+        unique=unique,
+        model="" if interchangeable(model) else model,
+        is_unreadable=is_unreadable,
+    )
+
+
+def _place(device: SysDevice, hardware: SysDevice | None, host: Host) -> tuple[str, str]:
+    """Return the location of the hardware, and which part of the hardware a device is."""
+    if device is hardware:
+        return _location(hardware, host), ""
+    place = place_of(device, host)
+    if place is None:
+        name = _virtual_name(device, host)
+        path = device.syspath.removeprefix("/sys/devices/")
+        return name.text if name is not None and not name.weak else path, ""
+    # A tree of files may lack the USB device above an interface.
+    parts = [device.subsystem, *_parts(device, place, host)]
+    if is_usb_interface(place):
+        parts.insert(0, place.name.partition(":")[2])
+    if device.number is None:
+        parts.append("without node")  # as inputN above eventN
+    if hardware is None or place.subsystem == "platform":
+        hardware = place
+    return _location(hardware, host), " ".join(parts)
+
+
+def _location(hardware: SysDevice, host: Host) -> str:
+    if not is_usb_device(hardware):
+        return f"{hardware.subsystem} {hardware.name}"
+    # Numbers of buses depend on the order of discovery: the controller and its root hub do not.
+    parents = host.ancestors(hardware)
+    hubs = [one for one in (hardware, *parents) if is_usb_device(one)]
+    root = hubs[-1]
+    controller = next((one.name for one in host.ancestors(root)), root.name)
+    version = (host.attribute(root.syspath, "version") or "").strip().partition(".")[0]
+    port = hardware.name.partition("-")[2] or "0"
+    return f"usb {controller}/{version}-{port}"
+
+
+def _unique_facts(
+    device: SysDevice, hardware: SysDevice | None, host: Host
+) -> tuple[tuple[tuple[str, str], ...], bool]:
+    """Return the facts that no other hardware has, and whether one of them cannot be read."""
+    facts: dict[str, str] = {}
+    is_unreadable = False
+    for one in lineage(device, host):
+        names = [(name, kind) for subsystem, name, kind in _UNIQUE if subsystem == one.subsystem]
+        if one.subsystem == "net" and host.attribute(one.syspath, "addr_assign_type") == "0":
+            names.append(("address", "MAC"))  # else it is made up by the kernel or an administrator
+        for name, kind in names:
+            text = host.attribute(one.syspath, name)
+            if text:
+                facts.setdefault(f"{one.subsystem} {kind}", text)
+            elif text is None and host.why_unreadable(f"{one.syspath}/{name}"):
+                is_unreadable = True
+        if one is hardware:
+            break
+    return tuple(sorted(facts.items())), is_unreadable
+
+
+def _model(hardware: SysDevice, host: Host) -> str:
+    """Return vendor and product of a USB device or PCI function; empty if they are unknown."""
+    names = ("idVendor", "idProduct") if is_usb_device(hardware) else ("vendor", "device")
+    vendor, product = (host.attribute(hardware.syspath, name) for name in names)
+    if not vendor or not product:
+        return ""
+    numbers = ":".join(text.removeprefix("0x").lower() for text in (vendor, product))
+    return f"{hardware.subsystem} {numbers}"

@@ -21,9 +21,12 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 T = TypeVar("T")
 
-ABSENT = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ENODEV})
-"""Errors that say that there is nothing. After any other one nobody knows what there is: what leads
-in a circle or has too long a name could be anything, and may decide what is excluded."""
+ABSENT = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ENODEV, errno.EOPNOTSUPP})
+"""Errors that say that there is nothing, or that a driver lacks an attribute.
+
+After any other one it is unknown what there is: what leads in a circle or has too long a name could
+be anything, and may decide what is excluded.
+"""
 
 
 class Root:
