@@ -15,6 +15,7 @@ from genericdp.devices.changes import Plan, changes, plan
 from genericdp.devices.decide import decide
 from genericdp.devices.device import NOT_PROBED
 from genericdp.devices.devicelist import NOTHING
+from genericdp.devices.held import Held
 from genericdp.devices.matching import reads_properties
 from genericdp.devices.resourcenames import resulting
 from genericdp.health.execution import HookRunner
@@ -28,12 +29,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from genericdp.devices.decide import Decision, DeviceLists, Reports
-    from genericdp.devices.devicelist import AllocatedDevices, DeviceList
+    from genericdp.devices.devicelist import DeviceList
     from genericdp.dra.backend import Dra
     from genericdp.health.health import Health
     from genericdp.host.cache import HostCache, HostReader
     from genericdp.host.root import Root
     from genericdp.kubelet.folder import KubeletFolder
+    from genericdp.ledger import Ledger
     from genericdp.model import Resource
     from genericdp.process.outcome import Outcome
     from genericdp.process.run import Commands
@@ -75,6 +77,7 @@ class Reconciler:
         root: Root,
         kubelet: KubeletFolder,
         dra: Dra,
+        ledger: Ledger,
         reader: HostReader,
         commands: Commands,
         tally: Tally,
@@ -99,6 +102,9 @@ class Reconciler:
         """Why resources and devices have none, as logged."""
         self.dra = dra
         """What serves resources through DRA."""
+        self._ledger = ledger
+        self.held: Observed[Held] = Observed(Held())
+        """What pods and claims had when it was last decided."""
         self._running: dict[str, _Running] = {}
         self._leaving: dict[str, asyncio.Task[None]] = {}
         """Plugins of removed resources that are not over yet."""
@@ -138,7 +144,6 @@ class Reconciler:
         wanted: Mapping[str, Resource],
         *,
         full: bool,
-        allocated: AllocatedDevices | None,
     ) -> tuple[Decision, bool]:
         """Decide all device lists, and have them served; ``full``: all is read again.
 
@@ -147,12 +152,15 @@ class Reconciler:
         wanted = await self.dra.choose_back_ends(
             tasks, wanted, self._running.keys() | self._leaving.keys()
         )
-        allocated = self.dra.add_claims(allocated)
+        self.held.value = held = Held(
+            (*self._ledger.held(time.monotonic()), *self.dra.held()),
+            former_ids=self._ledger.former_ids,
+        )
         while True:
-            decision = await self._decide(wanted, allocated, full=full)
+            decision = await self._decide(wanted, held, full=full)
             if self._watch_health(resulting(wanted.values(), decision.lists), decision.lists):
                 # Nothing was known of the health of new devices; of some something is at once.
-                decision = await self._decide(wanted, allocated, full=False)
+                decision = await self._decide(wanted, held, full=False)
             named = resulting(wanted.values(), decision.lists)
             served = {name: one for name, one in named.items() if not one.names}
             # Before the kubelet can ask for a device, its spec is there.
@@ -167,6 +175,10 @@ class Reconciler:
             if one.served_by is ServedBy.DEVICE_PLUGIN
             and (decision.lists[name].template or name) not in self.dra.withheld
         }
+        self._ledger.note(decision.lists, by_plugin, decision.awaited, time.monotonic())
+        if self._ledger.has_changed:
+            # Before the kubelet can give away a device, it is known what hardware that is.
+            await in_worker(self._ledger.save)
         sent = self._apply(tasks, by_plugin, decision.lists)
         before, self.lists.value = self.lists.value, decision.lists
         for one in changes(before, decision):
@@ -176,9 +188,7 @@ class Reconciler:
             error.with_traceback(None)  # it would hold all that was built until then
         return decision, sent
 
-    async def _decide(
-        self, wanted: Mapping[str, Resource], allocated: AllocatedDevices | None, *, full: bool
-    ) -> Decision:
+    async def _decide(self, wanted: Mapping[str, Resource], held: Held, *, full: bool) -> Decision:
         previous, self._health_seen = self.lists.value, self.health_news.value
         health: Reports = {} if self._health.value is None else self._health.value.reports()
 
@@ -190,7 +200,7 @@ class Reconciler:
                 previous=previous,
                 now=time.monotonic(),
                 health=health,
-                allocated=allocated,
+                held=held,
                 spec_errors=self._spec_errors,
             )
 

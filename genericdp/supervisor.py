@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from genericdp.devices.matching import for_node
@@ -15,9 +17,11 @@ from genericdp.host.cache import HostReader
 from genericdp.host.inotify import ENTRIES, RECORDS, FolderWatch
 from genericdp.host.root import Root
 from genericdp.host.uevents import Uevents
+from genericdp.host.workers import in_worker
 from genericdp.kubelet.folder import KubeletFolder
 from genericdp.kubelet.peers import PeerWatch
-from genericdp.kubelet.podresources import PodResourcesPoller
+from genericdp.kubelet.podresources import PodResourcesPoller, PodResourcesTiming
+from genericdp.ledger import Ledger
 from genericdp.observed import Observed, until
 from genericdp.reconcile import Reconciler
 from genericdp.tally import Tally
@@ -29,9 +33,17 @@ if TYPE_CHECKING:
     from genericdp.health.health import Health
     from genericdp.host.uevents import Uevent
     from genericdp.kubelet.lifecycle import Plugin
+    from genericdp.kubelet.podresources import PodHolders
     from genericdp.model import Resource
     from genericdp.process.run import Commands
     from genericdp.settings import Settings
+
+log = logging.getLogger(__name__)
+
+_LEDGER_SECONDS = 10.0
+"""How long reading the ledger may take at the start, and asking the kubelet where there is none."""
+_KUBELET_SECONDS = 1.0
+"""How long to wait for the kubelet's socket then: without a kubelet, no pod can get a device."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -83,22 +95,18 @@ class Supervisor:
         self.root = root = Root(settings.root)
         self._pace = pace or Pace()
         self.tally = tally = Tally()
+        self._noted = Observed(0)
+        """How often the ledger has taken over lists."""
         self._host_news = Observed(0)
         """How often the host was to be looked at again."""
         self._records = root.real(udevdb.FOLDER)
         self._watch = FolderWatch(self._mark_entry, what="device folders")
         self._uevents = Uevents(self._mark_event, again_seconds=self._pace.full_look)
-        self._looked_at = 0.0
-        """When the last full look ended."""
-        self._looked_seconds = 0.0
-        self._pod_resources = None
-        if settings.pod_resources is not None:
-            self._pod_resources = PodResourcesPoller(
-                settings.pod_resources,
-                kubelet=kubelet,
-                look_again=self.look_again,
-                timing=settings.pod_resources_timing,
-            )
+        self._looked_at, self._looked_seconds = 0.0, 0.0
+        """When the last full scan ended, and how long it took."""
+        self.pod_resources = poller = self._poller(settings)
+        """What asks the kubelet which devices pods hold; None: nothing does."""
+        self._ledger = Ledger(settings.state_dir, None if poller is None else poller.timing)
         self._reader = HostReader(root, look_again=self.look_again)
         self.dra = Dra(
             settings.dra,
@@ -114,6 +122,7 @@ class Supervisor:
             root=root,
             kubelet=kubelet,
             dra=self.dra,
+            ledger=self._ledger,
             reader=self._reader,
             commands=commands,
             tally=tally,
@@ -121,8 +130,20 @@ class Supervisor:
         )
         self.lists = self._reconciler.lists
         """What the kubelet is told, with the reasons."""
+        self.held = self._reconciler.held
+        """What pods and claims have, as last decided."""
         self.probe_results = self._reconciler.probe_results
         self._peers = PeerWatch(kubelet, resources=lambda: self.named)
+
+    def _poller(self, settings: Settings) -> PodResourcesPoller | None:
+        if settings.pod_resources is None:
+            return None
+        return PodResourcesPoller(
+            settings.pod_resources,
+            kubelet=self.kubelet,
+            take=self._take_holders,
+            timing=settings.pod_resources_timing or PodResourcesTiming(),
+        )
 
     def look_again(self) -> None:
         """Ask for a reconcile: something may have changed."""
@@ -191,12 +212,13 @@ class Supervisor:
             if not self.settings.without_kubelet:
                 tasks.create_task(self.kubelet.watch(), name="kubelet folder")
                 tasks.create_task(self._peers.run(), name="peers")
-            if self._pod_resources is not None:
-                asking = self._pod_resources.run(self.lists, self.resources, lambda: self.named)
+            if self.pod_resources is not None:
+                asking = self.pod_resources.run(self._ledger.due, self._noted)
                 tasks.create_task(asking, name="pod resources")
 
     async def _reconcile_forever(self, tasks: asyncio.TaskGroup) -> None:
         await until(lambda: self.resources.value is not None, self.resources)
+        await self._load_ledger()
         full = True
         try:
             while True:
@@ -211,11 +233,9 @@ class Supervisor:
         Return whether all of the host has to be looked at then.
         """
         host_news, resources, begun = self._host_news.value, self.resources.value, time.monotonic()
-        reconciler, poller = self._reconciler, self._pod_resources
-        allocated = None if poller is None else poller.allocated
-        decision, lists_changed = await reconciler.reconcile(
-            tasks, self.wanted, full=full, allocated=allocated
-        )
+        reconciler = self._reconciler
+        decision, lists_changed = await reconciler.reconcile(tasks, self.wanted, full=full)
+        self._noted.value += 1
         took = time.monotonic() - begun
         self.tally.discovery.add(took)
         if full:
@@ -239,6 +259,26 @@ class Supervisor:
         # A timer or a probe changes nothing on the host: what is known of it is still true.
         changed_unseen = not self._sees_every_change and (has_news() or not self._watch.complete)
         return changed_unseen or time.monotonic() >= self._full_look_due
+
+    async def _load_ledger(self) -> None:
+        """Read the ledger; without one, ask first which IDs of an earlier version pods hold."""
+        try:
+            async with asyncio.timeout(_LEDGER_SECONDS):
+                await in_worker(partial(self._ledger.load, time.monotonic()))
+                if self._ledger.is_new and self.pod_resources is not None:
+                    await until(
+                        lambda: self.kubelet.socket.value is not None,
+                        self.kubelet.socket,
+                        timeout_seconds=_KUBELET_SECONDS,
+                    )
+                    if self.kubelet.socket.value is not None:
+                        await self.pod_resources.ask()
+        except TimeoutError:
+            log.warning("reading the ledger in %s does not end", self.settings.state_dir)
+
+    def _take_holders(self, answer: PodHolders) -> None:
+        if self._ledger.take(answer):
+            self.look_again()
 
     async def _watch_kernel_events(self) -> None:
         """Have the kernel tell of changes; not before the first lists are out."""

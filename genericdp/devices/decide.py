@@ -8,7 +8,14 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from genericdp import glob
-from genericdp.devices.device import MAX_REASON, Device, Member, NotOffered, Report
+from genericdp.devices.device import (
+    MAX_REASON,
+    Device,
+    Member,
+    NamingRule,
+    NotOffered,
+    Report,
+)
 from genericdp.devices.devicelist import (
     NOTHING,
     Arriving,
@@ -17,22 +24,26 @@ from genericdp.devices.devicelist import (
     resolve_conflicts,
     stable_groups,
     with_health,
+    with_shares,
     with_vanished,
     within_limit,
 )
 from genericdp.devices.empty import EmptyCause, NoDevices, why_empty
+from genericdp.devices.held import Held, Name, why_blocked
 from genericdp.devices.in_use import with_warnings
 from genericdp.devices.injection import MadeDevices, make_devices
 from genericdp.devices.inventory import Inventory
 from genericdp.devices.matching import Owners, match, of_file, path_globs
+from genericdp.devices.recognition import FormerDevices, KeptIds
 from genericdp.devices.resourcenames import NameOwners, resulting, results, with_name
 from genericdp.printing import shortened
 from genericdp.regex import SearchTimeError
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Sequence
+    from collections.abc import Collection, Container, Sequence
 
-    from genericdp.devices.devicelist import AllocatedDevices
+    from genericdp.devices.devicelist import ListedDevice
+    from genericdp.devices.identity import HardwareIdentity
     from genericdp.devices.inventory import Host
     from genericdp.devices.matching import Match
     from genericdp.model import Resource
@@ -55,6 +66,8 @@ class Decision:
     """When time alone changes a list, on the monotonic clock, in seconds."""
     failures: Mapping[str, Exception] = field(default_factory=dict)
     """By resource, why it could not be decided: it keeps what it had."""
+    awaited: frozenset[Name] = frozenset()
+    """The names of held hardware that is to be offered under another name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +87,8 @@ class _Draft:
     resource_of_key: Mapping[str, str]
     """The name of the resource that has a device of its match, by the device's key."""
     arriving: Mapping[str, Arriving]
+    claimed: frozenset[str]
+    """The keys of the candidates that no later resource gets."""
 
 
 def decide(
@@ -84,14 +99,14 @@ def decide(
     previous: Mapping[str, DeviceList],
     now: float,
     health: Reports | None = None,
-    allocated: AllocatedDevices | None = None,
+    held: Held | None = None,
     spec_errors: Mapping[str, str] | None = None,
 ) -> Decision:
     """Return the device lists, by what host and probes say and what was listed before.
 
     The same answers give the same decision. ``now`` is on the monotonic clock, in seconds.
-    ``health``: what probes say of each device; None: nobody probes. ``allocated``: what pods hold
-    stays; None: nobody asks. ``spec_errors``: by resource, why none of its devices can be had now.
+    ``health``: what probes report of each device; None: nothing is probed. ``held``: what pods and
+    claims have, or may have. ``spec_errors``: by resource, why none of its devices can be had now.
     """
     inventory = Inventory(host, node_name)
     failures = inventory.failures
@@ -103,7 +118,7 @@ def decide(
             name_owners=NameOwners(resources, previous),
             now=now,
             health=health,
-            allocated=allocated,
+            held=held or Held(),
             spec_errors=spec_errors or {},
         )
         drafts = one.drafts()
@@ -123,7 +138,12 @@ def decide(
     if any(one.not_offered for one in lists.values()) and any(left):
         dues.append(now)  # somebody may get what left a list
     due = min((moment for moment in dues if moment is not None), default=None)
-    return Decision(lists=with_warnings(lists, inventory), due=due, failures=failures)
+    return Decision(
+        lists=with_warnings(lists, inventory),
+        due=due,
+        failures=failures,
+        awaited=frozenset(one.awaited),
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,8 +156,10 @@ class _Pass:
     name_owners: NameOwners
     now: float
     health: Reports | None
-    allocated: AllocatedDevices | None
+    held: Held
     spec_errors: Mapping[str, str]
+    awaited: set[Name] = field(default_factory=set)
+    """As ``Decision.awaited``."""
 
     def before(self, name: str, template: str = "") -> DeviceList:
         """Return the last list of a resource.
@@ -166,7 +188,7 @@ class _Pass:
                 with self.inventory.deciding(name):
                     drafts[name] = self._drafts_of(resource, owners)
             if name in drafts:
-                owners.enter(name, drafts[name][name].match.claimed)
+                owners.enter(name, drafts[name][name].claimed)
                 continue
             for before in map(self.before, self._listed_names(resource)):
                 owners.enter(name, (key for device in before.kept for key in device.keys))
@@ -179,7 +201,15 @@ class _Pass:
         """Return the drafts of a resource and of those that result from its name."""
         found = match(resource, owners, self.inventory)
         may_have = partial(self.name_owners.enter, resource)
-        made = make_devices(resource, found, self.inventory, may_have)
+        kept: dict[str, KeptIds] = {}
+
+        def ids_of(name: str) -> KeptIds:
+            if name not in kept:
+                kept[name] = self._kept_ids(name, resource)
+            return kept[name]
+
+        made = make_devices(resource, found, self.inventory, may_have, ids_of)
+        claimed = found.claimed - self._held_by_others(resource, made)
         own = made[resource.name]
         own.refused[:0] = found.refused
         resource_of_key = {it.key: name for name, one in made.items() for it in one.devices}
@@ -187,13 +217,20 @@ class _Pass:
         for name in self.name_owners.of(resource):
             template = "" if name == resource.name else resource.name
             one, before = made.get(name, MadeDevices()), self.before(name, template)
-            devices, refused = self._free(name, one, owners)
+            devices, refused = self._free(one, owners)
             arriving = dict[str, Arriving]()
             if resource.group_by is not None:
                 devices, waiting, arriving = stable_groups(devices, before, now=self.now)
                 refused += waiting
-            here = {one.key for one in devices}
-            here |= {key for key, its_name in resource_of_key.items() if its_name != name}
+            former = ids_of(name).former
+            others = (
+                other for key, made_of in made.items() if key != name for other in made_of.devices
+            )
+            here = {
+                listed.device.id
+                for device in (*devices, *others)
+                for listed in former.of_device(device)
+            }
             drafts[name] = _Draft(
                 resource=with_name(resource, name) if template else resource,
                 template=template,
@@ -204,28 +241,51 @@ class _Pass:
                 without_name=own.refused if template else (),
                 resource_of_key=resource_of_key,
                 arriving=arriving,
+                claimed=claimed,
             )
         return drafts
 
-    def _free(
-        self, name: str, made: MadeDevices, owners: Owners
-    ) -> tuple[list[Device], list[NotOffered]]:
-        """Return the devices that nobody else has or might want, and what is refused."""
+    def _kept_ids(self, name: str, resource: Resource) -> KeptIds:
+        template = "" if name == resource.name else resource.name
+        return KeptIds(
+            Name(name, "", resource.served_by),
+            FormerDevices(self.before(name, template)),
+            self.held,
+            NamingRule(resource.id, resource.group_by),
+        )
+
+    def _held_by_others(
+        self, resource: Resource, made: Mapping[str, MadeDevices]
+    ) -> frozenset[str]:
+        """Return the keys of candidates that are held under the name of another resource.
+
+        They are not claimed: if that resource comes later in the config, it keeps its device.
+        """
+        own = {Name(name, "", resource.served_by) for name in self.name_owners.of(resource)}
+        return frozenset(
+            key
+            for one in made.values()
+            for device in one.devices
+            if any(
+                held.name._replace(device_id="") not in own and (held.exclusive or device.exclusive)
+                for identity in device.identities
+                for held in self.held.of(identity)
+            )
+            for key in device.keys
+        )
+
+    def _free(self, made: MadeDevices, owners: Owners) -> tuple[list[Device], list[NotOffered]]:
+        """Return the devices that no undecided resource might match, and what is refused."""
         devices, refused = [], [*made.refused]
         for one in made.devices:
-            if reason := self._why_reserved(name, one, owners):
+            if reason := self._why_reserved(one, owners):
                 refused.append(one.refused(reason))
             else:
                 devices.append(one)
         return devices, refused
 
-    def _why_reserved(self, name: str, device: Device, owners: Owners) -> str:
-        """Return who has a device, or which node of it an undecided resource might take."""
-        claimed = {} if self.allocated is None else self.allocated.claimed
-        for hardware in device.hardware if claimed else ():
-            resource, device_id, claim = claimed.get(hardware, (name, device.id, ""))
-            if (resource, device_id) != (name, device.id):
-                return f"claim {claim} has it as {device_id} of {resource}"
+    def _why_reserved(self, device: Device, owners: Owners) -> str:
+        """Return which node of a device an undecided resource might match."""
         if not owners.undecided:
             return ""
         for node in device.nodes:
@@ -242,13 +302,13 @@ class _Pass:
         Their hardware and match are still there, or a folder that does not answer hides both. The
         node of a group's member may be that of other hardware by now.
         """
-        matched = {(it.key, it.file.identity.syspath) for it in match.members}
+        matched = {candidate.file.identity for candidate in match.members}
         return tuple(
             device
             for device in (it.device for it in before.devices.values())
-            if device.key not in here
+            if device.id not in here
             and (
-                any((it.key, it.identity.syspath) in matched for it in device.members or (device,))
+                not matched.isdisjoint(device.appearances)
                 or not match.withheld.isdisjoint(device.keys)
                 or _hidden_by(resource, device, self.inventory)
             )
@@ -257,7 +317,13 @@ class _Pass:
     def lists(self, drafts: Mapping[str, Mapping[str, _Draft]]) -> DeviceLists:
         """Resolve conflicts, and return the lists that follow those of before."""
         by_name = {name: one for results in drafts.values() for name, one in results.items()}
-        wanting = {name: one.devices for name, one in by_name.items()}
+        present = frozenset(
+            identity
+            for one in by_name.values()
+            for device in one.devices
+            for identity in device.identities
+        )
+        wanting = {name: self._not_held(name, one, present) for name, one in by_name.items()}
         resources = {
             name: resource
             for resource in self.resources
@@ -296,6 +362,45 @@ class _Pass:
                 lists[name] = replace(lists[name], empty=empty)
         return lists
 
+    def _not_held(
+        self, name: str, draft: _Draft, present: Collection[HardwareIdentity]
+    ) -> list[Device]:
+        """Return the devices of a draft that are held under no other name; refuse the others."""
+        free = []
+        for device in draft.devices:
+            its_name = Name(name, device.id, draft.resource.served_by)
+            if device.renamed_to:
+                self.awaited.add(its_name)
+            if (hold := self.held.blocking(its_name, device, present)) is None:
+                free.append(device)
+                continue
+            draft.refused.append(device.refused(why_blocked(hold, its_name, device)))
+            self.awaited.add(hold.name)
+        return free
+
+    def _stays(self, draft: _Draft, device: Device) -> bool:
+        """Return whether a held device that is to be offered under another name stays listed.
+
+        Its pod would be rejected at the next restart of the kubelet if it were Unhealthy.
+        """
+        name = Name(draft.resource.name, device.id, draft.resource.served_by)
+        if name not in self.awaited or not self.held.by_name[name].may_be_held:
+            return False
+        found = self.inventory.file(device.path)
+        return (
+            found is not None
+            and found.identity == device.identity
+            and not draft.match.excluded.reason(found)
+        )
+
+    def _with_holds(self, name: Name, listed: ListedDevice) -> ListedDevice:
+        """Return a listed device with what follows from who holds it."""
+        own, device = self.held.by_name.get(name), listed.device
+        if device.renamed_to and own is not None and not own.may_be_held and not listed.missing:
+            why = f"it becomes {device.renamed_to} once the kubelet confirms that no pod holds it"
+            listed = replace(listed, missing=why)
+        return with_shares(listed, name, self.held)
+
     def _list(self, draft: _Draft, devices: Sequence[Device]) -> DeviceList:
         resource, name = draft.resource, draft.resource.name
         before = self.before(name).devices
@@ -306,9 +411,14 @@ class _Pass:
             devices,
             why_gone=reasons.of_device,
             why_lost=reasons.of_member,
+            stays=partial(self._stays, draft),
             now=self.now,
-            allocated=self.allocated,
+            held=self.held,
         )
+        listed = {
+            device_id: self._with_holds(Name(name, device_id, resource.served_by), it)
+            for device_id, it in listed.items()
+        }
         kept, left_out = within_limit(listed, before)
         won = {device.key for device in devices}
         not_offered, empty = (*draft.refused, *left_out), None
@@ -319,7 +429,7 @@ class _Pass:
             not_offered=not_offered,
             empty=empty,
             arriving={key: it for key, it in draft.arriving.items() if key not in won},
-            owned=draft.match.claimed,
+            owned=draft.claimed,
             template=draft.template,
         )
 
@@ -360,8 +470,8 @@ class _Reasons:
         self._refused = {it.key: it.reason for it in (*draft.without_name, *draft.refused)}
         self._resource_of_key = draft.resource_of_key
         self._matched = frozenset(it.key for it in draft.match.members)
-        # Another link, or another config, gives another ID.
-        self._ids = {(it.keys, it.identity): it.id for it in devices}
+        # Another config gives another ID.
+        self._ids = {it.appearances: it.id for it in devices}
 
     def of_member(self, member: Member) -> str:
         """Return why a group has lost a member."""
@@ -378,7 +488,7 @@ class _Reasons:
             return "; ".join(refused)
         if hanging := _hidden_by(self._resource, device, self._inventory):
             return f"looking at {hanging} does not end"
-        new_id = self._ids.get((device.keys, device.identity), "")
+        new_id = self._ids.get(device.appearances, "")
         found = self._inventory.file(device.path)
         if found is None:
             now = f"; it is {new_id} now" if new_id else ""

@@ -13,6 +13,7 @@ from genericdp.model import Command
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from genericdp.devices.identity import HardwareIdentity
     from genericdp.devices.inventory import Identity
     from genericdp.model import AttributeType, Check, EnvVar, Hook, HookName, Probe
     from genericdp.policy import Policy
@@ -44,9 +45,8 @@ NOT_PROBED = "not probed yet"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Report:
-    """Health of the device that ``key`` and ``identity`` tell from others with its ID."""
+    """Health of the device that ``identity`` tells from others with its ID."""
 
-    key: str
     identity: Identity
     reason: str = ""
     """Why it is not healthy, with NOT_PROBED in it while first results are missing; empty: it is
@@ -127,8 +127,14 @@ class Member:
     path: str
     """How a person finds it."""
     identity: Identity
-    place: str
-    """Where its hardware is; the same after a replug, whatever the kernel calls it then."""
+    hardware: HardwareIdentity
+
+
+class NamingRule(NamedTuple):
+    """What the config says about the IDs of a resource."""
+
+    id: Template | None
+    group_by: Template | None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -137,7 +143,17 @@ class Device:
 
     id: str
     key: str
-    """What it is on the host; ids can pass from one to another."""
+    """What it is on the host now: a device number, a path, or the text of a group."""
+    identities: tuple[HardwareIdentity, ...] = ()
+    """What it is made of, wherever the kernel puts it: of each member, or of the one device."""
+    named_by: NamingRule | None = None
+    """The rule that gave it its ID; None: unknown, since that was before the daemon started."""
+    renamed_to: str = ""
+    """The ID that the config gives it now, which it gets once its present ID is free."""
+    exclusive: bool = True
+    """Whether no other resource may offer the same hardware."""
+    weak_id: str = ""
+    """Why its ID is only as stable as a kernel name; empty: it is stable."""
     path: str
     """How a person finds it: the path it was matched by."""
     members: tuple[Member, ...] = ()
@@ -184,10 +200,9 @@ class Device:
         return tuple(one.key for one in self.members) or (self.key,)
 
     @property
-    def hardware(self) -> tuple[str, ...]:
-        """What it is made of; not that of another device that takes its place."""
-        found = [one.identity for one in self.members or (self,)]
-        return tuple(f"{it.syspath} {it.device_number} {it.inode} {it.plugged}" for it in found)
+    def appearances(self) -> tuple[Identity, ...]:
+        """How its hardware appears now, of each member; other ones after each replug."""
+        return tuple(one.identity for one in self.members) or (self.identity,)
 
     def refused(self, reason: str) -> NotOffered:
         """Return that no container can get it, with the reason."""
@@ -209,6 +224,14 @@ class Device:
 def device_id_of(share: str) -> str:
     """Return the ID of the device that a share is of: an ID holds no ``::`` itself."""
     return share.partition("::")[0]
+
+
+def share_number(share: str) -> int | None:
+    """Return the number of a share; None if the text names none."""
+    _, separator, number = share.partition("::")
+    if not separator:
+        return 0
+    return int(number) if _SHARE.fullmatch(number) else None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

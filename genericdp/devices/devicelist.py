@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass, field, replace
 from math import inf
 from typing import TYPE_CHECKING
 
-from genericdp.devices.device import MAX_REASON, NOT_PROBED, Device, Member, NotOffered
+from genericdp.devices.device import (
+    MAX_REASON,
+    NOT_PROBED,
+    Device,
+    Member,
+    NotOffered,
+    share_number,
+)
+from genericdp.devices.held import Held, Name
 from genericdp.devices.natural import natural_key
-from genericdp.printing import shortened
+from genericdp.devices.recognition import FormerDevices
+from genericdp.printing import plural, shortened
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -75,11 +83,22 @@ class ListedDevice:
     """When it was first not found any more, on the monotonic clock, in seconds."""
     lost: tuple[Lost, ...] = ()
     """The members of its group that it lacks and is Unhealthy for."""
+    withheld: Mapping[str, str] = field(default_factory=dict)
+    """Why shares of it are Unhealthy although the device is healthy, by share."""
 
     @property
     def unhealthy(self) -> str:
         """Why it is Unhealthy; empty: Healthy."""
         return self.missing or self.failing
+
+    @property
+    def offered_shares(self) -> int:
+        """How many shares of it containers can get."""
+        return 0 if self.unhealthy else self.device.replicas - len(self.withheld)
+
+    def why_share_unhealthy(self, share: str) -> str:
+        """Return why a share of it is Unhealthy; empty: it is Healthy."""
+        return self.unhealthy or self.withheld.get(share, "")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -149,14 +168,16 @@ def with_vanished(
     *,
     why_gone: Callable[[Device], str],
     why_lost: Callable[[Member], str],
+    stays: Callable[[Device], bool],
     now: float,
-    allocated: AllocatedDevices | None,
+    held: Held,
 ) -> dict[str, ListedDevice]:
-    """Return the next list: what is here, and what was and has not been gone for too long.
+    """Return the next list: what is present, and what was and has not been missing for too long.
 
-    A device that vanishes is kept as Unhealthy, because a kubelet reports one that is missing
-    from the list as healthy (LAW-10); with ``allocated``, beyond its time too, until no pod holds
-    it. So is, unless ``groupNeeds`` says what suffices, one that has lost a member.
+    A device that disappears is kept as Unhealthy, because a kubelet reports one that is missing
+    from the list as healthy (LAW-10); one that is held, beyond its time too. So is, unless
+    ``groupNeeds`` says what suffices, one that has lost a member. ``stays`` returns whether a
+    device that is listed under no other name stays as it is.
     """
     whole_groups = resource.group_needs is None
     forgotten = now - resource.forget_after_seconds
@@ -170,10 +191,13 @@ def with_vanished(
         listed[device.id] = ListedDevice(device=device, missing="; ".join(reasons), lost=lost)
     for device_id in previous.keys() - listed.keys():
         before = previous[device_id]
+        if stays(before.device):
+            listed[device_id] = replace(before, gone_since=None, missing="")
+            continue
         since = now if before.gone_since is None else before.gone_since
         due = since + resource.forget_after_seconds
-        may_go = allocated is None or allocated.have_let_go(resource.name, device_id, due)
-        if now < due or not may_go:
+        name = Name(resource.name, device_id, resource.served_by)
+        if now < due or name in held.by_name:
             # A member that was lost before the others is still lost when these return.
             lost = tuple(one for one in before.lost if whole_groups and one.since > forgotten)
             listed[device_id] = ListedDevice(
@@ -222,7 +246,7 @@ def _why_failing(one: ListedDevice, reports: Mapping[str, Report] | None) -> str
     if reports is None or not device.probes or one.gone_since is not None:
         return ""
     report = reports.get(device.id)
-    if report is None or (report.key, report.identity) != (device.key, device.identity):
+    if report is None or report.identity != device.identity:
         return NOT_PROBED
     return report.reason
 
@@ -278,20 +302,15 @@ def within_limit(
 def missing(before: Sequence[Member], members: Sequence[Member]) -> tuple[Member, ...]:
     """Return those that were there before and are not any more.
 
-    What the kernel has made anew under another number is there again if it sits where the old one
-    did. What is still the very same comes first: its neighbours' going may move its rank.
+    What the kernel has made again under another number is present if it is the same hardware.
     """
-    here, there = {one.identity for one in members}, {one.identity for one in before}
-    new_places = Counter(one.place for one in members if one.identity not in there)
-    gone = []
-    for one in before:
-        if one.identity in here:
-            continue
-        if new_places[one.place]:
-            new_places[one.place] -= 1
-        else:
-            gone.append(one)
-    return tuple(gone)
+    appearances = {member.identity for member in members}
+    return tuple(
+        former
+        for former in before
+        if former.identity not in appearances
+        and not any(member.hardware.is_same(former.hardware) for member in members)
+    )
 
 
 def stable_groups(
@@ -389,11 +408,10 @@ def _ranked(devices: Iterable[Device], before: DeviceList) -> Iterator[tuple[_Ri
     listed, so no node of it goes to another device that comes to want it.
     """
     # A device may be listed twice: as what it is, and as Unhealthy under an ID that it had.
-    listed: dict[str, list[ListedDevice]] = {}
-    for one in before.devices.values():
-        listed.setdefault(one.device.key, []).append(one)
+    former = FormerDevices(before)
     for device in devices:
-        rank = min((_rank(device, one) for one in listed.get(device.key, ())), default=_NEWCOMER)
+        listed = former.of_device(device)
+        rank = min((_rank(device, one) for one in listed), default=_NEWCOMER)
         syspath = device.identity.syspath or device.path
         place = natural_key(syspath) if rank == _NEWCOMER else ((), "")
         yield (rank, place), device
@@ -410,20 +428,29 @@ def _rank(device: Device, before: ListedDevice) -> int:
     return 2 if more else 0
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class AllocatedDevices:
-    """The kubelet's last answer; before the first one, any device may be held."""
+def with_shares(listed: ListedDevice, name: Name, held: Held) -> ListedDevice:
+    """Return a listed device with the shares that are not offered because of who holds others.
 
-    asked_at: float = -inf
-    """On the monotonic clock, in seconds."""
-    devices: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    """The ids of what containers hold at least a share of, by resource."""
-    claimed: Mapping[str, tuple[str, str, str]] = field(default_factory=dict)
-    """By hardware, the resource and ID as which a claim has it, and the claim's name."""
-
-    def have_let_go(self, resource: str, device_id: str, due: float) -> bool:
-        """Return whether a device that was to be forgotten at ``due`` can be.
-
-        It has been Unhealthy since before that, so nobody can have got it after the answer.
-        """
-        return self.asked_at >= due and device_id not in self.devices.get(resource, ())
+    An edit of ``replicas`` gives no container what another one has alone, and takes from none the
+    share that it has.
+    """
+    own, device = held.by_name.get(name), listed.device
+    if own is None or not own.may_be_held:
+        return listed
+    config_replicas = device.replicas
+    known = {number: share for share in own.holders if (number := share_number(share)) is not None}
+    if not own.is_known and not own.holders:
+        known = dict.fromkeys(range(own.replicas), "")
+    most = max(known, default=0) + 1
+    is_conflict = (own.replicas == 1) is not (config_replicas == 1)
+    withheld = {}
+    device = replace(device, replicas=max(config_replicas, most))
+    for number, share in enumerate(device.shares):
+        if number in known:
+            continue
+        if number >= config_replicas:
+            withheld[share] = f"the config offers {plural(config_replicas, 'share')} of it"
+        elif is_conflict:
+            withheld[share] = f"{own.holder} holds it with replicas: {own.replicas}"
+    withheld |= {share: why for share, why in own.withheld.items() if device.has_share(share)}
+    return replace(listed, device=device, withheld=withheld)

@@ -219,12 +219,11 @@ def carrier_of(device: SysDevice, host: Host, subsystem: str) -> SysDevice | Non
     return function_of(device, host)
 
 
-def place_name(device: SysDevice, host: Host) -> str | None:
-    """Return the default id of what sits on hardware: it stays while the hardware stays there.
+def rank_name(device: SysDevice, host: Host) -> str | None:
+    """Return the default ID that versions up to 0.1 gave a device; None: the kernel's name.
 
-    A USB device or PCI function is called by its port or address. Others are called by the
-    interface, function or platform device they sit on and their subsystem; from the second of
-    that subsystem there on, with a rank. Only neighbours at the same place can shift it.
+    From the second device of a subsystem at one place on, it ended in a rank among neighbors, so
+    it could come to name other hardware. It serves to resolve IDs that pods held at an upgrade.
     """
     if is_usb_device(device) or is_pci_function(device):
         return device.name

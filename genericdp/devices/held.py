@@ -1,20 +1,34 @@
 """Held hardware: what pods and claims have, known as hardware and not as an ID.
 
 An ID that names hardware today may name other hardware after an edit of the config. What counts
-is the hardware: it is offered under no other name until nobody has it under this one.
+is the hardware: it is offered under no other name until nothing has it under this one.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from genericdp.model import ServedBy
+from genericdp.printing import first_few
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
+    from genericdp.devices.device import Device
     from genericdp.devices.identity import HardwareIdentity
+
+
+class Name(NamedTuple):
+    """A name under which hardware is offered."""
+
+    resource: str
+    device_id: str
+    served_by: ServedBy = ServedBy.DEVICE_PLUGIN
+
+    def __str__(self) -> str:
+        """Return the name for messages."""
+        return f"{self.device_id} of {self.resource}"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -36,3 +50,108 @@ class HeldDevice:
     """Whether it is known who has it; else somebody may."""
     withheld: Mapping[str, str] = field(default_factory=dict)
     """Why shares must not be offered although only their holder has them, by share."""
+
+    @property
+    def name(self) -> Name:
+        """The name under which it is held."""
+        return Name(self.resource, self.device_id, self.served_by)
+
+    @property
+    def may_be_held(self) -> bool:
+        """Whether a pod or claim has it, for all that is known."""
+        return bool(self.holders) or not self.is_known
+
+    @property
+    def holder(self) -> str:
+        """Who has it, for messages."""
+        names = dict.fromkeys(who for several in self.holders.values() for who in several)
+        if names:
+            return first_few([*names], 3)
+        if self.is_known:
+            return "no pod, but the kubelet has not confirmed that for long enough"
+        return "a pod, perhaps: the kubelet has not said which pods hold devices"
+
+    def has(self, identity: HardwareIdentity) -> bool:
+        """Return whether hardware at its place is a part of it."""
+        return any(own.is_same(identity) for own in self.identities)
+
+
+class Held:
+    """All hardware that pods and claims have or may have, by name and by hardware.
+
+    A name that is proven to be free is not among them.
+    """
+
+    def __init__(
+        self,
+        devices: Iterable[HeldDevice] = (),
+        *,
+        former_ids: Mapping[str, Collection[str]] | None = None,
+    ) -> None:
+        """``former_ids``: IDs of devices that an earlier version has given out, by resource."""
+        self.by_name = {one.name: one for one in devices}
+        self.former_ids = former_ids or {}
+        self._by_place: dict[tuple[str, str], list[HeldDevice]] = {}
+        self._by_fact: dict[tuple[str, str], list[HeldDevice]] = {}
+        for held in self.by_name.values():
+            for identity in held.identities:
+                place = (identity.location, identity.part)
+                self._by_place.setdefault(place, []).append(held)
+                for fact in identity.unique:
+                    self._by_fact.setdefault(fact, []).append(held)
+
+    def __iter__(self) -> Iterator[HeldDevice]:
+        """Iterate over what is held."""
+        return iter(self.by_name.values())
+
+    def of(self, identity: HardwareIdentity) -> list[HeldDevice]:
+        """Return what is held of hardware at its place, under whatever name."""
+        at_place = self._by_place.get((identity.location, identity.part), ())
+        return [held for held in at_place if held.has(identity)]
+
+    def moved(
+        self, identity: HardwareIdentity, present: Collection[HardwareIdentity]
+    ) -> Iterator[HeldDevice]:
+        """Yield what is held of hardware that has moved to another place.
+
+        Devices of equal serial numbers exist: one whose own place is occupied has not moved, nor
+        has one that was offered at the place where it is now.
+        """
+        if self.of(identity):
+            return
+        equal = [held for fact in identity.unique for held in self._by_fact.get(fact, ())]
+        for held in {held.name: held for held in equal}.values():
+            for own in held.identities:
+                if identity.has_moved_from(own) and not any(map(own.is_same, present)):
+                    yield held
+
+    def blocking(
+        self, name: Name, device: Device, present: Collection[HardwareIdentity]
+    ) -> HeldDevice | None:
+        """Return the hold for which a device cannot be offered under a name; None: it can.
+
+        A hold never makes its own name unavailable, unless the name is that of other hardware.
+        """
+        own = self.by_name.get(name)
+        if own is not None and own.may_be_held and not _is_of(own, device):
+            return own
+        for identity in device.identities:
+            for held in (*self.of(identity), *self.moved(identity, present)):
+                if held.name != name and (held.exclusive or device.exclusive):
+                    return held
+        return None
+
+
+def why_blocked(held: HeldDevice, name: Name, device: Device) -> str:
+    """Return why a hold keeps a device from being offered under a name."""
+    if held.name == name:
+        was = " and ".join(map(str, held.identities))
+        now = " and ".join(map(str, device.identities))
+        return f"{held.holder} has {name} for other hardware: it was {was}, now it is {now}"
+    by = "" if held.served_by is name.served_by else f" by {held.served_by}"
+    return f"it is held as {held.name}{by}: by {held.holder}"
+
+
+def _is_of(held: HeldDevice, device: Device) -> bool:
+    """Return whether a device is the hardware of a name, or a part of it."""
+    return not device.identities or any(map(held.has, device.identities))

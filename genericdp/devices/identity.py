@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from genericdp import glob
 from genericdp.devices.hardware import (
     is_pci_function,
     is_scsi_device,
@@ -24,12 +25,14 @@ from genericdp.devices.hardware import (
 )
 from genericdp.devices.natural import natural_key
 from genericdp.devices.topology import functions_of, group_number
+from genericdp.model import PciSelector, UsbSelector
 from genericdp.template import UnusableValueError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from genericdp.devices.inventory import FoundFile, Host, SysDevice
+    from genericdp.model import Globs, Resource
 
 
 class Nature(StrEnum):
@@ -181,13 +184,13 @@ def _scsi_address(device: SysDevice, _: SysDevice, host: Host) -> Iterator[str]:
     if found := _ATA_PORT.match(scsi.syspath):
         port = _read(f"{found[0]}/ata_port/{found[1]}", "port_no", host)
         # Numbers of ports begin at 1; without the file there is only the kernel's count of them.
-        yield from _part("ata", port or f"_{found[1]}", plain="1")
+        yield from _part("ata", port or found[1].removeprefix("ata"), plain="1")
     elif found := _SAS_END.match(scsi.syspath):
         if expander := _SAS_EXPANDER.match(scsi.syspath):
             address = _read(f"{expander[0]}/sas_device/{expander[1]}", "sas_address", host)
             yield from _part("exp", address or "")
         phy = _read(f"{found[0]}/sas_device/{found[1]}", "phy_identifier", host)
-        yield from _part("phy", phy or f"_{found[1]}")
+        yield from _part("phy", phy or found[1].removeprefix("end_device-"))
         channel = target = "0"  # handed out in the order of discovery
     yield from _part("ch", channel)
     yield from _part("t", target)
@@ -286,19 +289,18 @@ _INPUT = re.compile(r"input[0-9]+")
 
 _KINDS: Mapping[str, _Kind] = {
     "block": _Kind(number=_WHOLE, more=_block),
+    "bluetooth": _Kind(plain=("hci",)),
     "bsg": _Kind(number=_WHOLE, more=_scsi_address),
     "drm": _Kind(plain=("card",)),
     "gpio": _Kind(plain=("gpiochip",)),
     "hidraw": _Kind(more=_hidraw),
     "hwmon": _Kind(facts=(_Fact("", "name"),)),
-    "i2c": _Kind(number=_WHOLE),
     "i2c-dev": _Kind(number=_WHOLE),
     "iio": _Kind(plain=("iio:device",)),
     "infiniband": _Kind(number=_WHOLE),
     "infiniband_mad": _Kind(plain=("umad",), facts=(_Fact("port", "port", plain="1"),)),
     "infiniband_verbs": _Kind(plain=("uverbs",)),
     "input": _Kind(plain=("event",), more=_input),
-    "mdev": _Kind(number="^$"),
     "mmc_rpmb": _Kind(number=_WHOLE),
     "net": _Kind(number=_WHOLE, more=_net),
     "nvme-generic": _Kind(number=_WHOLE, facts=(_Fact("n", pattern=r"n(\d+)$", plain="1"),)),
@@ -316,7 +318,7 @@ _KINDS: Mapping[str, _Kind] = {
 }
 """By subsystem. One without a line adds the kernel's name without its first number."""
 
-_BETWEEN: Mapping[str, tuple[_Fact, ...]] = {
+_ADDRESSES: Mapping[str, tuple[_Fact, ...]] = {
     "auxiliary": (_Fact("sf", "sfnum", plain=""),),
     "i2c": (
         _Fact("addr", pattern=r"^\d+-([0-9a-f]{4})$"),
@@ -331,7 +333,7 @@ _BETWEEN: Mapping[str, tuple[_Fact, ...]] = {
     "usb-serial": (_Fact("port", "port_number"),),
     "w1": (_Fact("", pattern=r"^([0-9a-f]{2}-[0-9a-f]+)$"),),
 }
-"""Addresses on buses between a place and a device, by the subsystem of the parent device."""
+"""Addresses on buses below a place: of a device, or of a parent between the place and it."""
 
 _UNIQUE: tuple[tuple[str, str, str], ...] = (
     ("usb", "serial", "serial"),
@@ -385,11 +387,12 @@ def _parts(device: SysDevice, place: SysDevice, host: Host) -> list[str]:
     Raise UnusableValueError if a fact cannot be read.
     """
     parts: list[str] = []
-    between = [one for one in host.ancestors(device) if len(one.syspath) > len(place.syspath)]
+    between = [one for one in lineage(device, host) if len(one.syspath) > len(place.syspath)]
     for parent in reversed(between):
-        for fact in _BETWEEN.get(parent.subsystem, ()):
+        for fact in _ADDRESSES.get(parent.subsystem, ()):
             parts += _value(fact, parent, place, host)
-    kind = _KINDS.get(device.subsystem, _Kind())
+    has_address = device.subsystem in _ADDRESSES
+    kind = _KINDS.get(device.subsystem, _Kind(number=_WHOLE) if has_address else _Kind())
     name = re.sub(kind.number, "", device.name, count=1)
     if name not in kind.plain and not device.subsystem.startswith(name):
         parts += _part("", name)
@@ -562,3 +565,42 @@ def _model(hardware: SysDevice, host: Host) -> str:
         return ""
     numbers = ":".join(text.removeprefix("0x").lower() for text in (vendor, product))
     return f"{hardware.subsystem} {numbers}"
+
+
+def interchangeable_models(resource: Resource) -> Callable[[str], bool]:
+    """Return a predicate for models between which a device of a resource may change.
+
+    These are the models that its selectors name, if they name several: a modem, or a Coral stick,
+    has another product number once it has started.
+    """
+    selectors = (*resource.match,)
+    pairs = dict.fromkeys(
+        (bus, vendor, product)
+        for selector in selectors
+        for wanted in (selector.candidates, selector.hardware.usb, selector.hardware.pci)
+        for bus, vendors, products in _named_models(wanted)
+        for vendor in vendors
+        for product in products
+    )
+    if len(pairs) <= 1:
+        return lambda _: False
+
+    def is_named(model: str) -> bool:
+        bus, _, numbers = model.partition(" ")
+        vendor, _, product = numbers.partition(":")
+        return any(
+            bus == its_bus
+            and glob.matches(its_vendor, vendor, ignore_case=True)
+            and glob.matches(its_product, product, ignore_case=True)
+            for its_bus, its_vendor, its_product in pairs
+        )
+
+    return is_named
+
+
+def _named_models(wanted: object) -> Iterator[tuple[str, Globs, Globs]]:
+    """Yield the bus, the vendors and the products that a selector names."""
+    if isinstance(wanted, UsbSelector) and wanted.vendor and wanted.product:
+        yield "usb", wanted.vendor, wanted.product
+    if isinstance(wanted, PciSelector) and wanted.vendor and wanted.device:
+        yield "pci", wanted.vendor, wanted.device

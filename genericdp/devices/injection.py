@@ -14,11 +14,19 @@ from genericdp.devices.device import (
     DeviceNode,
     Member,
     MountPoint,
+    NamingRule,
     NotOffered,
     Variable,
     as_id,
 )
-from genericdp.devices.hardware import carrier_of, function_of, place_name
+from genericdp.devices.hardware import carrier_of, function_of, place_of, rank_name
+from genericdp.devices.identity import (
+    DefaultName,
+    default_name,
+    identity_of,
+    interchangeable_models,
+    why_name_is_weak,
+)
 from genericdp.devices.in_use import why_not_bound
 from genericdp.devices.inventory import NODE_TYPES
 from genericdp.devices.lookup import Names
@@ -53,8 +61,10 @@ from genericdp.template import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
+    from genericdp.devices.identity import HardwareIdentity
     from genericdp.devices.inventory import FoundFile, Host, Inventory
     from genericdp.devices.matching import Candidate, Excluded, Match
+    from genericdp.devices.recognition import KeptIds
     from genericdp.model import Check, HookName, Inject, Mount, Resource
     from genericdp.template import Lookup
 
@@ -71,14 +81,19 @@ class MadeDevices:
 
 
 def make_devices(
-    resource: Resource, match: Match, inventory: Inventory, why_no_name: Callable[[str], str]
+    resource: Resource,
+    match: Match,
+    inventory: Inventory,
+    why_no_name: Callable[[str], str],
+    ids_of: Callable[[str], KeptIds],
 ) -> dict[str, MadeDevices]:
     """Return a device for each candidate or group of them, by the name of its resource.
 
     First comes the resource itself; if its name is a template, the devices are those of the names
-    that result, and ``why_no_name`` says why one must not; empty: it may.
+    that result, and ``why_no_name`` says why one must not; empty: it may. ``ids_of`` returns the
+    IDs that devices of such a name keep.
     """
-    maker = _Maker(resource, match.excluded, inventory)
+    maker = _Maker(resource, match.excluded, inventory, ids_of)
     groups, incomplete = maker.group(match.members)
     made = {resource.name: MadeDevices()}
     for one in groups:
@@ -151,8 +166,17 @@ class _Injection(NamedTuple):
 class _Maker:
     """Makes the devices of one resource."""
 
-    def __init__(self, resource: Resource, excluded: Excluded, inventory: Inventory) -> None:
+    def __init__(
+        self,
+        resource: Resource,
+        excluded: Excluded,
+        inventory: Inventory,
+        ids_of: Callable[[str], KeptIds],
+    ) -> None:
         self._resource = resource
+        self._ids_of = ids_of
+        self._groups: tuple[_CandidateGroup, ...] = ()
+        self._is_interchangeable = interchangeable_models(resource)
         self._excluded = excluded
         self._inventory = inventory
         self._host = inventory.host
@@ -177,7 +201,8 @@ class _Maker:
         """
         resource = self._resource
         if resource.group_by is None:
-            return [_CandidateGroup(members=(one,)) for one in candidates], []
+            self._groups = tuple(_CandidateGroup(members=(one,)) for one in candidates)
+            return [*self._groups], []
         members: dict[str, list[Candidate]] = {}
         refused = []
         for one in candidates:
@@ -200,6 +225,7 @@ class _Maker:
                 refused.append(_refusal(made, reason))
             else:
                 groups.append(made)
+        self._groups = tuple(groups)
         return groups, refused
 
     def name(
@@ -241,7 +267,8 @@ class _Maker:
         if resource.inject.devices is None:
             _check_nodes(resource, group, host)
         names = [Names(member, resource=resource, inventory=inventory) for member in group.members]
-        device_id = as_id(self._id_text(group, names))
+        naming = self._naming(group, names, self._ids_of(name))
+        device_id = naming.id
         for its in names:
             its.device_id = device_id
         lookups = [budget.counted(its.get_text) for its in names]
@@ -264,8 +291,14 @@ class _Maker:
         device = Device(
             id=device_id,
             key=group.key,
+            identities=naming.identities,
+            named_by=naming.named_by,
+            renamed_to=naming.renamed_to,
+            weak_id=naming.weak,
             path=first.path,
-            members=() if group.text is None else tuple(map(self._member, group.members)),
+            members=()
+            if group.text is None
+            else tuple(map(_member, group.members, naming.identities)),
             # A control node comes with every member.
             nodes=tuple(dict.fromkeys(nodes)),
             missing=tuple(dict.fromkeys(missing)),
@@ -290,16 +323,16 @@ class _Maker:
             hooks=bound_hooks(resource, lookups[0]),
             policy=resource.policy,
         )
-        # Else it always fits: a node at its own path.
-        if device.members or any(
-            one.inject.devices or one.inject.mounts or one.inject.annotations for one in given
-        ):
-            edits([device])
-        self._check(device, first)
+        self._check(device, first, given)
         return device
 
-    def _check(self, device: Device, first: Candidate) -> None:
-        """Raise UnusableValueError if no container can get anything, or may get it."""
+    def _check(self, device: Device, first: Candidate, injected: Iterable[_Injection]) -> None:
+        """Raise UnusableValueError or AllocationConflictError if no container can get it."""
+        # Else it always fits: a node at its own path.
+        if device.members or any(
+            one.inject.devices or one.inject.mounts or one.inject.annotations for one in injected
+        ):
+            edits([device])
         given = (device.nodes, device.given_mounts, device.env, device.annotations, device.cdi)
         if not device.missing and not any(given):
             raise UnusableValueError(_nothing_to_give(first, self._host))
@@ -378,11 +411,71 @@ class _Maker:
             return f"no device node (its type is {file.type})"
         return file.refusal or self._excluded.reason(file)
 
-    def _id_text(self, group: _CandidateGroup, names: Sequence[Names]) -> str:
+    def _identity(self, member: Candidate, ids: KeptIds) -> HardwareIdentity:
+        """Return what a member is; raise UnusableValueError if that cannot be read and is new."""
+        try:
+            return identity_of(
+                member.file,
+                member.device,
+                self._host,
+                interchangeable=self._is_interchangeable,
+            )
+        except UnusableValueError:
+            if (known := ids.former.hardware_of(member.file.identity)) is None:
+                raise
+            return known
+
+    def _naming(self, group: _CandidateGroup, names: Sequence[Names], ids: KeptIds) -> _Naming:
+        """Return the ID of a device: the one that it has already, else what the config gives it.
+
+        Raise UnusableValueError if it has none and none can be made.
+        """
+        identities = tuple(self._identity(member, ids) for member in group.members)
+        is_group = group.text is not None
+        kept = ids.kept(
+            group.key,
+            [member.file.identity for member in group.members],
+            identities,
+            is_group=is_group,
+            groups=frozenset(one.key for one in self._groups) if is_group else frozenset(),
+        )
+        try:
+            text, weak = self._id_text(group, names)
+        except UnusableValueError:
+            if kept is None or kept[1] != ids.rule or is_group:
+                raise
+            return _Naming(kept[0], identities, ids.rule)
+        wish = as_id(text)
+        if kept is None:
+            former_id = self._former_id(group, ids)
+            kept = (former_id, None) if former_id else (wish, ids.rule)
+        device_id, named_by = kept
+        if device_id == wish:
+            return _Naming(wish, identities, ids.rule, weak=weak)
+        renamed_to = "" if named_by == ids.rule else wish
+        return _Naming(device_id, identities, named_by, renamed_to=renamed_to)
+
+    def _former_id(self, group: _CandidateGroup, ids: KeptIds) -> str:
+        """Return the default ID that an earlier version gave a device, if a pod still has that.
+
+        Empty if there is none, or if that is the ID of a device now.
+        """
+        first = group.members[0]
+        if group.text is not None or self._resource.id is not None or first.device is None:
+            return ""
+        former_id = as_id(rank_name(first.device, self._host) or "")
+        if not former_id or not ids.was_given(former_id):
+            return ""
+        now = {as_id(_default_name(one.members[0], self._host).text) for one in self._groups}
+        return "" if former_id in now else former_id
+
+    def _id_text(self, group: _CandidateGroup, names: Sequence[Names]) -> DefaultName:
         """Return what the ID is made of, which is the same for every member."""
         template = self._resource.id
         if template is None:
-            return group.text or _default_id(group.members[0], self._host)
+            if group.text is not None:
+                return DefaultName(group.text)
+            return _default_name(group.members[0], self._host)
         texts: dict[str, Candidate] = {}
         for member, its in zip(group.members, names, strict=True):
             texts.setdefault(expand(template, its.get_text), member)
@@ -391,11 +484,24 @@ class _Maker:
             raise UnusableValueError(f"its members have different ids: {both[0]} and {both[1]}")
         if not (text := next(iter(texts))):
             raise UnusableValueError(f"its id '{template}' is an empty text")
-        return text
+        return DefaultName(text)
 
-    def _member(self, one: Candidate) -> Member:
-        path, place = one.file.printable_path, _default_id(one, self._host)
-        return Member(key=one.key, path=path, identity=one.file.identity, place=place)
+
+class _Naming(NamedTuple):
+    """The ID of a device, as ``Device`` has it."""
+
+    id: str
+    identities: tuple[HardwareIdentity, ...]
+    named_by: NamingRule | None
+    renamed_to: str = ""
+    weak: str = ""
+
+
+def _member(candidate: Candidate, hardware: HardwareIdentity) -> Member:
+    file = candidate.file
+    return Member(
+        key=candidate.key, path=file.printable_path, identity=file.identity, hardware=hardware
+    )
 
 
 def _lacking(resource: Resource, members: Sequence[Candidate]) -> str:
@@ -416,14 +522,21 @@ def _lacking(resource: Resource, members: Sequence[Candidate]) -> str:
     )
 
 
-def _default_id(candidate: Candidate, host: Host) -> str:
-    """Return what stays while the hardware stays where it is, else how it was found."""
+def _default_name(candidate: Candidate, host: Host) -> DefaultName:
+    """Return what stays while the hardware stays where it is, else how it was found.
+
+    Raise UnusableValueError if a fact that it depends on cannot be read.
+    """
     device, file = candidate.device, candidate.file
-    if device is not None and (place := place_name(device, host)) is not None:
-        return place
+    if device is not None and (place_of(device, host) is not None or not file.is_link):
+        if (found := default_name(device, host)) is not None:
+            return found
+        return DefaultName(device.name, why_name_is_weak(device.name, device))
     if file.identity.syspath and not file.is_link:
-        return device.name if device is not None else file.kernel_name
-    return candidate.path.removeprefix("/dev/")
+        return DefaultName(file.kernel_name, why_name_is_weak(file.kernel_name, None))
+    name = candidate.path.removeprefix("/dev/")
+    is_counted = candidate.has_node and not file.is_link
+    return DefaultName(name, why_name_is_weak(name, None) if is_counted else "")
 
 
 def _check_nodes(resource: Resource, group: _CandidateGroup, host: Host) -> None:

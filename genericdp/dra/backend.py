@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import math
 import os
 import time
 from contextlib import suppress
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from genericdp import glob
 from genericdp.cdi.folder import write
 from genericdp.devices.device import device_id_of
-from genericdp.devices.devicelist import NOTHING, AllocatedDevices
+from genericdp.devices.devicelist import NOTHING
 from genericdp.dra.claims import DAMAGE, put_aside
 from genericdp.errors import KubeletError, reason_of
 from genericdp.host.workers import in_worker
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Never
 
+    from genericdp.devices.held import HeldDevice
     from genericdp.dra.claims import Claim
     from genericdp.dra.driver import DraDriver
     from genericdp.dra.settings import DraSettings
@@ -300,20 +300,9 @@ class Dra:
             raise KubeletError(f"the kubelet has started {age}")
         return await list_pods(settings.pod_resources, timeout_seconds=_ASK_SECONDS)
 
-    def add_claims(self, allocated: AllocatedDevices | None) -> AllocatedDevices | None:
-        """Add the devices that claims have to those that pods hold."""
-        if self.driver is None:
-            return allocated
-        # None: nobody needs to know what pods hold through the device plugin.
-        known = allocated or AllocatedDevices(asked_at=math.inf)
-        devices, claimed = dict(known.devices), dict[str, tuple[str, str, str]]()
-        for claim in self.claims:
-            for one in claim.devices:
-                name, device_id = one.resource, device_id_of(one.share)
-                devices[name] = devices.get(name, frozenset()) | {device_id}
-                if not one.admin:
-                    claimed |= dict.fromkeys(one.hardware, (name, device_id, str(claim)))
-        return replace(known, devices=devices, claimed=claimed)
+    def held(self) -> list[HeldDevice]:
+        """Return the devices that claims have."""
+        return []
 
     @property
     def _is_displaced(self) -> bool:

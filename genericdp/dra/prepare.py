@@ -203,7 +203,7 @@ class ClaimPreparer:
             resource=self.pools[pool].resource,
             share=share,
             admin=result.get("adminAccess") is True,
-            hardware=listed.device.hardware if listed is not None else (),
+            hardware=() if listed is None else tuple(map(str, listed.device.identities)),
         )
 
     async def _free_devices_of(self, claim: Claim) -> None:

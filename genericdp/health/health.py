@@ -82,7 +82,7 @@ class Health:
         has_appeared = resource in self._devices or (delayed and template)
         since = now if has_appeared else -math.inf
         known = self._devices.setdefault(resource, {})
-        before = {one.device.key: one for one in known.values()}
+        before = {one.device.identity: one for one in known.values()}
         for device_id in known.keys() - devices.keys():
             self._forget(known.pop(device_id))
         for device_id, device in devices.items():
@@ -90,7 +90,7 @@ class Health:
             if one is None or not one.is_same(device):
                 if one is not None:
                     self._forget(one)
-                appeared = _appeared(device, before.get(device.key), since)
+                appeared = _appeared(device, before.get(device.identity), since)
                 one = DeviceHealth.new(resource, device, now, since=appeared, delayed=delayed)
                 known[device_id] = one
             elif one.device.probes == device.probes:  # as mostly

@@ -97,14 +97,11 @@ class DeviceHealth:
     ) -> DeviceHealth:
         """Return the state of a device without results; ``delayed``: with its initial delay."""
         states = [_state(bound, now, since, delayed=delayed) for bound in device.probes]
-        return cls(
-            resource, device, since, Report(key=device.key, identity=device.identity), states
-        )
+        return cls(resource, device, since, Report(identity=device.identity), states)
 
     def is_same(self, device: Device) -> bool:
         """Check whether the results are about this device: it has not been replaced."""
-        mine = self.device
-        return mine.key == device.key and mine.identity == device.identity
+        return self.device.identity == device.identity
 
     def set_device(self, device: Device, now: float) -> None:
         """Take over other probes of the same device; keep the results if only their texts differ.

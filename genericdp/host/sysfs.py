@@ -114,8 +114,13 @@ class SysDevices:
 
     def owners_of(self, records: Collection[str]) -> set[str]:
         """Return the devices, of those read, that files of the udev database are about."""
-        if records:
-            self._records = None
+        if not records:
+            return set()
+        self._records = None
+        was_empty = udevdb.FOLDER in self.why_unreadable
+        if was_empty is bool(self._entries(udevdb.FOLDER)):
+            # udevd has just started, or its database is gone: that concerns every device.
+            return set(self._owners.values())
         return {self._owners[name] for name in records if name in self._owners}
 
     def _linked(self, folder: str, entry: str) -> str | None:

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from math import inf
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import grpc
 from google.protobuf.message import DecodeError
 
 from genericdp.devices.device import device_id_of
-from genericdp.devices.devicelist import AllocatedDevices
 from genericdp.errors import KubeletError, explained
 from genericdp.host.workers import in_worker
 from genericdp.kubelet.folder import find_socket
@@ -24,11 +23,9 @@ from genericdp.observed import Observed, until
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
+    from typing import Any, Never
 
-    from genericdp.devices.decide import DeviceLists
-    from genericdp.devices.devicelist import DeviceList
-    from genericdp.kubelet.folder import KubeletFolder
-    from genericdp.model import Resource
+    from genericdp.kubelet.folder import KubeletFolder, SocketIdentity
 
 log = logging.getLogger(__name__)
 
@@ -38,88 +35,112 @@ class PodResourcesTiming:
     """When the kubelet is asked which devices pods hold, in seconds."""
 
     period: float = 10.0
-    """Between two requests: all clients share the kubelet's rate limit (PRS-1)."""
+    """Between two requests while something waits for an answer: all clients share the kubelet's
+    rate limit (PRS-1)."""
+    refresh: float = 60.0
+    """Between two requests otherwise, so that status shows who has a device."""
     timeout: float = 5.0
     pods_known: float = 60.0
-    """A kubelet that has just started may not know its pods yet, and would name none."""
+    """A kubelet that has just started may not know its pods yet, nor a pod that it has just
+    admitted, and would name none."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PodHolders:
+    """An answer of the kubelet: the pods of the node, and what they hold."""
+
+    asked_at: float
+    """On the monotonic clock, in seconds."""
+    kubelet: SocketIdentity | None = None
+    """Which kubelet was asked: another one after each start."""
+    holders: Mapping[str, Mapping[str, tuple[str, ...]]] = field(default_factory=dict)
+    """The pods that hold a share, as ``pod namespace/name``, by resource and share."""
+    pods: frozenset[str] = frozenset()
+    """All pods that the kubelet lists."""
+
+    def of(self, resource: str, device_id: str) -> dict[str, tuple[str, ...]]:
+        """Return the pods that hold a device, by share."""
+        shares = self.holders.get(resource, {})
+        return {share: pods for share, pods in shares.items() if device_id_of(share) == device_id}
+
+    def holders_of(self, resource: str) -> set[str]:
+        """Return the pods that hold any device of a resource."""
+        return {pod for pods in self.holders.get(resource, {}).values() for pod in pods}
 
 
 class PodResourcesPoller:
-    """Asks which vanished devices pods hold, but only when one is about to be forgotten."""
+    """Asks the kubelet which devices pods hold."""
 
     def __init__(
         self,
         socket: Path,
         *,
         kubelet: KubeletFolder,
-        look_again: Callable[[], None],
-        timing: PodResourcesTiming | None = None,
+        take: Callable[[PodHolders], None],
+        timing: PodResourcesTiming,
     ) -> None:
-        self.allocated = AllocatedDevices()
-        """The last answer."""
+        """``take`` is called with each answer."""
+        self.failure = Observed("the kubelet has not been asked yet")
+        """Why it is not known what pods hold; empty: it is."""
         self._socket = socket
         self._kubelet = kubelet
-        self._look_again = look_again
-        self._timing = timing or PodResourcesTiming()
+        self._take = take
+        self.timing = timing
         self._last_asked = -inf
+        self._has_answered = False
         self._knows_pods_at = inf
         """When the kubelet surely knows its pods, on the loop's clock."""
-        self._failed = False
 
-    async def run(
-        self,
-        lists: Observed[DeviceLists],
-        config: Observed[Any],
-        wanted: Callable[[], Mapping[str, Resource]],
-    ) -> None:
-        """Ask when it is time, forever; a new ``config`` may change what is ``wanted``."""
+    async def run(self, due: Callable[[float], float], *changing: Observed[Any]) -> Never:
+        """Ask when it is time, forever.
+
+        ``due`` returns when that is, by when it was asked last; another one of ``changing`` may
+        change it.
+        """
         now = asyncio.get_running_loop().time
 
-        def due() -> float | None:
-            earliest = max(self._last_asked + self._timing.period, self._knows_pods_at)
-            return next_question(lists.value, wanted(), earliest)
+        def moment() -> float:
+            return max(due(self._last_asked), self._knows_pods_at)
 
         def note_kubelet() -> None:
             """Note that there is another kubelet, or the first one."""
-            self._knows_pods_at = now() + self._timing.pods_known
+            self._knows_pods_at = now() + self.timing.pods_known
 
         with self._kubelet.socket.calling(note_kubelet):
             while True:
-                moment = due()
-                if moment is None or moment > now():
+                seconds = moment() - now()
+                if seconds > 0:
                     await until(
-                        lambda moment=moment: due() != moment,  # type: ignore[misc]
-                        lists,
-                        config,
+                        lambda: moment() <= now(),
+                        *changing,
                         self._kubelet.socket,
-                        timeout_seconds=None if moment is None else moment - now(),
+                        timeout_seconds=None if seconds == inf else seconds,
                     )
                     continue
-                await self._ask()
-                if any(self.allocated.have_let_go(*one) for one in vanished(lists.value, wanted())):
-                    self._look_again()
+                await self.ask()
 
-    async def _ask(self) -> None:
-        self._last_asked = asked_at = asyncio.get_running_loop().time()
-        knows_pods_at = self._knows_pods_at
+    async def ask(self) -> None:
+        """Ask once; a failure is kept, and logged when it begins and ends."""
+        asked_at = self._last_asked = asyncio.get_running_loop().time()
         try:
-            answer = await list_pods(self._socket, timeout_seconds=self._timing.timeout)
-            devices = await in_worker(partial(held_devices, answer))
-        except Exception as error:  # noqa: BLE001
-            # A mistake of ours here must not take the devices along: it counts as no answer.
-            if not self._failed:  # in a row: the first failure and the end are logged
+            answer = await list_pods(self._socket, timeout_seconds=self.timing.timeout)
+            kubelet = self._kubelet.socket.value
+            found = await in_worker(partial(pod_holders, answer, asked_at, kubelet))
+        except KubeletError as error:
+            failure = explained(error, self._socket)
+            if not self.failure.value or self.failure.value != failure:
                 log.warning(
-                    "the kubelet does not say which devices pods hold: %s;"
-                    " until it does, vanished ones stay listed",
-                    explained(error, self._socket),
+                    "the kubelet does not say which devices pods hold: %s; until it does, held"
+                    " hardware stays listed as it is",
+                    failure,
                 )
-            self._failed = True
+            self.failure.value = failure
             return
-        if self._failed:
+        if self.failure.value and self._has_answered:
             log.info("the kubelet says again which devices pods hold")
-        self._failed = False
-        if self._knows_pods_at == knows_pods_at:  # there is no other kubelet meanwhile
-            self.allocated = AllocatedDevices(asked_at=asked_at, devices=devices)
+        self._has_answered = True
+        self.failure.value = ""
+        self._take(found)
 
 
 async def list_pods(socket: Path, *, timeout_seconds: float) -> bytes:
@@ -141,55 +162,53 @@ async def list_pods(socket: Path, *, timeout_seconds: float) -> bytes:
         raise KubeletError(why) from error
 
 
-def held_devices(answer: bytes) -> dict[str, frozenset[str]]:
-    """Return the IDs of what the containers of all pods hold at least a share of, by resource.
+def pod_holders(
+    answer: bytes, asked_at: float = 0.0, kubelet: SocketIdentity | None = None
+) -> PodHolders:
+    """Return the pods and what their containers hold; raise KubeletError.
 
-    Raise KubeletError. Init containers that have ended are not among them: no kubelet lists these.
+    Init containers that have ended are not among them: no kubelet lists these.
     """
-    held: dict[str, set[str]] = {}
-    for container in _containers(answer):
-        for devices in container.devices:
-            ids = map(device_id_of, devices.device_ids)
-            held.setdefault(devices.resource_name, set()).update(ids)
-    return {name: frozenset(ids) for name, ids in held.items()}
+    holders: dict[str, dict[str, dict[str, None]]] = {}
+    pods = set()
+    for pod in _pods(answer):
+        name = f"pod {pod.namespace}/{pod.name}"
+        pods.add(name)
+        for container in pod.containers:
+            for devices in container.devices:
+                shares = holders.setdefault(devices.resource_name, {})
+                for share in devices.device_ids:
+                    shares.setdefault(share, {})[name] = None
+    return PodHolders(
+        asked_at=asked_at,
+        kubelet=kubelet,
+        holders={
+            resource: {share: tuple(names) for share, names in shares.items()}
+            for resource, shares in holders.items()
+        },
+        pods=frozenset(pods),
+    )
+
+
+def held_devices(answer: bytes) -> dict[str, frozenset[str]]:
+    """Return the IDs of what pods hold at least a share of, by resource; raise KubeletError."""
+    found = pod_holders(answer)
+    return {name: frozenset(map(device_id_of, ids)) for name, ids in found.holders.items()}
 
 
 def held_claims(answer: bytes) -> set[tuple[str, str]]:
     """Return namespace and name of the ResourceClaims of all pods; raise KubeletError."""
     return {
         (one.claim_namespace, one.claim_name)
-        for container in _containers(answer)
+        for pod in _pods(answer)
+        for container in pod.containers
         for one in container.dynamic_resources
     }
 
 
-def _containers(answer: bytes) -> Iterator[api.ContainerResources]:
+def _pods(answer: bytes) -> Iterator[api.PodResources]:
     try:
         listed = api.ListPodResourcesResponse.FromString(answer)
     except DecodeError as error:
-        raise KubeletError("the answer is no ListPodResourcesResponse") from error
-    for pod in listed.pod_resources:
-        yield from pod.containers
-
-
-def next_question(
-    lists: Mapping[str, DeviceList], wanted: Mapping[str, Resource], earliest: float
-) -> float | None:
-    """Return when to ask who holds what: once a device is to be forgotten, at the ``earliest``.
-
-    None as long as none has vanished.
-    """
-    first = min((due for _, _, due in vanished(lists, wanted)), default=None)
-    return None if first is None else max(first, earliest)
-
-
-def vanished(
-    lists: Mapping[str, DeviceList], wanted: Mapping[str, Resource]
-) -> Iterator[tuple[str, str, float]]:
-    """Yield resource and ID of each vanished device, and when it is to be forgotten."""
-    for name, devices in lists.items():
-        if name not in wanted:
-            continue  # it is leaving, with all its devices
-        for device_id, one in devices.devices.items():
-            if one.gone_since is not None:
-                yield name, device_id, one.gone_since + wanted[name].forget_after_seconds
+        raise KubeletError("the answer is not a ListPodResourcesResponse") from error
+    yield from listed.pod_resources

@@ -292,7 +292,7 @@ def _resource_json(state: ResourceState, hardware: HardwareOf) -> dict[str, Any]
         "since": _time(state.since),
         "contested": state.contested,
         "capacity": sum(one.device.replicas for one in listed),
-        "allocatable": sum(one.device.replicas for one in listed if not one.unhealthy),
+        "allocatable": sum(one.offered_shares for one in listed),
         "empty": empty,
         "emptyCause": cause,
         "devices": [

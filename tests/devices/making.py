@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from genericdp.devices.decide import DeviceLists
-    from genericdp.devices.devicelist import AllocatedDevices, DeviceList
+    from genericdp.devices.devicelist import DeviceList
+    from genericdp.devices.held import Held
 
 PLACE = Place(file="test.yaml", line=1, column=1)
 
@@ -119,7 +120,7 @@ def decide(
     *,
     now: float = 0.0,
     hanging: Iterable[str] = (),
-    allocated: AllocatedDevices | None = None,
+    held: Held | None = None,
     facts: Known | None = None,
 ) -> DeviceLists:
     """Give what the resources offer if these are all the files of the host."""
@@ -139,7 +140,7 @@ def decide(
         node_name="node-1",
         previous=previous or {},
         now=now,
-        allocated=allocated,
+        held=held,
     ).lists
 
 

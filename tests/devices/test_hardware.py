@@ -9,7 +9,7 @@ from genericdp.devices.hardware import (
     is_usb_device,
     nearest,
     numa_node_of,
-    place_name,
+    rank_name,
     source_device,
     text_of,
 )
@@ -174,14 +174,14 @@ def test_ids_of_three_equal_dongles_differ() -> None:
     """D1: three equal dongles become one device."""
     known = Known()
     ports = [serial_port(known, f"1-1.{i}", f"ttyUSB{9 - i}") for i in (1, 2, 3)]
-    names = [place_name(known.devices[port], known) for port in ports]
+    names = [rank_name(known.devices[port], known) for port in ports]
     assert names == ["1-1.1:1.0-tty", "1-1.2:1.0-tty", "1-1.3:1.0-tty"]
 
 
 def test_ports_of_one_adapter_have_an_interface_each() -> None:
     known = Known()
     ports = [serial_port(known, "1-1.4", f"ttyUSB{i}", interface=f"1.{i}") for i in (0, 1)]
-    names = [place_name(known.devices[port], known) for port in ports]
+    names = [rank_name(known.devices[port], known) for port in ports]
     assert names == ["1-1.4:1.0-tty", "1-1.4:1.1-tty"]
 
 
@@ -196,7 +196,7 @@ def test_the_second_at_a_place_has_a_rank_among_those_that_have_a_node_like_it()
         known.add(f"{at}/renderD128", "drm", "drm_minor", number=(226, 128)),
         known.add(f"{at}/renderD1000", "drm", "drm_minor", number=(226, 100)),
     ]
-    names = [place_name(one, known) for one in devices]
+    names = [rank_name(one, known) for one in devices]
     place = "0000:01:00.0-drm"
     assert names == [place, place, f"{place}.1", f"{place}.1", f"{place}.2"]
 
@@ -209,15 +209,15 @@ def test_neighbours_at_another_place_do_not_shift_an_id() -> None:
     known.add("0000:01:00.0/0000:02:00.0/drm/card0", "drm", number=(226, 0))
     known.add("0000:01:00.00/drm/card1", "drm", number=(226, 1))
     own = known.add("0000:01:00.0/drm/card7", "drm", number=(226, 7))
-    assert place_name(own, known) == "0000:01:00.0-drm"
+    assert rank_name(own, known) == "0000:01:00.0-drm"
 
 
 def test_usb_devices_and_pci_functions_are_called_by_port_and_address() -> None:
     known = Known()
     pci, usb = known.add("0000:00:14.0", "pci"), known.usb("0000:00:14.0/usb1/1-1.4")
-    assert place_name(pci, known) == "0000:00:14.0"
-    assert place_name(usb, known) == "1-1.4"
-    assert place_name(known.interface(f"{ROOT}/0000:00:14.0/usb1/1-1.4/1-1.4:1.0"), known) == (
+    assert rank_name(pci, known) == "0000:00:14.0"
+    assert rank_name(usb, known) == "1-1.4"
+    assert rank_name(known.interface(f"{ROOT}/0000:00:14.0/usb1/1-1.4/1-1.4:1.0"), known) == (
         "1-1.4-usb"
     )
 
@@ -226,9 +226,9 @@ def test_what_sits_on_a_platform_device_or_on_nothing() -> None:
     known = Known()
     known.add("/sys/devices/platform/fe201000.serial", "platform")
     port = known.add("/sys/devices/platform/fe201000.serial/tty/ttyAMA0", "tty", number=(204, 64))
-    assert place_name(port, known) == "fe201000.serial-tty"
+    assert rank_name(port, known) == "fe201000.serial-tty"
     fuse = known.add("/sys/devices/virtual/misc/fuse", "misc", number=(10, 229))
-    assert place_name(fuse, known) is None
+    assert rank_name(fuse, known) is None
 
 
 def test_what_a_device_is_part_of_is_its_usb_device_not_the_interface() -> None:

@@ -1,0 +1,301 @@
+"""The ledger: which hardware each listed ID stands for, and which pods have it.
+
+A kubelet knows IDs only. The ledger keeps, in ``--state-dir``, what hardware each of them names,
+so that an edit of the config or a restart of the daemon does not offer hardware under another ID
+while a pod has it under the first one. The kubelet's PodResources API says which IDs pods hold.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from dataclasses import dataclass, field
+from math import inf
+from typing import TYPE_CHECKING, Any
+
+from genericdp.cdi.folder import write
+from genericdp.devices.device import device_id_of
+from genericdp.devices.held import HeldDevice, Name
+from genericdp.devices.identity import HardwareIdentity, identity_from_record
+from genericdp.errors import reason_of
+from genericdp.model import ServedBy
+from genericdp.printing import first_few
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping
+    from pathlib import Path
+
+    from genericdp.devices.decide import DeviceLists
+    from genericdp.devices.devicelist import ListedDevice
+    from genericdp.kubelet.podresources import PodHolders, PodResourcesTiming
+    from genericdp.model import Resource
+
+log = logging.getLogger(__name__)
+
+_FILE = "ledger.json"
+_VERSION = 1
+_MAX_BYTES = 32 * 1024 * 1024
+"""Size of the file; an entry takes some 300 bytes."""
+_DAMAGE = (ValueError, TypeError, KeyError, AttributeError, RecursionError)
+
+
+@dataclass(slots=True)
+class _Entry:
+    """An ID of a resource."""
+
+    identities: tuple[HardwareIdentity, ...]
+    replicas: int
+    exclusive: bool
+    holders: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """The pods that hold it, by share, as the kubelet last said."""
+    withdrawn_at: float | None = None
+    """Since when no pod can be given it, on the monotonic clock; None: pods can."""
+    unheld_at: float | None = None
+    """When the kubelet first said, long enough after that, that no pod holds it."""
+    is_free: bool = False
+    """Whether it is proven that no pod holds it."""
+
+    def offer(self) -> None:
+        """Note that pods can be given it from now on."""
+        self.withdrawn_at = self.unheld_at = None
+        self.is_free = False
+
+    def prove(self, asked_at: float, timing: PodResourcesTiming) -> None:
+        """Take an answer in which no pod holds it as a proof, if it was asked late enough.
+
+        A pod that was admitted just before the withdrawal may not be listed yet. So two answers
+        count, some time after it.
+        """
+        if self.withdrawn_at is None or asked_at < self.withdrawn_at + timing.pods_known:
+            return
+        if self.unheld_at is None:
+            self.unheld_at = asked_at
+        elif asked_at >= self.unheld_at + timing.period:
+            self.is_free = True
+
+    def as_record(self, name: Name) -> dict[str, Any]:
+        """Return it as JSON."""
+        return {
+            "resource": name.resource,
+            "id": name.device_id,
+            "replicas": self.replicas,
+            "exclusive": self.exclusive,
+            "identities": [identity.as_record() for identity in self.identities],
+        }
+
+
+class Ledger:
+    """What device plugins have listed, by name, until no pod holds it any more."""
+
+    def __init__(self, folder: Path | None, timing: PodResourcesTiming | None) -> None:
+        """``timing`` is that of requests to PodResources; None: the kubelet is not asked.
+
+        Then no name counts as held, since that could never end.
+        """
+        self._path = None if folder is None else folder / _FILE
+        self._timing = timing
+        self._entries: dict[Name, _Entry] = {}
+        self._resolves_former_ids = True
+        """Whether IDs that pods hold may be those of a version without a ledger."""
+        self._answer: PodHolders | None = None
+        self._is_urgent = False
+        self._saved: list[dict[str, Any]] | None = None
+        self._failure = ""
+
+    def load(self, now: float) -> None:
+        """Read the file, if there is one. A damaged one is logged and renamed."""
+        if self._path is None:
+            return
+        try:
+            with self._path.open("rb") as file:
+                content = file.read(_MAX_BYTES + 1)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            log.warning("%s cannot be read: %s", self._path, reason_of(error).lower())
+            return
+        try:
+            self._entries = dict(_parsed(content, now))
+        except _DAMAGE as error:
+            log.warning("%s is damaged (%r): it is renamed to %s.bad", self._path, error, _FILE)
+            self._path.replace(self._path.with_name(f"{_FILE}.bad"))
+            return
+        self._resolves_former_ids = False
+        self._saved = self._records()
+
+    def _records(self) -> list[dict[str, Any]]:
+        return [entry.as_record(name) for name, entry in sorted(self._entries.items())]
+
+    def save(self) -> None:
+        """Write the file if it is out of date; a failure is logged once."""
+        records = self._records()
+        if self._path is None or records == self._saved:
+            return
+        content = json.dumps({"version": _VERSION, "devices": records}, indent=1)
+        try:
+            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            os.close(write(self._path, f"{content}\n".encode(), mode=0o600))
+        except OSError as error:
+            failure = f"{self._path} cannot be written: {reason_of(error).lower()}"
+            if failure != self._failure:
+                log.warning("%s: after a restart, IDs that pods hold may be unknown", failure)
+            self._failure = failure
+            return
+        self._saved, self._failure = records, ""
+
+    @property
+    def has_changed(self) -> bool:
+        """Whether the file is out of date."""
+        return self._path is not None and self._records() != self._saved
+
+    def note(
+        self,
+        lists: DeviceLists,
+        resources: Mapping[str, Resource],
+        awaited: Collection[Name],
+        now: float,
+    ) -> None:
+        """Take over what the device plugins of these resources are about to list."""
+        listed: dict[Name, ListedDevice] = {
+            Name(resource, device_id): device
+            for resource in resources
+            for device_id, device in lists[resource].devices.items()
+        }
+        for name, device in listed.items():
+            self._note(name, device, now)
+        gone = self._entries.keys() - listed.keys()
+        for name in gone:
+            entry = self._entries[name]
+            if self._timing is None or entry.is_free:
+                del self._entries[name]
+            elif entry.withdrawn_at is None:
+                entry.withdrawn_at = now
+        overdue = any(
+            device.gone_since is not None
+            and now >= device.gone_since + resources[name.resource].forget_after_seconds
+            for name, device in listed.items()
+        )
+        changing = any(one.device.renamed_to or one.withheld for one in listed.values())
+        self._is_urgent = bool(overdue or changing or awaited or gone & self._entries.keys())
+
+    def _note(self, name: Name, listed: ListedDevice, now: float) -> None:
+        device, entry = listed.device, self._entries.get(name)
+        if entry is None:
+            entry = _Entry(device.identities, device.replicas, device.exclusive)
+            self._entries[name] = entry
+        elif listed.gone_since is None and device.identities != entry.identities:
+            if not any(
+                own.is_same(hardware) for own in entry.identities for hardware in device.identities
+            ):
+                log.info(
+                    "%s is other hardware now: %s",
+                    name.device_id,
+                    ", ".join(map(str, device.identities)),
+                    extra={"resource": name.resource, "device": name.device_id},
+                )
+            entry.identities = device.identities
+        if listed.gone_since is None and not listed.withheld:
+            entry.replicas, entry.exclusive = device.replicas, device.exclusive
+        if listed.unhealthy:
+            entry.withdrawn_at = now if entry.withdrawn_at is None else entry.withdrawn_at
+        else:
+            entry.offer()
+
+    def take(self, answer: PodHolders) -> bool:
+        """Take over an answer of the kubelet; return whether other devices may be offered now."""
+        is_news = self._is_urgent or self._answer is None
+        is_other_kubelet = self._answer is not None and self._answer.kubelet != answer.kubelet
+        for name, entry in self._entries.items():
+            holders = answer.of(name.resource, name.device_id)
+            if is_other_kubelet:
+                holders |= self._lost(name, entry, answer)
+            entry.holders = holders
+            if holders:
+                entry.unheld_at, entry.is_free = None, False
+            elif self._timing is not None:
+                entry.prove(answer.asked_at, self._timing)
+        self._answer = answer
+        return is_news
+
+    def _lost(self, name: Name, entry: _Entry, answer: PodHolders) -> dict[str, tuple[str, ...]]:
+        """Return the holders that a kubelet lists without their devices: it lost its checkpoint."""
+        having = answer.holders_of(name.resource)
+        lost = {
+            share: tuple(pod for pod in pods if pod in answer.pods and pod not in having)
+            for share, pods in entry.holders.items()
+        }
+        lost = {share: pods for share, pods in lost.items() if pods}
+        if lost:
+            log.warning(
+                "the kubelet lists %s without device %s, which it had: the kubelet has lost its"
+                " checkpoint. The device counts as held until the pod ends",
+                first_few([*dict.fromkeys(pod for pods in lost.values() for pod in pods)], 3),
+                name.device_id,
+                extra={"resource": name.resource, "device": name.device_id},
+            )
+        return lost
+
+    def due(self, last_asked: float) -> float:
+        """Return when to ask the kubelet next, on the monotonic clock."""
+        if self._timing is None:
+            return inf
+        return last_asked + (self._timing.period if self._is_urgent else self._timing.refresh)
+
+    def held(self, now: float) -> list[HeldDevice]:
+        """Return the names that pods hold or may hold."""
+        if self._timing is None:
+            return []
+        # An answer that is older says nothing about a pod that has started since.
+        answered_at = -inf if self._answer is None else self._answer.asked_at
+        is_known = now - answered_at <= 2 * self._timing.period
+        return [
+            HeldDevice(
+                resource=name.resource,
+                device_id=name.device_id,
+                identities=entry.identities,
+                replicas=entry.replicas,
+                exclusive=entry.exclusive,
+                holders=entry.holders,
+                is_known=is_known,
+            )
+            for name, entry in self._entries.items()
+            if not entry.is_free
+        ]
+
+    @property
+    def former_ids(self) -> dict[str, set[str]]:
+        """The IDs that pods hold and that the ledger does not know, by resource."""
+        found: dict[str, set[str]] = {}
+        if self._resolves_former_ids and self._answer is not None:
+            for resource, shares in self._answer.holders.items():
+                ids = set(map(device_id_of, shares))
+                found[resource] = {
+                    device_id for device_id in ids if Name(resource, device_id) not in self._entries
+                }
+        return found
+
+    @property
+    def is_new(self) -> bool:
+        """Whether there was no ledger at the start, and the kubelet has not answered since."""
+        return self._resolves_former_ids and self._timing is not None and self._answer is None
+
+
+def _parsed(content: bytes, now: float) -> Iterable[tuple[Name, _Entry]]:
+    """Yield the entries of the file; raise one of _DAMAGE."""
+    if len(content) > _MAX_BYTES:
+        raise ValueError(f"it has more than {_MAX_BYTES >> 20} MiB")
+    document = json.loads(content)
+    if document["version"] != _VERSION:
+        raise ValueError(f"its version is {document['version']!r}, expected {_VERSION}")
+    for record in document["devices"]:
+        name = Name(record["resource"], record["id"], ServedBy.DEVICE_PLUGIN)
+        if not all(isinstance(text, str) for text in name):
+            raise TypeError("a name is not a string")
+        entry = _Entry(
+            identities=tuple(map(identity_from_record, record["identities"])),
+            replicas=int(record["replicas"]),
+            exclusive=record["exclusive"] is not False,
+        )
+        entry.withdrawn_at = now  # it is listed again, or it is not offered from now on
+        yield name, entry
