@@ -103,8 +103,6 @@ class Reconciler:
         self.dra = dra
         """What serves resources through DRA."""
         self._ledger = ledger
-        self.held: Observed[Held] = Observed(Held())
-        """What pods and claims had when it was last decided."""
         self._running: dict[str, _Running] = {}
         self._leaving: dict[str, asyncio.Task[None]] = {}
         """Plugins of removed resources that are not over yet."""
@@ -152,10 +150,7 @@ class Reconciler:
         wanted = await self.dra.choose_back_ends(
             tasks, wanted, self._running.keys() | self._leaving.keys()
         )
-        self.held.value = held = Held(
-            (*self._ledger.held(time.monotonic()), *self.dra.held()),
-            former_ids=self._ledger.former_ids,
-        )
+        held = self.held()
         while True:
             decision = await self._decide(wanted, held, full=full)
             if self._watch_health(resulting(wanted.values(), decision.lists), decision.lists):
@@ -187,6 +182,13 @@ class Reconciler:
         for error in decision.failures.values():
             error.with_traceback(None)  # it would hold all that was built until then
         return decision, sent
+
+    def held(self) -> Held:
+        """Return what pods and claims have, or may have."""
+        return Held(
+            (*self._ledger.held(time.monotonic()), *self.dra.held()),
+            former_ids=self._ledger.former_ids,
+        )
 
     async def _decide(self, wanted: Mapping[str, Resource], held: Held, *, full: bool) -> Decision:
         previous, self._health_seen = self.lists.value, self.health_news.value

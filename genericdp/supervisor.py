@@ -131,7 +131,7 @@ class Supervisor:
         self.lists = self._reconciler.lists
         """What the kubelet is told, with the reasons."""
         self.held = self._reconciler.held
-        """What pods and claims have, as last decided."""
+        """Returns what pods and claims have, or may have."""
         self.probe_results = self._reconciler.probe_results
         self._peers = PeerWatch(kubelet, resources=lambda: self.named)
 

@@ -8,7 +8,9 @@ these facts for each subsystem.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -61,6 +63,10 @@ class HardwareIdentity:
     """Vendor and product; empty where they are unknown, or where the config names several."""
     is_unreadable: bool = False
     """Whether a unique fact could not be read."""
+    kernel_name: str = ""
+    """The kernel's name, which tells only those apart that nothing else does."""
+    is_ambiguous: bool = False
+    """Whether another device had the same place when it was made, so that the name counts."""
 
     def __str__(self) -> str:
         """Return a description for messages: its nature, then its place."""
@@ -70,7 +76,10 @@ class HardwareIdentity:
 
     def is_at_place_of(self, other: HardwareIdentity) -> bool:
         """Return whether both are at the same place."""
-        return (self.location, self.part) == (other.location, other.part)
+        if (self.location, self.part) != (other.location, other.part):
+            return False
+        is_ambiguous = self.is_ambiguous or other.is_ambiguous
+        return not is_ambiguous or self.kernel_name == other.kernel_name
 
     def nature_of(self, other: HardwareIdentity) -> Nature:
         """Compare the natures, whatever the places are.
@@ -111,14 +120,17 @@ class HardwareIdentity:
             "unique": dict(self.unique),
             "model": self.model,
             "unreadable": self.is_unreadable,
+            "kernelName": self.kernel_name,
+            "ambiguous": self.is_ambiguous,
         }
 
 
 def identity_from_record(record: Mapping[str, Any]) -> HardwareIdentity:
     """Return the identity of a record; raise KeyError, TypeError or ValueError if it is damaged."""
-    location, part, model = (record[key] for key in ("location", "part", "model"))
+    keys = ("location", "part", "model", "kernelName")
+    location, part, model, kernel_name = texts = [record[key] for key in keys]
     unique = tuple(sorted(record["unique"].items()))
-    texts = (location, part, model, *(text for pair in unique for text in pair))
+    texts += (text for pair in unique for text in pair)
     if not location or not all(isinstance(text, str) for text in texts):
         raise TypeError("a field of a hardware identity is not a string")
     return HardwareIdentity(
@@ -127,7 +139,13 @@ def identity_from_record(record: Mapping[str, Any]) -> HardwareIdentity:
         unique=unique,
         model=model,
         is_unreadable=record["unreadable"] is True,
+        kernel_name=kernel_name,
+        is_ambiguous=record["ambiguous"] is True,
     )
+
+
+Siblings = dict[tuple[str, str], "Counter[tuple[bool, tuple[str, ...]]]"]
+"""How many devices have the same parts, by place and subsystem."""
 
 
 class DefaultName(NamedTuple):
@@ -482,16 +500,25 @@ def identity_of(
     host: Host,
     *,
     interchangeable: Callable[[str], bool] = lambda _: False,
+    siblings: Siblings | None = None,
 ) -> HardwareIdentity:
     """Return what a device is; raise UnusableValueError if a fact of its place cannot be read.
 
     ``interchangeable`` tells of a model (``usb 0403:6001``) whether the config names several that
-    it may change to and from: such a model tells nothing.
+    it may change to and from: such a model tells nothing. ``siblings`` caches what else is at a
+    place, for as long as the host stays as it is.
     """
     if device is None:
         return HardwareIdentity(location=file.target, part=str(file.type))
     hardware = nearest(device, host, lambda one: is_usb_device(one) or is_pci_function(one))
     location, part = _place(device, hardware, host)
+    is_ambiguous = False
+    if (place := place_of(device, host)) is not None and device is not hardware:
+        found = {} if siblings is None else siblings
+        key = (place.syspath, device.subsystem)
+        if key not in found:
+            found[key] = _parts_at(place, device.subsystem, host)
+        is_ambiguous = found[key][_part_key(device, place, host)] > 1
     unique, is_unreadable = _unique_facts(device, hardware, host)
     model = "" if hardware is None else _model(hardware, host)
     return HardwareIdentity(
@@ -500,7 +527,26 @@ def identity_of(
         unique=unique,
         model="" if interchangeable(model) else model,
         is_unreadable=is_unreadable,
+        kernel_name=device.name,
+        is_ambiguous=is_ambiguous,
     )
+
+
+def _part_key(device: SysDevice, place: SysDevice, host: Host) -> tuple[bool, tuple[str, ...]]:
+    return device.number is not None, tuple(_parts(device, place, host))
+
+
+def _parts_at(
+    place: SysDevice, subsystem: str, host: Host
+) -> Counter[tuple[bool, tuple[str, ...]]]:
+    """Count the devices of a subsystem at a place by what tells them apart."""
+    found: Counter[tuple[bool, tuple[str, ...]]] = Counter()
+    for device in host.below(place.syspath, subsystem):
+        its = place_of(device, host)
+        if its is not None and its.syspath == place.syspath:
+            with suppress(UnusableValueError):
+                found[_part_key(device, place, host)] += 1
+    return found
 
 
 def _place(device: SysDevice, hardware: SysDevice | None, host: Host) -> tuple[str, str]:

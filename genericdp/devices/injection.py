@@ -419,6 +419,7 @@ class _Maker:
                 member.device,
                 self._host,
                 interchangeable=self._is_interchangeable,
+                siblings=self._inventory.siblings,
             )
         except UnusableValueError:
             if (known := ids.former.hardware_of(member.file.identity)) is None:

@@ -17,6 +17,8 @@ from genericdp.template import MAX_TEXT
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from genericdp.devices.identity import Siblings
+
 _SEARCH_SECONDS = 2.0
 """CPU time that the expressions of one resource may take, so that the others need not wait."""
 _OF_OTHERS = ("/sys/fs/", "/sys/kernel/")
@@ -240,6 +242,8 @@ class Inventory:
         """The globs that were asked for and whose folders do not answer."""
         self.values: dict[tuple[str, str, str, bool], dict[str, str]] = {}
         """Of candidates of the resource that is being decided, for ``lookup.Names``."""
+        self.siblings: Siblings = {}
+        """For ``identity.identity_of``."""
 
     def found(self, glob: str) -> tuple[FoundFile, ...]:
         """Return what the glob finds, in natural order of the paths; nothing if it hangs."""
