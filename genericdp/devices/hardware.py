@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
+from genericdp import glob
 from genericdp.devices.inventory import decimal
 from genericdp.devices.natural import natural_key
 
@@ -11,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from genericdp.devices.inventory import Host, SysDevice
+    from genericdp.model import Globs
 
 LINK_TYPES = {
     "1": "ether",
@@ -57,6 +60,11 @@ FILES = {
 SCSI_SUBSYSTEMS = frozenset({"scsi_generic", "bsg", "block", "scsi_tape", "scsi_changer"})
 """Those whose nodes belong to one SCSI device, of the many behind a controller."""
 
+_PIECE_SUBSYSTEMS = frozenset({"i2c", "mdev", "spi", "vdpa"})
+"""Those whose devices are pieces of a function, each with nodes of its own."""
+_I2C_ADAPTER = re.compile(r"i2c-\d+$")
+_NAMESPACE = re.compile(r"(nvme|ng)(?P<controller>\d+)(c\d+)?n(?P<namespace>\d+)(p\d+)?$")
+
 _MAX_NODES = 1024
 
 
@@ -73,6 +81,11 @@ def is_usb_interface(device: SysDevice) -> bool:
 def is_pci_function(device: SysDevice) -> bool:
     """Return whether it is a PCI function."""
     return device.subsystem == "pci"
+
+
+def is_subfunction(device: SysDevice) -> bool:
+    """Return whether it is a subfunction (SF) of a PCI function: ``mlx5_core.sf.2``."""
+    return device.subsystem == "auxiliary" and device.name.split(".")[1:-1] == ["sf"]
 
 
 def is_scsi_device(device: SysDevice) -> bool:
@@ -204,19 +217,60 @@ def function_of(device: SysDevice, host: Host) -> SysDevice | None:
     return nearest(device, host, lambda one: _is_place(one) and not is_usb_interface(one))
 
 
-def carrier_of(device: SysDevice, host: Host, subsystem: str) -> SysDevice | None:
-    """Return the hardware whose nodes of a subsystem belong to a device.
+def nodes_nearby(
+    device: SysDevice, host: Host, subsystem: str, names: Globs
+) -> tuple[SysDevice, ...]:
+    """Return the devices of a subsystem, called by any of ``names``, that belong to a device.
 
-    It is what ``function_of`` returns; of the nodes that SCSI devices have, the SCSI device that
-    it is or sits on, if there is one.
+    They are those of the nearest device that has some: the device itself, then what it sits on, up
+    to its function. What belongs to another piece of the function, as to another SCSI device,
+    namespace or subfunction, is never among them.
     """
-    if subsystem in SCSI_SUBSYSTEMS:
-        for one in lineage(device, host):
-            if one.subsystem == "scsi" and not one.devtype:
-                return None  # its uevent could not be read: it must not pass for its controller
-            if is_scsi_device(one):
-                return one
-    return function_of(device, host)
+    own_pieces = _pieces(device, host)
+    function = function_of(device, host)
+    subfunction = nearest(device, host, is_subfunction)
+    if function is None and not device.syspath.startswith("/sys/devices/virtual/"):
+        return ()
+    for holder in lineage(device, host):
+        if holder.subsystem == "scsi" and not holder.devtype and subsystem in SCSI_SUBSYSTEMS:
+            return ()  # its uevent could not be read: it may be a target of several devices
+        found = [
+            node
+            for node in _at_or_below(holder, host, subsystem)
+            if node.number is not None
+            and (not names or glob.matches_any(names, node.name))
+            and function_of(node, host) == function
+            and nearest(node, host, is_subfunction) == subfunction
+            and (holder == device or _pieces(node, host) <= own_pieces)
+        ]
+        # A node of the same subsystem looks for those beside it; only disks have others in them.
+        if found and (found != [device] or subsystem == "block"):
+            return tuple(found)
+        is_whole = is_scsi_device(holder) and subsystem in SCSI_SUBSYSTEMS
+        if is_whole or holder in (function, subfunction):
+            break
+    is_own = device.number is not None and device.subsystem == subsystem
+    return (device,) if is_own and (not names or glob.matches_any(names, device.name)) else ()
+
+
+def _at_or_below(device: SysDevice, host: Host, subsystem: str) -> tuple[SysDevice, ...]:
+    itself = (device,) if device.subsystem == subsystem else ()
+    return (*itself, *host.below(device.syspath, subsystem))
+
+
+def _pieces(device: SysDevice, host: Host) -> frozenset[str]:
+    """Return what a device is or sits on that its function has several of."""
+    pieces = set[str]()
+    for ancestor in lineage(device, host):
+        # A SCSI device whose uevent cannot be read must not pass for a part of its controller.
+        is_scsi = ancestor.subsystem == "scsi" and ancestor.devtype in {"", "scsi_device"}
+        is_adapter = ancestor.subsystem == "i2c" and _I2C_ADAPTER.match(ancestor.name)
+        if is_scsi or (ancestor.subsystem in _PIECE_SUBSYSTEMS and not is_adapter):
+            pieces.add(ancestor.syspath)
+        elif namespace := _NAMESPACE.match(ancestor.name):
+            # Its block device and its character device share these two numbers, and no folder.
+            pieces.add(f"namespace {namespace['controller']} {namespace['namespace']}")
+    return frozenset(pieces)
 
 
 def rank_name(device: SysDevice, host: Host) -> str | None:

@@ -19,7 +19,7 @@ from genericdp.devices.device import (
     Variable,
     as_id,
 )
-from genericdp.devices.hardware import carrier_of, function_of, place_of, rank_name
+from genericdp.devices.hardware import nodes_nearby, place_of, rank_name
 from genericdp.devices.identity import (
     DefaultName,
     default_name,
@@ -378,19 +378,11 @@ class _Maker:
     def _nearby(
         self, subsystem: str, entry: DeviceNodeSelector, candidate: Candidate
     ) -> tuple[FoundFile, ...]:
-        """Return the nodes of a subsystem that belong to the same hardware."""
-        host, device = self._host, candidate.device
-        carrier = None if device is None else carrier_of(device, host, subsystem)
-        if carrier is None:
+        """Return the nodes of a subsystem that belong to the candidate's hardware."""
+        if candidate.device is None:
             return ()
-        function = function_of(carrier, host)
-        files = [
-            self._inventory.file(one.device_file)
-            for one in host.below(carrier.syspath, subsystem)
-            if one.number is not None
-            and (not entry.name or glob.matches_any(entry.name, one.name))
-            and function_of(one, host) == function
-        ]
+        nodes = nodes_nearby(candidate.device, self._host, subsystem, entry.name)
+        files = [self._inventory.file(node.device_file) for node in nodes]
         present = (file for file in files if file is not None)
         return tuple(sorted(present, key=lambda file: natural_key(file.path)))
 

@@ -174,7 +174,7 @@ def drm() -> tuple[Known, list[FoundFile]]:
             "there is no drm node called renderD7 on the same hardware",
         ),
         ("card0", "sound", (), "there is no sound node on the same hardware"),
-        ("card2", "drm", (), "there is no drm node on the same hardware"),
+        ("card2", "drm", (), ["/dev/card2"]),
         ("bare", "drm", (), "there is no drm node on the same hardware"),
     ],
 )
