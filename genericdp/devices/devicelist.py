@@ -22,7 +22,7 @@ from genericdp.printing import plural, shortened
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from genericdp.devices.device import Report
+    from genericdp.devices.device import DeviceNode, Report
     from genericdp.devices.empty import NoDevices
     from genericdp.model import Resource
 
@@ -358,10 +358,7 @@ class _Claims:
             )
         for node in device.nodes:
             if node.exclusive and (owner := self.nodes.get(node.key)) is not None:
-                return (
-                    f"its node {node.host_path} belongs to device {owner[1]} of {owner[0]}"
-                    " (say shared: true if several devices may have it)"
-                )
+                return _why_not_its_node(resource, node, owner)
         return ""
 
     def enter(self, resource: str, device: Device) -> None:
@@ -369,6 +366,15 @@ class _Claims:
         for node in device.nodes:
             if node.exclusive:
                 self.nodes[node.key] = (resource, device.id)
+
+
+def _why_not_its_node(resource: str, node: DeviceNode, owner: tuple[str, str]) -> str:
+    name, device_id = owner
+    # Another device needs it alone: to share it would give both devices to each container.
+    hint = "exclude one of the two, or give each its own nodes"
+    if name == resource:
+        hint = "exclude one of the two, or make one device of them with groupBy"
+    return f"its node {node.host_path} belongs to device {device_id} of {name} ({hint})"
 
 
 def resolve_conflicts(

@@ -75,7 +75,7 @@ def test_a_node_belongs_to_one_device_however_it_was_named() -> None:
     assert healthy(offers, "plain") == ["b"]  # port2 comes before port10
     assert refusals(offers, "bringing") == {
         "/dev/a": "its node /dev/by/b belongs to device b of example.com/plain"
-        " (say shared: true if several devices may have it)"
+        " (exclude one of the two, or give each its own nodes)"
     }
 
 

@@ -22,7 +22,7 @@ WANTING = resource(
 GROUPS = resource("groups", "/dev/[bc]*", group_by=parse("g$(device.minor)"))
 SINGLES = resource("singles", "/dev/b*")
 BELONGS = "its node /dev/b{0} belongs to device a{0} of example.com/wanting" + (
-    " (say shared: true if several devices may have it)"
+    " (exclude one of the two, or give each its own nodes)"
 )
 IN_BOTH_ORDERS = pytest.mark.parametrize("order", [1, -1])
 
