@@ -397,6 +397,8 @@ class Resource:
     attributes: Mapping[str, Attribute] = field(default_factory=dict)
     """Only under DRA, beside those that every device has."""
     replicas: int = 1
+    exclusive: bool = True
+    """Whether no other resource may have the same hardware, which is so unless both say false."""
     prefer: Preference = Preference.AUTO
     topology: TopologyMode = TopologyMode.AUTO
     closeness: str | None = None

@@ -13,6 +13,7 @@ from genericdp.config.dra import check_classes, check_served_by, is_served_by_dr
 from genericdp.config.policy import check_policy
 from genericdp.config.schema import CONFIG, resolved_schema
 from genericdp.config.selectors import check_selectors, injects, may_find_several
+from genericdp.config.sharing import check_exclusive
 from genericdp.config.texts import check_text, formatted, place_of
 from genericdp.config.validation import validate
 from genericdp.devices.resourcenames import name_problem
@@ -86,6 +87,7 @@ def check_config(
                 check_policy(resource, policy)
     _check_names(resources)
     check_classes(resources)
+    check_exclusive(resources)
     _check_losses(resources)
     found = [(document, finding) for document, findings in checked for finding in findings]
     warnings = {problem_of(one, document) for document, one in found if one.warning}

@@ -188,11 +188,11 @@ class _Pass:
                 with self.inventory.deciding(name):
                     drafts[name] = self._drafts_of(resource, owners)
             if name in drafts:
-                owners.enter(name, drafts[name][name].claimed)
+                owners.enter(resource, drafts[name][name].claimed)
                 continue
             for before in map(self.before, self._listed_names(resource)):
-                owners.enter(name, (key for device in before.kept for key in device.keys))
-                owners.enter(name, before.owned or ())
+                owners.enter(resource, (key for device in before.kept for key in device.keys))
+                owners.enter(resource, before.owned or ())
             if self.before(name).owned is None:
                 owners.reserve(resource)
         return drafts
@@ -290,7 +290,11 @@ class _Pass:
             return ""
         for node in device.nodes:
             file = self.inventory.file(node.host_path) if node.exclusive else None
-            if file is not None and (why := owners.why_reserved(of_file(file, self.inventory))):
+            if file is not None and (
+                why := owners.why_reserved(
+                    of_file(file, self.inventory), exclusive=device.exclusive
+                )
+            ):
                 return f"its node {node.host_path} {why}"
         return ""
 

@@ -150,8 +150,6 @@ class Device:
     """The rule that gave it its ID; None: unknown, since that was before the daemon started."""
     renamed_to: str = ""
     """The ID that the config gives it now, which it gets once its present ID is free."""
-    exclusive: bool = True
-    """Whether no other resource may offer the same hardware."""
     weak_id: str = ""
     """Why its ID is only as stable as a kernel name; empty: it is stable."""
     path: str
@@ -170,6 +168,8 @@ class Device:
     """What it needs and the host lacks, as sentences: it is Unhealthy."""
     identity: Identity
     replicas: int = 1
+    exclusive: bool = True
+    """Whether no device of another resource may be the same hardware, or have a node of it."""
     numa_nodes: tuple[int, ...] = ()
     """Those of its hardware that are online, in order, unless the config wants none sent."""
     spot: Spot = NOWHERE

@@ -348,7 +348,9 @@ class _Claims:
     """Who has which ID of a resource, and which node of the host."""
 
     ids: dict[tuple[str, str], Device] = field(default_factory=dict)
-    nodes: dict[str, tuple[str, str]] = field(default_factory=dict)
+    shared_ids: dict[str, tuple[str, Device]] = field(default_factory=dict)
+    """Devices of resources with ``exclusive: false``, by ID: no two of these have the same."""
+    nodes: dict[str, list[tuple[str, Device]]] = field(default_factory=dict)
 
     def refusal(self, resource: str, device: Device) -> str:
         if (other := self.ids.get((resource, device.id))) is not None:
@@ -356,25 +358,33 @@ class _Claims:
                 f"its id {device.id!r} is that of {other.path}"
                 " (add something to id that tells them apart)"
             )
-        for node in device.nodes:
-            if node.exclusive and (owner := self.nodes.get(node.key)) is not None:
-                return _why_not_its_node(resource, node, owner)
+        name, twin = self.shared_ids.get(device.id, (resource, device))
+        if name != resource and not device.exclusive:
+            return (
+                f"its id {device.id!r} is that of {twin.path} of {name} (of resources with"
+                " exclusive: false, each needs an id of its own form)"
+            )
+        for node in device.nodes if self.nodes else ():
+            for name, owner in self.nodes.get(node.key, ()) if node.exclusive else ():
+                if name == resource or owner.exclusive or device.exclusive:
+                    return _why_not_its_node(resource, node, name, owner)
         return ""
 
     def enter(self, resource: str, device: Device) -> None:
         self.ids[resource, device.id] = device
+        if not device.exclusive:
+            self.shared_ids[device.id] = (resource, device)
         for node in device.nodes:
             if node.exclusive:
-                self.nodes[node.key] = (resource, device.id)
+                self.nodes.setdefault(node.key, []).append((resource, device))
 
 
-def _why_not_its_node(resource: str, node: DeviceNode, owner: tuple[str, str]) -> str:
-    name, device_id = owner
+def _why_not_its_node(resource: str, node: DeviceNode, name: str, owner: Device) -> str:
     # Another device needs it alone: to share it would give both devices to each container.
     hint = "exclude one of the two, or give each its own nodes"
     if name == resource:
         hint = "exclude one of the two, or make one device of them with groupBy"
-    return f"its node {node.host_path} belongs to device {device_id} of {name} ({hint})"
+    return f"its node {node.host_path} belongs to device {owner.id} of {name} ({hint})"
 
 
 def resolve_conflicts(

@@ -315,6 +315,7 @@ class _Maker:
             cdi_name=_own_cdi_name(resource, name, device_id) if nodes else "",
             identity=first.file.identity,
             replicas=resource.replicas,
+            exclusive=resource.exclusive,
             numa_nodes=spot.numa_nodes if resource.topology is TopologyMode.AUTO else (),
             spot=spot,
             known_since=None if first.device is None else first.device.known_since,

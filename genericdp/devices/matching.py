@@ -110,27 +110,43 @@ class Owners:
     """
 
     names: dict[str, str] = field(default_factory=dict)
+    sharing: set[str] = field(default_factory=set)
+    """The names of resources with ``exclusive: false``, which may have what each other has."""
     undecided: list[tuple[str, Selector]] = field(default_factory=list)
     """Selectors of resources that could not be decided yet: nobody knows what they take."""
 
-    def enter(self, resource: str, keys: Iterable[str]) -> None:
+    def enter(self, resource: Resource, keys: Iterable[str]) -> None:
         """Let a resource have what none before it has."""
+        if not resource.exclusive:
+            self.sharing.add(resource.name)
         for key in keys:
-            self.names.setdefault(key, resource)
+            self.names.setdefault(key, resource.name)
 
     def reserve(self, resource: Resource) -> None:
         """Let nobody have what a resource might take."""
+        if not resource.exclusive:
+            self.sharing.add(resource.name)
         self.undecided += ((resource.name, selector) for selector in resource.match)
 
-    def why_not(self, candidate: Candidate) -> str:
-        """Return why a candidate is not free; empty: it is."""
-        if owner := self.names.get(candidate.key):
-            return f"belongs to resource {owner}, which comes first in the config"
-        return self.why_reserved(candidate)
+    def why_not(self, candidate: Candidate, *, exclusive: bool) -> str:
+        """Return why a resource cannot have a candidate; empty: it can."""
+        owner = self.names.get(candidate.key)
+        shares = owner in self.sharing
+        if owner is None or (shares and not exclusive):
+            return self.why_reserved(candidate, exclusive=exclusive)
+        hint = ""
+        if shares or not exclusive:
+            where = "here" if exclusive else "there"
+            hint = f" (both can have it only with exclusive: false {where}, too)"
+        return f"belongs to resource {owner}, which comes first in the config{hint}"
 
-    def why_reserved(self, candidate: Candidate) -> str:
+    def why_reserved(self, candidate: Candidate, *, exclusive: bool) -> str:
         """Return which undecided resource might take it, in words; empty: none."""
-        might = (name for name, one in self.undecided if _could_look_at(one, candidate))
+        might = (
+            name
+            for name, selector in self.undecided
+            if (exclusive or name not in self.sharing) and _could_look_at(selector, candidate)
+        )
         owner = next(might, "")
         if not owner:
             return ""
@@ -221,7 +237,8 @@ def match(resource: Resource, owners: Owners, inventory: Inventory) -> Match:
     not_excluded = [one for one in candidates if not out.reason(one.file)]
     of_some_entry = _entry_doubts(resource, not_excluded, inventory)
     for one in candidates:
-        reason = out.reason(one.file) or one.file.refusal or owners.why_not(one)
+        reason = out.reason(one.file) or one.file.refusal
+        reason = reason or owners.why_not(one, exclusive=resource.exclusive)
         if reason := reason or of_some_entry.get(one.key, ""):
             refused.append(not_offered(one, reason))
         else:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
@@ -166,9 +166,12 @@ class HookRunner:
         self._slots = {"allocate": Slots(), "preStart": Slots(), "release": Slots()}
         """By hook, so that an ``allocate`` hook waits for no other hook or probe."""
         self._turns = Slots(pool=0)
-        """One for each device, by resource and id: its hooks never overlap."""
-        self._running: dict[tuple[str, str], str] = {}
-        """The hook whose turn it is, by resource and id."""
+        """One for each device and each piece of hardware: their hooks never overlap.
+
+        Two resources with ``exclusive: false`` may have the same hardware under two names.
+        """
+        self._running: dict[str, str] = {}
+        """The hook whose turn it is, by device and by piece of hardware."""
 
     async def run(
         self,
@@ -211,11 +214,15 @@ class HookRunner:
         hook: Hook[str],
         unfinished: dict[str, str] | None,
     ) -> Outcome:
-        key, label = (resource, device.id), f"{name} hook {hook.command.argv[0]}"
+        label = f"{name} hook {hook.command.argv[0]}"
+        # Each in the same order, so that no two hooks wait for each other.
+        keys = sorted({f"{resource} {device.id}", *device.keys})
         outcome = Outcome(reason="was given up")
         try:
-            async with self._turns.slot(key):
-                self._running[key] = label
+            async with AsyncExitStack() as turns:
+                for key in keys:
+                    await turns.enter_async_context(self._turns.slot(key))
+                self._running |= dict.fromkeys(keys, label)
                 try:
                     async with self._slots[name].slot(resource):
                         outcome = await run_for(
@@ -226,10 +233,12 @@ class HookRunner:
                             run=self._run,
                         )
                 finally:
-                    del self._running[key]
+                    for key in keys:
+                        del self._running[key]
         except asyncio.CancelledError:
             if unfinished is not None:
-                unfinished[device.id] = self._running.get(key, label)
+                running = (self._running[key] for key in keys if key in self._running)
+                unfinished[device.id] = next(running, label)
             raise
         finally:  # also where the call that it is part of has taken too long
             self._tally.of(resource).hooked(name, ok=outcome.ok)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from genericdp.devices.device import Device
+from genericdp.devices.device import Device, Member
 from genericdp.devices.inventory import Identity
 from genericdp.health.execution import POOL, HookRunner
 from genericdp.model import Command, Hook, HookName
@@ -143,3 +144,31 @@ async def test_the_command_finds_what_the_config_declares_and_whom_it_is_about(
         "GENERICDP_DEVICE_ID": "a",
         "GENERICDP_DEVICE_PATHS": "",
     }
+
+
+async def test_hooks_of_one_piece_of_hardware_never_overlap_whatever_its_name() -> None:
+    """Two resources with ``exclusive: false`` have it, one of them in a group."""
+    runs = Runs()
+    hooks = HookRunner(run=runs)
+    card, render = "char:226:0", "char:226:128"
+    encode = replace(device("encode-0", "/x"), key=render)
+    identity = Identity(inode=1)
+    members = tuple(
+        Member(key=key, path=f"/dev/{key}", identity=identity, place=key) for key in (render, card)
+    )
+    whole = replace(device("whole", "/x"), key="group all", members=members)
+    other = replace(device("other", "/x"), key=card)
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(hooks.run("allocate", R, [encode]))
+        await poll_until(lambda: runs.count == 1)
+        tasks.create_task(hooks.run("allocate", "example.com/whole", [whole]))
+        for _ in range(10):
+            await asyncio.sleep(0)
+        tasks.create_task(hooks.run("allocate", "example.com/other", [other]))
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert runs.running["whole"] == 0
+        runs.go.set()
+    assert runs.count == 3
+    assert dict(runs.most) | {"all": 0} == {"encode-0": 1, "whole": 1, "other": 1, "all": 0}
+    assert runs.most["all"] == 1
