@@ -32,6 +32,8 @@ COMMANDS = {
     "snapshot": "write what configs see of this machine into a file, to use elsewhere",
     "convert": "print the config of another device plugin in the language of genericdp",
     "status": "print what the daemon of this node offers, what is Unhealthy and why",
+    "claims": "list the claims (DRA) that are prepared on this node, and their devices",
+    "claims release": "end the record of a claim that the kubelet will not unprepare",
     "cdi generate": "print or write CDI specs of a config's devices, for podman and Docker",
     "cdi watch": "keep CDI specs of a config's devices up to date, without a kubelet",
     "cdi list": "print the CDI devices that genericdp has defined on this machine",
@@ -54,7 +56,7 @@ OPTIONS = (
     *("kubelet-dir", "all", "probe", "id", "device", "once", "allocate", "generation"),
     *("topology-policy", "state-dir", "diff", "pod-resources", "address", "listen", "no-status"),
     *("from", "to", "strict", "cdi-dir", "static", "dra-driver"),
-    *("kubelet-root", "kubeconfig"),
+    *("kubelet-root", "kubeconfig", "yes"),
 )
 """The options of all commands, so that a misspelled variable is found without importing them."""
 _SERVICE_VARIABLE = re.compile(r"(.*_)?(SERVICE_HOST|PORT)(_.*)?")
@@ -248,9 +250,10 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
         _parse_without_command(argv)
     name, words = _split(argv)
     if any(one.startswith(f"{name} ") for one in COMMANDS):
-        if not words or words[0].startswith("-"):
+        if words and not words[0].startswith("-"):
+            name = f"{name} {words[0]}"
+        elif name not in COMMANDS:
             _parse_without_command(words, group=name)
-        name = f"{name} {words[0]}"
     if name not in COMMANDS:
         hint = did_you_mean(name, COMMANDS)
         group = "".join(f"{one} " for one in name.split()[:-1])

@@ -16,7 +16,7 @@ from genericdp.address import Address, parse_listen_address
 from genericdp.cdi.folder import FOLDER
 from genericdp.cli.command_line import Append, config_of, path_of, policy_of, unknown_variables
 from genericdp.cli.output import DATA, print_warning
-from genericdp.dra.settings import DRIVER
+from genericdp.dra.settings import DRIVER, KUBELET_ROOT
 from genericdp.errors import GenericdpError, UsageError, reason_of
 from genericdp.host.root import Root
 from genericdp.printing import shortened
@@ -249,6 +249,17 @@ def add_dra_driver(parser: argparse.ArgumentParser) -> None:
         default=DRIVER,
         help="the name of the DRA driver that serves what has servedBy: dra, the same for all"
         f" commands and nodes (default: {DRIVER})",
+    )
+
+
+def add_kubelet_root(parser: argparse.ArgumentParser, about: str) -> None:
+    """Declare ``--kubelet-root``."""
+    parser.add_argument(
+        "--kubelet-root",
+        metavar="DIR",
+        type=path_of,
+        default=Path(KUBELET_ROOT),
+        help=f"{about} (default: {KUBELET_ROOT})",
     )
 
 

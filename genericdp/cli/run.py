@@ -13,6 +13,7 @@ from genericdp.cli.options import (
     add_config,
     add_dra_driver,
     add_host,
+    add_kubelet_root,
     add_listen,
     add_logging,
     add_pod_resources,
@@ -24,7 +25,7 @@ from genericdp.cli.options import (
 from genericdp.config.files import STDIN
 from genericdp.daemon import KUBELET_FOLDER
 from genericdp.daemon import run as run_daemon
-from genericdp.dra.settings import KUBELET_ROOT, DraSettings
+from genericdp.dra.settings import DraSettings
 from genericdp.errors import UsageError, reason_of
 from genericdp.settings import Settings
 
@@ -59,13 +60,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         " (default: nobody is asked)",
     )
     add_dra_driver(parser)
-    parser.add_argument(
-        "--kubelet-root",
-        metavar="DIR",
-        type=path_of,
-        default=Path(KUBELET_ROOT),
-        help="for servedBy: dra: the kubelet's --root-dir, with plugins/ and plugins_registry/"
-        f" (default: {KUBELET_ROOT})",
+    add_kubelet_root(
+        parser, "for servedBy: dra: the kubelet's --root-dir, with plugins/ and plugins_registry/"
     )
     parser.add_argument(
         "--kubeconfig",

@@ -206,6 +206,20 @@ def held_claims(answer: bytes) -> set[tuple[str, str]]:
     }
 
 
+def pods_of_claim(answer: bytes, namespace: str, name: str) -> list[str]:
+    """Return namespace and name of the pods that use a ResourceClaim; raise KubeletError."""
+    claim = (namespace, name)
+    return [
+        f"{pod.namespace}/{pod.name}"
+        for pod in _pods(answer)
+        if any(
+            (used.claim_namespace, used.claim_name) == claim
+            for container in pod.containers
+            for used in container.dynamic_resources
+        )
+    ]
+
+
 def _pods(answer: bytes) -> Iterator[api.PodResources]:
     try:
         listed = api.ListPodResourcesResponse.FromString(answer)

@@ -50,7 +50,7 @@ function _shtab_genericdp_using
   test "$_shtab_genericdp_cmdpath" = "$argv"
 end
 
-set -g _shtab_genericdp_commands run validate discover explain allocate probe simulate init snapshot convert status cdi 'cdi generate' 'cdi watch' 'cdi list' deviceclasses schema completion version
+set -g _shtab_genericdp_commands run validate discover explain allocate probe simulate init snapshot convert status claims 'claims release' cdi 'cdi generate' 'cdi watch' 'cdi list' deviceclasses schema completion version
 set -g _shtab_genericdp_opts_with_value --address --allocate --cdi-dir --config --device --dra-driver --from --generation --id --kind --kubeconfig --kubelet-dir --kubelet-root --listen --log-format --log-level --node-name --output --pod-resources --policy --root --state-dir --to --topology-policy -o
 
 complete -c genericdp -e
@@ -153,6 +153,16 @@ complete -c genericdp -n '_shtab_genericdp_using; and test $_shtab_genericdp_npo
 complete -c genericdp -n '_shtab_genericdp_using status' -s h -l help -d 'show this help message and exit'
 complete -c genericdp -n '_shtab_genericdp_using status' -l address -x -d 'where the daemon listens'
 complete -c genericdp -n '_shtab_genericdp_using status' -s o -l output -xka "text wide json yaml" -d 'how to print'
+complete -c genericdp -n '_shtab_genericdp_using; and test $_shtab_genericdp_npos -eq 0' -a claims -d 'list the claims (DRA) that are prepared on this node, and their devices'
+complete -c genericdp -n '_shtab_genericdp_using claims' -s h -l help -d 'show this help message and exit'
+complete -c genericdp -n '_shtab_genericdp_using claims' -l kubelet-root -xka "(__fish_complete_path (commandline -ct | string replace -r '^--[^=]*=' ''))" -d 'the kubelet'"'"'s --root-dir'
+complete -c genericdp -n '_shtab_genericdp_using claims' -l dra-driver -x -d 'only the claims of this DRA driver'
+complete -c genericdp -n '_shtab_genericdp_using claims' -s o -l output -xka "text json yaml" -d 'how to print'
+complete -c genericdp -n '_shtab_genericdp_using claims; and test $_shtab_genericdp_npos -eq 0' -a release -d 'end the record of a claim that the kubelet will not unprepare'
+complete -c genericdp -n '_shtab_genericdp_using claims release' -s h -l help -d 'show this help message and exit'
+complete -c genericdp -n '_shtab_genericdp_using claims release' -l yes -d 'release it without a question'
+complete -c genericdp -n '_shtab_genericdp_using claims release' -l kubelet-root -xka "(__fish_complete_path (commandline -ct | string replace -r '^--[^=]*=' ''))" -d 'the kubelet'"'"'s --root-dir'
+complete -c genericdp -n '_shtab_genericdp_using claims release' -l dra-driver -x -d 'only the claims of this DRA driver'
 complete -c genericdp -n '_shtab_genericdp_using; and test $_shtab_genericdp_npos -eq 0' -a cdi -d 'one of: generate, watch, list'
 complete -c genericdp -n '_shtab_genericdp_using cdi' -s h -l help -d 'show this help message and exit'
 complete -c genericdp -n '_shtab_genericdp_using cdi; and test $_shtab_genericdp_npos -eq 0' -a generate -d 'print or write CDI specs of a config'"'"'s devices, for podman and Docker'

@@ -1,0 +1,354 @@
+"""``genericdp claims``: records of prepared claims, listed and released."""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import json
+import os
+import pty
+import re
+import subprocess
+import sys
+import threading
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from genericdp.cli import main
+from genericdp.kubelet.v1 import podresources_pb2 as api
+from tests.kubelet.test_podresources import answering
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+UID = "2f0c9b7e-1b1c-4c5c-9f4e-0f3d0a5f7a11"
+OTHER = "9a3d1c55-58c5-4a55-8a30-6f3b0e6f2b90"
+DRIVER = "genericdp.io"
+
+
+def hold(share: str = "STICK::1", resource: str = "example.com/serial") -> dict[str, Any]:
+    identity = {"location": "x", "part": "", "unique": {}, "model": "", "unreadable": False}
+    return {
+        "resource": resource,
+        "id": share.partition("::")[0],
+        "share": share,
+        "replicas": 2,
+        "exclusive": True,
+        "identities": [identity],
+    }
+
+
+def record(uid: str = UID, *, hours: float = 3, **more: object) -> dict[str, Any]:
+    return {
+        "version": 2,
+        "uid": uid,
+        "namespace": "default",
+        "name": "stick",
+        "driver": DRIVER,
+        "preparedAt": time.time() - hours * 3600 - 60,  # noqa: TID251  # as in records
+        "holds": [hold()],
+        "results": [],
+        **more,
+    }
+
+
+class Node:
+    """The kubelet's directory, with records in it."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def folder(self, driver: str = DRIVER) -> Path:
+        folder = self.root / "plugins" / driver / "claims"
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder
+
+    def put(self, uid: str = UID, *, driver: str = DRIVER, **more: Any) -> Path:
+        file = self.folder(driver) / f"{uid}.json"
+        file.write_text(json.dumps(record(uid, **more)))
+        return file
+
+    @property
+    def where(self) -> str:
+        return f"--kubelet-root={self.root}"
+
+    def claims(self, *words: str) -> int:
+        return main(["claims", *words, self.where])
+
+    @contextmanager
+    def daemon(self, driver: str = DRIVER) -> Iterator[None]:
+        """Release like a daemon: it holds the lock, and removes what is to be released."""
+        folder, ends = self.folder(driver), threading.Event()
+
+        def release() -> None:
+            while not ends.wait(0.01):
+                for request in folder.glob("*.release"):
+                    request.with_suffix(".json").unlink(missing_ok=True)
+                    request.unlink()
+
+        with (folder.parent / "lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            thread = threading.Thread(target=release)
+            thread.start()
+            try:
+                yield
+            finally:
+                ends.set()
+                thread.join()
+
+
+@pytest.fixture
+def node(short_folder: Path) -> Node:
+    return Node(short_folder)
+
+
+def listed(node: Node, capsys: pytest.CaptureFixture[str], *words: str) -> list[dict[str, Any]]:
+    assert node.claims("-o", "json", *words) == 0
+    claims = json.loads(capsys.readouterr().out)["claims"]
+    assert isinstance(claims, list)
+    return claims
+
+
+def test_claims_are_listed_with_their_devices_and_age(
+    node: Node, capsys: pytest.CaptureFixture[str]
+) -> None:
+    node.put(holds=[hold(), hold("fuse", "example.com/fuse")])
+    node.put(OTHER, driver="dra.home.lab", name="plain", hours=50, holds=[])
+    assert node.claims() == 0
+    rows = [re.split("  +", line) for line in capsys.readouterr().out.splitlines()]
+    devices = "example.com/serial STICK::1, example.com/fuse fuse"
+    assert rows == [
+        ["CLAIM", "DEVICES", "AGE", "DRIVER", "UID", "STATE"],
+        ["default/plain", "-", "2 d 2 h", "dra.home.lab", OTHER, "prepared"],
+        ["default/stick", devices, "3 h 1 min", "genericdp.io", UID, "prepared"],
+    ]
+
+
+def test_one_driver_alone_can_be_listed(node: Node, capsys: pytest.CaptureFixture[str]) -> None:
+    node.put()
+    node.put(OTHER, driver="dra.home.lab")
+    (found,) = listed(node, capsys, "--dra-driver=dra.home.lab")
+    assert found["uid"] == OTHER
+
+
+def test_data_has_all_of_a_record(node: Node, capsys: pytest.CaptureFixture[str]) -> None:
+    file = node.put(preparedAt=1_700_000_000)
+    (file.parent / f"{UID}.release").touch()
+    assert listed(node, capsys) == [
+        {
+            "uid": UID,
+            "namespace": "default",
+            "name": "stick",
+            "driver": DRIVER,
+            "devices": [{"resource": "example.com/serial", "share": "STICK::1"}],
+            "preparedAt": "2023-11-14T22:13:20.000+00:00",
+            "file": str(file),
+            "unreadable": "",
+            "releaseRequested": True,
+        }
+    ]
+
+
+def test_a_record_of_the_first_version_is_listed(
+    node: Node, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = node.folder() / f"{UID}.json"
+    device = {"request": "r", "pool": "p", "device": "d", "resource": "a/b", "share": "S"}
+    former = {"version": 1, "uid": UID, "namespace": "n", "name": "c", "devices": [device]}
+    file.write_text(json.dumps(former))
+    os.utime(file, (1_700_000_000, 1_700_000_000))
+    (found,) = listed(node, capsys)
+    assert (found["unreadable"], found["devices"]) == ("", [{"resource": "a/b", "share": "S"}])
+    assert found["preparedAt"].startswith("2023-11-14T22:13:20")
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        ("", "Expecting value: line 1 column 1 (char 0)"),
+        ("[]", "it is not a JSON object"),
+        ("{}", "'uid' is missing"),
+        (json.dumps({"uid": "other"}), "it is about the UID 'other'"),
+        (json.dumps({"uid": UID, "holds": [], "namespace": 5, "name": ""}), "5 is not a string"),
+        (json.dumps({"uid": UID}), "'devices' is missing"),
+        (json.dumps(record(holds=[7])), "'int' object is not subscriptable"),
+        ("[" * 100_000, "its JSON is nested too deeply"),
+        (" " * 5_000_000, "it is longer than 4,194,304 bytes"),
+    ],
+)
+def test_a_record_that_cannot_be_read_is_listed_with_the_reason(
+    content: str, why: str, node: Node, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (node.folder() / f"{UID}.json").write_text(content)
+    (found,) = listed(node, capsys)
+    assert (found["uid"], found["unreadable"]) == (UID, why)
+    assert node.claims() == 0
+    assert f"{UID}  unreadable: {why}" in capsys.readouterr().out
+
+
+def test_what_is_not_a_file_is_never_opened(node: Node, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = node.folder()
+    os.mkfifo(folder / "fifo.json")
+    (folder / "link.json").symlink_to("/dev/zero")
+    (folder / "folder.json").mkdir()
+    found = {claim["uid"]: claim["unreadable"] for claim in listed(node, capsys)}
+    assert found == dict.fromkeys(("fifo", "folder", "link"), "it is not a regular file")
+
+
+def test_nothing_in_a_record_moves_the_cursor(
+    node: Node, capsys: pytest.CaptureFixture[str]
+) -> None:
+    node.put(name="a\x1b[2Jb\n")
+    assert node.claims() == 0
+    printed = capsys.readouterr().out
+    assert "default/a\\x1b[2Jb\\n" in printed
+    assert printed.count("\n") == 2
+
+
+def test_without_claims_it_says_where_there_are_none(
+    node: Node, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = node.root / "plugins"
+    assert node.claims() == 0
+    missing = f"{place}, which does not exist (see --kubelet-root)"
+    assert capsys.readouterr().out == f"No claim is prepared: there is no record below {missing}\n"
+    node.folder()
+    assert node.claims() == 0
+    assert capsys.readouterr().out == f"No claim is prepared: there is no record below {place}\n"
+
+
+def test_a_daemon_releases_a_claim(node: Node, capsys: pytest.CaptureFixture[str]) -> None:
+    file = node.put()
+    with node.daemon():
+        assert node.claims("release", UID, "--yes") == 0
+    socket = node.root / "pod-resources/kubelet.sock"
+    assert capsys.readouterr().out.splitlines() == [
+        "Claim:    default/stick",
+        "Devices:  example.com/serial STICK::1",
+        f"Pods:     unknown: there is no {socket}",
+        "Prepared: 3 h 1 min ago",
+        "Driver:   genericdp.io",
+        f"Record:   {file}",
+        "Waiting up to 15 s for the daemon to release it ...",
+        "Released.",
+    ]
+    assert not file.exists()
+
+
+def test_without_a_daemon_the_request_stays(node: Node, capsys: pytest.CaptureFixture[str]) -> None:
+    file = node.put()
+    for _ in range(2):
+        assert node.claims("release", UID, "--yes") == 1
+        last = capsys.readouterr().out.splitlines()[-1]
+        expected = "it will be released when the daemon starts."
+        assert last == f"No daemon serves genericdp.io: {expected}"
+    (found,) = listed(node, capsys)
+    assert found["releaseRequested"]
+    assert file.exists()
+
+
+def test_an_unreadable_record_can_be_released(
+    node: Node, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (node.folder() / f"{UID}.json").write_text("{}")
+    with node.daemon():
+        assert node.claims("release", UID, "--yes") == 0
+    printed = capsys.readouterr().out
+    assert "Claim:    unknown\nDevices:  unknown\nPods:     unknown\n" in printed
+    assert ".json is unreadable: 'uid' is missing\n" in printed
+
+
+def test_without_a_terminal_only_yes_releases(
+    node: Node, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = node.put()
+    assert node.claims("release", UID) == 2
+    assert "there is no terminal to ask at: add --yes" in capsys.readouterr().err
+    assert [*file.parent.iterdir()] == [file]
+
+
+def test_an_unknown_uid_is_not_found(node: Node, capsys: pytest.CaptureFixture[str]) -> None:
+    node.put()
+    assert node.claims("release", f"{UID[:-1]}2", "--yes") == 1
+    assert f"(did you mean {UID}?)" in capsys.readouterr().err
+    assert node.claims("release", "../x", "--yes") == 1
+    assert f"there is no record of a claim '../x' (there are: {UID})" in capsys.readouterr().err
+
+
+def test_a_claim_of_two_drivers_needs_the_driver(
+    node: Node, capsys: pytest.CaptureFixture[str]
+) -> None:
+    node.put()
+    node.put(driver="dra.home.lab")
+    assert node.claims("release", UID, "--yes") == 2
+    assert "choose one with --dra-driver" in capsys.readouterr().err
+    with node.daemon():
+        assert node.claims("release", UID, "--yes", f"--dra-driver={DRIVER}") == 0
+
+
+@pytest.mark.parametrize(
+    ("answer", "code", "last"),
+    [("y", 0, "Released."), ("n", 1, "Not released."), ("", 1, "Not released.")],
+)
+def test_a_terminal_is_asked(answer: str, code: int, last: str, node: Node) -> None:
+    file = node.put()
+    with node.daemon():
+        ended, lines = at_terminal([*RELEASE, node.where], f"{answer}\n")
+    assert (ended, lines[-1].removeprefix(QUESTION)) == (code, last)
+    assert any(line.startswith(QUESTION) for line in lines)
+    assert file.exists() == bool(code)
+
+
+RELEASE = ["claims", "release", UID]
+QUESTION = "Release it? Only if no container uses its devices [y/N] "
+
+
+def at_terminal(words: list[str], typed: str) -> tuple[int, list[str]]:
+    """Run a command at a terminal of its own; return its exit code and what it printed."""
+    ours, its = pty.openpty()
+    command = [sys.executable, "-m", "genericdp", *words]
+    with subprocess.Popen(command, stdin=its, stdout=its, stderr=its) as process:
+        os.close(its)
+        os.write(ours, typed.encode())
+        printed = b""
+        try:
+            while part := os.read(ours, 4096):
+                printed += part
+        except OSError:  # Linux: the other side is closed
+            pass
+        os.close(ours)
+    return process.returncode, printed.decode().replace("\r", "").splitlines()
+
+
+async def test_the_pods_of_a_claim_are_those_that_the_kubelet_lists(node: Node) -> None:
+    node.put()
+    node.put(OTHER, name="unused")
+    socket = node.root / "pod-resources/kubelet.sock"
+    socket.parent.mkdir()
+    used = api.DynamicResource(claim_namespace="default", claim_name="stick")
+    containers = [api.ContainerResources(name="c", dynamic_resources=[used])]
+    pod = api.PodResources(name="listen", namespace="default", containers=containers)
+    pods = api.ListPodResourcesResponse(pod_resources=[pod]).SerializeToString()
+
+    async def answer(request: bytes, context: object) -> bytes:
+        return pods
+
+    async with answering(socket, answer):
+        printed = await asyncio.gather(released(node, UID), released(node, OTHER))
+    assert "Pods:     default/listen" in printed[0]
+    none = "none that the kubelet lists; a pod that was deleted by force may still run"
+    assert f"Pods:     {none}" in printed[1]
+
+
+async def released(node: Node, uid: str) -> list[str]:
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "genericdp", "claims", "release", uid, "--yes", node.where),
+        stdout=asyncio.subprocess.PIPE,
+    )
+    printed, _ = await process.communicate()
+    assert process.returncode == 1  # no daemon runs
+    return printed.decode().splitlines()
