@@ -46,6 +46,10 @@ _KUBELET_SECONDS = 1.0
 """How long to wait for the kubelet's socket then: without a kubelet, no pod can get a device."""
 
 
+NO_POD_RESOURCES = "start with --pod-resources"
+"""Why it is unknown which pods hold devices, if the kubelet is not asked."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Pace:
     """How often the host is looked at, in seconds."""
@@ -197,6 +201,11 @@ class Supervisor:
             ),
             self.lists.value,
         )
+
+    @property
+    def holders_unknown(self) -> str:
+        """Why it is unknown which pods hold devices; empty: it is known."""
+        return NO_POD_RESOURCES if self.pod_resources is None else self.pod_resources.failure.value
 
     @property
     def plugins(self) -> dict[str, Plugin]:

@@ -19,7 +19,7 @@ from genericdp.cli.options import add_output
 from genericdp.cli.output import DATA, print_data, print_document, table
 from genericdp.errors import GenericdpError, reason_of
 from genericdp.host.workers import run_in_time
-from genericdp.printing import plural, printable, shortened
+from genericdp.printing import first_few, plural, printable, shortened
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -48,6 +48,8 @@ MAX_CHARACTERS = 2000
 """Of one text: whoever wrote it must not fill the screen."""
 _MAX_QUOTED = 200
 _MAX_EVENTS = 20
+_MAX_HOLDERS = 3
+"""Of one device: a shared one can have hundreds."""
 _HARDWARE = ("path", "model", "serial", "driver")
 """What of a device is only shown with ``-o wide``."""
 _LEVELS = {"error": BAD, "warning": ODD}
@@ -232,11 +234,19 @@ def _daemon(status: StatusDocument) -> Iterator[ColoredLine]:
         yield f"Kubelet:  MISSING: {visible(kubelet.get('reason', ''))}", BAD
     if (claims := status.get("claims")) is not None:
         yield f"Claims:   {claims:d} prepared", PLAIN
+    if (reason := status.get("holders", {}).get("reason")) is not None:
+        yield from _holders(reason)
     if supply is not None:
         short = ": THEY RUN SHORT" if supply["short"] else ""
         color = BAD if short else PLAIN
         most = plural(supply["most"], "descriptor")
         yield f"Open:     {supply['used']:d} of {most}{short}", color
+
+
+def _holders(unknown: str) -> Iterator[ColoredLine]:
+    """Yield that it is unknown which pods hold devices, if that is so."""
+    if unknown:
+        yield f"Holders:  unknown ({visible(unknown)})", PLAIN
 
 
 def _titled(title: str, rows: Rows) -> Iterator[ColoredLine]:
@@ -267,9 +277,10 @@ def _resource_rows(status: StatusDocument) -> Rows:
 
 
 def _device_rows(status: StatusDocument, more: Sequence[str]) -> Rows:
-    heading = ("RESOURCE", "ID", "STATE", "FOR", "NODES", "NUMA", *map(str.upper, more), "WHY")
-    rows: Rows = [(FAINT, heading)]
     devices = [(one["name"], each) for one in status["resources"] for each in one["devices"]]
+    holders = ["HELD BY"] if any(each.get("holders") for _, each in devices) else []
+    columns = ("RESOURCE", "ID", "STATE", "FOR", "NODES", "NUMA", *map(str.upper, more))
+    rows: Rows = [(FAINT, (*columns, *holders, "WHY"))]
     for name, one in sorted(devices, key=lambda pair: pair[1]["state"] == "Healthy"):
         cells = (
             name,
@@ -279,10 +290,21 @@ def _device_rows(status: StatusDocument, more: Sequence[str]) -> Rows:
             " ".join(one["nodes"]) or one["path"],
             ",".join(map(str, one["numaNodes"])),
             *(one.get(key, "") for key in more),
+            *(_held_by(one) for _ in holders),
             one["reason"],
         )
         rows.append((PLAIN if one["state"] == "Healthy" else BAD, cells))
     return rows
+
+
+def _held_by(device: StatusDocument) -> str:
+    """Return who holds a device; of a shared one, the holders of its first shares."""
+    held = device.get("holders", ())
+    named = [
+        f"{one['holder']} ({one['share']})" if device["shares"] > 1 else f"{one['holder']}"
+        for one in held
+    ]
+    return first_few(named, _MAX_HOLDERS)
 
 
 def _for(one: StatusDocument, status: StatusDocument) -> str:

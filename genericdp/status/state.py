@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from genericdp.config.reload import ConfigState
     from genericdp.devices.devicelist import DeviceList, ListedDevice
+    from genericdp.devices.held import HeldDevice
     from genericdp.devices.inventory import Identity
     from genericdp.host.descriptors import Supply
     from genericdp.kubelet.lifecycle import Plugin
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
     Results = Mapping[str, Sequence[Outcome | None]]
     """The latest result of each probe, in the order of the config, by device ID."""
     HardwareOf = Mapping[Identity, HardwareLabels]
+    Holders = Mapping[str, Sequence[tuple[str, str]]]
+    """Share and holder of each share that is held, by device ID."""
 
 MAX_EVENTS = 200
 _MAX_CHARACTERS = 2000
@@ -119,6 +122,7 @@ class ResourceState:
     devices: DeviceList | None = None
     """None: nothing has been decided yet."""
     results: Results = field(default_factory=dict)
+    holders: Holders = field(default_factory=dict)
 
     @property
     def listed(self) -> tuple[ListedDevice, ...]:
@@ -149,6 +153,8 @@ class DaemonState:
     """Those wanted on this node, in the order of the config."""
     claims: int | None = None
     """How many ResourceClaims are prepared; None: no resource has been served by DRA."""
+    holders_unknown: str = ""
+    """Why it is unknown which pods hold devices; or an empty string."""
     events: tuple[dict[str, str], ...] = ()
     """The latest lines of the log, the newest last."""
 
@@ -174,7 +180,7 @@ def collect_state(sources: Sources, *, with_results: bool = False) -> DaemonStat
     ``with_results``: also the latest results of probes.
     """
     supervisor, kubelet = sources.supervisor, sources.supervisor.kubelet
-    plugins = supervisor.plugins
+    plugins, holders = supervisor.plugins, _holders(supervisor.held())
     return DaemonState(
         node=supervisor.settings.node_name,
         time=time.time(),  # noqa: TID251  # to be shown
@@ -188,13 +194,27 @@ def collect_state(sources: Sources, *, with_results: bool = False) -> DaemonStat
         descriptors=descriptors.count(),
         resources=tuple(
             _shown(
-                _resource(one, plugins.get(one.name), supervisor, with_results=with_results)
+                replace(
+                    _resource(one, plugins.get(one.name), supervisor, with_results=with_results),
+                    holders=holders.get(one.name, {}),
+                )
                 for one in supervisor.named.values()
             )
         ),
+        holders_unknown=supervisor.holders_unknown,
         claims=None if supervisor.dra.driver is None else supervisor.dra.driver.claim_count,
         events=sources.events.last(),
     )
+
+
+def _holders(held: Iterable[HeldDevice]) -> dict[str, dict[str, list[tuple[str, str]]]]:
+    """Return share and holder of each share that is held, by resource and device ID."""
+    found: dict[str, dict[str, list[tuple[str, str]]]] = {}
+    for device in held:
+        pairs = found.setdefault(device.resource, {}).setdefault(device.device_id, [])
+        for share, names in device.holders.items():
+            pairs += ((share, name) for name in names)
+    return found
 
 
 def _shown(states: Iterable[ResourceState]) -> Iterator[ResourceState]:
@@ -253,6 +273,7 @@ def as_json(state: DaemonState, hardware: HardwareOf | None = None) -> dict[str,
         "kubelet": state.kubelet,
         "config": _config_json(state.config),
         "claims": state.claims,
+        "holders": {"known": not state.holders_unknown, "reason": state.holders_unknown},
         "descriptors": {"used": supply.used, "most": supply.most, "short": supply.is_short},
         "resources": [_resource_json(one, hardware or {}) for one in state.resources],
         "events": state.events,
@@ -303,6 +324,10 @@ def _resource_json(state: ResourceState, hardware: HardwareOf) -> dict[str, Any]
                     for name, outcome in zip(
                         names, state.results.get(one.device.id, ()), strict=False
                     )
+                ],
+                "holders": [
+                    {"share": share, "holder": holder}
+                    for share, holder in state.holders.get(one.device.id, ())
                 ],
             }
             for one in listed

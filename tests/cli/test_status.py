@@ -24,7 +24,18 @@ from genericdp.address import Address
 from genericdp.cli import main
 from genericdp.cli.status import daemon_at, fetch, lines, span
 from genericdp.errors import GenericdpError
-from tests.status.samples import EMPTY, NOW, RICH, SCRIPT, at, config, many, resource, status
+from tests.status.samples import (
+    EMPTY,
+    NOW,
+    RICH,
+    SCRIPT,
+    at,
+    config,
+    device,
+    many,
+    resource,
+    status,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -102,7 +113,8 @@ def test_wide_adds_what_the_hardware_is_called(capsys: Capture) -> None:
     lines = capsys.readouterr().out.splitlines()
     heading = lines[lines.index("Devices:") + 1]
     columns = ["RESOURCE", "ID", "STATE", "FOR", "NODES", "NUMA"]
-    assert heading.split() == [*columns, "PATH", "MODEL", "SERIAL", "DRIVER", "WHY"]
+    more = ["PATH", "MODEL", "SERIAL", "DRIVER", "HELD", "BY", "WHY"]
+    assert heading.split() == [*columns, *more]
     (row,) = (line for line in lines if "ttyUSB0" in line and " Healthy " in line)
     assert row[heading.index("PATH") :].split("  ")[0] == "/dev/ttyUSB0"
     assert row[heading.index("MODEL") :].startswith("FT232R USB UART")
@@ -387,6 +399,28 @@ def test_what_dra_serves_is_told_with_the_reason_if_it_does_not() -> None:
     row, other = shown[shown.index("Resources:") + 2 :][:2]
     assert re.split("  +", row) == ["example.com/a", "NO, DRA", "-", "0 of 0", "0", "0", why]
     assert re.split("  +", other)[1] == "yes"
+
+
+def test_the_holders_of_a_device_are_shown() -> None:
+    holders = [{"share": f"ttyUSB0::{n}", "holder": f"pod home/p{n}"} for n in range(1, 6)]
+    one = device(0, shares=6, holders=holders)
+    other = device(1, holders=[{"share": "ttyUSB1", "holder": "claim home/stick"}])
+    shown = plain(status(resource("example.com/a", one, other, device(2))))
+    heading, *rows = shown[shown.index("Devices:") + 1 :][:4]
+    assert re.split("  +", heading)[-2:] == ["HELD BY", "WHY"]
+    assert [re.split("  +", row)[-2] for row in rows] == [
+        "pod home/p1 (ttyUSB0::1), pod home/p2 (ttyUSB0::2), pod home/p3 (ttyUSB0::3) and 2 more",
+        "claim home/stick",
+        "-",
+    ]
+    assert not any("HELD BY" in line for line in plain(many(1, 2)))
+
+
+def test_unknown_holders_are_told_with_the_reason() -> None:
+    unknown = {"known": False, "reason": "start with --pod-resources"}
+    shown = plain(status(resource("example.com/a", device(0)), holders=unknown))
+    assert "Holders:  unknown (start with --pod-resources)" in shown
+    assert not any("Holders:" in line for line in plain(RICH))
 
 
 def test_whether_a_policy_bounds_the_config_is_said() -> None:

@@ -34,6 +34,7 @@ def device(number: int, *, name: str = "ttyUSB", reason: str = "", **keys: objec
         "serial": "",
         "driver": "",
         "probes": [],
+        "holders": [],
         **keys,
     }
 
@@ -94,6 +95,7 @@ def status(*resources: Document, **keys: object) -> Document:
             digest="ab" * 32, since=at(NOW - 4000), files=["/etc/genericdp/a.yaml"], resources=1
         ),
         "descriptors": None,
+        "holders": {"known": True, "reason": ""},
         "resources": list(resources),
         "events": [],
         **keys,
@@ -115,6 +117,11 @@ def many(resources: int, devices: int) -> Document:
             for number in range(resources)
         )
     )
+
+
+def held(holder: str, share: str) -> Document:
+    """Return who holds a share."""
+    return {"share": share, "holder": holder}
 
 
 def probe(name: str, result: str = "success", reason: str = "") -> Document:
@@ -139,7 +146,13 @@ _MODEM = (
 )
 SERIAL = resource(
     "example.com/serial",
-    device(0, model="FT232R USB UART", serial="A50285BI", driver="ftdi_sio"),
+    device(
+        0,
+        model="FT232R USB UART",
+        serial="A50285BI",
+        driver="ftdi_sio",
+        holders=[held("pod home/zigbee2mqtt-0", "ttyUSB0")],
+    ),
     device(
         1,
         since=at(NOW - 312),
@@ -169,6 +182,7 @@ GPU = resource(
             nodes=[f"/dev/dri/card{n}", f"/dev/dri/renderD12{n}"],
             model="GA102GL [RTX A5000]",
             driver="i915",
+            holders=[held("pod ml/train-0", f"renderD12{n}::{i}") for i in range(n)],
         )
         for n in range(4)
     ),

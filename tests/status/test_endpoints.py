@@ -54,6 +54,12 @@ async def test_the_state_tells_of_each_device(world: World, daemon: Daemon) -> N
     assert gone["since"] > here["since"]
 
 
+async def test_without_pod_resources_it_is_unknown_which_pods_hold_devices(daemon: Daemon) -> None:
+    status = await daemon.status()
+    assert status["holders"] == {"known": False, "reason": "start with --pod-resources"}
+    assert [one["holders"] for one in status["resources"][0]["devices"]] == [[], []]
+
+
 async def test_metrics_are_those_of_a_moment(daemon: Daemon) -> None:
     assert (await daemon.metrics())[f"devices{{{SERIAL},Healthy}}"] == 2
     head, _ = await daemon.answer("/metrics")
@@ -187,7 +193,8 @@ async def test_the_hardware_of_a_device_is_named(world: World) -> None:
 def test_the_keys_and_their_types_are_those_of_the_documentation() -> None:
     table = (ROOT / "docs/status.md").read_text().partition("## As JSON")[2]
     told = dict(re.findall(r"^\| `([\w.\[\]]+)` \| ([\w, ]+) \|", table, re.MULTILINE))
-    one = states.resource(results={"a0": (Outcome(reason="x"), None), "a1": (Outcome(),)})
+    results = {"a0": (Outcome(reason="x"), None), "a1": (Outcome(),)}
+    one = states.resource(results=results, holders={"a0": [("a0", "pod default/x")]})
     events = Events()
     events.handle(logging.makeLogRecord({"msg": "m", "levelno": logging.INFO}))
     document = json.loads(json.dumps(as_json(states.state(one, events=events.last()))))
@@ -198,7 +205,7 @@ def test_the_keys_and_their_types_are_those_of_the_documentation() -> None:
         assert any(_IS[kind](value) for kind in kinds), (field, value)
 
 
-_OF_OBJECTS = ("resources", "devices", "notOffered", "events", "probes")
+_OF_OBJECTS = ("resources", "devices", "notOffered", "events", "probes", "holders")
 
 
 def _fields(value: Any, place: str) -> Iterator[tuple[str, object]]:

@@ -15,6 +15,7 @@ from tests.status.samples import (
     SERIAL,
     device,
     fleet,
+    held,
     many,
     probe,
     resource,
@@ -225,6 +226,27 @@ async def test_the_latest_results_of_probes_stand_beside_the_device(browser: Bro
             "open-2 no result yet",
             "kernelLog-3 followed",
         ]
+
+
+async def test_the_holders_of_a_device_stand_beside_it(browser: Browser) -> None:
+    shares = [held(f"pod home/p{n}", f"ttyUSB0::{n}") for n in range(1, 9)]
+    one = device(0, shares=9, holders=shares)
+    other = device(1, holders=[held("claim home/stick", "ttyUSB1")])
+    found = resource("example.com/a", one, other, device(2))
+    async with served(status(found), browser) as (shown, page):
+        cells = "[...document.querySelectorAll('td.holders')].map((one) => one.innerText)"
+        first, second, third = await page.ask(cells)
+        assert first.splitlines() == [
+            *(f"pod home/p{n} (ttyUSB0::{n})" for n in range(1, 6)),
+            "and 3 more",
+        ]
+        assert (second, third) == ("claim home/stick", "-")
+        assert "known, with each device" in await text_of(page, "#kubelet + .facts")
+        unknown = {"known": False, "reason": "start with --pod-resources"}
+        shown.status = status(resource("example.com/a", device(0)), holders=unknown)
+        await page.refresh()
+        await page.until("document.body.innerText.includes('unknown (start with --pod-resources)')")
+        assert await page.ask("document.querySelectorAll('.holders').length") == 0
 
 
 async def test_no_more_is_shown_than_fits(browser: Browser) -> None:
