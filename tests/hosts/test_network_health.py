@@ -25,7 +25,7 @@ PARENT = "sys/class/net/{}/operstate"
     ("name", "file", "state", "lost"),
     [
         ("infiniband", A_PORT.format("mlx5_1"), "1: DOWN", {"0000:1a:00.0-infiniband"}),
-        ("rdma-shared", A_PORT.format("mlx5_1"), "2: INIT", {"mlx5_1"}),
+        ("rdma-shared", A_PORT.format("mlx5_1"), "2: INIT", {"0000:5e:00.1-infiniband"}),
         ("rdma-shared", A_PORT.format("mlx5_3"), "1: DOWN", {"hcas"}),
         # Of a group only the first member is read.
         ("rdma-shared", A_PORT.format("mlx5_4"), "1: DOWN", set()),
@@ -48,7 +48,8 @@ def test_a_port_is_reset_before_each_container_and_a_region_is_told_of_all_its_p
     tmp_path: Path,
 ) -> None:
     devices = offered(Host("intel-fpga"), Root(Host("intel-fpga").build(tmp_path)))
-    assert commands(devices["dfl-port.2"]) == ("/opt/fpga/bin/reset-ports", "/dev/dfl-port.2")
+    port = devices["0000:b3:00.0-port1"]
+    assert commands(port) == ("/opt/fpga/bin/reset-ports", "/dev/dfl-port.2")
     region = devices["0000:21:00.0"]
     assert commands(region) == ("/opt/fpga/bin/reset-region",)
     assert [node.host_path for node in region.nodes] == ["/dev/dfl-port.5", "/dev/dfl-port.6"]
