@@ -13,8 +13,9 @@ from genericdp.cli.output import print_lines, print_warning
 from genericdp.devices.decide import Decision, DeviceLists, decide
 from genericdp.devices.inventory import Inventory
 from genericdp.devices.matching import for_node, why_none
-from genericdp.errors import GenericdpError, UsageError
+from genericdp.errors import GenericdpError, Problem, UsageError
 from genericdp.explain.explanation import nothing_found_by
+from genericdp.explain.weak_ids import weak_ids
 from genericdp.host.cache import HostCache
 from genericdp.printing import meant_or_listed
 
@@ -102,6 +103,29 @@ def discover_with_misses(
         for one in resources
     }
     return decision.lists, nothing
+
+
+def weak_ids_of(
+    resources: Sequence[Resource], node_name: str, host: HostCache
+) -> tuple[Problem, ...]:
+    """Return a warning for each resource that gives devices of a host IDs that can change."""
+    here = for_node(resources, node_name)
+    lists = decide(here, host, node_name=node_name, previous={}, now=0.0).lists
+    places = {resource.name: resource.place for resource in here}
+    found = []
+    for weak in weak_ids(here, lists, Inventory(host, node_name)):
+        place = places[lists[weak.resource].template or weak.resource]
+        found.append(
+            Problem(
+                file=place.file,
+                line=place.line,
+                column=place.column,
+                path="",
+                message=f"{weak.resource}: {weak.sentence}",
+                hint=weak.hint,
+            )
+        )
+    return tuple(found)
 
 
 def discovered(arguments: argparse.Namespace) -> tuple[DeviceLists, NothingFound, Root]:

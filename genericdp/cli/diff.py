@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
-from genericdp.cli.apply import patiently
+from genericdp.cli.apply import patiently, weak_ids_of
 from genericdp.cli.options import node_name_of, root_of
 from genericdp.cli.output import print_result, print_warning
 from genericdp.devices.changes import plan
@@ -37,9 +37,15 @@ def print_difference(arguments: argparse.Namespace, old: Loaded, new: Loaded) ->
         print_warning(str(warning))
     node_name = node_name_of(arguments)
     before, after = (for_node(one.resources, node_name) for one in (old, new))
-    difference = patiently(
-        root_of(arguments), lambda host: _difference(before, after, host, node_name)
+    difference, weak = patiently(
+        root_of(arguments),
+        lambda host: (
+            _difference(before, after, host, node_name),
+            weak_ids_of(after, node_name, host),
+        ),
     )
+    for warning in weak:
+        print_warning(str(warning))
     print_result(difference, _as_text(**difference), arguments.output)
 
 

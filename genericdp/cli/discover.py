@@ -24,6 +24,7 @@ from genericdp.errors import UsageError
 from genericdp.explain.catalog import catalogue
 from genericdp.explain.describe import claim_lines, claims_as_json, listed
 from genericdp.explain.find import names_like
+from genericdp.explain.weak_ids import weak_ids
 from genericdp.glob import has_wildcard, unescape
 from genericdp.printing import plural, printable
 from genericdp.status.hardware import hardware_of
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from genericdp.devices.inventory import Identity
     from genericdp.explain.catalog import CatalogGroup, Run
     from genericdp.explain.describe import Entry
+    from genericdp.explain.weak_ids import WeakIds
     from genericdp.host.cache import HostCache
     from genericdp.host.root import Root
     from genericdp.model import Resource
@@ -104,6 +106,9 @@ def look(
         for one in listed.devices.values()
         for key in (*one.device.keys, *(node.key for node in one.device.nodes))
     }
+    weak_by_name: dict[str, list[WeakIds]] = {}
+    for weak in weak_ids(resources, lists, inventory):
+        weak_by_name.setdefault(weak.resource, []).append(weak)
     found = {
         name: {
             "devices": [],
@@ -125,12 +130,18 @@ def look(
                 if (target := _dangling_target(pattern, root))
             },
             **_mounts(listed, host),
+            "weakIds": [_weak_ids(weak) for weak in weak_by_name.get(name, ())],
         }
         for name, listed in lists.items()
     }
     devices = [one.device for listed in lists.values() for one in listed.devices.values()]
     hardware = {one.identity: hardware_of(one.identity, host)._asdict() for one in devices}
     return lists, found, hardware
+
+
+def _weak_ids(weak: WeakIds) -> dict[str, Any]:
+    warning = f"{weak.sentence} ({weak.hint})"
+    return {"ids": list(weak.ids), "suggested": weak.template, "warning": warning}
 
 
 def _not_read(resource: Mapping[str, Any]) -> list[dict[str, str]]:
@@ -221,6 +232,11 @@ def _as_text(found: dict[str, Any], arguments: argparse.Namespace) -> Iterator[s
             " whether or not it exists"
             for name, resource in found.items()
             for path in resource["unseenMounts"]
+        ],
+        "IDs that can change at boot": [
+            f"  {name}: {weak['warning']}"
+            for name, resource in found.items()
+            for weak in resource["weakIds"]
         ],
         "Without devices": [
             f"  {name}: {resource['empty']}"

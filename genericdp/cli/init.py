@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import TYPE_CHECKING
 
@@ -17,9 +17,18 @@ from genericdp.cli.options import (
     root_option,
     write_new,
 )
-from genericdp.cli.output import DATA, print_data, print_document, print_lines, shell_words
+from genericdp.cli.output import (
+    DATA,
+    print_data,
+    print_document,
+    print_lines,
+    print_warning,
+    shell_words,
+)
 from genericdp.config.files import STDIN
+from genericdp.devices.inventory import Inventory
 from genericdp.errors import GenericdpError
+from genericdp.explain.weak_ids import weak_ids
 from genericdp.printing import plural, printable
 from genericdp.shipped import shipped
 from genericdp.status.hardware import hardware_of
@@ -31,6 +40,7 @@ if TYPE_CHECKING:
 
     from genericdp.devices.device import Device
     from genericdp.devices.devicelist import DeviceList
+    from genericdp.explain.weak_ids import WeakIds
     from genericdp.host.cache import HostCache
     from genericdp.model import Resource
 
@@ -98,6 +108,8 @@ def execute(arguments: argparse.Namespace) -> int:
     text = _text_of(found, machine, root_option(arguments))
     if problems := load_in_time([STDIN], {STDIN: text.encode()}).problems:
         raise GenericdpError(f"this config would not be valid, please report it: {problems[0]}")
+    for weak in (it for one in found for it in one.weak):
+        print_warning(str(weak))
     if arguments.file is not None:
         write_new(arguments.file, text.encode())
     if arguments.output in DATA:
@@ -139,6 +151,7 @@ class _Found:
     devices: list[Device]
     lines: tuple[str, ...]
     """ID, path, and what the hardware is called, of each device."""
+    weak: tuple[WeakIds, ...] = ()
 
 
 def _find(examples: Sequence[_Example], host: HostCache) -> list[_Found]:
@@ -149,8 +162,11 @@ def _find(examples: Sequence[_Example], host: HostCache) -> list[_Found]:
         tried = [one for one in example.resources if one.name not in kept]
         lists = discover_once([*before, *tried], host, "").lists
         kept |= {one.name: (example, one) for one in tried if _healthy(lists[one.name])}
-    lists = discover_once([resource for _, resource in kept.values()], host, "").lists
-    return [_found(example, name, lists[name], host) for name, (example, _) in kept.items()]
+    resources = [resource for _, resource in kept.values()]
+    lists = discover_once(resources, host, "").lists
+    weak = tuple(weak_ids(resources, lists, Inventory(host)))
+    found = [_found(example, name, lists[name], host) for name, (example, _) in kept.items()]
+    return [replace(one, weak=tuple(it for it in weak if it.resource == one.name)) for one in found]
 
 
 def _found(example: _Example, name: str, listed: DeviceList, host: HostCache) -> _Found:
@@ -198,6 +214,9 @@ def _now(found: _Found) -> Iterator[str]:
     yield from (f"  {line}" for line in found.lines[:_MAX_DEVICES])
     if (more := len(found.devices) - _MAX_DEVICES) > 0:
         yield f"  and {more} more"
+    for weak in found.weak:
+        sentence = f"{weak.sentence[0].upper()}{weak.sentence[1:]}"
+        yield printable(f"{sentence}: {weak.hint}.")
 
 
 def _as_json(found: Sequence[_Found], text: str) -> dict[str, object]:

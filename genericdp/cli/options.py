@@ -85,9 +85,9 @@ def add_config(
     )
 
 
-def add_host(parser: argparse.ArgumentParser, *, not_run: str = "") -> None:
+def add_host(parser: argparse.ArgumentParser, *, more: str = "") -> None:
     """Declare what every command has that applies a config: on which host, as which node."""
-    add_root(parser, not_run=not_run)
+    add_root(parser, more=more)
     parser.add_argument(
         "--node-name",
         metavar="NAME",
@@ -101,15 +101,15 @@ def node_name_of(arguments: argparse.Namespace) -> str:
     return arguments.node_name or socket.gethostname().lower()
 
 
-def add_root(parser: argparse.ArgumentParser, *, not_run: str = "") -> None:
-    """Declare ``--root``; ``not_run`` says what the command does not do there."""
+def add_root(parser: argparse.ArgumentParser, *, more: str = "") -> None:
+    """Declare ``--root``; ``more`` says what the command does or does not do there."""
     parser.add_argument(
         "--root",
         metavar="DIR",
         type=path_of,
         default=Path("/"),
         help="look at this folder, which holds dev/ and sys/ of some machine, or at a file of"
-        f" genericdp snapshot{not_run} (default: /)",
+        f" genericdp snapshot{more} (default: /)",
     )
 
 

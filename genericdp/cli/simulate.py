@@ -103,7 +103,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         parser, "the stand-in tells it at this socket, which must not exist yet (default: nobody)"
     )
     add_listen(parser)
-    add_host(parser, not_run=f"; {_NOT_RUN}")
+    add_host(parser, more=f"; {_NOT_RUN}")
     add_logging(parser, level="warning")
     add_output(parser)
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from genericdp.cli.command_line import config_of, is_given
@@ -51,7 +53,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         " keys; in place, or registered anew and why), and the devices that appear, go or change"
         " their id; exit 0 also where they differ, 2 where one of them cannot be used",
     )
-    add_host(parser)
+    add_host(
+        parser, more="; with it, also warn of IDs that can change there when the machine boots"
+    )
+    parser.set_defaults(root=None)
     add_output(parser)
 
 
@@ -67,17 +72,43 @@ def execute(arguments: argparse.Namespace) -> int:
         raise UsageError(f"--diff takes two configs, OLD and NEW, not {len(groups)}")
     pipes = read_pipes([path for paths in groups for path in paths])
     configs = [load_in_time(paths, pipes, policy=arguments.policy) for paths in groups]
+    # Only who names a machine expects that a config is applied to it.
+    applies = arguments.root is not None
+    arguments.root = arguments.root or Path("/")
     if arguments.diff and not any(config.problems for config in configs):
         # Needs what the daemon needs, which takes its time to import.
         from genericdp.cli.diff import print_difference
 
         print_difference(arguments, *configs)
     else:
+        if applies:
+            configs = _applied(configs, arguments)
         lines = _as_text(configs, strict=arguments.strict)
         print_result(_as_json(configs), lines, arguments.output)
     judged = configs[1:] if arguments.diff else configs  # OLD is in force already
     is_refused = arguments.strict and any(config.warnings for config in judged)
     return 2 if is_refused or any(config.problems for config in configs) else 0
+
+
+def _applied(configs: Sequence[Loaded], arguments: argparse.Namespace) -> list[Loaded]:
+    """Return the configs, with warnings of what they give on the machine of ``--root``."""
+    # Needs what the daemon needs, which takes its time to import.
+    from genericdp.cli.apply import patiently, weak_ids_of
+    from genericdp.cli.options import node_name_of, root_of
+
+    root, node_name = root_of(arguments), node_name_of(arguments)
+    return [
+        config
+        if config.problems
+        else replace(
+            config,
+            warnings=(
+                *config.warnings,
+                *patiently(root, partial(weak_ids_of, config.resources, node_name)),
+            ),
+        )
+        for config in configs
+    ]
 
 
 def _as_text(configs: Sequence[Loaded], *, strict: bool) -> list[str]:

@@ -91,6 +91,7 @@ def test_json_says_the_same(config: Path, capsys: pytest.CaptureFixture[str]) ->
         "danglingLinks": {},
         "missingMounts": [],
         "unseenMounts": [],
+        "weakIds": [],
     }
     assert found["example.com/disk"] == {
         "devices": [
@@ -116,6 +117,7 @@ def test_json_says_the_same(config: Path, capsys: pytest.CaptureFixture[str]) ->
         "danglingLinks": {},
         "missingMounts": [],
         "unseenMounts": [],
+        "weakIds": [],
     }
     taken = "belongs to resource example.com/camera, which comes first in the config"
     assert found["example.com/none"] == {
@@ -133,6 +135,7 @@ def test_json_says_the_same(config: Path, capsys: pytest.CaptureFixture[str]) ->
         "danglingLinks": {},
         "missingMounts": [],
         "unseenMounts": [],
+        "weakIds": [],
     }
 
 
