@@ -89,12 +89,11 @@ def test_another_device_at_its_place_takes_its_id_at_once() -> None:
             [],
             "/dev/ttyUSB0 is now new-ttyUSB0",
         ),
-        (SERIAL, [TTY0, LINK], [], "/dev/ttyUSB0 is now ttyUSB5"),
         (
-            resource("x", "/dev/ttyUSB5"),
+            resource("x", "/dev/ttyUSB5", id="new-$(device.name)"),
             [LINK],
             [],
-            "/dev/ttyUSB0 does not exist; it is ttyUSB5 now",
+            "/dev/ttyUSB0 does not exist; it is new-ttyUSB0 now",
         ),
         # Another one has its number now.
         (SERIAL, [node("/dev/ttyUSB5", (188, 0), inode=7)], [], "/dev/ttyUSB0 does not exist"),
@@ -102,10 +101,10 @@ def test_another_device_at_its_place_takes_its_id_at_once() -> None:
         (SERIAL, [plain("/dev/ttyUSB0")], [], "/dev/ttyUSB0 is something else now"),
         # Its name is another one's now, and so it has another.
         (
-            resource("x", "/dev/ttyUSB5"),
+            resource("x", "/dev/ttyUSB5", id="new-$(device.name)"),
             [node("/dev/ttyUSB0", (188, 1), inode=2), LINK],
             [],
-            "/dev/ttyUSB0 is something else now; its device is ttyUSB5 now",
+            "/dev/ttyUSB0 is something else now; its device is new-ttyUSB0 now",
         ),
         (
             SERIAL,
@@ -134,6 +133,32 @@ def test_the_reason_says_why_it_is_gone(
     before = decide([SERIAL], [TTY0])
     offers = decide([resource_now], files, before, now=1.0, hanging=hanging)
     assert unhealthy(offers, "x")["ttyUSB0"] == reason
+
+
+@pytest.mark.parametrize(
+    ("resource_now", "files"),
+    [
+        pytest.param(SERIAL, [TTY0, LINK], id="a-link-to-it-comes"),
+        pytest.param(resource("x", "/dev/ttyUSB5"), [LINK], id="it-is-matched-by-a-link"),
+        pytest.param(
+            resource("x", "/dev/ttyUSB5"),
+            [node("/dev/ttyUSB0", (188, 1), inode=2), LINK],
+            id="its-name-is-that-of-another-device",
+        ),
+    ],
+)
+def test_a_listed_device_keeps_its_id_whatever_it_is_called(
+    resource_now: Resource, files: list[FoundFile]
+) -> None:
+    """A device that is not listed would be called after the link."""
+    before = decide([SERIAL], [TTY0])
+    offers = decide([resource_now], files, before, now=1.0)
+    assert (healthy(offers, "x"), unhealthy(offers, "x")) == (["ttyUSB0"], {})
+    assert offers[SERIAL.name].devices["ttyUSB0"].device.path == "/dev/ttyUSB5"
+    assert healthy(decide([resource_now], files), "x") == ["ttyUSB5"]
+    forgotten = decide([resource_now], [], offers, now=2.0)
+    forgotten = decide([resource_now], [], forgotten, now=302.0)
+    assert healthy(decide([resource_now], files, forgotten, now=303.0), "x") == ["ttyUSB5"]
 
 
 def test_a_device_whose_node_is_missing_is_unhealthy_until_the_node_comes() -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from genericdp.devices.allocation import edits
 from genericdp.devices.device import Member
 from genericdp.devices.devicelist import missing, next_change
+from genericdp.devices.identity import HardwareIdentity
 from genericdp.devices.inventory import Identity
 from genericdp.template import parse
 from tests.devices.making import decide, healthy, node, refusals, resource, unhealthy
@@ -17,11 +20,12 @@ VIDEO = resource("video", "/dev/video*", group_by=parse("cam"), forget_after_sec
 CAM = [node(f"/dev/video{n}", (81, n)) for n in range(4)]
 
 
-def member(name: str, place: str, inode: int = 1) -> Member:
+def member(name: str, port: str, serial: str = "") -> Member:
     """A video node: what it is called, and the hardware below."""
-    syspath = f"/sys/devices/usb/{place}/{name}"
-    identity = Identity(inode=inode, syspath=syspath)
-    return Member(key=f"char:{name}", path=f"/dev/{name}", identity=identity, place=place)
+    identity = Identity(inode=1, syspath=f"/sys/devices/usb/{port}/{name}")
+    unique = (("usb serial", serial),) if serial else ()
+    hardware = HardwareIdentity(location=f"usb {port}", part="video4linux", unique=unique)
+    return Member(key=f"char:{name}", path=f"/dev/{name}", identity=identity, hardware=hardware)
 
 
 @pytest.mark.parametrize(
@@ -37,18 +41,22 @@ def member(name: str, place: str, inode: int = 1) -> Member:
         ([("video0", "a"), ("video1", "a")], [("video2", "a")], ["/dev/video1"]),
         ([("video0", "a"), ("video1", "a")], [("video2", "a"), ("video3", "a")], []),
         ([], [("video0", "a")], []),
+        # The serial number says more than the place.
+        ([("video0", "a", "SN1")], [("video2", "a", "SN1")], []),
+        ([("video0", "a", "SN1")], [("video2", "a", "SN2")], ["/dev/video0"]),
+        ([("video0", "a", "SN1")], [("video2", "a")], []),
     ],
 )
-def test_a_member_is_missing_where_neither_it_nor_another_at_its_place_is_there(
-    before: list[tuple[str, str]], now: list[tuple[str, str]], gone: list[str]
+def test_a_member_is_missing_where_neither_it_nor_the_same_hardware_is_there(
+    before: list[tuple[str, ...]], now: list[tuple[str, ...]], gone: list[str]
 ) -> None:
     was, here = ([member(*one) for one in several] for several in (before, now))
     assert [one.path for one in missing(was, here)] == gone
 
 
-def test_one_that_moves_up_in_rank_is_not_taken_for_its_neighbour() -> None:
+def test_a_member_that_stays_is_not_taken_for_its_neighbor_whatever_its_facts_say() -> None:
     stays = member("video1", "a.1")
-    moved = Member(key=stays.key, path=stays.path, identity=stays.identity, place="a")
+    moved = replace(stays, hardware=member("video0", "a").hardware)
     assert [one.path for one in missing([member("video0", "a"), stays], [moved])] == ["/dev/video0"]
 
 
@@ -83,9 +91,10 @@ def test_who_waits_does_not_hold_up_those_after_it() -> None:
     )
 
 
-def test_a_member_has_the_place_by_which_another_one_would_replace_it() -> None:
+def test_a_member_has_the_identity_by_which_it_would_be_known_again() -> None:
     cam = decide([VIDEO], CAM[:2])[VIDEO.name].devices["cam"].device
-    assert [one.place for one in cam.members] == ["video0", "video1"]
+    assert [one.hardware.location for one in cam.members] == ["/dev/video0", "/dev/video1"]
+    assert cam.identities == tuple(one.hardware for one in cam.members)
 
 
 def test_at_the_very_end_of_the_wait_a_group_is_offered() -> None:

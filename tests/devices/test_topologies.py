@@ -92,5 +92,5 @@ def test_devices_with_an_equal_value_are_close(
     given = {address: text for address, text in hives.items() if text is not None}
     offer = offer_of("two-sockets", HIVE, tmp_path, given)
     assert len(offer.devices) == 8
-    spots = [offer.devices[f"{address}-drm"].device.spot for address in hives]
+    spots = [offer.devices[f"{address}-drm-renderD"].device.spot for address in hives]
     assert distance(*spots) is expected
