@@ -1,0 +1,68 @@
+"""Decisions about machines of ``tests.devices.machines``, and what they offer of the hardware."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from genericdp.devices.decide import decide
+from genericdp.model import Inject, Selector, UdevSelector, UsbSelector
+from tests.devices.machines import Part
+from tests.devices.making import inject, resource
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from genericdp.devices.decide import DeviceLists
+    from genericdp.devices.devicelist import DeviceList, ListedDevice
+    from genericdp.model import Resource
+    from tests.devices.machines import Machine
+
+WITH_NODES = (
+    *("block", "bsg", "drm", "hidraw", "i2c-dev", "infiniband_verbs", "input", "media"),
+    *("mmc_rpmb", "npu", "nvme-generic", "scsi_generic", "sound", "spidev", "tty", "video4linux"),
+)
+WITHOUT_NODES = ("infiniband", "mdev", "net")
+_NAME = Inject(devices=(), env=inject(env={"NAME": "$(device.name)"}).env)
+
+Offers = dict[tuple[str, Part], list[str]]
+"""By resource and part: the IDs under which it is on offer. More than one is a fault."""
+
+
+def resource_of(subsystem: str, **keys: object) -> Resource:
+    """A resource that offers everything of a subsystem, ``example.com/SUBSYSTEM``."""
+    match = Selector(candidates=UdevSelector(subsystem=(subsystem,)))
+    given = None if subsystem in WITH_NODES else _NAME
+    return resource(subsystem.replace("_", "-"), match, given=given, **keys)  # type: ignore[arg-type]
+
+
+EVERYTHING = (
+    *map(resource_of, (*WITH_NODES, *WITHOUT_NODES)),
+    resource("usb", Selector(candidates=UsbSelector(vendor=("0403",)))),
+)
+
+
+def offered_shares(listed: ListedDevice) -> tuple[str, ...]:
+    """Return the shares of a device that the kubelet is told are Healthy."""
+    return () if listed.unhealthy else listed.device.shares
+
+
+def offers(lists: Mapping[str, DeviceList], machine: Machine) -> Offers:
+    """Return what is on offer, by what it is."""
+    found = Offers()
+    for name, one in lists.items():
+        for device_id, listed in one.devices.items():
+            if offered_shares(listed):
+                part = machine.parts[listed.device.path]
+                found.setdefault((name, part), []).append(device_id)
+    return found
+
+
+def look(
+    machine: Machine,
+    resources: Sequence[Resource] = EVERYTHING,
+    previous: Mapping[str, DeviceList] | None = None,
+    now: float = 0.0,
+) -> DeviceLists:
+    """Decide about a machine, without any memory of what it was."""
+    host = machine.host()
+    return decide(resources, host, node_name="n", previous=previous or {}, now=now).lists
