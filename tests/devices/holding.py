@@ -1,0 +1,138 @@
+"""Who has which hardware: a model of a kubelet, and decisions that are told of what it holds.
+
+The model gives away only what the last list says is Healthy and what is free by its name. It also
+knows the hardware behind each name, which no kubelet does.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+from genericdp.devices.decide import decide
+from genericdp.devices.devicelist import AllocatedDevices
+from genericdp.model import ServedBy
+from tests.devices.offering import offered_shares
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from genericdp.devices.decide import DeviceLists
+    from genericdp.devices.devicelist import DeviceList, ListedDevice
+    from genericdp.model import Resource
+    from tests.devices.machines import Machine, Part
+
+
+class ShareName(NamedTuple):
+    """What a pod (or, with DRA, a claim) is given, as Kubernetes knows it."""
+
+    served_by: ServedBy
+    resource: str
+    share: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hold:
+    """What a pod or claim has."""
+
+    name: ShareName
+    listed: ListedDevice
+    """As it was in the list when it was given away."""
+    part: Part
+    """The hardware."""
+    place: str
+    """Where the hardware was."""
+
+    @property
+    def replicas(self) -> int:
+        """How many shares there were; 1: the holder has the hardware alone."""
+        return self.listed.device.replicas
+
+    def is_of(self, part: Part) -> bool:
+        """Return whether hardware is known to be what is held.
+
+        A stick without a serial number that has moved cannot be told from an equal one.
+        """
+        hardware = part.hardware
+        return part == self.part and (hardware.is_unique or hardware.place == self.place)
+
+    def __str__(self) -> str:
+        return f"{self.name.share} of {self.name.resource} by {self.name.served_by}: {self.part}"
+
+
+def decide_with(
+    holds: Iterable[Hold],
+    resources: Sequence[Resource],
+    machine: Machine,
+    previous: Mapping[str, DeviceList],
+    now: float,
+) -> DeviceLists:
+    """Decide as the daemon does when pods and claims hold something.
+
+    The only place that knows how a decision is told of it.
+    """
+    pods: dict[str, set[str]] = {}
+    claimed: dict[str, tuple[str, str, str]] = {}
+    for hold in holds:
+        device = hold.listed.device
+        if hold.name.served_by is ServedBy.DRA:
+            claim = (hold.name.resource, device.id, "default/claim")
+            claimed |= dict.fromkeys(device.hardware, claim)
+        else:
+            pods.setdefault(hold.name.resource, set()).add(device.id)
+    devices = {resource: frozenset(ids) for resource, ids in pods.items()}
+    allocated = AllocatedDevices(asked_at=now, devices=devices, claimed=claimed)
+    host = machine.host()
+    return decide(
+        resources, host, node_name="n", previous=previous, now=now, allocated=allocated
+    ).lists
+
+
+@dataclass
+class Node:
+    """A machine with a daemon, a config, and a kubelet whose pods hold devices."""
+
+    machine: Machine
+    resources: tuple[Resource, ...]
+    lists: DeviceLists = field(default_factory=dict)
+    """The daemon's last; empty after its start."""
+    holds: dict[ShareName, Hold] = field(default_factory=dict)
+    now: float = 0.0
+
+    def look(self, seconds: float = 1.0) -> DeviceLists:
+        """Let the daemon decide."""
+        self.now += seconds
+        self.lists = decide_with(
+            self.holds.values(), self.resources, self.machine, self.lists, self.now
+        )
+        return self.lists
+
+    def restart_daemon(self) -> None:
+        """Let it forget what it has listed."""
+        self.lists = {}
+
+    def free(self) -> Iterator[tuple[ShareName, ListedDevice]]:
+        """Yield what the kubelet could give to a pod now."""
+        for resource in self.resources:
+            devices = self.lists[resource.name].devices if resource.name in self.lists else {}
+            for listed in devices.values():
+                for share in offered_shares(listed):
+                    name = ShareName(resource.served_by, resource.name, share)
+                    if name not in self.holds:
+                        yield name, listed
+
+    def give(self, name: ShareName, listed: ListedDevice) -> Hold:
+        """Start a pod with a share; return what it has got."""
+        part = self.machine.parts[listed.device.path]
+        hold = Hold(name=name, listed=listed, part=part, place=part.hardware.place)
+        self.holds[name] = hold
+        return hold
+
+    def conflicts(self, name: ShareName, listed: ListedDevice) -> list[Hold]:
+        """Return the holds that forbid to give something away."""
+        part, replicas = self.machine.parts[listed.device.path], listed.device.replicas
+        return [
+            hold
+            for hold in self.holds.values()
+            if hold.name != name and hold.is_of(part) and not (hold.replicas > 1 and replicas > 1)
+        ]

@@ -1,0 +1,303 @@
+"""One piece of hardware, one name and one holder: whatever is plugged, booted, or edited.
+
+Both properties draw 12 histories of up to 40 steps, a third of them edits of the config: some 500
+decisions each. A model of a kubelet starts pods and claims with whatever it is offered, and knows
+which hardware each of them has got.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
+
+from genericdp.model import Selector, ServedBy, UdevSelector, UsbSelector
+from genericdp.template import parse
+from tests.budget import examples
+from tests.devices import machines
+from tests.devices.holding import Node
+from tests.devices.machines import Machine
+from tests.devices.making import selector
+from tests.devices.offering import offers, resource_of
+
+if TYPE_CHECKING:
+    from genericdp.model import Resource
+    from tests.devices.holding import Hold
+    from tests.devices.machines import Hardware, Part, UsbDevice
+
+pytestmark = pytest.mark.slow
+
+PORTS = ("1-1.1", "1-1.2", "1-3", "2-1")
+NOTES = ("", "left", "right")
+EXCLUDES = {
+    "stick A1": Selector(candidates=UsbSelector(serial=("A1",))),
+    "port 1-3": Selector(candidates=UsbSelector(port=("1-3",))),
+    "partitions": Selector(candidates=UdevSelector(subsystem=("block",), devtype=("partition",))),
+    "ttyUSB0": selector("/dev/ttyUSB0"),
+}
+IDS = (
+    *(None, "$(device.name)", "$(usb.serial)-$(device.name)", "$(usb.serial:-none)"),
+    *("$(property.ID_NOTE)", "$(device.minor)-x"),
+)
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A resource of a config, as edits change it."""
+
+    name: str
+    subsystem: str
+    id: str | None = None
+    replicas: int = 1
+    excluded: frozenset[str] = frozenset()
+    served_by: ServedBy = ServedBy.DEVICE_PLUGIN
+
+    def build(self) -> Resource:
+        """Return it as the model has it."""
+        return replace(
+            resource_of(self.subsystem, replicas=self.replicas, served_by=self.served_by),
+            name=f"example.com/{self.name}",
+            id=None if self.id is None else parse(self.id),
+            exclude=tuple(EXCLUDES[one] for one in sorted(self.excluded)),
+        )
+
+
+@dataclass
+class Sticks:
+    """Hardware that can be held, and where it is."""
+
+    sticks: list[UsbDevice] = field(
+        default_factory=lambda: [
+            machines.UsbDevice("1-1.1", "A1", note="left"),
+            machines.UsbDevice("1-1.2", "A2", note="right"),
+            machines.UsbDevice("1-3", note="left"),
+            machines.UsbDevice("2-1"),
+        ]
+    )
+    rest: list[Hardware] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        disks = [machines.SataDisk(port, f"naa.5000c500{port}") for port in (1, 2)]
+        nvme = [machines.Namespace(nsid) for nsid in (1, 2)]
+        self.rest += [*disks, *(machines.Partition(disk, n) for disk in disks for n in (1, 2))]
+        self.rest += [*nvme, machines.Partition(nvme[1], 1)]
+        self.rest += [machines.Port("0000:09:00.0", number, "can") for number in (0, 1, 2)]
+        self.rest += [machines.Port("0000:04:00.0", n, mac=f"00:1b:21:00:00:0{n}") for n in (0, 1)]
+
+    def ports_of(self, stick: UsbDevice) -> list[Hardware]:
+        """Return what a stick brings along: two serial ports."""
+        return self._ports.setdefault(
+            stick, [machines.SerialPort(stick, number) for number in (0, 1)]
+        )
+
+    _ports: dict[UsbDevice, list[Hardware]] = field(default_factory=dict)
+
+
+def first_config() -> list[Wanted]:
+    return [
+        Wanted("serial", "tty"),
+        Wanted("ftdi", "tty"),
+        Wanted("disks", "block"),
+        Wanted("nics", "net"),
+    ]
+
+
+index = st.integers(0, 30)
+
+
+class Histories(RuleBasedStateMachine):
+    """What may happen to a node. After each step but a hidden one, the daemon decides."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._folder = tempfile.TemporaryDirectory()
+        self.machine = Machine(Path(self._folder.name, "machine"))
+        self.sticks = Sticks()
+        self.config = first_config()
+        self.renamed = 0
+        self.node = Node(self.machine, ())
+        self.ids: dict[tuple[str, Part, str], str] = {}
+        """The ID under which each part was offered: by resource, part and place."""
+        self.machine.plug(*self.sticks.rest[:3])
+        self._take_config()
+
+    def after_decision(self) -> None:
+        """Check the lists that the daemon has just made."""
+
+    def after_start(self, got: Hold, conflicts: list[Hold]) -> None:
+        """Check what a pod has just got, and who else has it."""
+
+    def teardown(self) -> None:
+        self._folder.cleanup()
+
+    def _take_config(self) -> None:
+        """A config with other resources, names or IDs."""
+        self.node.resources = tuple(wanted.build() for wanted in self.config)
+        self.ids.clear()
+        self._changed()
+
+    def _changed(self, *, is_seen: bool = True, seconds: float = 1.0) -> None:
+        if is_seen:
+            self.node.look(seconds)
+            self.after_decision()
+
+    def _forget_named(self) -> None:
+        """IDs that are not the default may be others once the daemon has forgotten devices."""
+        default = {f"example.com/{wanted.name}" for wanted in self.config if wanted.id is None}
+        self.ids = {key: device_id for key, device_id in self.ids.items() if key[0] in default}
+
+    # The hardware
+
+    @rule(number=index, is_seen=st.booleans())
+    def plug_or_unplug(self, number: int, *, is_seen: bool) -> None:
+        hardware = self.sticks.rest[number % len(self.sticks.rest)]
+        if hardware in self.machine.plugged:
+            self.machine.unplug(hardware)
+        else:
+            self.machine.plug(hardware)
+        self._changed(is_seen=is_seen)
+
+    @rule(number=st.integers(0, 3), port=st.sampled_from(PORTS), is_seen=st.booleans())
+    def plug_stick(self, number: int, port: str, *, is_seen: bool) -> None:
+        """Into a port: the same one as before, a free one, or in place of another stick."""
+        stick = self.sticks.sticks[number]
+        there = [one for one in self.sticks.sticks if one.port == port]
+        self.machine.unplug(stick, *there)
+        stick.port = port
+        self.machine.plug(stick, *self.sticks.ports_of(stick))
+        self._changed(is_seen=is_seen)
+
+    @rule(number=st.integers(0, 3), is_seen=st.booleans())
+    def unplug_stick(self, number: int, *, is_seen: bool) -> None:
+        self.machine.unplug(self.sticks.sticks[number])
+        self._changed(is_seen=is_seen)
+
+    @rule(number=st.integers(0, 3), note=st.sampled_from(NOTES))
+    def change_note(self, number: int, note: str) -> None:
+        """A rule of udev says something else; a listed device keeps its ID."""
+        self.sticks.sticks[number].note = note
+        self.machine.refresh()
+        self._changed()
+
+    @rule(seed=st.integers(0, 99))
+    def reboot(self, seed: int) -> None:
+        """The kernel finds everything in another order."""
+        plugged = [*self.machine.plugged]
+        Random(seed).shuffle(plugged)
+        self.machine.reboot(plugged)
+        self.restart_daemon()
+
+    @rule()
+    def restart_daemon(self) -> None:
+        self.node.restart_daemon()
+        self._forget_named()
+        self._changed()
+
+    @rule()
+    def wait_until_devices_are_forgotten(self) -> None:
+        self._forget_named()
+        self._changed(seconds=400.0)
+        self._changed()
+
+    # Pods and claims
+
+    @rule(number=index)
+    def start_pod(self, number: int) -> None:
+        self._changed()
+        free = list(self.node.free())
+        if free:
+            name, listed = free[number % len(free)]
+            conflicts = self.node.conflicts(name, listed)
+            self.after_start(self.node.give(name, listed), conflicts)
+
+    @precondition(lambda self: self.node.holds)
+    @rule(number=index)
+    def end_pod(self, number: int) -> None:
+        """What it had may be offered under the name that the config gives it now."""
+        names = list(self.node.holds)
+        del self.node.holds[names[number % len(names)]]
+        self.ids.clear()
+        self._changed()
+
+    # The config
+
+    def _edit(self, number: int, **changes: object) -> None:
+        number %= len(self.config)
+        self.config[number] = replace(self.config[number], **changes)  # type: ignore[arg-type]
+        self._take_config()
+
+    @rule(number=index)
+    def rename(self, number: int) -> None:
+        self.renamed += 1
+        self._edit(number, name=f"renamed-{self.renamed}")
+
+    @rule(number=index, new_id=st.sampled_from(IDS))
+    def change_id(self, number: int, new_id: str | None) -> None:
+        self._edit(number, id=new_id)
+
+    @rule(number=index, replicas=st.sampled_from([1, 2, 3]))
+    def change_replicas(self, number: int, replicas: int) -> None:
+        self._edit(number, replicas=replicas)
+
+    @rule(number=index, name=st.sampled_from(list(EXCLUDES)))
+    def change_exclude(self, number: int, name: str) -> None:
+        excluded = self.config[number % len(self.config)].excluded
+        self._edit(number, excluded=excluded ^ {name})
+
+    @rule(number=index)
+    def change_served_by(self, number: int) -> None:
+        is_dra = self.config[number % len(self.config)].served_by is ServedBy.DRA
+        self._edit(number, served_by=ServedBy.DEVICE_PLUGIN if is_dra else ServedBy.DRA)
+
+    @rule(first=index)
+    def change_order(self, first: int) -> None:
+        self.config.append(self.config.pop(first % len(self.config)))
+        self._take_config()
+
+
+class Names(Histories):
+    """No hardware is offered under two names, nor under one ID after the other.
+
+    Its ID may change when the config does, when the hardware is plugged in elsewhere, and when its
+    holder is done with an ID that the config no longer gives.
+    """
+
+    def after_decision(self) -> None:
+        names: dict[Part, list[tuple[str, str]]] = {}
+        for (name, part), ids in offers(self.node.lists, self.machine).items():
+            names.setdefault(part, []).extend((name, device_id) for device_id in ids)
+        several = {part: its for part, its in names.items() if len(its) > 1}
+        assert not several, "hardware is offered under several names"
+        now = {(its[0][0], part, part.hardware.place): its[0][1] for part, its in names.items()}
+        former = {key: self.ids[key] for key in now if key in self.ids}
+        assert {key: now[key] for key in former} == former
+        # Other hardware that has had one of these IDs may have lost it for good.
+        passed = {(key[0], device_id) for key, device_id in now.items()}
+        rest = {key: its for key, its in self.ids.items() if (key[0], its) not in passed}
+        self.ids = rest | now
+
+
+class Holders(Histories):
+    """Nothing that a pod or claim has is given to another one, under whatever name.
+
+    Only shares may go to several: of hardware that has several, then and now.
+    """
+
+    def after_start(self, got: Hold, conflicts: list[Hold]) -> None:
+        assert not conflicts, f"it is given away as {got}, and held as {conflicts[0]}"
+
+
+HOW_MANY = settings(
+    max_examples=examples(12), stateful_step_count=40, deadline=None, derandomize=True
+)
+TestNames = Names.TestCase
+TestNames.settings = HOW_MANY
+TestHolders = Holders.TestCase
+TestHolders.settings = HOW_MANY
