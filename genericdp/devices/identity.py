@@ -192,11 +192,8 @@ _WHOLE = ".*"
 """The kernel's name tells nothing."""
 
 
-def _scsi_address(device: SysDevice, _: SysDevice, host: Host) -> Iterator[str]:
-    """Yield the address of the SCSI device, as far as the kernel does not hand it out."""
-    scsi = next((parent for parent in lineage(device, host) if is_scsi_device(parent)), None)
-    if scsi is None:
-        return
+def _scsi_address(scsi: SysDevice, host: Host) -> Iterator[str]:
+    """Yield the address of a SCSI device, as far as the kernel does not hand it out."""
     numbers = scsi.name.split(":")
     channel, target, lun = numbers[1:4] if len(numbers) == _SCSI_NUMBERS else ("0", "0", "0")
     if found := _ATA_PORT.match(scsi.syspath):
@@ -215,11 +212,10 @@ def _scsi_address(device: SysDevice, _: SysDevice, host: Host) -> Iterator[str]:
     yield from _part("lun", lun)
 
 
-def _block(device: SysDevice, place: SysDevice, host: Host) -> Iterator[str]:
+def _block(device: SysDevice, _: SysDevice, host: Host) -> Iterator[str]:
     """Yield what tells a disk apart, then its partition."""
     parents = [one for one in host.ancestors(device) if one.subsystem == "block"]
     disk = parents[-1] if parents else device
-    yield from _scsi_address(disk, place, host)
     if (found := _NAMESPACE.fullmatch(disk.name)) and "/nvme" in disk.syspath:
         yield from _part("n", _read(disk.syspath, "nsid", host) or found[1], plain="1")
     if disk is device:
@@ -231,6 +227,13 @@ def _block(device: SysDevice, place: SysDevice, host: Host) -> Iterator[str]:
     rest = device.name.removeprefix(disk.name)
     number = rest.removeprefix("p")
     yield from _part("p" if number.isdecimal() else "", number if number.isdecimal() else rest)
+
+
+def _generic_namespace(device: SysDevice, _: SysDevice, host: Host) -> Iterator[str]:
+    """Yield the number of an NVMe namespace, which only its disk has: ``ng0n1`` of ``nvme0n1``."""
+    folder = device.syspath.rpartition("/")[0]
+    nsid = _read(f"{folder}/{device.name.replace('ng', 'nvme', 1)}", "nsid", host)
+    yield from _part("n", nsid or device.name.rpartition("n")[2], plain="1")
 
 
 def _net(device: SysDevice, _: SysDevice, host: Host) -> Iterator[str]:
@@ -308,7 +311,7 @@ _INPUT = re.compile(r"input[0-9]+")
 _KINDS: Mapping[str, _Kind] = {
     "block": _Kind(number=_WHOLE, more=_block),
     "bluetooth": _Kind(plain=("hci",)),
-    "bsg": _Kind(number=_WHOLE, more=_scsi_address),
+    "bsg": _Kind(number=_WHOLE),
     "drm": _Kind(plain=("card",)),
     "gpio": _Kind(plain=("gpiochip",)),
     "hidraw": _Kind(more=_hidraw),
@@ -321,12 +324,12 @@ _KINDS: Mapping[str, _Kind] = {
     "input": _Kind(plain=("event",), more=_input),
     "mmc_rpmb": _Kind(number=_WHOLE),
     "net": _Kind(number=_WHOLE, more=_net),
-    "nvme-generic": _Kind(number=_WHOLE, facts=(_Fact("n", pattern=r"n(\d+)$", plain="1"),)),
+    "nvme-generic": _Kind(number=_WHOLE, more=_generic_namespace),
     "platform": _Kind(number="^$"),
-    "scsi": _Kind(number=_WHOLE, more=_scsi_address),
-    "scsi_changer": _Kind(number=_WHOLE, more=_scsi_address),
-    "scsi_generic": _Kind(number=_WHOLE, more=_scsi_address),
-    "scsi_tape": _Kind(plain=("st",), more=_scsi_address),
+    "scsi": _Kind(number=_WHOLE),
+    "scsi_changer": _Kind(number=_WHOLE),
+    "scsi_generic": _Kind(number=_WHOLE),
+    "scsi_tape": _Kind(plain=("st",)),
     "sound": _Kind(number=r"C\d+|(?<=^card)\d+", plain=("control", "card")),
     "spidev": _Kind(number=_WHOLE),
     "tty": _Kind(number=_WHOLE, more=_tty),
@@ -404,11 +407,24 @@ def _parts(device: SysDevice, place: SysDevice, host: Host) -> list[str]:
 
     Raise UnusableValueError if a fact cannot be read.
     """
+    return [*_addresses(device, place, host), *_own_parts(device, place, host)]
+
+
+def _addresses(device: SysDevice, place: SysDevice, host: Host) -> list[str]:
+    """Return the addresses of a device on the buses below a place."""
     parts: list[str] = []
-    between = [one for one in lineage(device, host) if len(one.syspath) > len(place.syspath)]
-    for parent in reversed(between):
+    below = [one for one in lineage(device, host) if len(one.syspath) > len(place.syspath)]
+    for parent in reversed(below):
+        if is_scsi_device(parent):
+            parts += _scsi_address(parent, host)
         for fact in _ADDRESSES.get(parent.subsystem, ()):
             parts += _value(fact, parent, place, host)
+    return parts
+
+
+def _own_parts(device: SysDevice, place: SysDevice, host: Host) -> list[str]:
+    """Return what tells a device from others with its addresses."""
+    parts: list[str] = []
     has_address = device.subsystem in _ADDRESSES
     kind = _KINDS.get(device.subsystem, _Kind(number=_WHOLE) if has_address else _Kind())
     name = re.sub(kind.number, "", device.name, count=1)
@@ -559,14 +575,19 @@ def _place(device: SysDevice, hardware: SysDevice | None, host: Host) -> tuple[s
         path = device.syspath.removeprefix("/sys/devices/")
         return name.text if name is not None and not name.weak else path, ""
     # A tree of files may lack the USB device above an interface.
-    parts = [device.subsystem, *_parts(device, place, host)]
+    if hardware is None or place.subsystem == "platform":
+        hardware = place
+    location, addresses = [_location(hardware, host)], _addresses(device, place, host)
+    parts = [device.subsystem, *_own_parts(device, place, host)]
+    if any(map(is_scsi_device, lineage(device, host))):
+        location += addresses  # a disk has a nature of its own, and may move to another port
+    else:
+        parts[1:1] = addresses
     if is_usb_interface(place):
         parts.insert(0, place.name.partition(":")[2])
     if device.number is None:
         parts.append("without node")  # as inputN above eventN
-    if hardware is None or place.subsystem == "platform":
-        hardware = place
-    return _location(hardware, host), " ".join(parts)
+    return " ".join(location), " ".join(parts)
 
 
 def _location(hardware: SysDevice, host: Host) -> str:

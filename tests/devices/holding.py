@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from genericdp.devices.decide import decide
-from genericdp.devices.devicelist import AllocatedDevices
+from genericdp.devices.held import Held, HeldDevice, Name
 from genericdp.model import ServedBy
 from tests.devices.offering import offered_shares
 
@@ -71,20 +71,28 @@ def decide_with(
 
     The only place that knows how a decision is told of it.
     """
-    pods: dict[str, set[str]] = {}
-    claimed: dict[str, tuple[str, str, str]] = {}
+    held: dict[Name, HeldDevice] = {}
     for hold in holds:
         device = hold.listed.device
-        if hold.name.served_by is ServedBy.DRA:
-            claim = (hold.name.resource, device.id, "default/claim")
-            claimed |= dict.fromkeys(device.hardware, claim)
-        else:
-            pods.setdefault(hold.name.resource, set()).add(device.id)
-    devices = {resource: frozenset(ids) for resource, ids in pods.items()}
-    allocated = AllocatedDevices(asked_at=now, devices=devices, claimed=claimed)
-    host = machine.host()
+        name = Name(hold.name.resource, device.id, hold.name.served_by)
+        known = held.get(name)
+        holders = {**(known.holders if known else {}), hold.name.share: ("pod default/p",)}
+        held[name] = HeldDevice(
+            resource=name.resource,
+            device_id=name.device_id,
+            served_by=name.served_by,
+            identities=device.identities,
+            replicas=device.replicas,
+            exclusive=device.exclusive,
+            holders=holders,
+        )
     return decide(
-        resources, host, node_name="n", previous=previous, now=now, allocated=allocated
+        resources,
+        machine.host(),
+        node_name="n",
+        previous=previous,
+        now=now,
+        held=Held(held.values()),
     ).lists
 
 

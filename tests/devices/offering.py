@@ -43,7 +43,9 @@ EVERYTHING = (
 
 def offered_shares(listed: ListedDevice) -> tuple[str, ...]:
     """Return the shares of a device that the kubelet is told are Healthy."""
-    return () if listed.unhealthy else listed.device.shares
+    if listed.unhealthy:
+        return ()
+    return tuple(share for share in listed.device.shares if share not in listed.withheld)
 
 
 def offers(lists: Mapping[str, DeviceList], machine: Machine) -> Offers:
