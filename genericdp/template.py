@@ -139,7 +139,7 @@ def bind(
     quote: Callable[[str], str] = str,
     later: Collection[str] = (),
 ) -> Template:
-    """Insert what the lookup gives; references to the scopes ``later`` stay as they are.
+    """Insert what the lookup gives; references to the scopes or names ``later`` stay as they are.
 
     In a ``path`` an inserted text must not bring folders of its own, unless it is a whole path or
     a value that is part of the device's folder in sysfs; nor may it leave a name empty or make it
@@ -150,7 +150,9 @@ def bind(
     parts: list[str | Reference] = []
     size = 0
     for part in template.parts:
-        if isinstance(part, Reference) and part.scope in later:
+        if isinstance(part, Reference) and (
+            part.scope in later or f"{part.scope}.{part.name}" in later
+        ):
             parts += [literal, part] if literal else [part]
             literal = ""
             continue
@@ -222,6 +224,11 @@ def _inserted(reference: Reference, lookup: Lookup, *, path: bool, at_start: boo
             f"'{reference}' is {shortened(text)!r}, which cannot be part of a path"
         )
     return text
+
+
+def is_share(reference: Reference) -> bool:
+    """Return whether a reference is to the number of a device's share."""
+    return (reference.scope, reference.name) == ("device", "share")
 
 
 def is_utf8(text: str) -> bool:

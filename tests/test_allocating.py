@@ -117,6 +117,18 @@ async def test_shares_of_one_device_are_one_device(world: World) -> None:
     assert given.env == {"SERIAL": "ttyUSB0"}
 
 
+async def test_the_shares_of_one_device_are_told_apart(world: World) -> None:
+    given = {
+        "devices": [{"path": "$(device.path)"}],
+        "env": {"CORE": "$(device.share)"},
+    }
+    async with world.serving(resource(NAME, "/dev/ttyUSB*", replicas=3, inject=given)):
+        await world.listed(NAME, "ttyUSB0", "ttyUSB0::1", "ttyUSB0::2")
+        for ids, core in ((["ttyUSB0"], "0"), (["ttyUSB0::2", "ttyUSB0::1"], "1,2")):
+            answer = await world.allocated(NAME, ids)
+            assert [dict(one.envs) for one in answer.container_responses] == [{"CORE": core}]
+
+
 async def test_what_cannot_be_asked_is_an_invalid_argument(world: World) -> None:
     async with world.serving(serial()):
         await world.listed(NAME, "ttyUSB0")

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from genericdp.devices.allocation import edits
 from genericdp.devices.matching import templates_of
 from genericdp.model import InjectBy, is_cdi_kind, is_cdi_name
+from genericdp.template import is_share
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -77,7 +78,9 @@ def left_out(resources: Mapping[str, Resource], lists: DeviceLists) -> dict[str,
 def _why_not_alone(resource: Resource) -> str:
     """Return why a resource has no spec that suffices without Kubernetes; empty: it has one."""
     injects = (resource.inject, *(one.inject for one in resource.match))
-    references = (ref for one in templates_of(injects) for ref in one.references)
+    references = [ref for one in templates_of(injects) for ref in one.references]
+    if any(map(is_share, references)):
+        return "it uses $(device.share), which only a kubelet's request has"
     if any(one.scope == "allocation" for one in references):
         return "it uses $(allocation.index), which only a kubelet's request has"
     if any(one.annotations for one in injects):

@@ -20,6 +20,7 @@ from genericdp.cli.output import (
     shell_words,
 )
 from genericdp.devices.allocation import AllocationConflictError, edits, edits_for_kubelet
+from genericdp.devices.device import shares_by_device
 from genericdp.devices.empty import EmptyCause
 from genericdp.errors import GenericdpError, UsageError
 from genericdp.model import config_key
@@ -83,7 +84,8 @@ def execute(arguments: argparse.Namespace) -> int:
     for name, count in amounts.items():
         chosen = _chosen(name, count, healthy[name], ids)
         try:
-            answers[name] = make(chosen)
+            devices = [healthy[name][share] for share in chosen]
+            answers[name] = make(devices, shares_by_device(chosen))
         except (AllocationConflictError, UnusableValueError) as error:
             raise GenericdpError(f"{name}: {error}") from error
     if arguments.output in DATA:
@@ -149,14 +151,13 @@ def _too_few(name: str, wanted: int, healthy: int, reasons: Sequence[str]) -> st
     return "\n  ".join(lines)
 
 
-def _chosen(
-    name: str, count: int, healthy: Mapping[str, Device], ids: Sequence[str]
-) -> list[Device]:
+def _chosen(name: str, count: int, healthy: Mapping[str, Device], ids: Sequence[str]) -> list[str]:
+    """Return the shares that a container gets."""
     wanted = [share for share in ids if share in healthy]
     if len(wanted) > count:
         raise UsageError(f"{name}: {len(wanted)} devices named by --id, but {count} asked for")
     wanted += [share for share in healthy if share not in wanted]
-    return [healthy[share] for share in wanted[:count]]
+    return wanted[:count]
 
 
 def _print_for_docker(words: Sequence[str]) -> None:

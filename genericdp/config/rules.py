@@ -34,6 +34,7 @@ from genericdp.template import (
     Template,
     TemplateSyntaxError,
     byte_length,
+    is_share,
     parse,
 )
 
@@ -58,6 +59,8 @@ _ON_THE_HOST = {"glob", "path-glob", "path-glob-template", "path-template"}
 """Formats of what is looked up on the host."""
 _WILDCARD = re.compile(r"[*?[]")
 _RUNTIMES = re.compile(r"/(containerd|crio|cri-dockerd|docker|podman)\.sock$")
+_MAX_SHARE_MOUNTS = 256
+"""Shares of a device with a mount of their own."""
 _JOINS = ("separator", "prefix", "suffix")
 _TakenPaths = dict[str, tuple[Field, object, bool]]
 """Path in the container to the entry that is first there, its source, and if that is optional."""
@@ -112,6 +115,7 @@ def _check_resource(resource: Field, totals: Counter[str]) -> None:
     _check_closeness(resource)
     _check_injects(injects(resource))
     _check_by_cdi(resource)
+    _check_share_mounts(resource)
     check_served_by(resource)
     several = may_find_several(resource["match"])
     for probe in resource["health"]:
@@ -272,9 +276,24 @@ def _check_by_cdi(resource: Field) -> None:
         own["by"].refuse(message, "let the domain and the type begin with a letter")
     for entry in chain.from_iterable(inject["devices"] for inject in (own, *of_entries)):
         inside = entry["containerPath"]
-        if any(one.scope == "allocation" for one in _references(inside.text or "") or ()):
-            message = "'$(allocation.index)' is not known where nodes come by CDI"
-            inside.refuse(message, "use $(device.name) or $(device.id), or omit by: cdi")
+        for reference in _references(inside.text or "") or ():
+            if reference.scope == "allocation" or is_share(reference):
+                message = (
+                    f"'$({reference.scope}.{reference.name})' is not known where nodes come by CDI"
+                )
+                inside.refuse(message, "use $(device.name) or $(device.id), or omit by: cdi")
+
+
+def _check_share_mounts(resource: Field) -> None:
+    """Find mounts for each share of which there would be too many: each is looked at."""
+    replicas = resource["replicas"].value or 1
+    mounts = chain.from_iterable(inject["mounts"] for inject in injects(resource))
+    for path in (mount["hostPath"] for mount in mounts) if replicas > _MAX_SHARE_MOUNTS else ():
+        if any(map(is_share, _references(path.text or "") or ())):
+            message = f"this would be {replicas:,} mounts of a device: at most {_MAX_SHARE_MOUNTS}"
+            path.refuse(
+                f"{message} are possible", "mount the directory above, or use fewer replicas"
+            )
 
 
 def _warn_of_paths(inject: Field, *, own_nodes: bool) -> None:

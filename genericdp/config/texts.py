@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 MAX_LEVELS = 16
 """Levels of a path with wildcards: each may stand for a whole folder of folders."""
 
-_DEVICE = "path name syspath subsystem devtype driver major minor numa id"
+_DEVICE = "path name syspath subsystem devtype driver major minor numa id share"
 
 SCOPES: dict[str, frozenset[str] | None] = {
     "device": frozenset(_DEVICE.split()),
@@ -114,6 +114,10 @@ def complaint(
         return f"'{reference}' does not lie below the device", "name a file below its sysfs folder"
     if (scope, name) == ("device", "id") and key not in _WITH_ID:
         return "'$(device.id)' cannot be used here", "only in attributes, inject, health and hooks"
+    for_share = {"containerPath", "hostPath", "env", "annotations"}
+    if (scope, name) == ("device", "share") and (key != "inject" or for_share.isdisjoint(inner)):
+        hint = "only in containerPath, env, annotations and mounts"
+        return "'$(device.share)' cannot be used here", hint
     for_container = {"containerPath", "env", "annotations"}
     if scope == "allocation" and (key != "inject" or for_container.isdisjoint(inner)):
         hint = "only in containerPath, env and annotations"

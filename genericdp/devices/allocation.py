@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import posixpath
 from dataclasses import replace
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from genericdp.devices.device import BindMount, ContainerEdits, DeviceSpec
 from genericdp.devices.natural import natural_key
-from genericdp.template import Template, UnusableValueError, expand
+from genericdp.template import Template, UnusableValueError, expand, is_share
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from genericdp.devices.device import Device, DeviceNode, Variable
     from genericdp.template import Lookup
@@ -21,28 +22,36 @@ class AllocationConflictError(Exception):
     """Two devices that cannot be in one container, with the reason."""
 
 
-def edits(devices: Iterable[Device]) -> ContainerEdits:
+def edits(
+    devices: Iterable[Device], shares: Mapping[str, Collection[int]] | None = None
+) -> ContainerEdits:
     """Return what one container gets for these devices; a device that is named twice counts once.
 
+    ``shares`` has the numbers of its shares by the ID of a device, which has share 0 without that.
     Devices come in natural order of their ids, because the kubelet's order is random (ALL-1).
     Raises AllocationConflictError where the kubelet would silently drop something (ALL-6).
     """
     distinct = {device.id: device for device in devices}
-    return edits_at(enumerate(distinct[one] for one in sorted(distinct, key=natural_key)))
+    return edits_at(
+        (index, distinct[device_id], (shares or {}).get(device_id, (0,)))
+        for index, device_id in enumerate(sorted(distinct, key=natural_key))
+    )
 
 
-def edits_at(devices: Iterable[tuple[int, Device]]) -> ContainerEdits:
-    """Return the same for different devices, each after its ``$(allocation.index)``."""
+def edits_at(devices: Iterable[tuple[int, Device, Collection[int]]]) -> ContainerEdits:
+    """Return the same for different devices, each with its ``$(allocation.index)`` and shares."""
     answer = _AnswerBuilder()
-    for index, device in devices:
-        answer.add(device, index)
+    for index, device, shares in devices:
+        answer.add(device, index, sorted(shares))
     return answer.edits()
 
 
-def edits_for_kubelet(devices: Iterable[Device]) -> ContainerEdits:
+def edits_for_kubelet(
+    devices: Iterable[Device], shares: Mapping[str, Collection[int]] | None = None
+) -> ContainerEdits:
     """Return the same as the kubelet is told it: nodes that come by CDI are named instead."""
     devices = list(devices)
-    given = edits(devices)
+    given = edits(devices, shares)
     names = sorted({one.cdi_name for one in devices if one.cdi_name}, key=natural_key)
     # All are of one resource. Those without a name have no nodes.
     return replace(given, devices=(), cdi=(*names, *given.cdi)) if names else given
@@ -62,29 +71,39 @@ class _AnswerBuilder:
         self._annotations: dict[str, dict[str, None]] = {}
         self._cdi: dict[str, None] = {}
 
-    def add(self, device: Device, index: int) -> None:
+    def add(self, device: Device, index: int, shares: Sequence[int]) -> None:
+        """Add what comes with some shares of a device: what differs between them, for each."""
+        for share in shares if _differs_by_share(device) else shares[:1]:
+            self._add_share(device, {"allocation.index": str(index), "device.share": str(share)})
+        self._cdi.update(dict.fromkeys(device.cdi))
+
+    def _add_share(self, device: Device, texts: Mapping[str, str]) -> None:
         def lookup(scope: str, name: str) -> str | None:
-            return str(index) if (scope, name) == ("allocation", "index") else None
+            return texts.get(f"{scope}.{name}")
 
         for node in device.nodes:
             self._add_node(device, node, _container_path(node.container_path, lookup))
         for mount in device.given_mounts:
+            if mount.share not in (None, int(texts["device.share"])):
+                continue
             path = _container_path(mount.container_path, lookup)
             edit = BindMount(
                 host_path=mount.host_path, container_path=path, read_only=mount.read_only
             )
             self._add(device, f"{mount.host_path} {mount.read_only}", edit)
+        self._add_texts(device, lookup)
+
+    def _add_texts(self, device: Device, lookup: Lookup) -> None:
         for name, variable in device.env.items():
             values = self._env.setdefault(name, (variable, {}))[1]
             values |= {text: None for one in variable.values if (text := expand(one, lookup))}
         for key, templates in device.annotations.items():
-            texts = [expand(one, lookup) for one in templates]
+            given = [expand(one, lookup) for one in templates]
             if device.policy is not None:
-                refusals = (device.policy.annotation_refusal(key, text) for text in texts)
+                refusals = (device.policy.annotation_refusal(key, text) for text in given)
                 if refusal := next(filter(None, refusals), ""):
                     raise UnusableValueError(refusal)
-            self._annotations.setdefault(key, {}).update({text: None for text in texts if text})
-        self._cdi.update(dict.fromkeys(device.cdi))
+            self._annotations.setdefault(key, {}).update({text: None for text in given if text})
 
     def _add_node(self, device: Device, node: DeviceNode, path: str) -> None:
         edit = DeviceSpec(
@@ -107,7 +126,12 @@ class _AnswerBuilder:
         both = {present.host_path, edit.host_path}
         if first == device.id:
             devices, hint = f"device {first}", "give them different containerPaths"
-            if both <= {node.host_path for node in device.nodes}:
+            if both <= {it.host_path for it in device.mounts if it.share is not None}:
+                devices, hint = (
+                    f"two shares of device {first}",
+                    "put $(device.share) into containerPath",
+                )
+            elif both <= {node.host_path for node in device.nodes}:
                 hint = 'let containerPath end in "/": then base names are kept'
         else:
             devices = f"devices {first} and {device.id}"
@@ -126,6 +150,19 @@ class _AnswerBuilder:
             annotations={key: ",".join(values) for key, values in self._annotations.items()},
             cdi=tuple(self._cdi),
         )
+
+
+def _differs_by_share(device: Device) -> bool:
+    """Return whether some shares of a device come with something that others lack."""
+    templates = chain(
+        (node.container_path for node in device.nodes),
+        (mount.container_path for mount in device.mounts),
+        chain.from_iterable(variable.values for variable in device.env.values()),
+        chain.from_iterable(device.annotations.values()),
+    )
+    return any(mount.share is not None for mount in device.mounts) or any(
+        is_share(reference) for template in templates for reference in template.references
+    )
 
 
 def _container_path(template: Template, lookup: Lookup) -> str:

@@ -78,7 +78,7 @@ class AttributeValue(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DeviceNode:
-    """A node of a device; in its container path ``$(allocation.index)`` is left to be inserted."""
+    """A node of a device; its container path is a template of what an allocation inserts."""
 
     host_path: str
     real_path: str
@@ -99,6 +99,8 @@ class MountPoint:
     host_path: str
     container_path: Template
     read_only: bool
+    share: int | None = None
+    """The only share of its device that it comes with; None: with each."""
     optional: bool = False
     absent: bool = False
     """Whether it is optional and there is nothing: containers do without it."""
@@ -227,11 +229,23 @@ def device_id_of(share: str) -> str:
 
 
 def share_number(share: str) -> int | None:
-    """Return the number of a share; None if the text names none."""
+    """Return the number of a share among those of its device, from 0: ``$(device.share)``.
+
+    None if the text does not name a share.
+    """
     _, separator, number = share.partition("::")
     if not separator:
         return 0
     return int(number) if _SHARE.fullmatch(number) else None
+
+
+def shares_by_device(shares: Iterable[str]) -> dict[str, list[int]]:
+    """Return the numbers of shares by the ID of their device."""
+    found: dict[str, list[int]] = {}
+    for share in shares:
+        if (number := share_number(share)) is not None:
+            found.setdefault(device_id_of(share), []).append(number)
+    return found
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -56,10 +56,11 @@ from genericdp.template import (
     bind,
     byte_length,
     expand,
+    is_share,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from genericdp.devices.identity import HardwareIdentity
     from genericdp.devices.inventory import FoundFile, Host, Inventory
@@ -68,8 +69,8 @@ if TYPE_CHECKING:
     from genericdp.model import Check, HookName, Inject, Mount, Resource
     from genericdp.template import Lookup
 
-_LATER = ("allocation",)
-"""Scopes whose texts are only known when a container asks."""
+_LATER = ("allocation", "device.share")
+"""Scopes and names whose texts are only known when a container asks."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -278,7 +279,12 @@ class _Maker:
             for inject in self._injects[entry]
         ]
         nodes, missing, paths = self._nodes(given)
-        mounts = [_mount_point(it, one.lookup, host) for one in given for it in one.inject.mounts]
+        mounts = [
+            mount
+            for one in given
+            for it in one.inject.mounts
+            for mount in _mount_points(it, one.lookup, host, replicas=resource.replicas)
+        ]
         variables = [(name, it, one) for one in given for name, it in one.inject.env.items()]
         values = _bound((name, it.value, one.lookup) for name, it, one in variables)
         declared = {name: it for name, it, _ in reversed(variables)}  # the first one counts
@@ -576,9 +582,28 @@ def _bound(texts: Iterable[tuple[str, Template, Lookup]]) -> dict[str, tuple[Tem
     return {key: tuple(values) for key, values in found.items()}
 
 
-def _mount_point(mount: Mount, lookup: Lookup, host: Host) -> MountPoint:
+def _mount_points(
+    mount: Mount, lookup: Lookup, host: Host, *, replicas: int
+) -> Iterator[MountPoint]:
+    """Yield a mount, or one for each share where the path on the host depends on it."""
+    if not any(is_share(reference) for reference in mount.host_path.references):
+        yield _mount_point(mount, lookup, host, share=None)
+        return
+    for share in range(replicas):
+        yield _mount_point(mount, _with_share(lookup, share), host, share=share)
+
+
+def _with_share(lookup: Lookup, share: int) -> Lookup:
+    def look(scope: str, name: str, /) -> str | None:
+        return str(share) if (scope, name) == ("device", "share") else lookup(scope, name)
+
+    return look
+
+
+def _mount_point(mount: Mount, lookup: Lookup, host: Host, *, share: int | None) -> MountPoint:
     host_path = expand(mount.host_path, lookup, path=True)
     return MountPoint(
+        share=share,
         host_path=host_path,
         container_path=bind(mount.container_path, lookup, path=True, later=_LATER),
         read_only=mount.read_only,

@@ -14,7 +14,7 @@ from weakref import WeakValueDictionary
 from genericdp.cdi.folder import write
 from genericdp.cdi.spec import container_edits, kind_of_ours, spec_of
 from genericdp.devices.allocation import AllocationConflictError, edits_at
-from genericdp.devices.device import device_id_of
+from genericdp.devices.device import device_id_of, share_number
 from genericdp.devices.natural import natural_key
 from genericdp.dra.claims import Claim, ClaimDevice
 from genericdp.errors import UnusableDeviceError, explained, reason_of
@@ -306,7 +306,14 @@ class ClaimPreparer:
             indexes = _indexes(asked if claim.per_request else claim.devices)
             keys = sorted({*map(_key, asked)} & devices.keys(), key=lambda key: indexes[key])
             try:
-                edits = edits_at((indexes[key], devices[key]) for key in keys)
+                edits = edits_at(
+                    (
+                        indexes[key],
+                        devices[key],
+                        [share_number(one.share) for one in asked if _key(one) == key],
+                    )
+                    for key in keys
+                )
             except (AllocationConflictError, UnusableValueError) as error:
                 raise ClaimError(str(error)) from error
             name = f"{claim.uid}_{number}"

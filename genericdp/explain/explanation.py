@@ -448,7 +448,7 @@ def _match(device: SysDevice, host: Host) -> str:
 
 
 _SENTENCES = {
-    VerdictKind.OFFERED: "{device} is offered: it is {id} of {name}",
+    VerdictKind.OFFERED: "{device} is offered: it is {reason}",
     VerdictKind.UNHEALTHY: "{device} is Unhealthy as {id} of {name}: {reason}",
     VerdictKind.BROUGHT_ALONG: "{device} is given with {id} of {name} (inject.devices)",
     VerdictKind.REFUSED: "{device} is not offered: {name} takes it, but {reason}",
@@ -474,11 +474,16 @@ def _headline(asked: Asked, verdicts: Sequence[Verdict]) -> str:
     if best.closest is not None:
         about = best.closest.about and f" (asked of {best.closest.about}, which sits on it)"
         closest = f"{best.closest.words}{about}"
+    reason = best.reason
+    if best.outcome is VerdictKind.OFFERED:  # under several names with ``exclusive: false``
+        offers = [one for one in verdicts if one.outcome is best.outcome and not one.is_elsewhere]
+        names = dict.fromkeys(f"{one.device_id} of {one.resource.name}" for one in offers)
+        reason = " and ".join(names)
     return _SENTENCES[best.outcome].format(
         device=asked.shown,
         id=best.device_id,
         name=best.resource.name,
-        reason=best.reason,
+        reason=reason,
         closest=closest,
     )
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 from google.protobuf.message import DecodeError, Message
 
 from genericdp.devices.allocation import AllocationConflictError, edits_for_kubelet
-from genericdp.devices.device import device_id_of
+from genericdp.devices.device import device_id_of, shares_by_device
 from genericdp.devices.devicelist import NOTHING
 from genericdp.devices.preferred import preferred_ids
 from genericdp.devices.restrictions import device_refusal
@@ -250,7 +250,7 @@ class Servicer:
     async def _edits(self, shares: Sequence[str], unfinished: dict[str, str]) -> ContainerEdits:
         devices = await self._ready_devices(shares, unfinished, ("allocate",))
         try:
-            return edits_for_kubelet(devices)
+            return edits_for_kubelet(devices, shares_by_device(shares))
         except (AllocationConflictError, UnusableValueError) as error:
             raise UnusableDeviceError(str(error)) from error
 

@@ -165,6 +165,8 @@ def test_a_device_that_cdi_cannot_name_spoils_no_spec() -> None:
          "it uses $(allocation.index), which only a kubelet's request has"),
         (resource("a", "/dev/*", given=inject(env={"A": "$(allocation.index)"})),
          "it uses $(allocation.index), which only a kubelet's request has"),
+        (resource("a", "/dev/*", given=inject(env={"A": "$(device.share)"})),
+         "it uses $(device.share), which only a kubelet's request has"),
         (resource("a", "/dev/*", given=inject(annotations={"a/b": "c"})),
          "it gives annotations, which a CDI spec cannot"),
         (resource("a", "/dev/*", given=inject(cdi=["a.b/c=d"])),

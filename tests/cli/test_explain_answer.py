@@ -340,3 +340,18 @@ def test_a_link_that_another_device_of_the_same_serial_number_has_is_told_of(
         f" {link} leads to /dev/ttyUSB1, which asks for the same name (equal serial numbers?"
         " select by usb.port)"
     )
+
+
+def test_a_device_with_several_names_is_told_with_all_of_them(
+    capsys: Capture, tmp_path: Path, testbed: Callable[[str], Path]
+) -> None:
+    lanes = "".join(
+        f"  - name: example.com/{lane}\n    match: [{{path: /dev/dri/renderD*}}]\n"
+        f"    id: {lane}-$(device.name)\n    replicas: 2\n    exclusive: false\n"
+        for lane in ("video", "compute")
+    )
+    said = first_line(capsys, tmp_path, testbed("gpu"), lanes, "/dev/dri/renderD128")
+    assert said == (
+        "/dev/dri/renderD128 is offered: it is video-renderD128 of example.com/video and"
+        " compute-renderD128 of example.com/compute"
+    )

@@ -106,6 +106,18 @@ async def test_several_devices_of_a_request_join_their_variables(node: DraNode) 
         assert given["env"] == ["PORTS=/dev/ttyUSB0,/dev/ttyUSB1"]
 
 
+async def test_a_claim_has_the_numbers_of_its_shares(node: DraNode) -> None:
+    given = {"env": {"CORE": "$(device.share)"}}
+    async with node.serving(by_dra(replicas=3, inject=given)):
+        shares = [USB0, label("ttyUSB0::1"), label("ttyUSB0::2")]
+        await node.offers(POOL, *shares)
+        claims = [node.allocate(shares[2], name="a"), node.allocate(*shares[:2], name="b")]
+        for claim, core in zip(claims, ("2", "0,1"), strict=True):
+            await node.prepare(claim)
+            (edits,) = node.given(claim).values()
+            assert edits["env"] == [f"CORE={core}"]
+
+
 async def test_a_device_is_prepared_for_one_claim_only_but_with_admin_access(
     node: DraNode,
 ) -> None:
