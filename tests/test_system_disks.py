@@ -195,21 +195,23 @@ async def test_many_disks_are_one_line_and_so_is_the_end_of_it(world: World) -> 
     tree.node("sdc", "8:32", at="virtual/block", block=True)
     async with world.serving(DISKS) as daemon:
         why = "the system may have something (/proc/self/mountinfo: it has more than 1024 KiB)"
-        line = await daemon.log.says(" devices may be in use: ")
+        line = await daemon.log.says(" devices should not be on offer: ")
         assert line == (
-            "warning example.com/disks: 10 devices may be in use: dm-0, dm-1, sda, sda1, sda2"
-            f" and 5 more (dm-0: {why} on /dev/dm-0: exclude it)"
+            "warning example.com/disks: 10 devices should not be on offer: dm-0, dm-1, sda, sda1,"
+            f" sda2 and 5 more (dm-0: {why} on /dev/dm-0: exclude it)"
         )
         tree.write("proc/self/mountinfo", ROOT)
         tree.node("sdd", "8:48", at="virtual/block", block=True)
         await daemon.log.says("6 devices are no longer warned about: sda1, ")
-        await daemon.log.says("device sda may be in use: the system has / on /dev/sda: exclude it")
+        await daemon.log.says(
+            "device sda should not be on offer: the system has / on /dev/sda: exclude it"
+        )
 
 
 async def test_the_daemon_logs_it_once_while_it_is_offered(world: World) -> None:
     tree = disks(world.host.folder)
     tree.write("proc/self/mountinfo", ROOT)
-    said = "warning example.com/disks: device sda may be in use: the system has / on /dev/sda: "
+    said = "warning example.com/disks: device sda should not be on offer: the system has / on /dev"
     async with world.serving(resource("example.com/disks", "/dev/sda", "/dev/sdb")) as daemon:
         await daemon.log.says(said)
         (world.host.folder / "dev/sdb").unlink()
@@ -217,7 +219,7 @@ async def test_the_daemon_logs_it_once_while_it_is_offered(world: World) -> None
         assert daemon.log.count("the system has") == 1
         await daemon.takes(resource("example.com/disks", "/dev/sda[0-9]"))
         await world.listed("example.com/disks", "sda1", "sda2", "sda3")
-        await daemon.log.says("device sda2 may be in use: the system has / on /dev/sda2")
+        await daemon.log.says("device sda2 should not be on offer: the system has / on /dev/sda2")
         await daemon.takes(resource("example.com/disks", "/dev/sda"))
         await daemon.log.says(said, times=2)
         assert daemon.log.count("the system has") == 3

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from genericdp.config.document import shown_path
 from genericdp.config.texts import check_declared
-from genericdp.glob import has_wildcard, matches
+from genericdp.glob import has_wildcard, matches, unescape
 from genericdp.model import SYS_SELECTORS
 
 if TYPE_CHECKING:
@@ -49,6 +49,7 @@ def check_selectors(resource: Field, values: frozenset[str] | None) -> None:
             _warn_of_nodes(path, entry, has_exclude=bool(resource["exclude"].value))
     _check_injected(resource)
     _warn_of_shares(resource)
+    _warn_of_control_nodes(resource)
 
 
 def _warn_of_shares(resource: Field) -> None:
@@ -63,6 +64,43 @@ def _warn_of_shares(resource: Field) -> None:
     if (resource["replicas"].value or 1) > 1 and any(map(_names_disks, given)):
         message = "containers that write to one disk at the same time destroy its filesystem"
         resource["replicas"].warn(message, "omit replicas, or inject it with permissions: r")
+
+
+def _warn_of_control_nodes(resource: Field) -> None:
+    """Warn of globs that match a node which comes with every device: it would be a device, too."""
+    if "groupBy" in resource.written():
+        return
+    excludes = list(resource["exclude"])
+    # Of what is excluded otherwise than by path, only the host tells.
+    if any("path" not in entry.written() for entry in excludes):
+        return
+    excluded = [text for entry in excludes for text in _texts(entry["path"])]
+    texts = (entry["path"].text for entry in resource["inject"]["devices"])
+    control = [text for text in texts if text and "$(" not in text and not has_wildcard(text)]
+    for selector in resource["match"]:
+        types = _texts(selector["type"]) or ["char", "block"]
+        if {"hardware", "values"} & selector.written() or not {"char", "block"} & {*types}:
+            continue
+        for field in selector["path"].strings():
+            pattern = str(field.value)
+            for node in (unescape(text) for text in control if has_wildcard(pattern)):
+                if _finds(pattern, node) and not any(_finds(one, node) for one in excluded):
+                    message = f"this matches {node}, too, which comes with every device"
+                    field.warn(
+                        message, f"write {_without(pattern, node)}exclude: [{{path: {node}}}]"
+                    )
+
+
+def _without(pattern: str, node: str) -> str:
+    """Return a glob of numbers that does not match a node, as a part of a hint; empty: none."""
+    numbered = f"{pattern[:-1]}[0-9]*"
+    return f"{numbered}, or " if pattern.endswith("*") and not _finds(numbered, node) else ""
+
+
+def _finds(pattern: str, path: str) -> bool:
+    """Return whether a glob finds a path: no wildcard stands for a slash."""
+    names = zip(pattern.split("/"), path.split("/"), strict=False)
+    return pattern.count("/") == path.count("/") and all(matches(one, name) for one, name in names)
 
 
 def _warn_of_nodes(path: Field, entry: Field, *, has_exclude: bool) -> None:

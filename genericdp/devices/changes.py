@@ -25,6 +25,9 @@ MAX_LINES = 5
 # Tried only where letters begin: at each of them, that would take quadratic time.
 _NUMBER = re.compile(r"(?<![0-9a-fA-F])[a-fA-F]*[0-9][0-9a-fA-F]*")
 
+_DOUBTFUL = "should not be on offer"
+"""Said of a device with a warning, before it."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Plan:
@@ -91,7 +94,7 @@ def changes(before: DeviceLists, decision: Decision) -> Iterator[Change]:
         yield from _device_changes(name, was, now, is_first=name not in before)
         yield from _refusals(name, was, now)
         alerts = dict(sorted(now.warnings.items() - was.warnings.items()))
-        yield from _each(alerts, name, "may be in use", "may be in use", logging.WARNING)
+        yield from _each(alerts, name, _DOUBTFUL, _DOUBTFUL, logging.WARNING)
         over = {one: "" for one in was.warnings if one not in now.warnings}
         yield from _each(over, name, "is no longer warned about", "are no longer warned about")
         if now.failed and now.failed != was.failed:

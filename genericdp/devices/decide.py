@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from genericdp import glob
+from genericdp.devices.control_nodes import with_control_nodes
 from genericdp.devices.device import (
     MAX_REASON,
     Device,
@@ -139,7 +140,7 @@ def decide(
         dues.append(now)  # somebody may get what left a list
     due = min((moment for moment in dues if moment is not None), default=None)
     return Decision(
-        lists=with_warnings(lists, inventory),
+        lists=with_control_nodes(with_warnings(lists, inventory), resources, inventory),
         due=due,
         failures=failures,
         awaited=frozenset(one.awaited),
