@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from genericdp.devices.decide import decide
 from genericdp.devices.held import Held, HeldDevice, Name
-from genericdp.model import ServedBy
 from tests.devices.offering import offered_shares
 
 if TYPE_CHECKING:
+    from genericdp.model import ServedBy
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from genericdp.devices.decide import DeviceLists

@@ -15,9 +15,10 @@ from hypothesis import strategies as st
 
 from genericdp.cli import main
 from genericdp.config.load import load
+from genericdp.devices.allocation import edits
 from tests.budget import examples
 from tests.decisions import Discoverer
-from tests.devices.making import healthy, resource
+from tests.devices.making import healthy, inject, nodes, resource
 from tests.fixtures.hanging import HangingRoot
 from tests.hardware.adapters import CONFIGS, IDS, PORT, PORTS, RECORDED, SERIAL
 from tests.hardware.machine import Machine
@@ -157,14 +158,17 @@ STICK = f"/sys{PORTS[2]}"
 
 
 @pytest.mark.parametrize(
-    ("file", "left"), [("serial", "1-1.3-none"), ("1-1.3:1.0/uevent", ""), ("idVendor", "")]
+    ("file", "stays", "new"),
+    [("serial", "none", "1-1.3-none"), ("1-1.3:1.0/uevent", "", ""), ("idVendor", "", "")],
 )
 async def test_a_file_that_does_not_answer_concerns_its_device_alone(
-    file: str, left: str, tmp_path: Path
+    file: str, stays: str, new: str, tmp_path: Path
 ) -> None:
+    """The device keeps its ID if it ``stays``, as which value; else it would be called ``new``."""
     machine, again = Machine("serial-adapters", tmp_path), asyncio.Event()
     root = HangingRoot(machine.folder)
-    named = resource("serial", PORT, id="$(usb.port)-$(usb.serial:-none)")
+    given = inject(nodes("$(device.path)"), env={"SERIAL": "$(usb.serial:-none)"})
+    named = resource("serial", PORT, id="$(usb.port)-$(usb.serial:-none)", given=given)
     discoverer = Discoverer(root, look_again=again.set, look_seconds=0.1)
     first = (await discoverer.discover([named], {})).lists
     name = "1-1.3-DN05FSZ9"
@@ -173,9 +177,15 @@ async def test_a_file_that_does_not_answer_concerns_its_device_alone(
     async with asyncio.timeout(60):
         second = (await discoverer.discover([named], first)).lists
     others = set(healthy(first, "serial")) - {name}
-    assert others <= set(healthy(second, "serial")) <= others | {left}
+    assert set(healthy(second, "serial")) == others | ({name} if stays else set())
+    if stays:
+        device = second[named.name].devices[name].device
+        assert edits([device]).env == {"SERIAL": stays}
+    fresh = (await discoverer.discover([named], {}, full=False)).lists
+    assert set(healthy(fresh, "serial")) == others | ({new} if new else set())
     root.answer()
     async with asyncio.timeout(60):
         await again.wait()
     third = (await discoverer.discover([named], second, full=False)).lists
     assert name in healthy(third, "serial"), "it is asked again when it has answered"
+    assert edits([third[named.name].devices[name].device]).env == {"SERIAL": "DN05FSZ9"}

@@ -135,7 +135,7 @@ def test_a_webcam_has_both_its_nodes_again(tmp_path: Path) -> None:
             ("example.com/camera", "1-8:1.0-video4linux"): [
                 *("/dev/video0", "/dev/snd/pcmC1D0c", "/dev/media0")
             ],
-            ("example.com/metadata", "1-8:1.0-video4linux.1"): ["/dev/video1"],
+            ("example.com/metadata", "1-8:1.0-video4linux-index1"): ["/dev/video1"],
         }
 
         def listed() -> bool:
