@@ -280,7 +280,7 @@ class Supervisor:
                         self.kubelet.socket,
                         timeout_seconds=_KUBELET_SECONDS,
                     )
-                    if self.kubelet.socket.value is not None:
+                    if self.pod_resources.is_believed:
                         await self.pod_resources.ask()
         except TimeoutError:
             log.warning("reading the ledger in %s does not end", self.settings.state_dir)

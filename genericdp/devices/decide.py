@@ -159,8 +159,8 @@ class _Pass:
     health: Reports | None
     held: Held
     spec_errors: Mapping[str, str]
-    awaited: set[Name] = field(default_factory=set)
-    """As ``Decision.awaited``."""
+    awaited: dict[Name, str] = field(default_factory=dict)
+    """The names of held hardware that is to be offered under another name, and that name."""
 
     def before(self, name: str, template: str = "") -> DeviceList:
         """Return the last list of a resource.
@@ -375,12 +375,12 @@ class _Pass:
         for device in draft.devices:
             its_name = Name(name, device.id, draft.resource.served_by)
             if device.renamed_to:
-                self.awaited.add(its_name)
+                self.awaited[its_name] = device.renamed_to
             if (hold := self.held.blocking(its_name, device, present)) is None:
                 free.append(device)
                 continue
             draft.refused.append(device.refused(why_blocked(hold, its_name, device)))
-            self.awaited.add(hold.name)
+            self.awaited.setdefault(hold.name, str(its_name))
         return free
 
     def _stays(self, draft: _Draft, device: Device) -> bool:
@@ -400,9 +400,9 @@ class _Pass:
 
     def _with_holds(self, name: Name, listed: ListedDevice) -> ListedDevice:
         """Return a listed device with what follows from who holds it."""
-        own, device = self.held.by_name.get(name), listed.device
-        if device.renamed_to and own is not None and not own.may_be_held and not listed.missing:
-            why = f"it becomes {device.renamed_to} once the kubelet confirms that no pod holds it"
+        own, other = self.held.by_name.get(name), self.awaited.get(name)
+        if other and own is not None and not own.may_be_held and not listed.missing:
+            why = f"it becomes {other} once the kubelet confirms that no pod holds it"
             listed = replace(listed, missing=why)
         return with_shares(listed, name, self.held)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from dataclasses import dataclass, field
 from functools import partial
 from math import inf
@@ -87,7 +88,7 @@ class PodResourcesPoller:
         self._take = take
         self.timing = timing
         self._last_asked = -inf
-        self._has_answered = False
+        self._is_failing = False
         self._knows_pods_at = inf
         """When the kubelet surely knows its pods, on the loop's clock."""
 
@@ -119,6 +120,14 @@ class PodResourcesPoller:
                     continue
                 await self.ask()
 
+    @property
+    def is_believed(self) -> bool:
+        """Whether the kubelet has been running for long enough to know its pods."""
+        socket = self._kubelet.socket.value
+        if socket is None:
+            return False
+        return time.time() - socket[2] / 10**9 >= self.timing.pods_known  # noqa: TID251
+
     async def ask(self) -> None:
         """Ask once; a failure is kept, and logged when it begins and ends."""
         asked_at = self._last_asked = asyncio.get_running_loop().time()
@@ -128,18 +137,17 @@ class PodResourcesPoller:
             found = await in_worker(partial(pod_holders, answer, asked_at, kubelet))
         except KubeletError as error:
             failure = explained(error, self._socket)
-            if not self.failure.value or self.failure.value != failure:
+            if not self._is_failing:  # the first failure and the end are logged
                 log.warning(
                     "the kubelet does not say which devices pods hold: %s; until it does, held"
                     " hardware stays listed as it is",
                     failure,
                 )
-            self.failure.value = failure
+            self.failure.value, self._is_failing = failure, True
             return
-        if self.failure.value and self._has_answered:
+        if self._is_failing:
             log.info("the kubelet says again which devices pods hold")
-        self._has_answered = True
-        self.failure.value = ""
+        self.failure.value, self._is_failing = "", False
         self._take(found)
 
 
