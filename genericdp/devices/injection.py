@@ -32,6 +32,7 @@ from genericdp.devices.inventory import NODE_TYPES
 from genericdp.devices.lookup import Names
 from genericdp.devices.matching import not_offered, templates_of
 from genericdp.devices.natural import natural_key
+from genericdp.devices.recognition import KeptId
 from genericdp.devices.restrictions import device_refusal
 from genericdp.devices.topology import closeness, spot_of
 from genericdp.model import (
@@ -412,6 +413,9 @@ class _Maker:
 
     def _identity(self, member: Candidate, ids: KeptIds) -> HardwareIdentity:
         """Return what a member is; raise UnusableValueError if that cannot be read and is new."""
+        known = ids.former.hardware_of(member.file.identity)
+        if known is not None and not known.is_unreadable:
+            return known  # it has not been plugged in again since
         try:
             return identity_of(
                 member.file,
@@ -421,7 +425,7 @@ class _Maker:
                 siblings=self._inventory.siblings,
             )
         except UnusableValueError:
-            if (known := ids.former.hardware_of(member.file.identity)) is None:
+            if known is None:
                 raise
             return known
 
@@ -439,21 +443,17 @@ class _Maker:
             is_group=is_group,
             groups=frozenset(one.key for one in self._groups) if is_group else frozenset(),
         )
-        try:
-            text, weak = self._id_text(group, names)
-        except UnusableValueError:
-            if kept is None or kept[1] != ids.rule or is_group:
-                raise
-            return _Naming(kept[0], identities, ids.rule)
+        if kept is not None and kept.named_by == ids.rule and not is_group:
+            return _Naming(kept.id, identities, ids.rule, weak=kept.weak)
+        text, weak = self._id_text(group, names)
         wish = as_id(text)
-        if kept is None:
-            former_id = self._former_id(group, ids)
-            kept = (former_id, None) if former_id else (wish, ids.rule)
-        device_id, named_by = kept
-        if device_id == wish:
+        if kept is None and (former_id := self._former_id(group, ids)):
+            kept = KeptId(former_id)
+        if kept is None or kept.id == wish:
             return _Naming(wish, identities, ids.rule, weak=weak)
-        renamed_to = "" if named_by == ids.rule else wish
-        return _Naming(device_id, identities, named_by, renamed_to=renamed_to)
+        if kept.named_by == ids.rule:
+            return _Naming(kept.id, identities, ids.rule)
+        return _Naming(kept.id, identities, kept.named_by, renamed_to=wish)
 
     def _former_id(self, group: _CandidateGroup, ids: KeptIds) -> str:
         """Return the default ID that an earlier version gave a device, if a pod still has that.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from math import inf
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -88,6 +88,16 @@ def _contains(
     )
 
 
+class KeptId(NamedTuple):
+    """An ID that a device has already."""
+
+    id: str
+    named_by: NamingRule | None = None
+    """The rule that gave it; None: unknown."""
+    weak: str = ""
+    """As ``Device.weak_id``."""
+
+
 class KeptIds:
     """The IDs that devices of a resource keep: no fact and no neighbor changes an ID."""
 
@@ -105,15 +115,15 @@ class KeptIds:
         *,
         is_group: bool,
         groups: Collection[str],
-    ) -> tuple[str, NamingRule | None] | None:
-        """Return the ID that a device keeps, with the rule that gave it; None: none.
+    ) -> KeptId | None:
+        """Return the ID that a device keeps; None: none.
 
         One that another rule gave is kept as long as it may be held.
         """
         listed = self.former.of(key, appearances, identities, is_group=is_group, groups=groups)
         for device in (one.device for one in listed):
             if device.named_by == self.rule or self._is_held(device.id):
-                return device.id, device.named_by
+                return KeptId(device.id, device.named_by, device.weak_id)
         if not listed:
             for hardware in identities:
                 for held in self._held.of(hardware):
@@ -121,7 +131,7 @@ class KeptIds:
                         self._name.resource,
                         self._name.served_by,
                     ):
-                        return held.device_id, None
+                        return KeptId(held.device_id)
         return None
 
     def _is_held(self, device_id: str) -> bool:
