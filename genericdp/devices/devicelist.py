@@ -304,13 +304,18 @@ def missing(before: Sequence[Member], members: Sequence[Member]) -> tuple[Member
 
     What the kernel has made again under another number is present if it is the same hardware.
     """
-    appearances = {member.identity for member in members}
-    return tuple(
-        former
-        for former in before
-        if former.identity not in appearances
-        and not any(member.hardware.is_same(former.hardware) for member in members)
-    )
+    known = {former.identity for former in before}
+    made_again = [member for member in members if member.identity not in known]
+    lost = list[Member]()
+    for former in before:
+        if any(member.identity == former.identity for member in members):
+            continue
+        again = (member for member in made_again if member.hardware.is_same(former.hardware))
+        if (successor := next(again, None)) is None:
+            lost.append(former)
+        else:
+            made_again.remove(successor)  # one for one: members of equal hardware may be several
+    return tuple(lost)
 
 
 def stable_groups(

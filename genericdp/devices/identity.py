@@ -284,6 +284,12 @@ def _interface_tail(phys: str, place: SysDevice, host: Host) -> Iterator[str]:
     yield from _part("", "" if tail == plain else tail.removeprefix(f"{plain}:"))
 
 
+def _platform(device: SysDevice, _: SysDevice, host: Host) -> Iterator[str]:
+    """Yield the port of an FPGA: the number in the kernel's name counts those of all cards."""
+    if device.name.startswith("dfl-port"):
+        yield from _part("port", _read(device.syspath, "id", host) or "0")
+
+
 def _tty(device: SysDevice, place: SysDevice, host: Host) -> Iterator[str]:
     """Yield the kernel's name of a serial port of a PCI card, if nothing else tells its port."""
     if _is_counted_port(device, place, host):
@@ -325,7 +331,7 @@ _KINDS: Mapping[str, _Kind] = {
     "mmc_rpmb": _Kind(number=_WHOLE),
     "net": _Kind(number=_WHOLE, more=_net),
     "nvme-generic": _Kind(number=_WHOLE, more=_generic_namespace),
-    "platform": _Kind(number="^$"),
+    "platform": _Kind(number=r"(?<=^dfl-fme)\.\d+$|(?<=^dfl-port)\.\d+$", more=_platform),
     "scsi": _Kind(number=_WHOLE),
     "scsi_changer": _Kind(number=_WHOLE),
     "scsi_generic": _Kind(number=_WHOLE),
@@ -370,7 +376,7 @@ _UNIQUE: tuple[tuple[str, str, str], ...] = (
 _FIXED_NAMES = frozenset({"misc", "net", "tty", "mem", "ppp", "tun", "bdi"})
 """Subsystems of virtual devices whose names with a number are their identity."""
 _FIXED_DISK = re.compile(r"(?:loop|zram|nbd|ram)[0-9]+(?:p[0-9]+)?")
-_COUNTED_PLATFORM = re.compile(r".*\.auto|amdgpu_xcp.*")
+_COUNTED_PLATFORM = re.compile(r".*\.auto|amdgpu_xcp.*|dfl-.*")
 _COUNTED_TARGET = re.compile(r"/(?:rport-|session)[0-9]")
 _SLUG = re.compile(r"[^A-Za-z0-9._:-]+")
 _AT_BOOT = "as stable as the kernel's name, which can change at boot"
