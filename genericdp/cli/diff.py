@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from genericdp.cli.apply import patiently, weak_ids_of
 from genericdp.cli.options import node_name_of, root_of
 from genericdp.cli.output import print_result, print_warning
 from genericdp.devices.changes import plan
 from genericdp.devices.decide import decide
-from genericdp.devices.devicelist import NOTHING
 from genericdp.devices.matching import for_node
 from genericdp.devices.resourcenames import resulting
 from genericdp.model import Inject, config_key
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from genericdp.config.files import Loaded
-    from genericdp.devices.devicelist import DeviceList, ListedDevice
+    from genericdp.devices.device import Device
+    from genericdp.devices.devicelist import DeviceList
     from genericdp.host.cache import HostCache
     from genericdp.model import Resource
 
@@ -29,6 +29,12 @@ _SHORT = str | int | None
 _OPTIONS = {"hooks.preStart", "prefer"}
 _SERVED_BY = config_key("served_by")
 _WHY_ANEW = "which kubelets ask for only when a plugin registers"
+_RENAMED = (
+    "With --pod-resources, a device that a pod or claim holds stays listed under the old ID until"
+    " none holds it;",
+    "the new ID is offered then. Without it, devices are renamed at once, and another pod can get"
+    " them: drain the node first.",
+)
 
 
 def print_difference(arguments: argparse.Namespace, old: Loaded, new: Loaded) -> None:
@@ -108,69 +114,156 @@ def _difference(
     # The clock stands still: what goes has just gone.
     was = decide(old, host, node_name=node_name, previous={}, now=0.0).lists
     now = decide(new, host, node_name=node_name, previous=was, now=0.0).lists
+    # Some devices come later, once those that have their nodes or IDs now are forgotten.
+    settled = decide(new, host, node_name=node_name, previous={}, now=0.0).lists
     before, after = resulting(old, was), resulting(new, now)
     keep_seconds = {name: one.forget_after_seconds for name, one in after.items()}
-    changes = {
-        name: _device_changes(
-            was.get(name, NOTHING), now.get(name, NOTHING), keep_seconds.get(name, 0)
-        )
-        for name in dict.fromkeys((*now, *was))
-    }
     return {
         "resources": compare(tuple(before.values()), tuple(after.values())),
-        "devices": {name: one for name, one in changes.items() if any(one.values())},
+        "devices": _Renames(was, now, settled, keep_seconds).changes(),
     }
 
 
-def _device_changes(
-    was: DeviceList, now: DeviceList, keep_seconds: int
-) -> dict[str, list[dict[str, Any]]]:
-    gone = {name: one for name, one in now.devices.items() if one.gone_since is not None}
-    before, after = _present(was), _present(now)
-    former = {one.device.key: name for name, one in before.items()}
-    stay = {one.device.key for one in after.values()}
-    found: dict[str, list[dict[str, Any]]] = {"appear": [], "go": [], "changeId": []}
-    for name, one in after.items():
-        path, old = one.device.path, former.get(one.device.key)
-        if old is None:
-            found["appear"].append({"id": name, "path": path})
-        elif old != name:
-            seconds = keep_seconds if old in gone else 0
-            change = {"before": old, "after": name, "path": path, "unhealthySeconds": seconds}
-            found["changeId"].append(change)
-    for name, one in before.items():
-        if one.device.key not in stay:
-            reason, seconds = (gone[name].unhealthy, keep_seconds) if name in gone else ("", 0)
-            going = {"id": name, "path": one.device.path, "reason": reason}
-            found["go"].append({**going, "unhealthySeconds": seconds})
-    return found
+class _Renames:
+    """Which devices have which names, before and after, known as hardware."""
+
+    def __init__(
+        self,
+        was: Mapping[str, DeviceList],
+        now: Mapping[str, DeviceList],
+        settled: Mapping[str, DeviceList],
+        keep_seconds: Mapping[str, int],
+    ) -> None:
+        self._before, self._after = _present(was), _present(now)
+        taken = {place for device in self._after.values() for place in _places(device)}
+        for name, device in _present(settled).items():
+            if taken.isdisjoint(_places(device)):
+                self._after.setdefault(name, device)
+        self._gone = {
+            (resource, device_id): listed
+            for resource, devices in now.items()
+            for device_id, listed in devices.devices.items()
+            if listed.gone_since is not None
+        }
+        self._keep_seconds = keep_seconds
+        self._resources = tuple(dict.fromkeys((*now, *was)))
+        by_place: dict[object, list[_Name]] = {}
+        for name, device in self._before.items():
+            for place in _places(device):
+                by_place.setdefault(place, []).append(name)
+        self._former = {
+            name: [
+                *dict.fromkeys(old for place in _places(device) for old in by_place.get(place, ()))
+            ]
+            for name, device in self._after.items()
+        }
+        """The names that the hardware of each device had before."""
+        stay = {name for name, former in self._former.items() if name in former}
+        # Shared hardware can have several names: one that stays does not become another one.
+        self._renamed = {
+            name: [old for old in former if old not in stay]
+            for name, former in self._former.items()
+            if name not in stay
+        }
+
+    def changes(self) -> dict[str, dict[str, list[dict[str, Any]]]]:
+        """Return the changes of each resource that has some."""
+        found = {
+            resource: {
+                "appear": [*self._appear(resource)],
+                "go": [*self._go(resource)],
+                "changeId": [*self._change_id(resource)],
+            }
+            for resource in self._resources
+        }
+        return {resource: changes for resource, changes in found.items() if any(changes.values())}
+
+    def _appear(self, resource: str) -> Iterator[dict[str, Any]]:
+        for name, device in self._after.items():
+            if name.resource == resource and not self._is_known(name):
+                yield {"id": name.device_id, "path": device.path}
+
+    def _is_known(self, name: _Name) -> bool:
+        """Return whether the hardware of a name had this name, or one that it no longer has."""
+        return name in self._former[name] or bool(self._renamed[name])
+
+    def _change_id(self, resource: str) -> Iterator[dict[str, Any]]:
+        for name, former in self._renamed.items():
+            for old in former if name.resource == resource else ():
+                yield {
+                    "resource": old.resource,
+                    "before": old.device_id,
+                    "after": name.device_id,
+                    "path": self._after[name].path,
+                    "unhealthySeconds": self._seconds(old),
+                }
+
+    def _go(self, resource: str) -> Iterator[dict[str, Any]]:
+        for name, device in self._before.items():
+            if name.resource != resource or name in self._former.get(name, ()):
+                continue
+            become = [new for new, former in self._renamed.items() if name in former]
+            if any(new.resource == resource for new in become):
+                continue
+            listed = self._gone.get(name)
+            yield {
+                "id": name.device_id,
+                "path": device.path,
+                "reason": "" if listed is None else listed.unhealthy,
+                "unhealthySeconds": self._seconds(name),
+                "becomes": [{"resource": new.resource, "id": new.device_id} for new in become],
+            }
+
+    def _seconds(self, name: _Name) -> int:
+        return self._keep_seconds.get(name.resource, 0) if name in self._gone else 0
 
 
-def _present(listed: DeviceList) -> dict[str, ListedDevice]:
-    return {name: one for name, one in listed.devices.items() if one.gone_since is None}
+class _Name(NamedTuple):
+    resource: str
+    device_id: str
+
+
+def _present(lists: Mapping[str, DeviceList]) -> dict[_Name, Device]:
+    return {
+        _Name(resource, device_id): listed.device
+        for resource, devices in lists.items()
+        for device_id, listed in devices.devices.items()
+        if listed.gone_since is None
+    }
+
+
+def _places(device: Device) -> tuple[object, ...]:
+    """Return where the hardware of a device is: that is the same in both configs."""
+    return tuple((one.location, one.part) for one in device.identities) or device.keys
 
 
 def _as_text(resources: dict[str, Any], devices: dict[str, Any]) -> Iterator[str]:
     for name in resources["added"]:
         yield f"+ {name}: begins"
-        yield from _device_lines(devices.get(name))
+        yield from _device_lines(name, devices.get(name))
     for changed in resources["changed"]:
-        keys = ", ".join(map(_key_text, changed["keys"]))
-        how = "changed in place"
-        if _SERVED_BY in changed["registeredAnewFor"]:
-            how = "served anew once nobody has its devices"
-        elif not changed["inPlace"]:
-            how = f"registered anew, for {' and '.join(changed['registeredAnewFor'])}, {_WHY_ANEW}"
-        yield f"~ {changed['name']}: {how}: {keys}"
-        yield from _device_lines(devices.get(changed["name"]))
+        yield _change_text(changed)
+        yield from _device_lines(changed["name"], devices.get(changed["name"]))
     for name in resources["unchanged"]:
         if name in devices:
             yield f"  {name}: unchanged, but not so its devices"
-            yield from _device_lines(devices[name])
+            yield from _device_lines(name, devices[name])
     for name in resources["removed"]:
         yield f"- {name}: ends"
-        yield from _device_lines(devices.get(name))
+        yield from _device_lines(name, devices.get(name))
+    if any(changes["changeId"] for changes in devices.values()):
+        yield from _RENAMED
     yield ", ".join(f"{len(listed)} {what}" for what, listed in resources.items())
+
+
+def _change_text(changed: dict[str, Any]) -> str:
+    keys = ", ".join(map(_key_text, changed["keys"]))
+    how = "changed in place"
+    if _SERVED_BY in changed["registeredAnewFor"]:
+        how = "served anew once nobody has its devices"
+    elif not changed["inPlace"]:
+        how = f"registered anew, for {' and '.join(changed['registeredAnewFor'])}, {_WHY_ANEW}"
+    return f"~ {changed['name']}: {how}: {keys}"
 
 
 def _key_text(change: dict[str, _SHORT]) -> str:
@@ -180,16 +273,22 @@ def _key_text(change: dict[str, _SHORT]) -> str:
     return f"{change['key']} ({before} → {after})" if before != after else str(change["key"])
 
 
-def _device_lines(changes: dict[str, list[dict[str, Any]]] | None) -> Iterator[str]:
+def _device_lines(name: str, changes: dict[str, list[dict[str, Any]]] | None) -> Iterator[str]:
     if changes is None:
         return
     for one in changes["changeId"]:
-        seconds = one["unhealthySeconds"]
-        stays = f": {one['before']} stays listed as Unhealthy for {seconds} s" if seconds else ""
-        yield f"    ~ {one['before']} → {one['after']}  {one['path']}{stays}"
+        seconds, before, is_here = one["unhealthySeconds"], one["before"], one["resource"] == name
+        former = before if is_here else f"{before} of {one['resource']}"
+        # Of another resource, its own line says that.
+        stays = (
+            f": {before} stays listed as Unhealthy for {seconds} s" if seconds and is_here else ""
+        )
+        yield f"    ~ {former} → {one['after']}  {one['path']}{stays}"
     for one in changes["appear"]:
         yield f"    + {one['id']}  {one['path']}"
     for one in changes["go"]:
         seconds, reason = one["unhealthySeconds"], one["reason"]
-        why = f": Unhealthy for {seconds} s ({reason})" if seconds else ""
-        yield f"    - {one['id']}  {one['path']}{why}"
+        becomes = " and ".join(f"{new['id']} of {new['resource']}" for new in one["becomes"])
+        unhealthy = f"Unhealthy for {seconds} s ({reason})" if seconds else ""
+        why = "; ".join(filter(None, (becomes and f"becomes {becomes}", unhealthy)))
+        yield f"    - {one['id']}  {one['path']}{why and f': {why}'}"

@@ -65,8 +65,8 @@ def test_it_says_what_a_reload_would_do(asking: Asking, capsys: Output) -> None:
         capsys.readouterr().out
         == """\
 + example.com/new: begins
+    ~ ttyUSB1 of example.com/same → ttyUSB1  /dev/ttyUSB1
     + full  /dev/full
-    + ttyUSB1  /dev/ttyUSB1
 ~ example.com/hooked: registered anew, for hooks.preStart, which kubelets ask for only when a \
 plugin registers: hooks.preStart
 ~ example.com/tty: changed in place: match, exclude, id
@@ -75,10 +75,14 @@ plugin registers: hooks.preStart
     - tty0  /dev/tty0: Unhealthy for 60 s (/dev/tty0 is no longer matched)
     - tty2  /dev/tty2: Unhealthy for 60 s (/dev/tty2: excluded by the config)
   example.com/same: unchanged, but not so its devices
-    - ttyUSB1  /dev/ttyUSB1: Unhealthy for 300 s (/dev/ttyUSB1: belongs to resource \
-example.com/new, which comes first in the config)
+    - ttyUSB1  /dev/ttyUSB1: becomes ttyUSB1 of example.com/new; Unhealthy for 300 s \
+(/dev/ttyUSB1: belongs to resource example.com/new, which comes first in the config)
 - example.com/gone: ends
     - null  /dev/null
+With --pod-resources, a device that a pod or claim holds stays listed under the old ID until none \
+holds it;
+the new ID is offered then. Without it, devices are renamed at once, and another pod can get them: \
+drain the node first.
 1 added, 1 removed, 2 changed, 1 unchanged
 """
     )
@@ -94,9 +98,63 @@ def test_json_says_the_same(asking: Asking, capsys: Output) -> None:
     assert resources["unchanged"] == ["example.com/same"]
     assert [one["id"] for one in devices["example.com/tty"]["go"]] == ["tty0", "tty2"]
     assert devices["example.com/tty"]["changeId"] == [
-        {"before": "tty1", "after": "x-tty1", "path": "/dev/tty1", "unhealthySeconds": 60}
+        {
+            "resource": "example.com/tty",
+            "before": "tty1",
+            "after": "x-tty1",
+            "path": "/dev/tty1",
+            "unhealthySeconds": 60,
+        }
     ]
+    (moved,) = devices["example.com/same"]["go"]
+    assert moved["becomes"] == [{"resource": "example.com/new", "id": "ttyUSB1"}]
     assert "example.com/hooked" not in devices
+
+
+def test_a_renamed_resource_renames_its_devices(asking: Asking, capsys: Output) -> None:
+    asking.old.write_text(HEAD + RENAMED.format("old", "forgetAfterSeconds: 1"))
+    asking.new.write_text(HEAD + RENAMED.format("new", "id: stick-$(device.minor)"))
+    assert asking.ask() == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[:6] == [
+        "+ example.com/new: begins",
+        "    ~ ttyUSB0 of example.com/old → stick-7  /dev/ttyUSB0",
+        "    ~ ttyUSB1 of example.com/old → stick-8  /dev/ttyUSB1",
+        "- example.com/old: ends",
+        "    - ttyUSB0  /dev/ttyUSB0: becomes stick-7 of example.com/new",
+        "    - ttyUSB1  /dev/ttyUSB1: becomes stick-8 of example.com/new",
+    ]
+
+
+RENAMED = "  - {{name: example.com/{}, match: [{{path: '/dev/ttyUSB*'}}], {}}}\n"
+
+
+def test_ids_that_two_devices_exchange_are_changed(asking: Asking, capsys: Output) -> None:
+    """Neither ID has appeared or gone: each names the hardware of the other."""
+    for folder, ids in (("old", ("a", "b")), ("new", ("b", "a"))):
+        (asking.root / "etc" / folder).mkdir(parents=True)
+        for minor, text in zip((7, 8), ids, strict=True):
+            (asking.root / "etc" / folder / str(minor)).write_text(text)
+        value = f"values: {{{folder}: {{file: /etc/{folder}/$(device.minor)}}}}"
+        value += f", id: $(value.{folder})"
+        (asking.old if folder == "old" else asking.new).write_text(
+            HEAD + RENAMED.format("same", value)
+        )
+    assert asking.ask("-o", "json") == 0
+    changes = json.loads(capsys.readouterr().out)["devices"]["example.com/same"]
+    found = {one["path"]: (one["before"], one["after"]) for one in changes["changeId"]}
+    assert found == {"/dev/ttyUSB0": ("a", "b"), "/dev/ttyUSB1": ("b", "a")}
+    assert (changes["appear"], changes["go"]) == ([], [])
+
+
+def test_a_group_of_what_was_two_devices_has_their_hardware(asking: Asking, capsys: Output) -> None:
+    asking.old.write_text(HEAD + RENAMED.format("a", "replicas: 1"))
+    asking.new.write_text(HEAD + RENAMED.format("a", "groupBy: pair"))
+    assert asking.ask("-o", "json") == 0
+    changes = json.loads(capsys.readouterr().out)["devices"]["example.com/a"]
+    found = [(one["before"], one["after"]) for one in changes["changeId"]]
+    assert found == [("ttyUSB0", "pair"), ("ttyUSB1", "pair")]
+    assert (changes["appear"], changes["go"]) == ([], [])
 
 
 def test_equal_configs_are_no_change(asking: Asking, capsys: Output) -> None:
