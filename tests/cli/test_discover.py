@@ -44,6 +44,10 @@ Matched, but not offered:
   example.com/disk: /dev/nvme0n1p1: excluded by the config
   example.com/none: /dev/video0: belongs to resource example.com/camera, which comes first in the config
 
+IDs that can change at boot:
+  example.com/camera: the ID video1 is only as stable as the kernel's name, which can change at boot (write id: $(device.name) if the kernel's name is meant)
+  example.com/disk: the ID nvme0n1 is only as stable as the kernel's name, which can change at boot (write id: $(device.name) if the kernel's name is meant)
+
 Nothing found:
   example.com/none: /dev/none*
 """  # noqa: E501
@@ -117,7 +121,14 @@ def test_json_says_the_same(config: Path, capsys: pytest.CaptureFixture[str]) ->
         "danglingLinks": {},
         "missingMounts": [],
         "unseenMounts": [],
-        "weakIds": [],
+        "weakIds": [
+            {
+                "ids": ["nvme0n1"],
+                "suggested": "$(device.name)",
+                "warning": "the ID nvme0n1 is only as stable as the kernel's name, which can"
+                " change at boot (write id: $(device.name) if the kernel's name is meant)",
+            }
+        ],
     }
     taken = "belongs to resource example.com/camera, which comes first in the config"
     assert found["example.com/none"] == {

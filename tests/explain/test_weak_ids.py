@@ -68,6 +68,13 @@ def on_usb(number: int) -> str:
     return f"devices/pci0000:00/0000:00:14.0/usb1/1-{number}"
 
 
+def on_port(number: int) -> str:
+    return f"{on_usb(1)}/1-1:1.{number}"
+
+
+PORTS = [f"P: /{on_port(n)}\nE: DEVTYPE=usb_interface\nE: SUBSYSTEM=usb" for n in range(2)]
+
+
 def found(
     folder: Path, *parts: str, weak: tuple[str, ...] = (), config: str = CONFIG
 ) -> list[WeakIds]:
@@ -107,7 +114,7 @@ UUIDS = [tty(n, "devices/virtual", "E: USEC_INITIALIZED=1", f"E: {{}}=uuid-{n}")
     [
         ([*SERIALS, tty(0, on_usb(1)), tty(1, on_usb(2))], "$(usb.serial)"),
         # Two ports of one adapter.
-        ([*SERIALS, tty(0, on_usb(1)), tty(1, on_usb(1))], "$(device.name)"),
+        ([*SERIALS, *PORTS, tty(0, on_port(0)), tty(1, on_port(1))], "$(device.name)"),
         # Another stick has the same number, as cheap ones have.
         (
             [*SERIALS, usb(3, r"A: serial=AB12\n"), tty(0, on_usb(1)), tty(1, on_usb(2))],

@@ -1,4 +1,4 @@
-"""Who holds a device, as the state of a daemon has it."""
+"""Who holds a device, as ``/status`` has it."""
 
 from __future__ import annotations
 
@@ -6,91 +6,87 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from genericdp.config.files import Loaded
-from genericdp.config.reload import ConfigState
-from genericdp.devices.held import HeldDevice
-from genericdp.model import ServedBy
-from genericdp.observed import Observed
-from genericdp.process.run import Commands
-from genericdp.settings import Settings
-from genericdp.status.state import Events, Sources, as_json, collect_state
-from genericdp.supervisor import Supervisor
-from tests.status.states import NAME, declared, device, devices
+from genericdp.kubelet.podresources import PodResourcesTiming
+from genericdp.simulator.pods import Container, Pod
+from tests.polling import ask_until
+from tests.world import PATIENCE_SECONDS, World, serial
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import AsyncIterator
     from pathlib import Path
 
-NO_ANSWER = "the kubelet has not reported yet which pods hold devices"
-POD, CLAIM = "pod default/listen", "claim default/stick"
+    from tests.world import Daemon
+
+SERIAL = "example.com/serial"
+PROMPT = PodResourcesTiming(period=0.05, refresh=0.05, pods_known=0.0)
+KNOWN = {"known": True, "reason": ""}
+
+
+def pod(uid: str, count: int = 1) -> Pod:
+    return Pod(uid=uid, containers=(Container(name="main", limits={SERIAL: count}),))
 
 
 @pytest.fixture
-def supervisor(short_folder: Path) -> Supervisor:
-    settings = Settings(
-        configs=(),
-        kubelet_folder=short_folder,
-        cdi_folder=short_folder,
-        root=short_folder,
-        node_name="node",
-        pod_resources=short_folder / "kubelet.sock",
-    )
-    supervisor = Supervisor(settings, commands=Commands())
-    supervisor.resources.value = (declared(),)
-    supervisor.lists.value = {NAME: devices(device(0), device(1))}
-    return supervisor
+def world(short_folder: Path) -> World:
+    world = World(short_folder, pod_resources=short_folder / "p/kubelet.sock")
+    world.host.plug("ttyUSB0")
+    return world
 
 
-def shown(supervisor: Supervisor) -> tuple[dict[str, Any], dict[str, list[dict[str, str]]]]:
-    """Return what is known of holders, and the holders of each device."""
-    config = Observed(ConfigState(loaded=Loaded()))
-    sources = Sources(supervisor=supervisor, config=config, events=Events(), started=0.0)
-    document = as_json(collect_state(sources))
-    (resource,) = document["resources"]
-    return document["holders"], {one["id"]: one["holders"] for one in resource["devices"]}
+@pytest.fixture
+async def daemon(world: World, short_folder: Path) -> AsyncIterator[Daemon]:
+    async with (
+        world.kubelet,
+        world.serving(
+            serial(replicas=3),
+            pod_resources=short_folder / "p/kubelet.sock",
+            pod_resources_timing=PROMPT,
+        ) as daemon,
+    ):
+        await world.listed(SERIAL, "ttyUSB0", "ttyUSB0::1", "ttyUSB0::2")
+        yield daemon
 
 
-def held(name: str = NAME, *, is_known: bool = True, **holders: tuple[str, ...]) -> HeldDevice:
-    return HeldDevice(
-        resource=name, device_id="a1", identities=(), is_known=is_known, holders=holders
-    )
+async def are(daemon: Daemon, known: dict[str, Any], *holders: str) -> list[dict[str, str]]:
+    """Wait until the holders of the one device are these; return them with their shares."""
+
+    def reached(status: dict[str, Any]) -> bool:
+        (device,) = status["resources"][0]["devices"]
+        names = sorted(one["holder"] for one in device["holders"])
+        return (status["holders"], names) == (known, sorted(holders))
+
+    await ask_until(daemon.status, reached, seconds=PATIENCE_SECONDS)
+    (device,) = (await daemon.status())["resources"][0]["devices"]
+    found: list[dict[str, str]] = device["holders"]
+    return found
 
 
-def holding(**holders: str) -> list[Mapping[str, str]]:
-    return [{"share": share, "holder": holder} for share, holder in holders.items()]
+async def test_the_pods_that_hold_shares_of_a_device_are_its_holders(
+    world: World, daemon: Daemon
+) -> None:
+    await are(daemon, KNOWN)
+    assert (await world.kubelet.admit(pod("listen"))).admitted
+    assert (await world.kubelet.admit(pod("talk"))).admitted
+    found = await are(daemon, KNOWN, "pod default/listen", "pod default/talk")
+    assert len({one["share"] for one in found}) == 2
+    assert all(one["share"].startswith("ttyUSB0") for one in found)
 
 
-def test_each_device_has_its_holders(supervisor: Supervisor) -> None:
-    supervisor.held.value = [held(a1=(POD,)), held("example.com/other", a1=("pod default/x",))]
-    known, holders = shown(supervisor)
-    assert known == {"known": True, "reason": ""}
-    assert holders == {"a0": [], "a1": holding(a1=POD)}
+async def test_a_pod_that_ends_holds_nothing(world: World, daemon: Daemon) -> None:
+    listen = pod("listen", 2)
+    assert (await world.kubelet.admit(listen)).admitted
+    await are(daemon, KNOWN, "pod default/listen", "pod default/listen")
+    world.kubelet.admitter.remove(listen)
+    await are(daemon, KNOWN)
 
 
-def test_pods_and_claims_can_have_shares_of_one_device(supervisor: Supervisor) -> None:
-    by_dra = HeldDevice(
-        resource=NAME,
-        device_id="a1",
-        served_by=ServedBy.DRA,
-        identities=(),
-        holders={"a1::1": (CLAIM, "claim default/other")},
-    )
-    supervisor.held.value = [held(a1=(POD,)), by_dra]
-    _, holders = shown(supervisor)
-    others = [{"share": "a1::1", "holder": one} for one in (CLAIM, "claim default/other")]
-    assert holders["a1"] == [*holding(a1=POD), *others]
-
-
-def test_holders_are_unknown_until_the_kubelet_has_answered(supervisor: Supervisor) -> None:
-    supervisor.held.value = [held(is_known=False), held("example.com/other", a1=(POD,))]
-    known, holders = shown(supervisor)
-    assert known == {"known": False, "reason": NO_ANSWER}
-    assert holders["a1"] == []
-
-
-def test_a_failed_call_is_the_reason_and_keeps_the_holders(supervisor: Supervisor) -> None:
-    supervisor.held.value = [held(a1=(POD,))]
-    supervisor.holders_unknown.value = "no answer within 5 s"
-    known, holders = shown(supervisor)
-    assert known == {"known": False, "reason": "no answer within 5 s"}
-    assert holders["a1"] == holding(a1=POD)
+async def test_a_failed_call_is_the_reason_and_keeps_the_holders(
+    world: World, daemon: Daemon
+) -> None:
+    assert (await world.kubelet.admit(pod("listen"))).admitted
+    await are(daemon, KNOWN, "pod default/listen")
+    world.kubelet.faults.refuse_pod_resources = True
+    refused = "RESOURCE_EXHAUSTED: rejected by rate limit"
+    await are(daemon, {"known": False, "reason": refused}, "pod default/listen")
+    world.kubelet.faults.refuse_pod_resources = False
+    await are(daemon, KNOWN, "pod default/listen")
