@@ -73,7 +73,7 @@ def convert(peer: str, file: str, content: bytes) -> Converted:
         return Converted(problems=tuple(sorted(set(source.problems))))
     if all(resource.withheld for resource in draft.resources):
         return Converted(problems=(_nothing(file, draft),))
-    draft.head += [_SHARED] if len(draft.resources) > 1 else []
+    draft.head += [_SHARED] if any(one.exclusive for one in draft.resources[1:]) else []
     text = render(draft)
     if wrong := load([STDIN], pipes={STDIN: text.encode()}).problems:
         messages = (f"the result would not be valid: {one.path}: {one.message}" for one in wrong)

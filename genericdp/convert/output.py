@@ -55,7 +55,9 @@ class ConvertedResource:
     exclude: list[CommentedValue] = field(default_factory=list)
     values: dict[str, CommentedValue] = field(default_factory=dict)
     group_by: str = ""
+    id: str = ""
     replicas: int = 1
+    exclusive: bool = True
     topology: str = ""
     devices: list[CommentedValue] | None = None
     mounts: list[CommentedValue] = field(default_factory=list)
@@ -138,14 +140,21 @@ def resource_lines(resource: ConvertedResource) -> list[str]:
         body.append("values:")
         for name, entry in resource.values.items():
             body += _indent([*_comment(entry.comments), f"{name}: {yaml_flow(entry.value)}"])
-    if resource.group_by:
-        body.append(f"groupBy: {yaml_text(resource.group_by)}")
-    if resource.replicas != 1:
-        body.append(f"replicas: {resource.replicas}")
-    if resource.topology:
-        body.append(f"topology: {resource.topology}")
+    body += _scalars(resource)
     body += [*_inject(resource), *_comment(resource.left)]
     return [*_comment(resource.comments), f"- name: {yaml_text(resource.name)}", *_indent(body)]
+
+
+def _scalars(resource: ConvertedResource) -> list[str]:
+    """Return the lines of the keys between ``values`` and ``inject``: each has one text."""
+    texts = {
+        "groupBy": yaml_text(resource.group_by) if resource.group_by else "",
+        "id": yaml_text(resource.id) if resource.id else "",
+        "replicas": str(resource.replicas) if resource.replicas != 1 else "",
+        "exclusive": "" if resource.exclusive else "false",
+        "topology": resource.topology,
+    }
+    return [f"{key}: {text}" for key, text in texts.items() if text]
 
 
 def _inject(resource: ConvertedResource) -> list[str]:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from genericdp.convert.network import LINK_LAYERS, interface_value, link_layers, names, pci_ids
 from genericdp.convert.output import CommentedValue, ConfigDraft, ConvertedResource
+from genericdp.convert.sharing import share_hardware
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,6 +38,7 @@ def convert(configs: Sequence[Part], draft: ConfigDraft) -> None:
         for entry in keys.take(MARKER).entries():
             _add_resource(entry, draft)
         draft.left += keys.rest(PLUGIN, _REASONS)
+    share_hardware(draft.resources)
 
 
 def _add_resource(entry: Part, draft: ConfigDraft) -> None:

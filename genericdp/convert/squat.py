@@ -15,6 +15,7 @@ from genericdp.convert.output import (
     any_of,
     exactly,
 )
+from genericdp.convert.sharing import share_hardware
 from genericdp.glob import escape, has_wildcard, is_glob, path_problem, unescape
 
 if TYPE_CHECKING:
@@ -161,6 +162,7 @@ def convert(configs: Sequence[Part], draft: ConfigDraft) -> None:
             _add_config(config, domain, draft)
         elif config.has(MARKER):
             _add_device(config, domain or _DOMAIN, draft)
+    share_hardware(draft.resources)
     is_default = any(one.name.startswith(f"{_DOMAIN}/") for one in draft.resources)
     if is_default and not domain and _NO_DOMAIN not in draft.head:
         draft.head.append(_NO_DOMAIN)

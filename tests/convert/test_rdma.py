@@ -78,3 +78,13 @@ def test_so_many_containers_share_all_of_it() -> None:
 )
 def test_mistakes_are_told(config: str, said: str) -> None:
     assert any(said in problem for problem in problems_of("rdma", config))
+
+
+def test_two_pools_of_the_same_adapters_offer_them_both(tmp_path: Path) -> None:
+    """In the plugin, too, each pool has all adapters that its selectors fit."""
+    pools = ", ".join(
+        f"{{resourceName: {name}, rdmaHcaMax: 10, selectors: {{vendors: ['15b3']}}}}"
+        for name in ("small", "large")
+    )
+    offered = offers_of("rdma", f"configList: [{pools}]", FUNCTIONS, tmp_path)
+    assert offered["rdma/small"] == offered["rdma/large"] != []

@@ -178,3 +178,41 @@ def test_globs_of_go_are_converted(theirs: str, ours: str) -> None:
     config = json.dumps({"name": "s", "groups": [{"paths": [{"path": theirs}]}]})
     text = text_of("squat", config)
     assert f"path: {ours}" in text or f'path: "{ours}"' in text
+
+
+LANES = {
+    "gpu": "[{path: /dev/dri/renderD128}, {path: /dev/dri/card0, optional: true}]",
+    "gpu-vaapi": "[{path: /dev/dri/renderD128}]",
+    "gpus": "[{path: /dev/dri/renderD*}]",
+}
+
+
+def lanes(*names: str, count: int) -> str:
+    """Make a device for each name, with the same render node in each of them."""
+    listed = "".join(
+        f"\n- name: {name}\n  groups: [{{count: {count}, paths: {LANES[name]}}}]" for name in names
+    )
+    return f"devices:{listed}"
+
+
+@pytest.mark.parametrize(
+    "names",
+    [("gpu", "gpu-vaapi"), ("gpu-vaapi", "gpu"), ("gpu", "gpus"), ("gpus", "gpu-vaapi", "gpu")],
+)
+def test_several_names_of_one_path_offer_it_in_any_order(
+    names: tuple[str, ...], tmp_path: Path
+) -> None:
+    offered = offers_of("squat", lanes(*names, count=4), path_of("gpu"), tmp_path)
+    render, card = "/dev/dri/renderD128", "/dev/dri/card0"
+    assert offered == {
+        f"{DOMAIN}/{name}": [[card, render] if name == "gpu" else [render]] for name in names
+    }
+
+
+def test_names_of_one_path_that_is_not_shared_have_a_comment() -> None:
+    said = prose_of("squat", lanes("gpu", "gpu-vaapi", count=1))
+    assert "Some of its devices are those of devic.es/gpu, and belong to what comes first" in said
+    assert "exclusive: false\n" not in said
+    said = prose_of("squat", lanes("gpu", "gpu-vaapi", count=2))
+    assert "Its devices are those of devic.es/gpu-vaapi, too, as in the plugin." in said
+    assert "offered by the first of them only" not in said
