@@ -26,7 +26,7 @@ resources:
     match: [{path: /dev/fuse}]
     replicas: 3
   - name: example.com/disk
-    match: [{path: "/dev/nvme*"}]
+    match: [{path: "/dev/nvme[0-9]*"}]
     exclude: [{path: /dev/nvme0n1p1}]
     inject: {devices: [{path: $(device.path)}, {path: /dev/nvme-ctl}]}
   - name: example.com/none
