@@ -14,12 +14,11 @@ from genericdp.devices.held import Held, HeldDevice, Name
 from tests.devices.offering import offered_shares
 
 if TYPE_CHECKING:
-    from genericdp.model import ServedBy
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from genericdp.devices.decide import DeviceLists
     from genericdp.devices.devicelist import DeviceList, ListedDevice
-    from genericdp.model import Resource
+    from genericdp.model import Resource, ServedBy
     from tests.devices.machines import Machine, Part
 
 

@@ -173,7 +173,7 @@ def test_a_group_that_is_not_there_has_no_functions() -> None:
 
 def test_the_example_makes_one_device_of_each_group(machine: Machine) -> None:
     offer = machine.offer(*load([EXAMPLE]).resources)
-    assert list(offer.devices) == ["11", "12"]
+    assert list(offer.devices) == ["0000:01:00", "0000:02:00"]
     both = edits([one.device for one in offer.devices.values()])
     assert [node.host_path for node in both.devices] == [
         "/dev/vfio/11",
@@ -183,4 +183,4 @@ def test_the_example_makes_one_device_of_each_group(machine: Machine) -> None:
     addresses = ("0000:01:00.0", "0000:01:00.1", "0000:02:00.0", "0000:02:00.1")
     assert both.env == {"VFIO_FUNCTIONS": ",".join(addresses)}
     machine.bind(f"{CARD}.1", "snd_hda_intel")
-    assert list(machine.offer(*load([EXAMPLE]).resources).devices) == ["12"]
+    assert list(machine.offer(*load([EXAMPLE]).resources).devices) == ["0000:02:00"]
