@@ -216,7 +216,8 @@ class HookRunner:
     ) -> Outcome:
         label = f"{name} hook {hook.command.argv[0]}"
         # Each in the same order, so that no two hooks wait for each other.
-        keys = sorted({f"{resource} {device.id}", *device.keys})
+        places = (f"{hardware.location} {hardware.part}" for hardware in device.identities)
+        keys = sorted({f"{resource} {device.id}", *places})
         outcome = Outcome(reason="was given up")
         try:
             async with AsyncExitStack() as turns:

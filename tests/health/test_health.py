@@ -77,10 +77,10 @@ async def test_a_report_says_which_device_it_is_about(tmp_path: Path) -> None:
         one.watch(first)
         await one.probed()
         before = one.health.reports()
-        assert before == {R: {"a": Report(key=first.key, identity=first.identity)}}
+        assert before == {R: {"a": Report(identity=first.identity)}}
         one.watch(other)
         why = f"exec /a/0: {NOT_PROBED}"
-        after = Report(key=other.key, identity=other.identity, reason=why)
+        after = Report(identity=other.identity, reason=why)
         assert one.health.reports() == {R: {"a": after}}
         assert before[R]["a"].reason == "", "it is a snapshot"
 

@@ -7,8 +7,8 @@ from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from genericdp.devices.device import Device, Member
-from genericdp.devices.inventory import Identity
+from genericdp.devices.device import Device
+from genericdp.devices.identity import HardwareIdentity
 from genericdp.health.execution import POOL, HookRunner
 from genericdp.model import Command, Hook, HookName
 from genericdp.process.outcome import Outcome
@@ -150,14 +150,12 @@ async def test_hooks_of_one_piece_of_hardware_never_overlap_whatever_its_name() 
     """Two resources with ``exclusive: false`` have it, one of them in a group."""
     runs = Runs()
     hooks = HookRunner(run=runs)
-    card, render = "char:226:0", "char:226:128"
-    encode = replace(device("encode-0", "/x"), key=render)
-    identity = Identity(inode=1)
-    members = tuple(
-        Member(key=key, path=f"/dev/{key}", identity=identity, place=key) for key in (render, card)
+    card, render = (
+        HardwareIdentity(location="pci 0000:03:00.0", part=part) for part in ("drm", "drm renderD")
     )
-    whole = replace(device("whole", "/x"), key="group all", members=members)
-    other = replace(device("other", "/x"), key=card)
+    encode = replace(device("encode-0", "/x"), identities=(render,))
+    whole = replace(device("whole", "/x"), key="group all", identities=(render, card))
+    other = replace(device("other", "/x"), identities=(card,))
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(hooks.run("allocate", R, [encode]))
         await poll_until(lambda: runs.count == 1)
