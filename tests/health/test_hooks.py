@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from genericdp.devices.device import Device
 from genericdp.devices.identity import HardwareIdentity
+from genericdp.devices.inventory import Identity
 from genericdp.health.execution import POOL, HookRunner
 from genericdp.model import Command, Hook, HookName
 from genericdp.process.outcome import Outcome
