@@ -1,0 +1,64 @@
+"""IDs of versions that counted neighbors, which pods still hold at an upgrade."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from genericdp.devices.decide import decide
+from genericdp.devices.held import Held, HeldDevice
+from tests.devices.machines import Machine, SataDisk
+from tests.devices.offering import resource_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from genericdp.devices.decide import DeviceLists
+
+DISKS = resource_of("block")
+SECOND, THIRD = "0000:00:17.0-block-ata2", "0000:00:17.0-block-ata3"
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Machine:
+    """Two disks, of which an earlier version called the second one ``.1``."""
+    machine = Machine(tmp_path / "machine")
+    machine.plug(*(SataDisk(port, f"naa.5000c500{port}") for port in (2, 3)))
+    return machine
+
+
+def run(machine: Machine, held: Held, previous: DeviceLists | None = None) -> DeviceLists:
+    return decide(
+        (DISKS,), machine.host(), node_name="n", previous=previous or {}, now=0.0, held=held
+    ).lists
+
+
+def test_a_held_id_that_no_device_has_any_more_stays_with_its_hardware(machine: Machine) -> None:
+    alone = set(run(machine, Held())[DISKS.name].devices)
+    assert alone == {SECOND, THIRD}
+    former = Held(former_ids={DISKS.name: {"0000:00:17.0-block.1"}})
+    listed = run(machine, former)[DISKS.name].devices
+    assert set(listed) == {SECOND, "0000:00:17.0-block.1"}
+    assert listed["0000:00:17.0-block.1"].device.renamed_to == THIRD
+    assert not listed["0000:00:17.0-block.1"].unhealthy, "its pod has it"
+
+
+def test_it_becomes_the_new_id_when_it_is_free(machine: Machine) -> None:
+    former = Held(former_ids={DISKS.name: {"0000:00:17.0-block.1"}})
+    before = run(machine, former)
+    device = before[DISKS.name].devices["0000:00:17.0-block.1"].device
+    entry = HeldDevice(
+        resource=DISKS.name, device_id=device.id, identities=device.identities, holders={}
+    )
+    waiting = run(machine, Held([entry]), before)[DISKS.name].devices
+    assert "once the kubelet confirms" in waiting[device.id].unhealthy
+    after = run(machine, Held(), before)[DISKS.name].devices
+    assert {name for name, one in after.items() if not one.unhealthy} == {SECOND, THIRD}
+
+
+def test_an_id_that_a_device_has_now_is_not_taken_for_a_former_one(machine: Machine) -> None:
+    machine.plug(SataDisk(1, "naa.5000c5001"))
+    former = Held(former_ids={DISKS.name: {"0000:00:17.0-block"}})
+    listed = run(machine, former)[DISKS.name].devices
+    assert set(listed) == {"0000:00:17.0-block", SECOND, THIRD}
