@@ -100,8 +100,10 @@ class Ledger:
         """Whether IDs that pods hold may be those of a version without a ledger."""
         self._answer: PodHolders | None = None
         self._is_urgent = False
-        self._saved: list[dict[str, Any]] | None = None
+        self.has_changed = False
+        """Whether the file is out of date."""
         self._failure = ""
+        self._is_first_note = True
 
     def load(self, now: float) -> None:
         """Read the file, if there is one. A damaged one is logged and renamed."""
@@ -122,16 +124,12 @@ class Ledger:
             self._path.replace(self._path.with_name(f"{_FILE}.bad"))
             return
         self._resolves_former_ids = False
-        self._saved = self._records()
-
-    def _records(self) -> list[dict[str, Any]]:
-        return [entry.as_record(name) for name, entry in sorted(self._entries.items())]
 
     def save(self) -> None:
-        """Write the file if it is out of date; a failure is logged once."""
-        records = self._records()
-        if self._path is None or records == self._saved:
+        """Write the file; a failure is logged once."""
+        if self._path is None:
             return
+        records = [entry.as_record(name) for name, entry in sorted(self._entries.items())]
         content = json.dumps({"version": _VERSION, "devices": records}, indent=1)
         try:
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -142,12 +140,7 @@ class Ledger:
                 log.warning("%s: after a restart, IDs that pods hold may be unknown", failure)
             self._failure = failure
             return
-        self._saved, self._failure = records, ""
-
-    @property
-    def has_changed(self) -> bool:
-        """Whether the file is out of date."""
-        return self._path is not None and self._records() != self._saved
+        self.has_changed, self._failure = False, ""
 
     def note(
         self,
@@ -165,10 +158,14 @@ class Ledger:
         for name, device in listed.items():
             self._note(name, device, now)
         gone = self._entries.keys() - listed.keys()
+        if self._is_first_note and self._timing is None:
+            self._log_renamed(gone, listed)
+        self._is_first_note = False
         for name in gone:
             entry = self._entries[name]
             if self._timing is None or entry.is_free:
                 del self._entries[name]
+                self.has_changed = True
             elif entry.withdrawn_at is None:
                 entry.withdrawn_at = now
         overdue = any(
@@ -177,13 +174,28 @@ class Ledger:
             for name, device in listed.items()
         )
         changing = any(one.device.renamed_to or one.withheld for one in listed.values())
+        self.has_changed = self.has_changed and self._path is not None
         self._is_urgent = bool(overdue or changing or awaited or gone & self._entries.keys())
+
+    def _log_renamed(self, gone: Iterable[Name], listed: Mapping[Name, ListedDevice]) -> None:
+        """Log which names hardware had before the daemon started: pods may still hold them."""
+        names = {
+            identity: name
+            for name, device in listed.items()
+            for identity in device.device.identities
+        }
+        for former in sorted(gone):
+            found = (names[own] for own in self._entries[former].identities if own in names)
+            if (name := next(found, None)) is not None:
+                about = {"resource": name.resource, "device": name.device_id}
+                log.warning("device %s was %s before: pods may hold it", name, former, extra=about)
 
     def _note(self, name: Name, listed: ListedDevice, now: float) -> None:
         device, entry = listed.device, self._entries.get(name)
         if entry is None:
             entry = _Entry(device.identities, device.replicas, device.exclusive)
             self._entries[name] = entry
+            self.has_changed = True
         elif listed.gone_since is None and device.identities != entry.identities:
             if not any(
                 own.is_same(hardware) for own in entry.identities for hardware in device.identities
@@ -195,8 +207,12 @@ class Ledger:
                     extra={"resource": name.resource, "device": name.device_id},
                 )
             entry.identities = device.identities
-        if listed.gone_since is None and not listed.withheld:
-            entry.replicas, entry.exclusive = device.replicas, device.exclusive
+            self.has_changed = True
+        sharing = (device.replicas, device.exclusive)
+        is_settled = listed.gone_since is None and not listed.withheld
+        if is_settled and sharing != (entry.replicas, entry.exclusive):
+            entry.replicas, entry.exclusive = sharing
+            self.has_changed = True
         if listed.unhealthy:
             entry.withdrawn_at = now if entry.withdrawn_at is None else entry.withdrawn_at
         else:

@@ -174,6 +174,17 @@ async def test_without_pod_resources_an_edit_renames_at_once(world: World) -> No
         await devices_are(world, new_ttyUSB0="Healthy", ttyUSB0="Unhealthy")
 
 
+async def test_after_a_restart_without_pod_resources_the_log_names_both_ids(world: World) -> None:
+    state = world.folder / "state"
+    async with world.kubelet:
+        async with world.serving(serial(), state_dir=state):
+            await world.listed(OLD, "ttyUSB0")
+        async with world.serving(RENAMED, state_dir=state) as daemon:
+            await world.listed(OLD, "new-ttyUSB0")
+            both = f"device new-ttyUSB0 of {OLD} was ttyUSB0 of {OLD} before: pods may hold it"
+            assert daemon.log.count(both) == 1
+
+
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"version": 9}', '{"version": 1}', "\0"])
 async def test_a_damaged_ledger_is_put_aside_and_reported(
     world: World, settings: dict[str, Any], content: str
