@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -87,16 +88,36 @@ async def test_a_held_device_that_returns_is_healthy_again(world: World, socket:
         await devices_are(world, {"ttyUSB0": "Healthy"})
 
 
-async def test_nobody_is_asked_before_a_device_is_to_be_forgotten(
+async def test_the_kubelet_is_asked_rarely_while_no_answer_would_change_anything(
     world: World, socket: Path
 ) -> None:
+    """PRS-1: all clients share the kubelet's rate limit. It is for status only."""
+    rarely = replace(PROMPT, refresh=0.5)
     async with (
         world.kubelet,
-        world.serving(serial(), pod_resources=socket, pod_resources_timing=PROMPT),
+        world.serving(serial(), pod_resources=socket, pod_resources_timing=rarely),
     ):
         await held(world)
         await devices_are(world, {"ttyUSB0": "Unhealthy", "ttyUSB1": "Unhealthy"})
-        assert world.kubelet.observed.pod_resources_calls == 0
+        await asked(world, 1)
+        begun = time.monotonic()
+        await asked(world, 2)
+        assert time.monotonic() - begun > 0.7, "twice its refresh, were it not for the way there"
+
+
+async def test_an_answer_that_changes_nothing_is_no_news_for_the_kubelet(
+    world: World, socket: Path
+) -> None:
+    calm = PodResourcesTiming(period=3600.0, refresh=0.05, pods_known=0.0)
+    async with (
+        world.kubelet,
+        world.serving(serial(), pod_resources=socket, pod_resources_timing=calm),
+    ):
+        await held(world)
+        await devices_are(world, {"ttyUSB0": "Unhealthy", "ttyUSB1": "Unhealthy"})
+        lists = world.kubelet.observed.lists[SERIAL]
+        await asked(world, 5)
+        assert world.kubelet.observed.lists[SERIAL] == lists
 
 
 @pytest.mark.parametrize("trouble", ["refused", "no socket", "garbage"])

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from genericdp.errors import KubeletError
-from genericdp.kubelet.podresources import held_devices, list_pods
+from genericdp.kubelet.podresources import held_devices, list_pods, pod_holders
 from genericdp.kubelet.v1 import podresources_pb2 as api
 
 if TYPE_CHECKING:
@@ -41,10 +41,14 @@ async def answering(
 
 
 def listed(*ids: str, resource: str = "example.com/x") -> bytes:
+    pod = pod_with("p", *ids, resource=resource)
+    return api.ListPodResourcesResponse(pod_resources=[pod, pod]).SerializeToString()
+
+
+def pod_with(name: str, *ids: str, resource: str = "example.com/x") -> api.PodResources:
     devices = [api.ContainerDevices(resource_name=resource, device_ids=[one]) for one in ids]
     container = api.ContainerResources(name="c", devices=devices)
-    pod = api.PodResources(name="p", namespace="n", containers=[container])
-    return api.ListPodResourcesResponse(pod_resources=[pod, pod]).SerializeToString()
+    return api.PodResources(name=name, namespace="n", containers=[container])
 
 
 def test_what_all_containers_hold_by_resource() -> None:
@@ -52,12 +56,27 @@ def test_what_all_containers_hold_by_resource() -> None:
     assert held_devices(b"") == {}
 
 
+def test_who_holds_which_share() -> None:
+    pods = [pod_with("a", "tty0", "tty1::1"), pod_with("b", "tty1::1", "tty1::2"), pod_with("c")]
+    answer = api.ListPodResourcesResponse(pod_resources=pods).SerializeToString()
+    found = pod_holders(answer, asked_at=7.0)
+    assert found.asked_at == 7.0
+    assert found.of("example.com/x", "tty0") == {"tty0": ("pod n/a",)}
+    assert found.of("example.com/x", "tty1") == {
+        "tty1::1": ("pod n/a", "pod n/b"),
+        "tty1::2": ("pod n/b",),
+    }
+    assert found.of("example.com/x", "tty") == found.of("example.com/y", "tty0") == {}
+    assert found.holders_of("example.com/x") == {"pod n/a", "pod n/b"}
+    assert found.pods == {"pod n/a", "pod n/b", "pod n/c"}
+
+
 @given(st.binary())
 def test_whatever_bytes_come_the_answer_is_read_or_refused(answer: bytes) -> None:
     try:
         held_devices(answer)
     except KubeletError as error:
-        assert str(error) == "the answer is no ListPodResourcesResponse"
+        assert str(error) == "the answer is not a ListPodResourcesResponse"
 
 
 async def test_an_answer_may_be_longer_than_what_grpc_takes_by_default(short_folder: Path) -> None:
