@@ -92,6 +92,17 @@ class ListedDevice:
         return self.missing or self.failing
 
     @property
+    def explanation(self) -> str:
+        """Why it is Unhealthy, or what about a Healthy one differs from the config."""
+        if self.unhealthy or not (self.withheld or self.device.renamed_to):
+            return self.unhealthy
+        if self.withheld:
+            share, reason = next(iter(self.withheld.items()))
+            count = f"{len(self.withheld)} of {plural(self.device.replicas, 'share')}"
+            return f"{count} Unhealthy ({share}: {reason})"
+        return f"it becomes {self.device.renamed_to} once no pod holds it"
+
+    @property
     def offered_shares(self) -> int:
         """How many shares of it containers can get."""
         return 0 if self.unhealthy else self.device.replicas - len(self.withheld)

@@ -344,7 +344,7 @@ def _device_json(one: ListedDevice, since: float, hardware: HardwareLabels) -> d
     return {
         "id": device.id,
         "state": "Unhealthy" if one.unhealthy else "Healthy",
-        "reason": one.unhealthy,
+        "reason": one.explanation,
         "since": _time(since),
         "path": device.path,
         "shares": device.replicas,
