@@ -142,6 +142,13 @@ def _triple(text: str, default: str) -> tuple[str, str, str]:
     return (host, f"/{container}" if container else host, how or later or default)
 
 
+def test_no_id_of_an_example_can_change_at_boot(host: Host, tmp_path: Path) -> None:
+    root = host.build(tmp_path)
+    printed = told("discover", "-o", "json", config=host.config, root=root)
+    resources = json.loads(printed[printed.index("{") :])["resources"]
+    assert [weak for found in resources.values() for weak in found["weakIds"]] == []
+
+
 def test_facts_name_their_sources_or_begin_by_saying_that_they_are_unproven() -> None:
     """At least eight examples rest on public facts: the page of each in the docs says whether."""
     bodies = {}
