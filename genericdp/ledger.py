@@ -96,8 +96,8 @@ class Ledger:
         self._path = None if folder is None else folder / _FILE
         self._timing = timing
         self._entries: dict[Name, _Entry] = {}
-        self._resolves_former_ids = True
-        """Whether IDs that pods hold may be those of a version without a ledger."""
+        self._has_file = False
+        """Whether there was a ledger at the start: else pods may hold IDs of earlier versions."""
         self._answer: PodHolders | None = None
         self._is_urgent = False
         self.has_changed = False
@@ -123,7 +123,7 @@ class Ledger:
             log.warning("%s is damaged (%r): it is renamed to %s.bad", self._path, error, _FILE)
             self._path.replace(self._path.with_name(f"{_FILE}.bad"))
             return
-        self._resolves_former_ids = False
+        self._has_file = True
 
     def save(self) -> None:
         """Write the file; a failure is logged once."""
@@ -283,7 +283,7 @@ class Ledger:
     def former_ids(self) -> dict[str, set[str]]:
         """The IDs that pods hold and that the ledger does not know, by resource."""
         found: dict[str, set[str]] = {}
-        if self._resolves_former_ids and self._answer is not None:
+        if not self._has_file and self._answer is not None:
             for resource, shares in self._answer.holders.items():
                 ids = set(map(device_id_of, shares))
                 found[resource] = {
@@ -294,7 +294,12 @@ class Ledger:
     @property
     def is_new(self) -> bool:
         """Whether there was no ledger at the start, and the kubelet has not answered since."""
-        return self._resolves_former_ids and self._timing is not None and self._answer is None
+        return not self._has_file and self._timing is not None and self._answer is None
+
+    @property
+    def is_upgrade(self) -> bool:
+        """Whether an earlier version wrote no ledger where one is kept now."""
+        return not self._has_file and self._path is not None
 
 
 def _parsed(content: bytes, now: float) -> Iterable[tuple[Name, _Entry]]:

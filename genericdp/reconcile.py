@@ -188,6 +188,7 @@ class Reconciler:
         return Held(
             (*self._ledger.held(time.monotonic()), *self.dra.held()),
             former_ids=self._ledger.former_ids,
+            is_upgrade=self._ledger.is_upgrade,
         )
 
     async def _decide(self, wanted: Mapping[str, Resource], held: Held, *, full: bool) -> Decision:

@@ -13,9 +13,9 @@ from genericdp.devices.device import (
     MAX_REASON,
     Device,
     Member,
-    NamingRule,
     NotOffered,
     Report,
+    naming_rule,
 )
 from genericdp.devices.devicelist import (
     NOTHING,
@@ -252,7 +252,7 @@ class _Pass:
             Name(name, "", resource.served_by),
             FormerDevices(self.before(name, template)),
             self.held,
-            NamingRule(resource.id, resource.group_by),
+            naming_rule(resource),
         )
 
     def _held_by_others(

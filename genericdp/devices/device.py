@@ -15,7 +15,16 @@ if TYPE_CHECKING:
 
     from genericdp.devices.identity import HardwareIdentity
     from genericdp.devices.inventory import Identity
-    from genericdp.model import AttributeType, Check, EnvVar, Hook, HookName, Probe
+    from genericdp.model import (
+        AttributeType,
+        Check,
+        EnvVar,
+        Hook,
+        HookName,
+        Probe,
+        Resource,
+        ValueSource,
+    )
     from genericdp.policy import Policy
     from genericdp.template import Template
 
@@ -137,6 +146,17 @@ class NamingRule(NamedTuple):
 
     id: Template | None
     group_by: Template | None
+    values: tuple[tuple[str, ValueSource], ...] = ()
+    """What the templates may use."""
+
+
+def naming_rule(resource: Resource) -> NamingRule:
+    """Return what the config says about the IDs of a resource."""
+    templates = (resource.id, resource.group_by)
+    references = (one for template in templates if template for one in template.references)
+    uses_values = any(one.scope == "value" for one in references)
+    values = tuple(sorted(resource.values.items())) if uses_values else ()
+    return NamingRule(*templates, values)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -40,6 +40,8 @@ GROUP_SECONDS = 0.3
 """How long the members of a new group have to stay the same before it is offered."""
 
 _Right = tuple[int, tuple[tuple[str | int, ...], str]]
+_KEEPS_ID = 3
+"""Rank of a device that has another ID than before, or a held one since before the start."""
 _NEWCOMER = 4
 """Rank of a device that has no right yet to what it wants."""
 
@@ -444,6 +446,8 @@ def _ranked(devices: Iterable[Device], before: DeviceList) -> Iterator[tuple[_Ri
     for device in devices:
         listed = former.of_device(device)
         rank = min((_rank(device, one) for one in listed), default=_NEWCOMER)
+        if rank == _NEWCOMER and device.renamed_to:
+            rank = _KEEPS_ID
         syspath = device.identity.syspath or device.path
         place = natural_key(syspath) if rank == _NEWCOMER else ((), "")
         yield (rank, place), device
@@ -456,7 +460,7 @@ def _rank(device: Device, before: ListedDevice) -> int:
     if before.gone_since is not None:
         return _NEWCOMER if more or before.device.id != device.id else 1
     if before.device.id != device.id:
-        return 3
+        return _KEEPS_ID
     return 2 if more else 0
 
 

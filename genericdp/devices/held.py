@@ -87,8 +87,13 @@ class Held:
         devices: Iterable[HeldDevice] = (),
         *,
         former_ids: Mapping[str, Collection[str]] | None = None,
+        is_upgrade: bool = False,
     ) -> None:
-        """``former_ids``: IDs of devices that an earlier version has given out, by resource."""
+        """``former_ids``: IDs that pods hold and that may be of an earlier version, by resource.
+
+        ``is_upgrade``: they surely are.
+        """
+        self.is_upgrade = is_upgrade
         self.by_name = {one.name: one for one in devices}
         self.former_ids = former_ids or {}
         self._by_place: dict[tuple[str, str], list[HeldDevice]] = {}

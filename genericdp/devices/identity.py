@@ -325,7 +325,7 @@ _KINDS: Mapping[str, _Kind] = {
     "i2c-dev": _Kind(number=_WHOLE),
     "iio": _Kind(plain=("iio:device",)),
     "infiniband": _Kind(number=_WHOLE),
-    "infiniband_mad": _Kind(plain=("umad",), facts=(_Fact("port", "port", plain="1"),)),
+    "infiniband_mad": _Kind(plain=("issm",), facts=(_Fact("port", "port", plain="1"),)),
     "infiniband_verbs": _Kind(plain=("uverbs",)),
     "input": _Kind(plain=("event",), more=_input),
     "mmc_rpmb": _Kind(number=_WHOLE),
@@ -340,10 +340,12 @@ _KINDS: Mapping[str, _Kind] = {
     "spidev": _Kind(number=_WHOLE),
     "tty": _Kind(number=_WHOLE, more=_tty),
     "usb": _Kind(number=_WHOLE, facts=(_Fact("if", "bInterfaceNumber", "0*(.+)"),)),
+    "usbmisc": _Kind(plain=("cdc-wdm", "hiddev", "lp")),
     "vfio-dev": _Kind(plain=("vfio",)),
     "video4linux": _Kind(plain=("video",), facts=(_Fact("index", "index"),)),
 }
-"""By subsystem. One without a line adds the kernel's name without its first number."""
+"""By subsystem. One without a line adds the kernel's name without its first number, unless that is
+part of the name of the subsystem."""
 
 _ADDRESSES: Mapping[str, tuple[_Fact, ...]] = {
     "auxiliary": (_Fact("sf", "sfnum", plain=""),),
@@ -434,7 +436,7 @@ def _own_parts(device: SysDevice, place: SysDevice, host: Host) -> list[str]:
     has_address = device.subsystem in _ADDRESSES
     kind = _KINDS.get(device.subsystem, _Kind(number=_WHOLE) if has_address else _Kind())
     name = re.sub(kind.number, "", device.name, count=1)
-    if name not in kind.plain and not device.subsystem.startswith(name):
+    if name not in kind.plain and name.strip("_-.:") not in device.subsystem:
         parts += _part("", name)
     for fact in kind.facts:
         parts += _value(fact, device, place, host)

@@ -456,18 +456,20 @@ class _Maker:
         return _Naming(kept.id, identities, kept.named_by, renamed_to=wish)
 
     def _former_id(self, group: _CandidateGroup, ids: KeptIds) -> str:
-        """Return the default ID that an earlier version gave a device, if a pod still has that.
+        """Return the default ID that an earlier version gave a device, if a pod still holds it.
 
-        Empty if there is none, or if that is the ID of a device now.
+        Empty if it does not.
         """
         first = group.members[0]
         if group.text is not None or self._resource.id is not None or first.device is None:
             return ""
         former_id = as_id(rank_name(first.device, self._host) or "")
-        if not former_id or not ids.was_given(former_id):
-            return ""
-        now = {as_id(_default_name(one.members[0], self._host).text) for one in self._groups}
-        return "" if former_id in now else former_id
+
+        def ids_now() -> set[str]:
+            members = (group.members[0] for group in self._groups)
+            return {as_id(_default_name(member, self._host).text) for member in members}
+
+        return former_id if former_id and ids.was_given(former_id, ids_now) else ""
 
     def _id_text(self, group: _CandidateGroup, names: Sequence[Names]) -> DefaultName:
         """Return what the ID is made of, which is the same for every member."""

@@ -6,7 +6,7 @@ from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from genericdp.devices.device import Device, NamingRule
     from genericdp.devices.devicelist import DeviceList, ListedDevice
@@ -137,6 +137,13 @@ class KeptIds:
     def _is_held(self, device_id: str) -> bool:
         return self._name._replace(device_id=device_id) in self._held.by_name
 
-    def was_given(self, former_id: str) -> bool:
-        """Return whether an earlier version has given out an ID that is still held."""
-        return former_id in self._held.former_ids.get(self._name.resource, ())
+    def was_given(self, former_id: str, ids_now: Callable[[], Collection[str]]) -> bool:
+        """Return whether an earlier version gave out an ID that a pod still holds.
+
+        ``ids_now`` returns the default IDs of now: if it is unknown which version gave out the ID,
+        one of these is what it seems to be.
+        """
+        held = self._held
+        if former_id not in held.former_ids.get(self._name.resource, ()):
+            return False
+        return held.is_upgrade or former_id not in ids_now()

@@ -25,7 +25,7 @@ from tests.devices.known import Known
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from genericdp.devices.decide import DeviceLists
+    from genericdp.devices.decide import Decision, DeviceLists
     from genericdp.devices.devicelist import DeviceList
     from genericdp.devices.held import Held
 
@@ -124,6 +124,22 @@ def decide(
     facts: Known | None = None,
 ) -> DeviceLists:
     """Give what the resources offer if these are all the files of the host."""
+    return decision(
+        resources, files, previous, now=now, hanging=hanging, held=held, facts=facts
+    ).lists
+
+
+def decision(
+    resources: Iterable[Resource],
+    files: Iterable[FoundFile],
+    previous: Mapping[str, DeviceList] | None = None,
+    *,
+    now: float = 0.0,
+    hanging: Iterable[str] = (),
+    held: Held | None = None,
+    facts: Known | None = None,
+) -> Decision:
+    """Decide about the resources if these are all the files of the host."""
     present = sorted(files, key=lambda one: natural_key(one.path))
     stuck = frozenset(hanging)
 
@@ -141,7 +157,7 @@ def decide(
         previous=previous or {},
         now=now,
         held=held,
-    ).lists
+    )
 
 
 def finds(pattern: str, path: str) -> bool:

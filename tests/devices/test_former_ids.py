@@ -8,7 +8,7 @@ import pytest
 
 from genericdp.devices.decide import decide
 from genericdp.devices.held import Held, HeldDevice
-from tests.devices.machines import Machine, SataDisk
+from tests.devices.machines import Machine, Port, SataDisk
 from tests.devices.offering import resource_of
 
 if TYPE_CHECKING:
@@ -62,3 +62,27 @@ def test_an_id_that_a_device_has_now_is_not_taken_for_a_former_one(machine: Mach
     former = Held(former_ids={DISKS.name: {"0000:00:17.0-block"}})
     listed = run(machine, former)[DISKS.name].devices
     assert set(listed) == {"0000:00:17.0-block", SECOND, THIRD}
+
+
+@pytest.mark.parametrize("is_upgrade", [True, False])
+def test_an_upgrade_leaves_a_held_id_with_its_hardware_although_it_names_another_now(
+    tmp_path: Path, *, is_upgrade: bool
+) -> None:
+    """The kernel found the second channel first, so an earlier version counted it first."""
+    machine = Machine(tmp_path / "card")
+    second, first = Port("0000:04:00.0", 1, "can"), Port("0000:04:00.0", 0, "can")
+    machine.plug(second, first)
+    interfaces = resource_of("net")
+    plain = "0000:04:00.0-net"
+    held = Held(former_ids={interfaces.name: {plain}}, is_upgrade=is_upgrade)
+    lists = decide((interfaces,), machine.host(), node_name="n", previous={}, now=0.0, held=held)
+    listed = lists.lists[interfaces.name]
+    owners = {
+        device_id: machine.parts[one.device.path].hardware
+        for device_id, one in listed.devices.items()
+    }
+    if is_upgrade:
+        assert owners == {plain: second}
+        assert [one.reason for one in listed.not_offered if "its id" in one.reason]
+    else:
+        assert owners == {plain: first, f"{plain}-port1": second}
