@@ -61,12 +61,13 @@ def test_who_holds_which_share() -> None:
     answer = api.ListPodResourcesResponse(pod_resources=pods).SerializeToString()
     found = pod_holders(answer, asked_at=7.0)
     assert found.asked_at == 7.0
-    assert found.of("example.com/x", "tty0") == {"tty0": ("pod n/a",)}
-    assert found.of("example.com/x", "tty1") == {
-        "tty1::1": ("pod n/a", "pod n/b"),
-        "tty1::2": ("pod n/b",),
+    assert found.holders == {
+        "example.com/x": {
+            "tty0": ("pod n/a",),
+            "tty1::1": ("pod n/a", "pod n/b"),
+            "tty1::2": ("pod n/b",),
+        }
     }
-    assert found.of("example.com/x", "tty") == found.of("example.com/y", "tty0") == {}
     assert found.holders_of("example.com/x") == {"pod n/a", "pod n/b"}
     assert found.pods == {"pod n/a", "pod n/b", "pod n/c"}
 

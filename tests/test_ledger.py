@@ -1,0 +1,504 @@
+"""The ledger: when a name is proven to be free, and what it knows after a restart."""
+
+from __future__ import annotations
+
+import json
+import logging
+from dataclasses import dataclass, field
+from math import inf
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from genericdp.devices.held import Held, HeldDevice
+from genericdp.devices.identity import HardwareIdentity
+from genericdp.kubelet.podresources import PodHolders, PodResourcesTiming
+from genericdp.ledger import Ledger
+from tests.budget import examples
+from tests.devices.making import decide, decision, healthy, node, resource, unhealthy
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from genericdp.devices.decide import DeviceLists
+    from genericdp.devices.inventory import FoundFile
+    from genericdp.model import Resource
+
+TTY0, TTY1 = (node(f"/dev/ttyUSB{number}", (188, number)) for number in range(2))
+SERIAL = resource("x", "/dev/ttyUSB*", forget_after_seconds=300)
+RENAMED = resource("x", "/dev/ttyUSB*", id="new-$(device.name)", forget_after_seconds=300)
+NAME = SERIAL.name
+TIMING = PodResourcesTiming(period=10.0, refresh=60.0, pods_known=60.0)
+POD = "pod default/listen"
+FIRST_KUBELET, SECOND_KUBELET = (1, 1, 1), (1, 2, 2)
+
+
+def held_as(device_id: str, resource_name: str = NAME, **keys: Any) -> HeldDevice:
+    """``/dev/ttyUSB0`` under a name."""
+    device = decide([SERIAL], [TTY0])[NAME].devices["ttyUSB0"].device
+    keys = {"identities": device.identities, "holders": {device_id: (POD,)}, **keys}
+    return HeldDevice(resource=resource_name, device_id=device_id, **keys)
+
+
+def holding(*shares: str, name: str = NAME, pod: str = POD) -> dict[str, dict[str, tuple[str]]]:
+    """A pod that holds shares of a resource."""
+    return {name: dict.fromkeys(shares, (pod,))}
+
+
+@dataclass
+class Daemon:
+    """Decides and keeps the ledger as the daemon does, on a clock of the test."""
+
+    folder: Path | None = None
+    timing: PodResourcesTiming | None = TIMING
+    resources: Sequence[Resource] = (SERIAL,)
+    lists: DeviceLists = field(default_factory=dict)
+    ledger: Ledger = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.restart(now=0.0)
+
+    def restart(self, now: float) -> None:
+        """Start it again: it knows no more than the file says."""
+        self.lists = {}
+        self.ledger = Ledger(self.folder, self.timing)
+        self.ledger.load(now)
+
+    def look(self, *files: FoundFile, now: float) -> None:
+        """Decide, and write down what is about to be listed."""
+        held = Held(self.ledger.held(now), former_ids=self.ledger.former_ids)
+        found = decision(self.resources, files, self.lists, now=now, held=held)
+        by_name = {one.name: one for one in self.resources}
+        self.ledger.note(found.lists, by_name, found.awaited, now)
+        if self.ledger.has_changed:
+            self.ledger.save()
+        self.lists = found.lists
+
+    def answer(
+        self,
+        asked_at: float,
+        holders: Mapping[str, Mapping[str, tuple[str, ...]]] | None = None,
+        *,
+        pods: Iterable[str] = (),
+        kubelet: tuple[int, int, int] = FIRST_KUBELET,
+    ) -> bool:
+        """Let the kubelet answer; ``pods`` are those that hold nothing of this."""
+        holders = holders or {}
+        having = {one for shares in holders.values() for pods in shares.values() for one in pods}
+        return self.ledger.take(
+            PodHolders(
+                asked_at=asked_at,
+                kubelet=kubelet,
+                holders=holders,
+                pods=frozenset({*pods, *having}),
+            )
+        )
+
+    def holders(self, now: float) -> dict[str, Mapping[str, tuple[str, ...]]]:
+        """Return the IDs that are held or may be, with their holders."""
+        return {one.device_id: one.holders for one in self.ledger.held(now)}
+
+
+@pytest.mark.parametrize(
+    ("held", "stays"),
+    [
+        pytest.param([], False, id="proven to be free"),
+        pytest.param([held_as("ttyUSB0")], True, id="held"),
+        pytest.param([held_as("ttyUSB0", holders={})], True, id="not held, but not proven"),
+        pytest.param([held_as("ttyUSB0", holders={}, is_known=False)], True, id="unknown"),
+        pytest.param([held_as("ttyUSB1")], False, id="another ID is held"),
+        pytest.param([held_as("ttyUSB0", "other/x")], False, id="held of another resource"),
+    ],
+)
+def test_a_device_that_disappears_is_forgotten_once_nothing_holds_it(
+    held: list[HeldDevice], stays: bool
+) -> None:
+    """LAW-10, PRS-1: a kubelet takes one that is missing from the list for healthy."""
+    before = decide([SERIAL], [], decide([SERIAL], [TTY0]), now=5.0)
+    early = decide([SERIAL], [], before, now=304.9, held=Held(held))
+    assert unhealthy(early, "x") == {"ttyUSB0": "/dev/ttyUSB0 does not exist"}
+    after = decide([SERIAL], [], before, now=306.0, held=Held(held))
+    assert bool(unhealthy(after, "x")) is stays
+
+
+def test_without_the_ledger_it_is_forgotten_in_time() -> None:
+    before = decide([SERIAL], [], decide([SERIAL], [TTY0]), now=5.0)
+    assert decide([SERIAL], [], before, now=305.0)[NAME].devices == {}
+
+
+FREE: dict[str, dict[str, tuple[str]]] = {}
+HELD = holding("ttyUSB0")
+
+
+@pytest.mark.parametrize(
+    ("answers", "is_free"),
+    [
+        pytest.param([], False, id="no answer"),
+        pytest.param([(65.0, FREE)], False, id="one answer"),
+        pytest.param([(65.0, FREE), (75.0, FREE)], True, id="two answers"),
+        pytest.param([(64.9, FREE), (75.0, FREE)], False, id="the first one too early"),
+        pytest.param([(64.9, FREE), (65.0, FREE), (75.0, FREE)], True, id="the first one again"),
+        pytest.param([(65.0, FREE), (74.9, FREE)], False, id="too close together"),
+        pytest.param([(65.0, FREE), (74.9, FREE), (75.0, FREE)], True, id="in close succession"),
+        pytest.param([(65.0, HELD), (75.0, FREE)], False, id="held at first"),
+        pytest.param([(65.0, FREE), (75.0, HELD), (85.0, FREE)], False, id="held in between"),
+        pytest.param([(65.0, HELD), (75.0, FREE), (85.0, FREE)], True, id="the pod has ended"),
+        pytest.param([(65.0, FREE), (75.0, holding("ttyUSB0::3"))], False, id="a share is held"),
+        pytest.param(
+            [(at, holding("ttyUSB1") | holding("ttyUSB0", name="other/x")) for at in (65.0, 75.0)],
+            True,
+            id="others are held",
+        ),
+    ],
+)
+def test_two_late_answers_without_it_prove_that_a_device_is_free(
+    answers: list[tuple[float, Mapping[str, Mapping[str, tuple[str, ...]]]]], is_free: bool
+) -> None:
+    """A pod that was admitted just before it became Unhealthy may not be listed at first."""
+    daemon = Daemon()
+    daemon.look(TTY0, now=0.0)
+    daemon.look(now=5.0)
+    for asked_at, holders in answers:
+        daemon.answer(asked_at, holders)
+        daemon.look(now=asked_at)
+    daemon.look(now=304.9)
+    assert unhealthy(daemon.lists, "x") == {"ttyUSB0": "/dev/ttyUSB0 does not exist"}
+    daemon.look(now=305.0)
+    assert bool(unhealthy(daemon.lists, "x")) is not is_free
+    assert (daemon.holders(305.0) == {}) is is_free
+
+
+def test_a_device_that_is_offered_again_has_to_be_proven_free_again() -> None:
+    daemon = Daemon()
+    daemon.look(TTY0, now=0.0)
+    daemon.look(now=5.0)
+    daemon.answer(65.0)
+    daemon.look(TTY0, now=70.0)
+    daemon.look(now=71.0)
+    for asked_at in (75.0, 130.9, 131.0):
+        daemon.answer(asked_at)
+        daemon.look(now=asked_at)
+        assert daemon.holders(asked_at) == {"ttyUSB0": {}}
+    daemon.answer(141.0)
+    assert daemon.holders(141.0) == {}
+    daemon.look(TTY0, now=142.0)
+    assert daemon.holders(142.0) == {"ttyUSB0": {}}, "a pod may get it from now on"
+
+
+def test_a_device_that_is_offered_is_never_proven_free() -> None:
+    daemon = Daemon()
+    daemon.look(TTY0, now=0.0)
+    for asked_at in range(60, 600, 10):
+        daemon.answer(float(asked_at))
+        assert daemon.holders(float(asked_at)) == {"ttyUSB0": {}}
+
+
+def test_a_renamed_id_is_free_once_two_late_answers_say_so() -> None:
+    daemon = Daemon()
+    daemon.look(TTY0, now=0.0)
+    daemon.answer(1.0, HELD)
+    daemon.resources = [RENAMED]
+    daemon.look(TTY0, now=2.0)
+    assert healthy(daemon.lists, "x") == ["ttyUSB0"]
+    assert daemon.answer(12.0), "the pod has ended: that is news"
+    daemon.look(TTY0, now=12.0)
+    reason = "it becomes new-ttyUSB0 once the kubelet confirms that no pod holds it"
+    for asked_at in (71.9, 72.0, 81.9):
+        daemon.answer(asked_at)
+        daemon.look(TTY0, now=asked_at)
+        assert unhealthy(daemon.lists, "x") == {"ttyUSB0": reason}
+    daemon.answer(82.0)
+    daemon.look(TTY0, now=82.0)
+    assert healthy(daemon.lists, "x") == ["new-ttyUSB0"]
+    daemon.look(TTY0, now=83.0)
+    assert daemon.holders(83.0) == {"new-ttyUSB0": {}}
+
+
+def test_an_answer_counts_by_when_it_was_asked_for_and_not_by_when_it_came() -> None:
+    daemon = Daemon()
+    daemon.look(TTY0, now=0.0)
+    daemon.look(now=100.0)
+    daemon.answer(99.0)
+    daemon.answer(159.0)
+    daemon.answer(161.0)
+    assert daemon.holders(161.0) == {"ttyUSB0": {}}
+
+
+@pytest.mark.parametrize(
+    ("answered_at", "now", "is_known"),
+    [(None, 0.0, False), (0.0, 20.0, True), (0.0, 20.1, False), (90.0, 100.0, True)],
+)
+def test_an_old_answer_does_not_say_who_holds_a_device(
+    answered_at: float | None, now: float, is_known: bool
+) -> None:
+    """A pod may have started since."""
+    daemon = Daemon()
+    daemon.look(TTY0, now=0.0)
+    if answered_at is not None:
+        daemon.answer(answered_at)
+    (held,) = daemon.ledger.held(now)
+    assert (held.is_known, held.may_be_held) == (is_known, not is_known)
+
+
+def test_who_holds_which_share() -> None:
+    daemon = Daemon(resources=[resource("x", "/dev/ttyUSB*", replicas=3)])
+    daemon.look(TTY0, TTY1, now=0.0)
+    daemon.answer(1.0, {NAME: {"ttyUSB0": ("pod a/a",), "ttyUSB0::2": ("pod a/a", "pod b/b")}})
+    assert daemon.holders(1.0) == {
+        "ttyUSB0": {"ttyUSB0": ("pod a/a",), "ttyUSB0::2": ("pod a/a", "pod b/b")},
+        "ttyUSB1": {},
+    }
+    (first, _) = daemon.ledger.held(1.0)
+    assert (first.replicas, first.exclusive, first.holder) == (3, True, "pod a/a, pod b/b")
+
+
+def test_the_kubelet_is_asked_more_often_while_something_waits_for_its_answer() -> None:
+    """PRS-1: all its clients share its rate limit."""
+    daemon = Daemon()
+    assert daemon.ledger.due(-inf) == -inf, "at once"
+    daemon.look(TTY0, now=0.0)
+    assert daemon.ledger.due(100.0) == 160.0
+    daemon.look(now=5.0)
+    assert daemon.ledger.due(100.0) == 160.0, "it is to be forgotten later"
+    daemon.look(now=305.0)
+    assert daemon.ledger.due(310.0) == 320.0
+    daemon.look(TTY0, now=311.0)
+    assert daemon.ledger.due(310.0) == 370.0
+    daemon.resources = [RENAMED]
+    daemon.look(TTY0, now=312.0)
+    assert daemon.ledger.due(310.0) == 320.0
+
+
+def test_an_answer_is_news_only_if_something_waits_for_it() -> None:
+    daemon = Daemon()
+    daemon.look(TTY0, now=0.0)
+    assert daemon.answer(1.0), "the first one tells who holds what"
+    assert not daemon.answer(2.0)
+    assert not daemon.answer(3.0, HELD)
+    daemon.resources = [RENAMED]
+    daemon.look(TTY0, now=4.0)
+    assert daemon.answer(5.0, HELD)
+
+
+def test_without_pod_resources_nothing_is_held_and_the_kubelet_is_never_asked() -> None:
+    daemon = Daemon(timing=None)
+    daemon.look(TTY0, now=0.0)
+    daemon.resources = [RENAMED]
+    daemon.look(TTY0, now=1.0)
+    assert healthy(daemon.lists, "x") == ["new-ttyUSB0"]
+    assert (daemon.holders(1.0), daemon.ledger.due(0.0)) == ({}, inf)
+
+
+def test_after_a_restart_everything_that_was_listed_may_be_held(tmp_path: Path) -> None:
+    daemon = Daemon(folder=tmp_path)
+    daemon.look(TTY0, TTY1, now=0.0)
+    daemon.answer(1.0, HELD)
+    daemon.restart(now=100.0)
+    daemon.resources = [resource("y", "/dev/ttyUSB*")]
+    daemon.look(TTY0, TTY1, now=100.0)
+    assert healthy(daemon.lists, "y") == []
+    daemon.answer(101.0, HELD)
+    daemon.look(TTY0, TTY1, now=101.0)
+    assert healthy(daemon.lists, "y") == []
+    for asked_at in (160.0, 170.0):
+        daemon.answer(asked_at, HELD)
+        daemon.look(TTY0, TTY1, now=asked_at)
+    assert healthy(daemon.lists, "y") == ["ttyUSB1"]
+    for asked_at in (180.0, 190.0):
+        daemon.answer(asked_at)
+        daemon.look(TTY0, TTY1, now=asked_at)
+    assert healthy(daemon.lists, "y") == ["ttyUSB0", "ttyUSB1"]
+
+
+def test_what_is_free_leaves_the_file_and_what_may_be_held_does_not(tmp_path: Path) -> None:
+    daemon = Daemon(folder=tmp_path)
+    daemon.look(TTY0, TTY1, now=0.0)
+    daemon.look(now=5.0)
+    for asked_at in (65.0, 75.0):
+        daemon.answer(asked_at, HELD)
+    daemon.look(now=305.0)
+    assert [one["id"] for one in _records(tmp_path)] == ["ttyUSB0"]
+
+
+def test_the_file_is_written_only_when_what_it_says_changes(tmp_path: Path) -> None:
+    daemon = Daemon(folder=tmp_path)
+    daemon.look(TTY0, now=0.0)
+    inode = (tmp_path / "ledger.json").stat().st_ino
+    daemon.answer(1.0, HELD)
+    daemon.look(TTY0, now=2.0)
+    daemon.look(now=3.0)
+    assert (tmp_path / "ledger.json").stat().st_ino == inode
+    daemon.look(TTY0, TTY1, now=4.0)
+    assert [one["id"] for one in _records(tmp_path)] == ["ttyUSB0", "ttyUSB1"]
+    assert (tmp_path / "ledger.json").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_file_that_cannot_be_written_is_logged_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "state").touch()
+    daemon = Daemon(folder=tmp_path / "state")
+    daemon.look(TTY0, now=0.0)
+    daemon.look(TTY0, TTY1, now=1.0)
+    said = [one.getMessage() for one in caplog.records if one.levelno == logging.WARNING]
+    assert len([text for text in said if "cannot be written" in text]) == 1
+    assert healthy(daemon.lists, "x") == ["ttyUSB0", "ttyUSB1"], "it is offered all the same"
+    (tmp_path / "state").unlink()
+    daemon.look(TTY0, TTY1, now=2.0)
+    assert [one["id"] for one in _records(tmp_path / "state")] == ["ttyUSB0", "ttyUSB1"]
+
+
+def _records(folder: Path) -> list[dict[str, Any]]:
+    records: list[dict[str, Any]] = json.loads((folder / "ledger.json").read_text())["devices"]
+    return records
+
+
+GOOD: dict[str, Any] = {
+    "version": 1,
+    "devices": [
+        {
+            "resource": NAME,
+            "id": "ttyUSB0",
+            "replicas": 1,
+            "exclusive": True,
+            "identities": [
+                {
+                    "location": "usb 0000:00:14.0/2-1",
+                    "part": "1.0 tty",
+                    "unique": {"usb serial": "A1"},
+                    "model": "usb 0403:6001",
+                    "unreadable": False,
+                    "kernelName": "ttyUSB0",
+                    "ambiguous": False,
+                }
+            ],
+        }
+    ],
+}
+
+
+def _damaged(keys: tuple[str | int, ...], value: Any) -> bytes:  # JSON
+    document = json.loads(json.dumps(GOOD))
+    at = document
+    for key in keys[:-1]:
+        at = at[key]
+    if value is ...:
+        del at[keys[-1]]
+    else:
+        at[keys[-1]] = value
+    return json.dumps(document).encode()
+
+
+def test_a_good_file_is_read(tmp_path: Path) -> None:
+    (tmp_path / "ledger.json").write_text(json.dumps(GOOD))
+    daemon = Daemon(folder=tmp_path)
+    (held,) = daemon.ledger.held(0.0)
+    assert (held.resource, held.device_id, held.is_known) == (NAME, "ttyUSB0", False)
+    assert held.identities[0].unique == (("usb serial", "A1"),)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        *(b"", b"{", b"\xff", b"null", b"[]", b"{}", b"[" * 100_000),
+        b" " * (32 * 1024 * 1024 + 1),
+        _damaged(("version",), 2),
+        _damaged(("version",), ...),
+        _damaged(("devices",), {"a": 1}),
+        _damaged(("devices", 0), "ttyUSB0"),
+        _damaged(("devices", 0, "id"), ...),
+        _damaged(("devices", 0, "id"), 7),
+        _damaged(("devices", 0, "replicas"), "many"),
+        _damaged(("devices", 0, "identities"), None),
+        _damaged(("devices", 0, "identities", 0, "location"), ""),
+        _damaged(("devices", 0, "identities", 0, "part"), None),
+        _damaged(("devices", 0, "identities", 0, "unique"), []),
+        _damaged(("devices", 0, "identities", 0, "unique", "usb serial"), 1),
+        _damaged(("devices", 0, "identities", 0, "kernelName"), ...),
+    ],
+)
+def test_a_damaged_file_is_kept_under_another_name(
+    content: bytes, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "ledger.json").write_bytes(content)
+    daemon = Daemon(folder=tmp_path)
+    assert daemon.holders(0.0) == {}
+    assert (tmp_path / "ledger.json.bad").read_bytes() == content
+    assert f"{tmp_path}/ledger.json is damaged" in caplog.text
+    daemon.look(TTY0, now=1.0)
+    assert [one["id"] for one in _records(tmp_path)] == ["ttyUSB0"]
+
+
+TEXTS = st.text(max_size=20)
+IDENTITIES = st.builds(
+    HardwareIdentity,
+    location=st.text(min_size=1, max_size=20),
+    part=TEXTS,
+    unique=st.dictionaries(TEXTS, TEXTS, max_size=3).map(lambda it: tuple(sorted(it.items()))),
+    model=TEXTS,
+    is_unreadable=st.booleans(),
+    kernel_name=TEXTS,
+    is_ambiguous=st.booleans(),
+)
+
+
+@given(identities=st.lists(IDENTITIES, min_size=1, max_size=4, unique=True))
+@settings(max_examples=examples(50))
+def test_whatever_hardware_says_of_itself_is_read_back(identities: list[HardwareIdentity]) -> None:
+    records = [one.as_record() for one in identities]
+    document = {"version": 1, "devices": [GOOD["devices"][0] | {"identities": records}]}
+    with TemporaryDirectory() as folder:
+        (Path(folder) / "ledger.json").write_text(json.dumps(document))
+        daemon = Daemon(folder=Path(folder))
+        (held,) = daemon.ledger.held(0.0)
+        assert held.identities == tuple(identities)
+        daemon.look(TTY1, now=0.0)
+        daemon.restart(now=1.0)
+        found = {one.device_id: one.identities for one in daemon.ledger.held(1.0)}
+    assert found["ttyUSB0"] == tuple(identities)
+
+
+def test_a_kubelet_that_has_lost_its_checkpoint_frees_nothing_until_the_pod_ends(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """It lists the pod without its device, and would give that to another one."""
+    daemon = Daemon()
+    daemon.look(TTY0, now=0.0)
+    daemon.answer(1.0, HELD)
+    daemon.resources = [RENAMED]
+    for asked_at in range(100, 200, 10):
+        daemon.answer(float(asked_at), pods=[POD], kubelet=SECOND_KUBELET)
+        daemon.look(TTY0, now=float(asked_at))
+        assert daemon.holders(float(asked_at)) == {"ttyUSB0": {"ttyUSB0": (POD,)}}
+    lost = f"the kubelet lists {POD} without device ttyUSB0, which it had"
+    assert caplog.text.count(lost) == 1
+    for asked_at in range(200, 280, 10):
+        daemon.answer(float(asked_at), kubelet=SECOND_KUBELET)
+        daemon.look(TTY0, now=float(asked_at))
+    assert healthy(daemon.lists, "x") == ["new-ttyUSB0"]
+
+
+def test_a_pod_that_has_another_device_now_has_lost_nothing() -> None:
+    """As after a restart of its container by a kubelet that knows its devices."""
+    daemon = Daemon()
+    daemon.look(TTY0, TTY1, now=0.0)
+    daemon.answer(1.0, HELD)
+    daemon.answer(100.0, holding("ttyUSB1"), kubelet=SECOND_KUBELET)
+    assert daemon.holders(100.0) == {"ttyUSB0": {}, "ttyUSB1": {"ttyUSB1": (POD,)}}
+
+
+def test_ids_that_pods_held_before_there_was_a_ledger_are_former_ones(tmp_path: Path) -> None:
+    daemon = Daemon(folder=tmp_path)
+    is_new = [daemon.ledger.is_new]
+    daemon.answer(0.0, holding("a-tty.1", "a-tty.1::2", "ttyUSB0"))
+    assert [*is_new, daemon.ledger.is_new] == [True, False]
+    assert daemon.ledger.former_ids == {NAME: {"a-tty.1", "ttyUSB0"}}
+    daemon.look(TTY0, now=1.0)
+    assert daemon.ledger.former_ids == {NAME: {"a-tty.1"}}
+    daemon.restart(now=2.0)
+    daemon.answer(3.0, holding("a-tty.1"))
+    assert (daemon.ledger.is_new, daemon.ledger.former_ids) == (False, {})
