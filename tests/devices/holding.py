@@ -143,3 +143,15 @@ class Node:
             for hold in self.holds.values()
             if hold.name != name and hold.is_of(part) and not (hold.replicas > 1 and replicas > 1)
         ]
+
+    def foreign(self) -> Iterator[tuple[ShareName, Part]]:
+        """Yield the held names that are those of other hardware now, for all that is known."""
+        for resource in self.resources:
+            devices = self.lists[resource.name].devices if resource.name in self.lists else {}
+            for listed in devices.values():
+                for share in offered_shares(listed):
+                    name = ShareName(resource.served_by, resource.name, share)
+                    hold, part = self.holds.get(name), self.machine.parts[listed.device.path]
+                    are_unique = hold and hold.part.hardware.is_unique and part.hardware.is_unique
+                    if hold is not None and hold.part != part and are_unique:
+                        yield name, part
