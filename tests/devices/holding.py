@@ -118,15 +118,17 @@ class Node:
         """Let it forget what it has listed."""
         self.lists = {}
 
-    def free(self) -> Iterator[tuple[ShareName, ListedDevice]]:
-        """Yield what the kubelet could give to a pod now."""
+    def healthy(self) -> Iterator[tuple[ShareName, ListedDevice]]:
+        """Yield what the kubelet takes for Healthy, held or not."""
         for resource in self.resources:
             devices = self.lists[resource.name].devices if resource.name in self.lists else {}
             for listed in devices.values():
                 for share in offered_shares(listed):
-                    name = ShareName(resource.served_by, resource.name, share)
-                    if name not in self.holds:
-                        yield name, listed
+                    yield ShareName(resource.served_by, resource.name, share), listed
+
+    def free(self) -> Iterator[tuple[ShareName, ListedDevice]]:
+        """Yield what the kubelet could give to a pod now."""
+        return ((name, listed) for name, listed in self.healthy() if name not in self.holds)
 
     def give(self, name: ShareName, listed: ListedDevice) -> Hold:
         """Start a pod with a share; return what it has got."""
@@ -144,14 +146,17 @@ class Node:
             if hold.name != name and hold.is_of(part) and not (hold.replicas > 1 and replicas > 1)
         ]
 
-    def foreign(self) -> Iterator[tuple[ShareName, Part]]:
-        """Yield the held names that are those of other hardware now, for all that is known."""
-        for resource in self.resources:
-            devices = self.lists[resource.name].devices if resource.name in self.lists else {}
-            for listed in devices.values():
-                for share in offered_shares(listed):
-                    name = ShareName(resource.served_by, resource.name, share)
-                    hold, part = self.holds.get(name), self.machine.parts[listed.device.path]
-                    are_unique = hold and hold.part.hardware.is_unique and part.hardware.is_unique
-                    if hold is not None and hold.part != part and are_unique:
-                        yield name, part
+    def foreign(self) -> Iterator[str]:
+        """Yield the held names that are known to be those of other hardware now.
+
+        Their holders would get it when their containers start again.
+        """
+        for name, listed in self.healthy():
+            if (hold := self.holds.get(name)) is None:
+                continue
+            part = self.machine.parts[listed.device.path]
+            if hold.part != part and hold.part.hardware.is_unique and part.hardware.is_unique:
+                yield f"{hold} is {part} now"
+            for other in self.conflicts(name, listed):
+                if other.listed.device.id != listed.device.id:
+                    yield f"{hold} is {part} now, which is held as {other}"

@@ -196,6 +196,7 @@ class Machine:
         self._appearances = itertools.count(1)
         self._kernel = Kernel(self._appearances)
         self._written: dict[str, str | Link] = {}
+        self._host = HostCache(self.root)
         for name in ("dev", "sys/dev/char", "sys/dev/block", "sys/bus", "run/udev/data"):
             (folder / name).mkdir(parents=True)
 
@@ -228,6 +229,7 @@ class Machine:
             if self._written.get(path) != content:
                 self._write(path, content, is_new=path not in self._written)
         self._written = shown
+        self._host = HostCache(self.root)
 
     def _write(self, path: str, content: str | Link, *, is_new: bool) -> None:
         file = self._folder / path
@@ -251,8 +253,8 @@ class Machine:
         return next((path for path in found if path.startswith("/dev/")), found[0])
 
     def host(self) -> HostCache:
-        """Return the host as a decision reads it, without any memory."""
-        return HostCache(self.root)
+        """Return the host as a decision reads it, without any memory of what it was before."""
+        return self._host
 
 
 @dataclass(eq=False)

@@ -134,6 +134,39 @@ def test_swapped_sticks_go_to_no_other_pod(machine: Machine, *, is_seen: bool) -
     assert ids(node).get(other) != [FIRST], "its pod has another stick under this ID"
 
 
+def test_a_stick_without_a_serial_number_does_not_pass_for_the_held_one(machine: Machine) -> None:
+    """It takes the place of the held one, which is in another port: its serial number says so."""
+    held, nameless = stick("1-1.1", "A1"), stick("1-1.1")
+    machine.plug(held)
+    node = Node(machine, (SERIAL,))
+    node.look()
+    give(node, held)
+    machine.unplug(held.usb)
+    machine.plug(nameless)
+    move(machine, (held, "1-1.2"))
+    for _ in range(2):
+        node.look()
+        assert held not in free(node)
+        node.restart_daemon()
+
+
+def test_a_held_stick_does_not_pass_for_one_without_a_serial_number(machine: Machine) -> None:
+    """It takes the place of another one that is held: that one's pod must not get it."""
+    held, nameless = stick("1-1.1", "A1"), stick("1-1.2")
+    machine.plug(held, nameless)
+    node = Node(machine, (SERIAL,))
+    node.look()
+    give(node, held)
+    give(node, nameless)
+    machine.unplug(nameless.usb)
+    move(machine, (held, "1-1.2"))
+    for _ in range(2):
+        node.look()
+        assert not [*node.foreign()]
+        assert free(node) == []
+        node.restart_daemon()
+
+
 def test_an_equal_stick_without_a_serial_number_is_its_holders(machine: Machine) -> None:
     """Nothing tells them apart, so it is the same one for all that is known."""
     held, equal = stick("1-1.1"), stick("1-1.1")

@@ -315,8 +315,7 @@ class Holders(Histories):
         for name, listed in self.node.free():
             conflicts = self.node.conflicts(name, listed)
             assert not conflicts, f"{name} is offered, and held as {conflicts[0]}"
-        foreign = dict(self.node.foreign())
-        assert not foreign, "a holder's name is that of other hardware"
+        assert not [*self.node.foreign()], "a held name is that of other hardware"
 
 
 class NamesAndHolders(Names, Holders):
