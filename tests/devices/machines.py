@@ -6,7 +6,7 @@ partitions, one port of a card. It knows its place (a PCI address, a USB port, a
 numbers and inodes in the order of appearance, always the lowest free one. So after a reboot in
 another order everything is called something else, and is still the same hardware.
 
-    machine = Machine(folder)
+    machine = Machine(directory)
     disk = SataDisk(port=2)
     machine.plug(disk, Partition(disk, 1))
     machine.reboot(reversed(machine.plugged))
@@ -144,16 +144,16 @@ class Kernel:
         for link in links:
             up = "../" * link.count("/")
             self.files[f"dev/{link}"] = Link(f"{up}{node}")
-        folder = f"sys/{_DEVICES}/{path}"
-        self.files[f"{folder}/uevent"] = "".join(f"{key}={facts[key]}\n" for key in facts)
+        directory = f"sys/{_DEVICES}/{path}"
+        self.files[f"{directory}/uevent"] = "".join(f"{key}={facts[key]}\n" for key in facts)
         for name, text in (attributes or {}).items():
-            self.files[f"{folder}/{name}"] = f"{text}\n"
+            self.files[f"{directory}/{name}"] = f"{text}\n"
         if subsystem:
             self._enter(path, subsystem)
             if links or properties:
                 self._record(path, subsystem, facts, links, properties or {})
         if part is not None:
-            names = (f"/{folder}", *(f"/dev/{name}" for name in (node, *links) if name))
+            names = (f"/{directory}", *(f"/dev/{name}" for name in (node, *links) if name))
             self.parts |= dict.fromkeys(names, part)
         return path
 
@@ -188,27 +188,27 @@ _DEVICES = "devices"
 class Machine:
     """The files of a machine; each method changes it as people and kernels do."""
 
-    def __init__(self, folder: Path) -> None:
-        self.root = Root(folder)
+    def __init__(self, directory: Path) -> None:
+        self.root = Root(directory)
         self.plugged: list[Hardware] = []
         """In the order of appearance."""
-        self._folder = folder
+        self._directory = directory
         self._appearances = itertools.count(1)
         self._kernel = Kernel(self._appearances)
         self._written: dict[str, str | Link] = {}
         self._host = HostCache(self.root)
         for name in ("dev", "sys/dev/char", "sys/dev/block", "sys/bus", "run/udev/data"):
-            (folder / name).mkdir(parents=True)
+            (directory / name).mkdir(parents=True)
 
     def plug(self, *hardware: Hardware) -> None:
         """Plug hardware in, or have the kernel make it (a partition, a subfunction)."""
-        self.plugged += [one for one in hardware if one not in self.plugged]
+        self.plugged += [new for new in hardware if new not in self.plugged]
         self.refresh()
 
     def unplug(self, *hardware: Hardware) -> list[Hardware]:
         """Remove hardware, and what is on it; return everything that is gone."""
-        gone = [one for one in self.plugged if not one.lineage.isdisjoint(hardware)]
-        self.plugged = [one for one in self.plugged if one not in gone]
+        gone = [its for its in self.plugged if not its.lineage.isdisjoint(hardware)]
+        self.plugged = [its for its in self.plugged if its not in gone]
         self.refresh()
         return gone
 
@@ -224,7 +224,7 @@ class Machine:
         self._kernel.show(self.plugged)
         shown = self._kernel.files
         for path in self._written.keys() - shown.keys():
-            (self._folder / path).unlink()
+            (self._directory / path).unlink()
         for path, content in shown.items():
             if self._written.get(path) != content:
                 self._write(path, content, is_new=path not in self._written)
@@ -232,7 +232,7 @@ class Machine:
         self._host = HostCache(self.root)
 
     def _write(self, path: str, content: str | Link, *, is_new: bool) -> None:
-        file = self._folder / path
+        file = self._directory / path
         if is_new:
             file.parent.mkdir(parents=True, exist_ok=True)
         elif isinstance(content, Link) or path.startswith("dev/"):
@@ -628,9 +628,9 @@ class Namespace(Disk):
         generic = Part(self, "nvme-generic")
         kernel.device(f"{path}/ng{rest}", "nvme-generic", node=f"ng{rest}", part=generic)
         _block(kernel, f"{path}/nvme{rest}", self, [f"disk/by-id/nvme-ACME_S_{self.nsid}"])
-        folder = f"sys/{_DEVICES}/{path}/nvme{rest}"
-        kernel.files[f"{folder}/nsid"] = f"{self.nsid}\n"
-        kernel.files[f"{folder}/wwid"] = f"eui.{self.controller}.{self.nsid}\n"
+        directory = f"sys/{_DEVICES}/{path}/nvme{rest}"
+        kernel.files[f"{directory}/nsid"] = f"{self.nsid}\n"
+        kernel.files[f"{directory}/wwid"] = f"eui.{self.controller}.{self.nsid}\n"
         return f"{path}/nvme{rest}"
 
 
@@ -725,7 +725,7 @@ class Port(OnCard):
     """A network port of a card that has one or several; ``can`` ports have no MAC address."""
 
     number: int = 0
-    """As ``dev_port`` tells it, or ``dev_id`` where ``is_old``."""
+    """As ``dev_port`` shows it, or ``dev_id`` where ``is_old``."""
     kind: str = "eth"
     mac: str = ""
     represents: str = ""

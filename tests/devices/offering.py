@@ -51,8 +51,8 @@ def offered_shares(listed: ListedDevice) -> tuple[str, ...]:
 def offers(lists: Mapping[str, DeviceList], machine: Machine) -> Offers:
     """Return what is on offer, by what it is."""
     found = Offers()
-    for name, one in lists.items():
-        for device_id, listed in one.devices.items():
+    for name, devices in lists.items():
+        for device_id, listed in devices.devices.items():
             if offered_shares(listed):
                 part = machine.parts[listed.device.path]
                 found.setdefault((name, part), []).append(device_id)

@@ -34,8 +34,8 @@ RACK = full_rack()
 @cache
 def offered_alone(hardware: Hardware) -> Offers:
     """Return what a machine offers that has nothing else, but for what the hardware is on."""
-    with tempfile.TemporaryDirectory() as folder:
-        machine = Machine(Path(folder, "machine"))
+    with tempfile.TemporaryDirectory() as directory:
+        machine = Machine(Path(directory, "machine"))
         machine.plug(hardware)
         found = offers(look(machine), machine)
         return {key: ids for key, ids in found.items() if key[1].hardware is hardware}
@@ -90,8 +90,8 @@ def check_kept(before: Offers, after: Offers, machine: Machine) -> None:
 @settings(max_examples=examples(40), derandomize=True)
 @given(plans())
 def test_no_other_device_changes_the_id_of_a_device(plan: Plan) -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        machine = Machine(Path(folder, "machine"))
+    with tempfile.TemporaryDirectory() as directory:
+        machine = Machine(Path(directory, "machine"))
         machine.plug(*plan.first)
         at_first = look(machine)
         before = check_as_alone(at_first, machine)
@@ -102,5 +102,5 @@ def test_no_other_device_changes_the_id_of_a_device(plan: Plan) -> None:
         machine.unplug(*plan.goes)
         less = look(machine, previous=more)
         check_kept(with_more, check_as_alone(less, machine), machine)
-        machine.reboot(one for one in plan.order_of_boot if one in machine.plugged)
+        machine.reboot(its for its in plan.order_of_boot if its in machine.plugged)
         check_as_alone(look(machine), machine)

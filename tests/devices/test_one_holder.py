@@ -63,7 +63,7 @@ class Wanted:
             resource_of(self.subsystem, replicas=self.replicas, served_by=self.served_by),
             name=f"example.com/{self.name}",
             id=None if self.id is None else parse(self.id),
-            exclude=tuple(EXCLUDES[one] for one in sorted(self.excluded)),
+            exclude=tuple(EXCLUDES[name] for name in sorted(self.excluded)),
         )
 
 
@@ -112,8 +112,8 @@ class Histories(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self._folder = tempfile.TemporaryDirectory()
-        self.machine = Machine(Path(self._folder.name, "machine"))
+        self._directory = tempfile.TemporaryDirectory()
+        self.machine = Machine(Path(self._directory.name, "machine"))
         self.sticks = Sticks()
         self.config = first_config()
         self.renamed = 0
@@ -136,7 +136,7 @@ class Histories(RuleBasedStateMachine):
         """Check the lists that the daemon has just made."""
 
     def teardown(self) -> None:
-        self._folder.cleanup()
+        self._directory.cleanup()
 
     def _take_config(self) -> None:
         """A config with other resources, names or IDs."""
