@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
+from genericdp.devices.identity import Nature
 from genericdp.model import ServedBy
 from genericdp.printing import first_few
 
@@ -122,12 +123,14 @@ class Held:
         Devices of equal serial numbers exist: one whose own place is occupied has not moved, nor
         has one that was offered at the place where it is now.
         """
-        if self.of(identity):
+        if any(_is_surely(own, identity) for held in self.of(identity) for own in held.identities):
             return
         equal = [held for fact in identity.unique for held in self._by_fact.get(fact, ())]
         for held in {held.name: held for held in equal}.values():
             for own in held.identities:
-                if identity.has_moved_from(own) and not any(map(own.is_same, present)):
+                if identity.has_moved_from(own) and not any(
+                    _is_surely(own, other) for other in present
+                ):
                     yield held
 
     def blocking(
@@ -160,3 +163,8 @@ def why_blocked(held: HeldDevice, name: Name, device: Device) -> str:
 def _is_of(held: HeldDevice, device: Device) -> bool:
     """Return whether a device is the hardware of a name, or a part of it."""
     return not device.identities or any(map(held.has, device.identities))
+
+
+def _is_surely(own: HardwareIdentity, other: HardwareIdentity) -> bool:
+    """Return whether the same hardware is at the same place, by a fact and not for lack of one."""
+    return own.is_at_place_of(other) and own.nature_of(other) is Nature.EQUAL
