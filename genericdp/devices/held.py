@@ -66,11 +66,7 @@ class HeldDevice:
     def holder(self) -> str:
         """Who has it, for messages."""
         names = dict.fromkeys(who for several in self.holders.values() for who in several)
-        if names:
-            return first_few([*names], 3)
-        if self.is_known:
-            return "no pod, but the kubelet has not confirmed that for long enough"
-        return "a pod, perhaps: the kubelet has not said which pods hold devices"
+        return first_few([*names], 3) if names else "a pod, perhaps"
 
     def has(self, identity: HardwareIdentity) -> bool:
         """Return whether hardware at its place is a part of it."""
@@ -156,8 +152,12 @@ def why_blocked(held: HeldDevice, name: Name, device: Device) -> str:
         was = " and ".join(map(str, held.identities))
         now = " and ".join(map(str, device.identities))
         return f"{held.holder} has {name} for other hardware: it was {was}, now it is {now}"
-    by = "" if held.served_by is name.served_by else f" by {held.served_by}"
-    return f"it is held as {held.name}{by}: by {held.holder}"
+    by = "" if held.served_by is name.served_by else f" through {held.served_by}"
+    if held.holders:
+        return f"{held.holder} has it as {held.name}{by}"
+    if held.is_known:
+        return f"it was {held.name}{by}, and the kubelet has yet to confirm that no pod holds that"
+    return f"it was {held.name}{by}, and the kubelet has not said whether a pod holds that"
 
 
 def _is_of(held: HeldDevice, device: Device) -> bool:

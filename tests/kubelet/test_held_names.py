@@ -20,7 +20,7 @@ OLD, NEW = "example.com/serial", "example.com/port"
 POD = Pod(uid="pod", containers=(Container(name="main", limits={OLD: 1}),))
 PROMPT = PodResourcesTiming(period=0.05, refresh=0.2, pods_known=0.0)
 RENAMED = serial(id="new-$(device.name)")
-HOLDER = "held as ttyUSB0 of example.com/serial: by pod default/pod"
+HOLDER = "pod default/pod has it as ttyUSB0 of example.com/serial"
 
 
 @pytest.fixture(params=list(Generation), ids=lambda generation: f"generation-{generation}")
