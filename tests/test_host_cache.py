@@ -1,15 +1,16 @@
 """Whatever changes: a decision from cached facts is one that reads everything.
 
-And what is on offer is what a fresh start would offer. What may depend on history: a vanished
-device stays listed as Unhealthy, and an ID or node that several devices claim stays with the one
-that is on offer.
+And what is on offer is what a fresh start would offer. What may depend on history: a device that
+has disappeared stays listed as Unhealthy, one that is listed keeps its ID, and an ID or node that
+several devices claim stays with the one that is on offer.
 """
 
 from __future__ import annotations
 
 import tempfile
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import settings
@@ -17,6 +18,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule
 
 from genericdp.devices.decide import decide
+from genericdp.devices.devicelist import NOTHING
 from genericdp.host.cache import HostCache, Stale
 from genericdp.model import (
     DeviceNodeSelector,
@@ -34,6 +36,7 @@ from tests.devices.making import healthy, inject, nodes, resource, unhealthy
 
 if TYPE_CHECKING:
     from genericdp.devices.decide import Decision
+    from genericdp.devices.device import Device
     from genericdp.devices.devicelist import DeviceList
     from genericdp.model import Resource
 
@@ -110,9 +113,39 @@ LOOSE = (
 """Hardly anything of one device concerns another one."""
 
 
-def on_offer(offer: DeviceList) -> dict[str, object]:
-    """Return what is there now, by ID."""
-    return {name: one.device for name, one in offer.devices.items() if one.gone_since is None}
+def on_offer(offer: DeviceList) -> dict[str, Device]:
+    """Return what is there now, by what it is."""
+    present = [one.device for one in offer.devices.values() if one.gone_since is None]
+    assert len({device.key for device in present}) == len(present)
+    return {device.key: device for device in present}
+
+
+def is_offer_of_a_start(offer: DeviceList, started: DeviceList, before: DeviceList) -> None:
+    """Check that what is there is what a fresh start offers, but for what a listed device keeps.
+
+    One that has been listed keeps its ID; until it is plugged in again, also its identity, though
+    it may say that it has another serial number by now.
+    """
+    found, fresh = on_offer(offer), on_offer(started)
+    assert found.keys() == fresh.keys()
+    for key, device in found.items():
+        formerly = [one for one in before.devices.values() if is_known_as(device, one.device)]
+        stayed = [one.device for one in formerly if one.device.identity == device.identity]
+        if device.id != fresh[key].id:
+            assert device.id in {one.device.id for one in formerly}
+        for former in stayed:
+            if former.key in on_offer(before):
+                assert (device.id, device.identities) == (former.id, former.identities)
+        kept: dict[str, Any] = {"id": device.id, "weak_id": device.weak_id} if formerly else {}
+        if stayed:
+            kept["identities"] = device.identities
+        assert device == replace(fresh[key], **kept)
+
+
+def is_known_as(device: Device, former: Device) -> bool:
+    """Return whether it is a listed device: not plugged in again, or the same hardware."""
+    pairs = zip(device.identities, former.identities, strict=True)
+    return device.identity == former.identity or all(one.is_same(other) for one, other in pairs)
 
 
 def is_contested(*offers: DeviceList) -> bool:
@@ -190,6 +223,18 @@ def test_a_device_keeps_its_id_while_it_is_also_listed_under_a_former_one(tmp_pa
     later = knowing_nothing(host, renamed, 2.0, links).lists
     owner = later["example.com/links"].devices["T"].device
     assert owner.path == "/dev/serial/by-id/T-3"
+
+
+def test_a_device_keeps_its_id_whatever_serial_number_it_says_it_has(tmp_path: Path) -> None:
+    host = Changing(tmp_path)
+    links = (resource("links", "/dev/serial/by-id/*", id="$(usb.serial)"),)
+    host.plug(3, serial="x")
+    before = knowing_nothing(host, {}, 0.0, links).lists
+    host.set_attribute(3, "serial", "T")
+    later = knowing_nothing(host, before, 1.0, links).lists
+    assert on_offer(later["example.com/links"]) == on_offer(before["example.com/links"])
+    assert healthy(later, "links") == ["x"]
+    assert healthy(knowing_nothing(host, {}, 1.0, links).lists, "links") == ["T"]
 
 
 place = st.sampled_from(PLACES)
@@ -283,7 +328,7 @@ class Passes(RuleBasedStateMachine):
         started = knowing_nothing(self.host, {}, self.now, self.resources).lists
         if not is_contested(*found.lists.values(), *started.values()):
             for name, one in started.items():
-                assert on_offer(found.lists[name]) == on_offer(one)
+                is_offer_of_a_start(found.lists[name], one, self.lists.get(name, NOTHING))
         self.lists = found.lists
 
     @rule()

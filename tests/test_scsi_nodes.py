@@ -152,8 +152,8 @@ def test_each_drive_of_a_controller_comes_with_its_own_generic_node(
     found = devices(machine, capsys, drives, "block", "scsi_generic")
     assert found == {
         "0000:00:17.0-block": ["sda", "sda1", "sg0"],
-        "0000:00:17.0-block.2": ["sdb", "sg1"],
-        "0000:00:17.0-block.3": ["sr0", "sg2"],
+        "0000:00:17.0-block-ata2": ["sdb", "sg1"],
+        "0000:00:17.0-block-ata3": ["sr0", "sg2"],
     }
 
 

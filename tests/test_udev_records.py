@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 NAME = "example.com/serial"
-SERIAL = resource(NAME, "/dev/ttyUSB*", id="$(property.ID_SERIAL:-unknown)", forgetAfterSeconds=0)
+UNKNOWN = resource("example.com/unknown", "/dev/ttyUSB*", forgetAfterSeconds=0)
 IN_TIME_SECONDS = 20
 """The next look at everything comes only after 30 s."""
 
@@ -35,34 +35,66 @@ def record(world: World, serial: str) -> Path:
     return hidden.rename(hidden.with_name("c188:0"))
 
 
+def recorded(serial: str) -> dict[str, object]:
+    """A resource of the adapter with this serial number, which udev knows and not the kernel."""
+    properties = {"ID_SERIAL": serial}
+    match = {"path": "/dev/ttyUSB*", "hardware": {"udev": {"properties": properties}}}
+    return {"name": f"example.com/{serial}", "match": [match], "forgetAfterSeconds": 0}
+
+
+RESOURCES = (*map(recorded, "abc"), UNKNOWN)
+
+
+async def is_of(world: World, kind: str) -> None:
+    """Wait until the device is one of this resource, and of no other one."""
+    for name in "a", "b", "c", "unknown":
+        await world.listed(f"example.com/{name}", *(["ttyUSB0"] if name == kind else []))
+
+
 async def test_a_record_that_is_written_changed_or_removed_is_told(world: World) -> None:
-    file = record(world, "A")
-    async with world.serving(SERIAL):
-        await world.listed(NAME, "A")
-        record(world, "B")
-        await world.listed(NAME, "B")
+    file = record(world, "a")
+    async with world.serving(*RESOURCES):
+        await is_of(world, "a")
+        record(world, "b")
+        await is_of(world, "b")
         file.unlink()
-        await world.listed(NAME, "unknown")
+        await is_of(world, "unknown")
 
 
 @pytest.mark.parametrize("there", ["", "run", "run/udev"])
 async def test_a_udevd_that_starts_later_is_waited_for(there: str, world: World) -> None:
     (world.host.folder / there).mkdir(exist_ok=True, parents=True)
-    async with world.serving(SERIAL):
-        await world.listed(NAME, "unknown")
-        record(world, "A")
-        await world.listed(NAME, "A")
+    async with world.serving(*RESOURCES):
+        await is_of(world, "unknown")
+        record(world, "a")
+        await is_of(world, "a")
 
 
 async def test_a_database_that_is_moved_away_or_deleted_is_replaced(world: World) -> None:
-    folder = record(world, "A").parent
-    async with world.serving(SERIAL):
-        await world.listed(NAME, "A")
+    folder = record(world, "a").parent
+    async with world.serving(*RESOURCES):
+        await is_of(world, "a")
         folder.rename(folder.with_name("away"))
-        await world.listed(NAME, "unknown")
-        record(world, "B")
-        await world.listed(NAME, "B")
+        await is_of(world, "unknown")
+        record(world, "b")
+        await is_of(world, "b")
         shutil.rmtree(world.host.folder / "run")
-        await world.listed(NAME, "unknown")
-        record(world, "C")
-        await world.listed(NAME, "C")
+        await is_of(world, "unknown")
+        record(world, "c")
+        await is_of(world, "c")
+
+
+async def test_a_listed_device_keeps_its_id_when_its_record_changes(world: World) -> None:
+    """What containers are given follows the record."""
+    text = "$(property.ID_SERIAL:-unknown)"
+    given = {"devices": [{"path": "$(device.path)"}], "env": {"SERIAL": text}}
+    record(world, "a")
+    async with world.serving(resource(NAME, "/dev/ttyUSB*", id=text, inject=given)):
+        await world.listed(NAME, "a")
+        record(world, "b")
+        world.host.plug("ttyUSB1")
+        await world.listed(NAME, "a", "unknown")
+        answer = await world.allocated(NAME, ["a"])
+        assert dict(answer.container_responses[0].envs) == {"SERIAL": "b"}
+    async with world.serving(resource(NAME, "/dev/ttyUSB*", id=text, inject=given)):
+        await world.listed(NAME, "b", "unknown")
