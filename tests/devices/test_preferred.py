@@ -70,17 +70,22 @@ def test_the_closest_are_the_best_of_all_choices(name: str, size: int, seed: int
 @pytest.mark.parametrize(
     ("name", "must", "expected"),
     [
-        pytest.param("two-sockets", [], ["0000:04:00.0-drm", "0000:05:00.0-drm"], id="a-switch"),
         pytest.param(
             "two-sockets",
-            ["0000:94:00.0-drm"],
-            ["0000:94:00.0-drm", "0000:95:00.0-drm"],
+            [],
+            ["0000:04:00.0-drm-renderD", "0000:05:00.0-drm-renderD"],
+            id="a-switch",
+        ),
+        pytest.param(
+            "two-sockets",
+            ["0000:94:00.0-drm-renderD"],
+            ["0000:94:00.0-drm-renderD", "0000:95:00.0-drm-renderD"],
             id="the-switch-of-what-is-taken",
         ),
         pytest.param(
             "two-sockets",
-            ["0000:94:00.0-drm"],
-            [f"0000:{bus}:00.0-drm" for bus in (84, 85, 94, 95)],
+            ["0000:94:00.0-drm-renderD"],
+            [f"0000:{bus}:00.0-drm-renderD" for bus in (84, 85, 94, 95)],
             id="then-its-socket",
         ),
         pytest.param(

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from genericdp.devices.topology import Spot
 
-GPUS = {name: spot for name, spot in two_sockets().spots.items() if name.endswith("-drm")}
+GPUS = {name: spot for name, spot in two_sockets().spots.items() if name.endswith("-drm-renderD")}
 
 
 def offer_of(
