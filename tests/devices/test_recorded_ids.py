@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from genericdp.devices.inventory import SysDevice
 
 MACHINES: dict[str, Callable[[Path], Path]] = {
-    **{str(host): host.build for host in all_hosts()},
+    **{f"example {host}": host.build for host in all_hosts()},
     **{name: lambda folder, name=name: built(name, folder) for name in loading.NAMES},  # type: ignore[misc]
 }
 
