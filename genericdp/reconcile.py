@@ -21,7 +21,7 @@ from genericdp.devices.resourcenames import resulting
 from genericdp.health.execution import HookRunner
 from genericdp.host.workers import in_worker
 from genericdp.kubelet.lifecycle import Plugin
-from genericdp.kubelet.servicer import Servicer
+from genericdp.kubelet.servicer import Servicer, release
 from genericdp.model import InjectBy, ServedBy
 from genericdp.observed import Observed, until
 
@@ -111,6 +111,7 @@ class Reconciler:
         """None until there is something to probe."""
         self._run_command = commands.run
         self._hooks = HookRunner(commands.run, tally)
+        dra.release = partial(release, self._hooks.run)
 
     @property
     def running(self) -> dict[str, Plugin]:

@@ -117,6 +117,7 @@ class Supervisor:
             node_name=settings.node_name,
             kubelet=kubelet,
             cdi_folder=settings.cdi_folder,
+            root=root,
             timing=settings.pod_resources_timing,
             look_again=self.look_again,
             tally=tally,

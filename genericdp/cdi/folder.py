@@ -213,7 +213,11 @@ def write(path: Path, content: bytes, *, mode: int = 0o644) -> int:
 
     Raise OSError.
     """
-    descriptor, temporary = _locked_temporary(path.parent)
+    try:
+        descriptor, temporary = _locked_temporary(path.parent)
+    except OSError as error:
+        error.filename = str(path.parent)  # not a name that nobody knows
+        raise
     try:
         with os.fdopen(descriptor, "wb", closefd=False) as file:
             file.write(content)

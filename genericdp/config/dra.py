@@ -75,6 +75,18 @@ def _check_inject(resource: Field) -> None:
         if "annotations" in inject.written():
             message = f"annotations cannot be given to containers with '{_DRA}'"
             inject["annotations"].refuse(message, "use env or mounts", of_key=True)
+        for entry in (*inject["devices"], *inject["mounts"]):
+            _warn_of_counting(entry["containerPath"])
+
+
+def _warn_of_counting(inside: Field) -> None:
+    """Warn of a path in which nothing but a number for each claim tells devices apart."""
+    with suppress(TemplateSyntaxError):  # reported elsewhere
+        references = parse(inside.text or "").references
+        if references and all(one.scope == "allocation" for one in references):
+            message = "'$(allocation.index)' begins at 0 in each claim of a container"
+            hint = "add $(device.name) or $(usb.port), lest one device hides another"
+            inside.warn(message, hint)
 
 
 def _check_choice(resource: Field) -> None:

@@ -99,6 +99,8 @@ class DeviceNode:
     identity: Identity
     exclusive: bool
     """Whether it may be part of one device only."""
+    hardware: HardwareIdentity | None = None
+    """What it is a node of, under DRA; None: unknown."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -220,6 +222,12 @@ class Device:
     def keys(self) -> tuple[str, ...]:
         """The candidates that it is made of."""
         return tuple(one.key for one in self.members) or (self.key,)
+
+    @property
+    def hardware(self) -> tuple[str, ...]:
+        """What it is made of, as claim records of version 1 have it."""
+        found = self.appearances
+        return tuple(f"{it.syspath} {it.device_number} {it.inode} {it.plugged}" for it in found)
 
     @property
     def appearances(self) -> tuple[Identity, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -43,6 +44,7 @@ from genericdp.model import (
     InjectBy,
     KernelLogCheck,
     OpenCheck,
+    ServedBy,
     TopologyMode,
     UdevSelector,
     is_cdi_name,
@@ -354,7 +356,7 @@ class _Maker:
         nodes, missing, paths = [], [], []
         for member, lookup, inject in given:
             if inject.devices is None and member.has_node:
-                nodes.append(_node(DeviceNodeSelector(), None, member.file))
+                nodes.append(self._node(DeviceNodeSelector(), None, member.file))
             for entry in inject.devices or ():
                 pattern = ""
                 if entry.path is not None:
@@ -364,11 +366,40 @@ class _Maker:
                     inside = bind(inside, lookup, path=True, later=_LATER)
                 found = self._found(entry, pattern, member)
                 usable = [file for file in found if not self._why_not_given(file)]
-                nodes += [_node(entry, inside, file) for file in usable]
+                nodes += [self._node(entry, inside, file) for file in usable]
                 if not usable and not entry.optional:
                     missing.append(self._why_missing(entry, pattern, found))
                 paths.append(glob.unescape(pattern))
         return nodes, missing, paths
+
+    def _node(
+        self, entry: DeviceNodeSelector, inside: Template | None, file: FoundFile
+    ) -> DeviceNode:
+        container_path = inside or Template((file.path,))
+        if container_path.parts and str(container_path.parts[-1]).endswith("/"):
+            container_path = Template((*container_path.parts, file.path.rpartition("/")[2]))
+        # A path without a template is a control node: every device of the node may bring it along.
+        control = entry.path is not None and not entry.path.references
+        return DeviceNode(
+            host_path=file.path,
+            real_path=file.target,
+            container_path=container_path,
+            permissions=entry.permissions,
+            key=file.key,
+            identity=file.identity,
+            exclusive=not (entry.shared or control),
+            hardware=self._hardware_of(file),
+        )
+
+    def _hardware_of(self, file: FoundFile) -> HardwareIdentity | None:
+        """Return what a node belongs to, for records of claims; None if it is not needed."""
+        syspath, host = file.identity.syspath, self._host
+        if self._resource.served_by is not ServedBy.DRA:
+            return None
+        with suppress(UnusableValueError):
+            device = None if syspath is None else host.device(syspath)
+            return identity_of(file, device, host, siblings=self._inventory.siblings)
+        return None
 
     def _found(
         self, entry: DeviceNodeSelector, pattern: str, candidate: Candidate
@@ -631,23 +662,6 @@ def _own_cdi_name(resource: Resource, name: str, device_id: str) -> str:
             " parts end with a letter or digit"
         )
     return text
-
-
-def _node(entry: DeviceNodeSelector, inside: Template | None, file: FoundFile) -> DeviceNode:
-    container_path = inside or Template((file.path,))
-    if container_path.parts and str(container_path.parts[-1]).endswith("/"):
-        container_path = Template((*container_path.parts, file.path.rpartition("/")[2]))
-    # A path without a template is a control node: every device of the node may bring it along.
-    control = entry.path is not None and not entry.path.references
-    return DeviceNode(
-        host_path=file.path,
-        real_path=file.target,
-        container_path=container_path,
-        permissions=entry.permissions,
-        key=file.key,
-        identity=file.identity,
-        exclusive=not (entry.shared or control),
-    )
 
 
 def bound_probes(resource: Resource, lookup: Lookup) -> tuple[BoundProbe, ...]:

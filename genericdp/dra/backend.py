@@ -6,22 +6,20 @@ import json
 import logging
 import os
 import time
-from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 from genericdp import glob
 from genericdp.cdi.folder import write
-from genericdp.devices.device import device_id_of
 from genericdp.devices.devicelist import NOTHING
 from genericdp.dra.claims import DAMAGE, put_aside
-from genericdp.errors import KubeletError, reason_of
+from genericdp.errors import KubeletError, UnusableDeviceError, reason_of
 from genericdp.host.workers import in_worker
 from genericdp.kubelet.folder import digest_of
 from genericdp.kubelet.podresources import (
     PodResourcesTiming,
-    held_claims,
     held_devices,
     list_pods,
 )
@@ -30,17 +28,21 @@ from genericdp.observed import until
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Callable, Collection, Mapping, Sequence
     from pathlib import Path
     from typing import Never
 
+    from genericdp.devices.device import Device
     from genericdp.devices.held import HeldDevice
-    from genericdp.dra.claims import Claim
+    from genericdp.dra.claims import UnreadableRecord
     from genericdp.dra.driver import DraDriver
+    from genericdp.dra.prepare import ReleaseDevices
     from genericdp.dra.settings import DraSettings
+    from genericdp.host.root import Root
     from genericdp.kubelet.folder import KubeletFolder
     from genericdp.kubelet.servicer import Servicer
     from genericdp.model import Resource
+    from genericdp.policy import Policy
     from genericdp.tally import Tally
 
 log = logging.getLogger(__name__)
@@ -80,6 +82,7 @@ class Dra:
         node_name: str,
         kubelet: KubeletFolder,
         cdi_folder: Path,
+        root: Root,
         timing: PodResourcesTiming | None,
         look_again: Callable[[], None],
         tally: Tally,
@@ -94,8 +97,14 @@ class Dra:
         """Why a resource is not served as the config says, by name in the config."""
         self.withheld: frozenset[str] = frozenset()
         """Those of them that are not served at all: somebody may have their devices."""
-        self.claims: Collection[Claim] = ()
-        """The claims of this node, as last known."""
+        self.policy: Policy | None = None
+        """What bounds release hooks of records."""
+        self.release: ReleaseDevices = _no_release
+        """Runs release hooks."""
+        self._held: Collection[HeldDevice] = ()
+        """What claims hold, as last known."""
+        self._unreadable: Collection[UnreadableRecord] = ()
+        self._root = root
         self._settings = settings
         self._node_name = node_name
         self._kubelet = kubelet
@@ -128,10 +137,10 @@ class Dra:
         by_plugin = {*by_plugin, *self._by_peers}  # before the kubelet is asked
         trouble = ""
         try:
-            self.claims = await driver.claims()
+            self._held, self._unreadable = await driver.held()
             if self._dra_now is None:
                 # The file may be missing or damaged: DRA surely serves what claims have.
-                having = [one.resource for claim in self.claims for one in claim.devices]
+                having = [one.resource for one in self._held]
                 self._dra_now = (await in_worker(partial(_read_served, settings))).union(having)
         except OSError as error:
             trouble = f"{settings.folder} cannot be read: {reason_of(error).lower()}"
@@ -169,11 +178,14 @@ class Dra:
             settings,
             node_name=self._node_name,
             cdi_folder=self._cdi_folder,
+            root=self._root,
             count_request=self._tally.requested,
+            release=lambda resource, devices: self.release(resource, devices),
+            policy=lambda: self.policy,
             changed=self.changed,
+            held_changed=self._look_again,
         )
-        work = self._look_while_waiting(settings, self.driver)
-        tasks.create_task(work, name="changes of servedBy")
+        tasks.create_task(self._look_while_waiting(), name="changes of servedBy")
         tasks.create_task(self.driver.run(), name="DRA driver")
         return self.driver
 
@@ -188,11 +200,8 @@ class Dra:
         """Whether resources may be waiting because another instance on this node still runs."""
         return bool(self._by_peers) or (self.driver is not None and self.driver.is_standby)
 
-    async def _look_while_waiting(self, settings: DraSettings, driver: DraDriver) -> Never:
-        """Reconcile periodically while something waits: there is no event for the end of a pod.
-
-        Nor is there one for ended claims that the kubelet has forgotten: they are unprepared here.
-        """
+    async def _look_while_waiting(self) -> Never:
+        """Reconcile periodically while something waits: there is no event for the end of a pod."""
         peers = self._kubelet.peers
         while True:
             await until(
@@ -202,8 +211,6 @@ class Dra:
             )
             if self.waiting or self._is_displaced:
                 self._look_again()
-                with suppress(KubeletError):  # then these claims stay prepared until next time
-                    await driver.unprepare_ended(held_claims(await self._pods(settings)))
 
     def _dra_names(self, resource: Resource) -> list[str]:
         """Return which of the names that DRA serves now are those of a resource of the config.
@@ -224,9 +231,14 @@ class Dra:
     def _check_plugin(self, resource: Resource, trouble: str, driver: DraDriver) -> _Verdict:
         """Return whether a resource can move to the device plugin."""
         names = self._dra_names(resource)
-        holders = (one for one in self.claims if any(it.resource in names for it in one.devices))
-        if trouble or (holder := next(holders, None)):
-            why = trouble or f"claim {holder} has a device of it through DRA"
+        holders = (
+            f"{who} has a device of it through DRA"
+            for held in self._held
+            if held.resource in names
+            for its in held.holders.values()
+            for who in its
+        )
+        if why := trouble or next(chain(holders, map(str, self._unreadable)), ""):
             return _Verdict(why, ServedBy.DRA)
         return _Verdict(driver.why_still_offered(names), None)
 
@@ -300,19 +312,18 @@ class Dra:
             raise KubeletError(f"the kubelet has started {age}")
         return await list_pods(settings.pod_resources, timeout_seconds=_ASK_SECONDS)
 
-    def held(self) -> list[HeldDevice]:
-        """Return the devices that claims have."""
-        return []
+    def held(self) -> Collection[HeldDevice]:
+        """Return what claims hold, as last known."""
+        return self._held
 
     @property
     def _is_displaced(self) -> bool:
         """Whether a claim has a device that may be offered as another one once it ends."""
-        for one in (it for claim in self.claims for it in claim.devices):
-            served = (
-                self.servicers[one.resource].devices if one.resource in self.servicers else NOTHING
-            )
-            listed = served.devices.get(device_id_of(one.share))
-            if listed is None or listed.unhealthy:
+        for held in self._held:
+            served = self.servicers.get(held.resource)
+            listed = NOTHING if served is None else served.devices
+            one = listed.devices.get(held.device_id)
+            if one is None or one.unhealthy:
                 return True
         return False
 
@@ -326,6 +337,10 @@ class Dra:
         self.servicers = servicers
         if self.driver is not None:
             self.driver.serve(servicers, self.waiting)
+
+
+async def _no_release(resource: str, _devices: Sequence[Device]) -> None:
+    raise UnusableDeviceError(f"{resource}: no hooks can run yet")
 
 
 def _possible_names(resource: Resource) -> set[str]:

@@ -1,34 +1,58 @@
-"""Records of prepared claims on disk: which devices of the node each claim has."""
+"""Records of prepared claims on disk: which hardware each claim has, and what it was given.
+
+A record outlives the daemon, a reboot and an upgrade. ``uid`` and ``holds`` keep their form in
+every version of the format, so that an older daemon still knows which hardware is held.
+"""
 
 from __future__ import annotations
 
 import json
 import logging
 import os
+import stat
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from genericdp.cdi.folder import remove_temporary, write
+from genericdp.devices.device import device_id_of
+from genericdp.devices.held import HeldDevice
+from genericdp.devices.identity import HardwareIdentity, identity_from_record
+from genericdp.devices.inventory import Identity
+from genericdp.errors import UnusableDeviceError, reason_of
 from genericdp.host.workers import in_worker
+from genericdp.model import Command, Hook, ServedBy
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Collection, Iterable, Mapping
     from pathlib import Path
+    from typing import TypeAlias
+
+    from genericdp.cdi.spec import Edits
+
+    Key: TypeAlias = tuple[str, str]
+    """Resource and ID of a device, the same for all its shares."""
 
 log = logging.getLogger(__name__)
 
-_VERSION = 1
-_SUFFIX = ".json"
-DAMAGE = (ValueError, TypeError, KeyError, RecursionError, IsADirectoryError)
+_VERSION = 2
+_FIRST_VERSION = 1
+"""It has no holds: it names hardware by kernel names and inodes."""
+SUFFIX = ".json"
+RELEASE_SUFFIX = ".release"
+DAMAGE = (ValueError, TypeError, KeyError, AttributeError, RecursionError, IsADirectoryError)
 """What reading a damaged file raises."""
-_MAX_BYTES = 1024 * 1024
-"""Size of a record: a claim has at most 32 devices."""
+MAX_BYTES = 4 * 1024 * 1024
+"""Size of a record, both when it is written and when it is read."""
+
+
+class ClaimError(UnusableDeviceError):
+    """A claim cannot be prepared or unprepared now; the kubelet shows why and tries again."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class ClaimDevice:
+class Result:
     """A device that the scheduler has allocated to a claim."""
 
     request: str
@@ -36,13 +60,71 @@ class ClaimDevice:
     pool: str
     device: str
     """Its name in the ResourceSlice."""
+    admin: bool = False
+    """Whether it is for ``adminAccess``: then the claim holds nothing of it."""
     resource: str = ""
     share: str = ""
     """The ID of the device, or of a share of it."""
-    admin: bool = False
-    """Whether other claims may have it too (``adminAccess``)."""
-    hardware: tuple[str, ...] = field(default=(), compare=False)
-    """As ``Device.hardware``: the same in whatever resource the config has it."""
+
+    @property
+    def key(self) -> Key:
+        """Resource and ID of the device."""
+        return self.resource, device_id_of(self.share)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Hold:
+    """Shares of a device that a claim has, known as hardware."""
+
+    resource: str
+    device_id: str
+    shares: tuple[str, ...]
+    replicas: int
+    exclusive: bool
+    identities: tuple[HardwareIdentity, ...]
+
+    @property
+    def key(self) -> Key:
+        """Resource and ID of the device."""
+        return self.resource, self.device_id
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Place:
+    """A node or member of a device, as it was when a container was given it."""
+
+    path: str
+    """As the config found it; may be a link."""
+    target: str
+    """What the path led to."""
+    instance: Identity
+    identity: HardwareIdentity
+    is_node: bool
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GivenDevice:
+    """A device of a claim: what it was, and what ends its use."""
+
+    resource: str
+    device_id: str
+    places: tuple[Place, ...]
+    release: Hook[str] | None = None
+
+    @property
+    def key(self) -> Key:
+        """Resource and ID of the device."""
+        return self.resource, self.device_id
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GivenRequest:
+    """What the containers get that use a request of a claim."""
+
+    name: str
+    edits: Edits
+    cdi: tuple[str, ...]
+    """CDI devices of others."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -52,130 +134,520 @@ class Claim:
     uid: str
     namespace: str
     name: str
+    driver: str
     boot_id: str = ""
-    """The boot in which its hooks have run; empty: they have not."""
+    """The boot in which it was prepared, or was to be."""
+    is_prepared: bool = False
+    """Whether its hooks have run in that boot."""
     per_request: bool = False
     """Whether ``$(allocation.index)`` starts at 0 for each request, as with plain limits."""
-    devices: tuple[ClaimDevice, ...] = ()
+    prepared_at: float = 0.0
+    """In seconds since 1970, only for display."""
+    holds: tuple[Hold, ...] = ()
+    results: tuple[Result, ...] = ()
+    devices: tuple[GivenDevice, ...] = ()
+    requests: tuple[GivenRequest, ...] = ()
+    source: bytes = field(default=b"", compare=False, repr=False)
+    """The file itself, if another version of genericdp wrote it: only its holds are known."""
 
     def __str__(self) -> str:
         return f"{self.namespace}/{self.name}"
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class UnreadableRecord:
+    """A record that does not say which hardware its claim has."""
+
+    path: Path
+    why: str
+    first_version: Mapping[str, Any] | None = None
+    """The record if it is of the first version: the device list may complete it."""
+
+    def __str__(self) -> str:
+        return (
+            f"the record {self.path} does not say which hardware its claim has ({self.why}):"
+            f" no new claim is prepared until `genericdp claims release {self.path.stem}`, or"
+            " until the file is removed"
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ListedRecord:
+    """A record as an administrator sees it."""
+
+    path: Path
+    uid: str
+    driver: str
+    namespace: str = ""
+    name: str = ""
+    devices: tuple[str, ...] = ()
+    """``RESOURCE SHARE`` for each share that it holds."""
+    prepared_at: float = 0.0
+    """In seconds since 1970; 0: unknown."""
+    boot_id: str = ""
+    unreadable: str = ""
+    """Why its holds cannot be read; empty: they can."""
+    is_releasing: bool = False
+    """Whether an administrator has released it, and the daemon has not done so yet."""
+
+
 class ClaimRecords:
-    """The claims of this node, in memory and in a folder: one file for each."""
+    """The claims of this node, in memory and in a directory: one file for each."""
 
     def __init__(self, folder: Path, *, removed: Callable[[], None]) -> None:
         """``removed`` is called when the record of a claim has been removed."""
         self.claims: dict[str, Claim] = {}
         """The claims by UID; replaced, never changed in place."""
-        self._folder = folder
+        self.unreadable: dict[str, UnreadableRecord] = {}
+        """The records that do not say what is held, by UID."""
+        self.folder = folder
         self._removed = removed
 
     def load(self) -> None:
-        """Read all records, and rename damaged ones: their claims count as not prepared.
-
-        Raise OSError.
-        """
-        self._folder.mkdir(mode=0o700, exist_ok=True)
-        for folder in (self._folder, self._folder.parent):
+        """Read all records; raise OSError. What cannot be read stays where it is, and blocks."""
+        self.folder.mkdir(mode=0o700, exist_ok=True)
+        for folder in (self.folder, self.folder.parent):
             remove_temporary(folder)
-        self.claims = dict(self._read())
+        self.claims, self.unreadable = {}, {}
+        for path in sorted(self.folder.iterdir()):
+            if path.suffix == SUFFIX:
+                self._load(path)
+        for record in self.unreadable.values():
+            if record.first_version is None:
+                log.warning("%s", record)
 
-    def _read(self) -> Iterator[tuple[str, Claim]]:
-        for path in sorted(self._folder.iterdir()):
-            if path.suffix == _SUFFIX:
-                try:
-                    claim = _parsed(_content(path), path.stem)
-                except DAMAGE:
-                    put_aside(path, ": its claim counts as not prepared")
-                else:
-                    yield claim.uid, claim
+    def _load(self, path: Path) -> None:
+        found = _read(path, self.folder.parent.name)
+        if isinstance(found, Claim):
+            self.claims[found.uid] = found
+            if found.source:
+                log.warning("%s: only its holds are known: another version wrote it", path)
+        else:
+            self.unreadable[path.stem] = found
+
+    async def reload_unreadable(self) -> bool:
+        """Read again what could not be read; return whether less is unreadable now."""
+        before = tuple(self.unreadable.items())
+        for uid, record in before:
+            try:
+                found = await in_worker(partial(_read, record.path, self.folder.parent.name))
+            except FileNotFoundError:
+                self.unreadable.pop(uid, None)
+                continue
+            if isinstance(found, Claim) and self.unreadable.pop(uid, None) is not None:
+                self.reserve(found)
+        return len(self.unreadable) < len(before)
+
+    def markers(self) -> list[str]:
+        """Return the UIDs of claims that an administrator has released; raise OSError."""
+        return [one.stem for one in self.folder.iterdir() if one.suffix == RELEASE_SUFFIX]
 
     def reserve(self, claim: Claim) -> None:
-        """Add a claim in memory: no other claim gets its devices from now on."""
+        """Add a claim in memory: no other claim gets its hardware from now on."""
         self.claims = {**self.claims, claim.uid: claim}
 
     async def write(self, claim: Claim) -> None:
-        """Write a record; if it is not on disk afterwards, drop the claim. Raise OSError."""
-        record = {
-            "version": _VERSION,
-            "uid": claim.uid,
-            "namespace": claim.namespace,
-            "name": claim.name,
-            "bootID": claim.boot_id,
-            "perRequest": claim.per_request,
-            "devices": [asdict(one) for one in claim.devices],
-        }
-        content = f"{json.dumps(record, indent=2)}\n".encode()
-        path = self._folder / f"{claim.uid}{_SUFFIX}"
+        """Write a record; if none is on disk afterwards, drop the claim.
+
+        Raise OSError, or ClaimError if it would be too big to be read again.
+        """
+        path = self.folder / f"{claim.uid}{SUFFIX}"
 
         def put() -> None:
-            # Somebody may have removed it.
-            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            content = claim.source or _content_of(claim)
+            if len(content) > MAX_BYTES:
+                size = f"{len(content):,} bytes, of {MAX_BYTES:,} at most"
+                raise ClaimError(f"its record would have {size} (allocate fewer devices to it)")
+            # The directory may have been removed.
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             os.close(write(path, content, mode=0o600))
 
         try:
             await in_worker(put)
-        except OSError:
+        except (OSError, ClaimError):
             if not await in_worker(partial(os.path.exists, path)):
                 self._drop(claim.uid)
             raise
         self.reserve(claim)
+        self.unreadable.pop(claim.uid, None)
 
     async def remove(self, uid: str) -> None:
-        """Remove a record, so that other claims can get the devices; raise OSError."""
-        await in_worker(partial((self._folder / f"{uid}{_SUFFIX}").unlink, missing_ok=True))
+        """Remove a record, so that other claims can get the hardware; raise OSError.
+
+        A marker goes first: it must not release a claim that is prepared later.
+        """
+
+        def unlink() -> None:
+            release_marker(self.folder, uid).unlink(missing_ok=True)
+            path = self.folder / f"{uid}{SUFFIX}"
+            try:
+                path.unlink(missing_ok=True)
+            except (IsADirectoryError, PermissionError):
+                path.rmdir()
+
+        await in_worker(unlink)
         self._drop(uid)
         self._removed()
 
     def _drop(self, uid: str) -> None:
         self.claims = {key: one for key, one in self.claims.items() if key != uid}
+        self.unreadable.pop(uid, None)
 
 
-def put_aside(path: Path, effect: str = "") -> None:
-    """Rename a damaged file, log that with its ``effect``; raise OSError."""
-    new = path.replace(path.with_suffix(".bad")).name
-    log.warning("%s is damaged and was renamed to %s%s", path, new, effect)
+def release_marker(folder: Path, uid: str) -> Path:
+    """Return the file by which an administrator releases a claim: an empty one will do.
 
-
-def recorded_claims(folder: Path) -> list[Claim]:
-    """Return the claims that have a record; none if there is no such folder. Raise OSError.
-
-    Unlike ``ClaimRecords``, it changes nothing: another process may maintain the folder.
+    ``folder`` has the claim's record. The daemon runs release hooks, then removes both.
     """
-    claims = []
+    return folder / f"{uid}{RELEASE_SUFFIX}"
+
+
+def record_folders(kubelet_root: Path) -> list[Path]:
+    """Return the directories in which drivers on this node, ours or not, may have records."""
+    try:
+        return sorted(path for path in kubelet_root.glob("plugins/*/claims") if path.is_dir())
+    except OSError:
+        return []
+
+
+def listed_records(folder: Path) -> list[ListedRecord]:
+    """Return the records in a directory, readable or not, for an administrator; raise OSError.
+
+    Nothing is changed: a daemon may maintain the directory.
+    """
+    listed = []
+    for path in sorted(folder.iterdir()):
+        if path.suffix != SUFFIX:
+            continue
+        with suppress(FileNotFoundError):  # just unprepared
+            found = _read(path, folder.parent.name)
+            is_releasing = release_marker(folder, path.stem).exists()
+            if isinstance(found, UnreadableRecord):
+                known = found.first_version or {}
+                record = ListedRecord(
+                    path=path,
+                    uid=path.stem,
+                    driver=folder.parent.name,
+                    namespace=str(known.get("namespace", "")),
+                    name=str(known.get("name", "")),
+                    unreadable=found.why,
+                    is_releasing=is_releasing,
+                )
+            else:
+                shares = ((one.resource, share) for one in found.holds for share in one.shares)
+                record = ListedRecord(
+                    path=path,
+                    uid=found.uid,
+                    driver=found.driver,
+                    namespace=found.namespace,
+                    name=found.name,
+                    devices=tuple(f"{resource} {share}" for resource, share in shares),
+                    prepared_at=found.prepared_at,
+                    boot_id=found.boot_id,
+                    is_releasing=is_releasing,
+                )
+            listed.append(record)
+    return listed
+
+
+def recorded_claims(folder: Path) -> tuple[list[Claim], list[UnreadableRecord]]:
+    """Return the claims that have a record, and what cannot be read; raise OSError.
+
+    Unlike ``ClaimRecords``, it changes nothing: another process may maintain the directory.
+    """
+    claims, unreadable = [], []
     with suppress(FileNotFoundError):
         for path in folder.iterdir():
-            if path.suffix == _SUFFIX:
-                with suppress(FileNotFoundError, *DAMAGE):  # just unprepared
-                    claims.append(_parsed(_content(path), path.stem))
-    return claims
+            if path.suffix == SUFFIX:
+                with suppress(FileNotFoundError):  # just unprepared
+                    found = _read(path, folder.parent.name)
+                    if isinstance(found, Claim):
+                        claims.append(found)
+                    else:
+                        unreadable.append(found)
+    return claims, unreadable
+
+
+def claims_of_others(own: Path) -> tuple[bool, list[Claim]]:
+    """Return whether other drivers may have records on this node, and their claims.
+
+    What is not in our format belongs to a driver that is not ours.
+    """
+    folders = [one for one in record_folders(own.parent.parent.parent) if one != own]
+    found = []
+    for folder in folders:
+        with suppress(OSError):
+            found += recorded_claims(folder)[0]
+    return bool(folders), found
+
+
+def held_devices(
+    claims: Iterable[Claim], withheld: Callable[[Claim, str, str], str] = lambda *_: ""
+) -> list[HeldDevice]:
+    """Return what claims hold, each device of each claim.
+
+    ``withheld`` returns why a share, of which it is given resource and name, must not be offered.
+    """
+    return [
+        HeldDevice(
+            resource=hold.resource,
+            device_id=hold.device_id,
+            served_by=ServedBy.DRA,
+            identities=hold.identities,
+            replicas=hold.replicas,
+            exclusive=hold.exclusive,
+            holders=dict.fromkeys(hold.shares, (f"claim {claim}",)),
+            withheld={
+                share: why
+                for share in hold.shares
+                if (why := withheld(claim, hold.resource, share))
+            },
+        )
+        for claim in claims
+        for hold in claim.holds
+    ]
+
+
+def are_same(
+    wanted: Collection[HardwareIdentity],
+    held: Collection[HardwareIdentity],
+    present: Collection[HardwareIdentity] = (),
+) -> bool:
+    """Return whether any hardware is in both.
+
+    Hardware that is ``present`` elsewhere has not moved from there, whatever its serial says.
+    """
+    return any(
+        mine.is_same(other)
+        or (mine.has_moved_from(other) and not any(one.is_same(other) for one in present))
+        for mine in wanted
+        for other in held
+    )
+
+
+def is_shared(wanted: Hold, held: HeldDevice) -> bool:
+    """Return whether two holders may have the same hardware at once."""
+    if wanted.key == (held.resource, held.device_id):
+        is_other_share = held.holders.keys().isdisjoint(wanted.shares)
+        return wanted.replicas > 1 and held.replicas > 1 and is_other_share
+    return not (wanted.exclusive or held.exclusive)
+
+
+def put_aside(path: Path) -> None:
+    """Rename a damaged file, and log that; raise OSError."""
+    new = path.replace(path.with_suffix(".bad")).name
+    log.warning("%s is damaged and was renamed to %s", path, new)
+
+
+def _read(path: Path, driver: str) -> Claim | UnreadableRecord:
+    """Return the claim of a record of a driver, or why it cannot be read.
+
+    Raise FileNotFoundError.
+    """
+    record: Any = None
+    try:
+        content = _content(path)
+        record = json.loads(content)
+        return _parsed(record, content, path.stem, driver)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        return UnreadableRecord(path=path, why=reason_of(error).lower())
+    except DAMAGE as error:
+        if isinstance(record, dict) and record.get("version") == _FIRST_VERSION:
+            why = "it is of an earlier version, and its devices are not on offer as they were"
+            return UnreadableRecord(path=path, why=why, first_version=record)
+        return UnreadableRecord(path=path, why=f"it is damaged: {error!r}")
 
 
 def _content(path: Path) -> bytes:
-    with path.open("rb") as file:
-        return file.read(_MAX_BYTES)
+    # A pipe would be waited for.
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise ValueError("it is not a regular file")
+        with os.fdopen(descriptor, "rb", closefd=False) as file:
+            content = file.read(MAX_BYTES + 1)
+    finally:
+        os.close(descriptor)
+    if len(content) > MAX_BYTES:
+        raise ValueError(f"it has more than {MAX_BYTES:,} bytes")
+    return content
 
 
-def _parsed(content: bytes, uid: str) -> Claim:
-    """Return the claim of a record, which must have this UID; raise one of DAMAGE."""
-    record: dict[str, Any] = json.loads(content)
-    if (record["version"], record["uid"]) != (_VERSION, uid):
-        raise ValueError(f"version {record['version']!r}, UID {record['uid']!r}")
+def _parsed(record: Mapping[str, Any], content: bytes, uid: str, driver: str) -> Claim:
+    """Return the claim of a record; without its details if only its holds are known.
+
+    Raise one of DAMAGE.
+    """
+    if record["uid"] != uid:
+        raise ValueError(f"its UID is {record['uid']!r}")
     claim = Claim(
         uid=uid,
-        namespace=record["namespace"],
-        name=record["name"],
-        boot_id=record["bootID"],
-        per_request=record["perRequest"] is True,
-        devices=tuple(
-            ClaimDevice(**{**one, "hardware": tuple(one["hardware"])}) for one in record["devices"]
+        namespace=str(record.get("namespace", "?")),
+        name=str(record.get("name", "?")),
+        driver=str(record.get("driver", driver)),
+        boot_id=str(record.get("bootID", "")),
+        holds=tuple(map(_hold, record["holds"])),
+    )
+    try:
+        if record["version"] != _VERSION:
+            raise ValueError(f"its version is {record['version']!r}")
+        requests = record["requests"]
+        return replace(
+            claim,
+            is_prepared=record["prepared"] is True,
+            per_request=record["perRequest"] is True,
+            prepared_at=float(record["preparedAt"]),
+            results=tuple(Result(**one) for one in record["results"]),
+            devices=tuple(map(_given_device, record["devices"])),
+            requests=tuple(
+                GivenRequest(
+                    name=_text(one["name"]),
+                    edits=_edits(record["edits"][one["edits"]]),
+                    cdi=_texts(one["cdi"]),
+                )
+                for one in requests
+            ),
+        )
+    except DAMAGE:
+        return replace(claim, source=content)
+
+
+def _hold(record: Mapping[str, Any]) -> Hold:
+    if not isinstance(replicas := record["replicas"], int):
+        raise TypeError(f"replicas are {replicas!r}")
+    return Hold(
+        resource=_text(record["resource"]),
+        device_id=_text(record["id"]),
+        shares=_texts(record["shares"]),
+        replicas=replicas,
+        exclusive=record["exclusive"] is not False,
+        identities=tuple(map(identity_from_record, record["identities"])),
+    )
+
+
+def _given_device(record: Mapping[str, Any]) -> GivenDevice:
+    release = record["release"]
+    return GivenDevice(
+        resource=_text(record["resource"]),
+        device_id=_text(record["id"]),
+        places=tuple(map(_place, record["places"])),
+        release=None
+        if release is None
+        else Hook(
+            command=Command(argv=_texts(release["argv"]), env=_by_name(release["env"])),
+            timeout_seconds=int(release["timeoutSeconds"]),
         ),
     )
-    texts = [claim.namespace, claim.name, claim.boot_id]
-    for one in claim.devices:
-        texts += [one.request, one.pool, one.device, one.resource, one.share, *one.hardware]
-    if not all(isinstance(text, str) for text in texts):
-        raise TypeError("a field is not a string")
-    return claim
+
+
+def _place(record: Mapping[str, Any]) -> Place:
+    number = record["number"]
+    return Place(
+        path=_text(record["path"]),
+        target=_text(record["target"]),
+        instance=Identity(
+            inode=int(record["inode"]),
+            device_number=None if number is None else (int(number[0]), int(number[1])),
+            syspath=record["syspath"],
+            plugged=_text(record["plugged"]),
+        ),
+        identity=identity_from_record(record["identity"]),
+        is_node=record["node"] is True,
+    )
+
+
+def _edits(record: Mapping[str, Any]) -> Edits:
+    edits = {key: list(one) for key, one in record.items()}
+    for node in edits.get("deviceNodes", ()):
+        _texts((node["path"], node.get("hostPath", ""), node["permissions"]))
+    return edits
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r} is not a string")
+    return value
+
+
+def _texts(values: Iterable[object]) -> tuple[str, ...]:
+    return tuple(map(_text, values))
+
+
+def _by_name(values: Mapping[object, object]) -> dict[str, str]:
+    return {_text(name): _text(value) for name, value in values.items()}
+
+
+def _content_of(claim: Claim) -> bytes:
+    """Return the record of a claim; equal edits of several requests are in it once."""
+    edits: list[Edits] = []
+    for request in claim.requests:
+        if request.edits not in edits:
+            edits.append(request.edits)
+    record = {
+        "version": _VERSION,
+        "uid": claim.uid,
+        "namespace": claim.namespace,
+        "name": claim.name,
+        "driver": claim.driver,
+        "bootID": claim.boot_id,
+        "prepared": claim.is_prepared,
+        "perRequest": claim.per_request,
+        "preparedAt": claim.prepared_at,
+        "holds": [
+            {
+                "resource": one.resource,
+                "id": one.device_id,
+                "shares": one.shares,
+                "replicas": one.replicas,
+                "exclusive": one.exclusive,
+                "identities": [identity.as_record() for identity in one.identities],
+            }
+            for one in claim.holds
+        ],
+        "results": [
+            {
+                "request": one.request,
+                "pool": one.pool,
+                "device": one.device,
+                "admin": one.admin,
+                "resource": one.resource,
+                "share": one.share,
+            }
+            for one in claim.results
+        ],
+        "devices": [
+            {
+                "resource": one.resource,
+                "id": one.device_id,
+                "places": list(map(_place_record, one.places)),
+                "release": one.release
+                and {
+                    "argv": one.release.command.argv,
+                    "env": dict(one.release.command.env),
+                    "timeoutSeconds": one.release.timeout_seconds,
+                },
+            }
+            for one in claim.devices
+        ],
+        "edits": edits,
+        "requests": [
+            {"name": one.name, "edits": edits.index(one.edits), "cdi": one.cdi}
+            for one in claim.requests
+        ],
+    }
+    return f"{json.dumps(record)}\n".encode()
+
+
+def _place_record(place: Place) -> dict[str, Any]:
+    return {
+        "path": place.path,
+        "target": place.target,
+        "inode": place.instance.inode,
+        "number": place.instance.device_number,
+        "syspath": place.instance.syspath,
+        "plugged": place.instance.plugged,
+        "identity": place.identity.as_record(),
+        "node": place.is_node,
+    }

@@ -6,20 +6,29 @@ import asyncio
 import fcntl
 import logging
 import os
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from inotify_simple import flags
+
 from genericdp.apiserver.access import in_cluster, of_kubeconfig
 from genericdp.apiserver.client import ApiClient, ApiError, claim_path
 from genericdp.dra.backend import DELETED_FIRST
-from genericdp.dra.claims import ClaimRecords, recorded_claims
+from genericdp.dra.claims import (
+    RELEASE_SUFFIX,
+    ClaimRecords,
+    claims_of_others,
+    held_devices,
+    recorded_claims,
+)
 from genericdp.dra.prepare import ClaimPreparer, ServedPool
 from genericdp.dra.publisher import Publisher
 from genericdp.dra.slices import devices_of, pool_name
 from genericdp.dra.stored import StoredSlices
 from genericdp.errors import KubeletError, explained, ungrouped
+from genericdp.host.inotify import ENTRIES, FolderWatch
 from genericdp.host.workers import in_worker
 from genericdp.kubelet.dra import DraPlugin
 from genericdp.observed import Observed, until
@@ -29,13 +38,18 @@ if TYPE_CHECKING:
     from typing import Never
 
     from genericdp.devices.devicelist import DeviceList
-    from genericdp.dra.claims import Claim
+    from genericdp.devices.held import HeldDevice
+    from genericdp.dra.claims import UnreadableRecord
+    from genericdp.dra.prepare import ReleaseDevices
     from genericdp.dra.settings import DraSettings
+    from genericdp.host.root import Root
     from genericdp.kubelet.servicer import Servicer
+    from genericdp.policy import Policy
 
 log = logging.getLogger(__name__)
 
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+_REMOVALS = flags.DELETE | flags.MOVED_FROM
 
 
 class DraDriver:
@@ -50,10 +64,17 @@ class DraDriver:
         *,
         node_name: str,
         cdi_folder: Path,
+        root: Root,
         count_request: Callable[[str, str], None],
+        release: ReleaseDevices,
+        policy: Callable[[], Policy | None],
         changed: Callable[[], None],
+        held_changed: Callable[[], None],
     ) -> None:
-        """``changed`` is called when another back end may serve a resource now."""
+        """``changed`` is called when another back end may serve a resource now.
+
+        ``held_changed`` is called when other shares are withheld.
+        """
         self.trouble = Observed("it has only just been started")
         """Why the driver does not work; empty: it does."""
         self.is_standby = False
@@ -62,13 +83,19 @@ class DraDriver:
         self._node_name = node_name
         self._cdi_folder = cdi_folder
         self._count_request = count_request
-        self._changed = changed
+        self._root = root
+        self._release, self._policy = release, policy
+        self._changed, self._held_changed = changed, held_changed
         self._lists: Observed[Mapping[str, DeviceList] | None] = Observed(None)
         """The device list of each served resource, by name; None: not known yet."""
         self._pools: Mapping[str, ServedPool] = {}
         """The same devices under the names that claims have for them, by the name of the pool."""
         self._waiting: Mapping[str, str] = {}
         """Why a pool that the config asks for is not offered, by name."""
+        self._specs_outdated = asyncio.Event()
+        """Set when CDI specs of claims may not be as they should be."""
+        self._records_changed = asyncio.Event()
+        """Set when an administrator may have released a claim."""
         self._plugin: DraPlugin | None = None
         self._preparer: ClaimPreparer | None = None
         self._publisher: Publisher | None = None
@@ -87,6 +114,7 @@ class DraDriver:
         self._lists.value = {name: one.devices for name, one in servicers.items()}
         if self._preparer is not None:
             self._preparer.pools = self._pools
+        self._specs_outdated.set()  # what the config does not name any more may have changed, too
         if self._publisher is not None:
             self._publisher.wanted.value = self._lists.value
 
@@ -96,6 +124,9 @@ class DraDriver:
             return self.trouble.value
         if not self._plugin.registration.active.value:
             return self._plugin.registration.reason
+        if self._preparer is not None:
+            for record in self._preparer.unreadable:
+                return str(record)
         soon = "its ResourceSlices are about to be written"
         return self._publisher.state.value.get(resource, soon) or self._publisher.slices.failure
 
@@ -133,7 +164,6 @@ class DraDriver:
 
     async def _serve(self) -> Never:
         settings = self._settings
-        boot_id = (await in_worker(_BOOT_ID.read_text)).strip()
         kubeconfig = settings.kubeconfig
         read_access = in_cluster if kubeconfig is None else partial(of_kubeconfig, kubeconfig)
         async with (
@@ -141,16 +171,7 @@ class DraDriver:
             ApiClient(read_access, count=self._count_request) as client,
         ):
             records = ClaimRecords(settings.claims_folder, removed=self._changed)
-            await in_worker(records.load)
-            preparer = ClaimPreparer(
-                settings.driver,
-                records=records,
-                cdi_folder=self._cdi_folder,
-                boot_id=boot_id,
-                get_claim=partial(_get_claim, client),
-                why_absent=lambda pool: self._waiting.get(pool, ""),
-            )
-            await in_worker(preparer.remove_leftovers)
+            preparer = await self._load_claims(records, client)
             plugin = DraPlugin(
                 settings.driver, kubelet_root=settings.kubelet_root, handler=preparer
             )
@@ -167,22 +188,74 @@ class DraDriver:
                         tasks.create_task(plugin.run(), name="DRA registration")
                         tasks.create_task(publisher.run(), name="ResourceSlices")
                         tasks.create_task(self._watch_folder(lock), name="lock of the DRA driver")
+                        tasks.create_task(self._watch_files(preparer), name="files of claims")
+                        tasks.create_task(self._honor_markers(preparer), name="released claims")
+                        tasks.create_task(preparer.watch(), name="claims in the API")
                         await self._update_specs(preparer)
             finally:
                 if not os.fstat(lock).st_nlink:  # the records were removed with the folder
                     for one in records.claims.values():
                         await records.write(one)
 
+    async def _load_claims(self, records: ClaimRecords, client: ApiClient) -> ClaimPreparer:
+        """Return the preparer of the recorded claims; raise OSError."""
+        boot_id = (await in_worker(_BOOT_ID.read_text)).strip()
+        await in_worker(records.load)
+        preparer = ClaimPreparer(
+            self._settings.driver,
+            records=records,
+            cdi_folder=self._cdi_folder,
+            boot_id=boot_id,
+            root=self._root,
+            get_claim=partial(_get_claim, client),
+            why_absent=lambda pool: self._waiting.get(pool, ""),
+            release=self._release,
+            policy=self._policy,
+            changed=self._held_changed,
+            timing=self._settings.claim_timing,
+        )
+        await in_worker(preparer.remove_leftovers)
+        return preparer
+
     async def _update_specs(self, preparer: ClaimPreparer) -> Never:
         """Keep the CDI specs of claims up to date."""
         while True:
-            lists = self._lists.value
+            self._specs_outdated.clear()
             is_complete = await preparer.update_specs()
-            await until(
-                lambda lists=lists: self._lists.value is not lists,  # type: ignore[misc]
-                self._lists,
-                timeout_seconds=None if is_complete else self._settings.retry,
-            )
+            with suppress(TimeoutError):
+                async with asyncio.timeout(None if is_complete else self._settings.retry):
+                    await self._specs_outdated.wait()
+
+    async def _honor_markers(self, preparer: ClaimPreparer) -> Never:
+        """Release the claims that an administrator has released."""
+        while True:
+            self._records_changed.clear()
+            with suppress(OSError):  # the directory will be made again
+                await preparer.honor_markers()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._settings.retry):
+                    await self._records_changed.wait()
+
+    async def _watch_files(self, preparer: ClaimPreparer) -> Never:
+        """Note when a CDI spec of a claim is removed, or when a marker appears."""
+        records, specs = str(self._settings.claims_folder), str(self._cdi_folder)
+
+        def note(folder: str, name: str | None) -> None:
+            if folder == specs and (name is None or preparer.is_spec(name)):
+                self._specs_outdated.set()
+            if folder == records and (name is None or name.endswith(RELEASE_SUFFIX)):
+                self._records_changed.set()
+
+        watch = FolderWatch(note, what="records and CDI specs of claims")
+        try:
+            while True:
+                for folder in watch.set_folders({records: ENTRIES, specs: _REMOVALS}):
+                    note(folder, None)
+                if not watch.complete:
+                    self._specs_outdated.set()
+                await asyncio.sleep(self._settings.retry)
+        finally:
+            watch.close()
 
     async def _watch_folder(self, lock: int) -> Never:
         """Raise KubeletError once somebody has removed the folder of the driver."""
@@ -214,21 +287,27 @@ class DraDriver:
             self._plugin = self._preparer = self._publisher = None
             os.close(lock)
 
-    async def unprepare_ended(self, used: Collection[tuple[str, str]]) -> None:
-        """Unprepare ended claims, except ``used``: namespace and name of claims that pods use."""
-        if self._preparer is not None:
-            await self._preparer.unprepare_ended(used)
-
     @property
-    def claim_count(self) -> int:
-        """The number of claims that are prepared, or are being, by this instance."""
-        return len(self._preparer.claims) if self._preparer else 0
+    def claim_counts(self) -> dict[str, int]:
+        """The number of prepared claims of this instance, by what the API server has of them."""
+        preparer = self._preparer
+        withheld = preparer.withheld_count if preparer else 0
+        return {
+            "prepared": len(preparer.claims) - withheld if preparer else 0,
+            "gone": withheld,
+        }
 
-    async def claims(self) -> Collection[Claim]:
-        """Return the claims that are prepared on this node, or are being; raise OSError."""
+    async def held(self) -> tuple[Collection[HeldDevice], Collection[UnreadableRecord]]:
+        """Return what claims hold on this node, and the records that do not say so; raise OSError.
+
+        Those of other drivers hold, too.
+        """
         if self._preparer is not None:
-            return tuple(self._preparer.claims.values())
-        return await in_worker(partial(recorded_claims, self._settings.claims_folder))
+            return await self._preparer.holds(), tuple(self._preparer.unreadable)
+        folder = self._settings.claims_folder
+        claims, unreadable = await in_worker(partial(recorded_claims, folder))
+        _, others = await in_worker(partial(claims_of_others, folder))
+        return held_devices((*claims, *others)), unreadable
 
 
 async def _get_claim(client: ApiClient, namespace: str, name: str) -> dict[str, Any] | None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import random
+import time
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -14,37 +16,62 @@ from weakref import WeakValueDictionary
 from genericdp.cdi.folder import write
 from genericdp.cdi.spec import container_edits, kind_of_ours, spec_of
 from genericdp.devices.allocation import AllocationConflictError, edits_at
-from genericdp.devices.device import device_id_of, share_number
+from genericdp.devices.device import Device, DeviceNode, shares_by_device
+from genericdp.devices.identity import Nature
 from genericdp.devices.natural import natural_key
-from genericdp.dra.claims import Claim, ClaimDevice
-from genericdp.errors import UnusableDeviceError, explained, reason_of
+from genericdp.dra.claims import (
+    Claim,
+    ClaimError,
+    GivenDevice,
+    GivenRequest,
+    Hold,
+    Place,
+    Result,
+    UnreadableRecord,
+    are_same,
+    claims_of_others,
+    held_devices,
+    is_shared,
+)
+from genericdp.errors import GenericdpError, explained, reason_of
+from genericdp.host.devicefiles import DeviceFiles
 from genericdp.host.workers import finish, in_worker
 from genericdp.kubelet.servicer import PREPARE_HOOKS, counted
 from genericdp.kubelet.v1.dra_pb2 import Device as PreparedDevice
 from genericdp.printing import printable
-from genericdp.template import UnusableValueError
+from genericdp.template import Template, UnusableValueError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
     from pathlib import Path
+    from typing import Never
 
     from genericdp.cdi.spec import Edits
-    from genericdp.devices.device import Device
-    from genericdp.dra.claims import ClaimRecords
+    from genericdp.devices.devicelist import ListedDevice
+    from genericdp.devices.held import HeldDevice
+    from genericdp.devices.identity import HardwareIdentity
+    from genericdp.dra.claims import ClaimRecords, Key
+    from genericdp.host.root import Root
     from genericdp.kubelet.servicer import Servicer
     from genericdp.kubelet.v1.dra_pb2 import Claim as ClaimRef
+    from genericdp.model import Hook
+    from genericdp.policy import Policy
     from genericdp.tally import ResourceTally
 
-    Devices: TypeAlias = dict[tuple[str, str], Device]
-    """By resource and ID."""
+    Devices: TypeAlias = dict[Key, Device]
     GetClaim: TypeAlias = Callable[[str, str], Awaitable[dict[str, Any] | None]]
     """Returns a claim by namespace and name, None if there is none; raises GenericdpError."""
+    ReleaseDevices: TypeAlias = Callable[[str, Sequence[Device]], Awaitable[None]]
+    """Runs the release hooks of devices of a resource; raises CallError."""
 
 log = logging.getLogger(__name__)
 
 _SPEC_PREFIX = "genericdp-claim_"
 _PLAIN_LIMITS = "resource.kubernetes.io/extended-resource-claim"
 """An annotation of the claims that the scheduler makes for plain ``limits``."""
+_NODE_CHECK_SECONDS = 5.0
+"""How long looking at the nodes of a claim may take."""
+_WAITING = "waiting for the kubelet to unprepare it"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -57,15 +84,36 @@ class ServedPool:
     """The ID of a device, or of a share of it, by its name in the ResourceSlice."""
 
 
-class ClaimError(UnusableDeviceError):
-    """A claim cannot be prepared or unprepared now; the kubelet shows why and tries again."""
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ClaimTiming:
+    """When the API server is asked about prepared claims, in seconds."""
+
+    period: float = 120.0
+    """Between two requests about a claim, more or less."""
+    retry: float = 5.0
+    """Between two checks whether a request is due."""
+    warn: float = 600.0
+    """How long the kubelet may take to unprepare a claim that no longer exists."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Withheld:
+    """Shares of a prepared claim that the scheduler takes for free."""
+
+    since: float
+    """On the loop's clock."""
+    shares: frozenset[tuple[str, str]]
+    """Resource and share."""
+    why: str
+    """A relative clause about what the claim has."""
 
 
 class ClaimPreparer:
     """Prepares and unprepares claims for the kubelet, which may repeat its calls.
 
     A call may be canceled at any ``await``, and the process killed anywhere: a claim's record is
-    written first and removed last.
+    written first and removed last. Nothing but Unprepare, an administrator, another allocation,
+    or a reboot together with the API server's word ends what a claim holds.
     """
 
     def __init__(
@@ -75,10 +123,18 @@ class ClaimPreparer:
         records: ClaimRecords,
         cdi_folder: Path,
         boot_id: str,
+        root: Root,
         get_claim: GetClaim,
         why_absent: Callable[[str], str],
+        release: ReleaseDevices,
+        policy: Callable[[], Policy | None],
+        changed: Callable[[], None],
+        timing: ClaimTiming | None = None,
     ) -> None:
-        """``why_absent`` returns why a pool is not offered; empty: not known."""
+        """``why_absent`` returns why a pool is not offered; empty: not known.
+
+        ``changed`` is called when other shares are withheld than before.
+        """
         self.pools: Mapping[str, ServedPool] = {}
         """The pools that are offered now, by name."""
         self._driver = driver
@@ -86,29 +142,56 @@ class ClaimPreparer:
         self._records = records
         self._cdi_folder = cdi_folder
         self._boot_id = boot_id
+        self._root = root
         self._get_claim = get_claim
         self._why_absent = why_absent
+        self._release_devices = release
+        self._policy = policy
+        self._changed = changed
+        self._timing = timing or ClaimTiming()
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         """By UID: calls about the same claim run one after another."""
+        self._withheld: dict[str, _Withheld] = {}
+        """By UID of the claim."""
+        self._passed: set[tuple[str, Key]] = set()
+        """UID and device of claims that are ending and do not count as holders any more."""
+        self._ended_elsewhere: set[tuple[str, str]] = set()
+        """Driver and UID of claims of other drivers that a reboot and the API server have ended."""
         self._trouble = ""
         """Why CDI specs could not be written, as logged."""
+        self._release_failures: dict[str, str] = {}
+        """Why claims that an administrator has released are not ended yet, by UID, as logged."""
 
     @property
     def claims(self) -> Mapping[str, Claim]:
         """The claims that are prepared, or are being, by UID."""
         return self._records.claims
 
+    @property
+    def unreadable(self) -> Collection[UnreadableRecord]:
+        """The records that do not say what their claims hold: they block new claims."""
+        return self._records.unreadable.values()
+
+    @property
+    def withheld_count(self) -> int:
+        """The number of prepared claims that the API server no longer has."""
+        return len(self._withheld)
+
     async def prepare(
         self, claims: Sequence[ClaimRef]
     ) -> dict[str, tuple[PreparedDevice, ...] | str]:
         """Return the devices of each claim, or why it cannot be prepared, by UID."""
-        return {one.uid: await self._caught(self._prepare(one), one, "prepared") for one in claims}
+        answers = {
+            ref.uid: await self._caught(self._prepare(ref), ref, "prepared") for ref in claims
+        }
+        self._warn_of_collisions([ref.uid for ref in claims])
+        return answers
 
     async def unprepare(self, claims: Sequence[ClaimRef]) -> dict[str, str]:
         """Return why each claim cannot be unprepared, by UID; empty: it is."""
         return {
-            one.uid: await self._caught(self._unprepare(one.uid), one, "unprepared") or ""
-            for one in claims
+            ref.uid: await self._caught(self._unprepare(ref.uid), ref, "unprepared") or ""
+            for ref in claims
         }
 
     async def _caught(self, work: Awaitable[Any], claim: ClaimRef, what: str) -> Any:  # noqa: ANN401
@@ -127,38 +210,17 @@ class ClaimPreparer:
     def _lock(self, uid: str) -> asyncio.Lock:
         return self._locks.setdefault(uid, asyncio.Lock())
 
+    # Prepare
+
     async def _prepare(self, ref: ClaimRef) -> tuple[PreparedDevice, ...]:
         tallies: list[ResourceTally] = []
         with counted(tallies):
             async with self._lock(ref.uid):
-                claim = await self._get_allocated(ref, tallies)
-                return await self._prepare_allocated(claim)
-
-    async def _prepare_allocated(self, claim: Claim) -> tuple[PreparedDevice, ...]:
-        before = self.claims.get(claim.uid)
-        if before is not None and before.devices != claim.devices:  # it was allocated again
-            await self._release(before)
-            before = None
-        claim = before or claim
-        run_hooks = claim.boot_id != self._boot_id
-        if run_hooks:  # not prepared yet since the node has booted
-            await self._free_devices_of(claim)
-            self._records.reserve(claim)
-            if any(
-                pool.servicer.having_hooks([device_id_of(one.share)], *PREPARE_HOOKS)
-                for one in claim.devices
-                if (pool := self.pools.get(one.pool)) is not None
-            ):
-                # The device stays taken if the process is killed during one.
-                await finish(self._records.write(claim))
-        devices = await self._ready_devices(claim, run_hooks=run_hooks)
-        if run_hooks:
-            claim = replace(claim, boot_id=self._boot_id)
-            await finish(self._records.write(claim))
-        return await self._write_spec(claim, devices)
+                asked = await self._get_allocated(ref, tallies)
+                return await self._prepare_allocated(asked)
 
     async def _get_allocated(self, ref: ClaimRef, tallies: list[ResourceTally]) -> Claim:
-        """Return a claim with the devices that the scheduler has allocated; raise ClaimError.
+        """Return a claim with the results that the scheduler has allocated; raise ClaimError.
 
         Append to ``tallies`` those of its resources, for the caller to count the result.
         """
@@ -170,173 +232,249 @@ class ClaimPreparer:
                 raise ClaimError(f"it has been made anew: its UID is {uid} now")
             if not (results := _results(found, self._driver)):
                 raise ClaimError(f"nothing of {self._driver} is allocated to it")
-            asked = {one["pool"] for one in results}
-            tallies += [one.servicer.tally for name, one in self.pools.items() if name in asked]
-            for one in found["status"]["allocation"]["devices"].get("config") or ():
-                if one.get("opaque", {}).get("driver") == self._driver:
+            pools = {one.pool for one in results}
+            tallies += [one.servicer.tally for name, one in self.pools.items() if name in pools]
+            for config in found["status"]["allocation"]["devices"].get("config") or ():
+                if config.get("opaque", {}).get("driver") == self._driver:
                     raise ClaimError(f"it has parameters for {self._driver}, which takes none")
             notes = found["metadata"].get("annotations") or {}
             return Claim(
                 uid=uid,
                 namespace=ref.namespace,
                 name=ref.name,
+                driver=self._driver,
+                boot_id=self._boot_id,
                 per_request=notes.get(_PLAIN_LIMITS) == "true",
-                devices=tuple(map(self._device, results)),
+                prepared_at=time.time(),  # noqa: TID251  # to be shown
+                results=results,
             )
         except (KeyError, TypeError, AttributeError) as error:
             raise ClaimError(f"the API server has no proper ResourceClaim: {error!r}") from error
 
-    def _device(self, result: Mapping[str, Any]) -> ClaimDevice:
-        """Return the device of an allocation result; raise ClaimError."""
-        pool, name = result["pool"], result["device"]
-        if pool not in self.pools and (why := self._why_absent(pool)):
-            raise ClaimError(f"{pool} is not served by DRA now: {why}")
-        if pool not in self.pools or name not in self.pools[pool].shares:
-            raise ClaimError(f"there is no device {name} in {pool} on this node any more")
-        share = self.pools[pool].shares[name]
-        listed = self.pools[pool].servicer.devices.devices.get(device_id_of(share))
-        return ClaimDevice(
-            # The kubelet expects the request without the subrequest (``request/subrequest``).
-            request=result["request"].partition("/")[0],
-            pool=pool,
-            device=name,
-            resource=self.pools[pool].resource,
-            share=share,
-            admin=result.get("adminAccess") is True,
-            hardware=() if listed is None else tuple(map(str, listed.device.identities)),
-        )
+    async def _prepare_allocated(self, asked: Claim) -> tuple[PreparedDevice, ...]:
+        before = self.claims.get(asked.uid)
+        if before is not None:
+            self._note_withheld(before, None)
+            if list(map(_allocated, before.results)) != list(map(_allocated, asked.results)):
+                before = await self._end_former(before, asked)
+        claim, fresh, others = await self._reserve(asked, before)
+        devices = await self._ready_devices(claim, fresh, run_hooks=not claim.is_prepared)
+        if not claim.is_prepared:
+            if devices.keys() == {one.key for one in claim.results}:
+                claim = self._recorded(asked, claim.results, devices)
+            if why := self._why_refused(claim, others, is_new=False):  # a hook may change it
+                raise ClaimError(why)
+            claim = replace(claim, is_prepared=True)
+            await finish(self._records.write(claim))
+        return await self._write_spec(claim)
 
-    async def _free_devices_of(self, claim: Claim) -> None:
-        """Unprepare ended claims that hold its devices; raise ClaimError if another claim has one.
+    async def _reserve(
+        self, asked: Claim, before: Claim | None
+    ) -> tuple[Claim, Devices, Iterable[Claim]]:
+        """Let nobody else have the hardware of a claim; ``before`` is its present record.
 
-        The caller must await nothing between this and ``reserve``: another call could get them.
+        Return its record, its devices that are on offer, and the claims of other drivers. Raise
+        ClaimError or OSError.
         """
-        wanted = {(one.pool, one.device) for one in claim.devices if not one.admin}
+        read_others = partial(claims_of_others, self._records.folder)
+        has_neighbors, others = await in_worker(read_others)
+        missing: Mapping[Key, str] = {}
+        if before is not None:
+            before, missing = await self._located(before)
+        claim, fresh = self._planned(asked, before, missing)
+        for holder in self._holders(claim, others):
+            with suppress(GenericdpError):  # then it stays as it is
+                await self.check(holder)
+        claim, fresh = self._planned(asked, before, missing)
+        if why := self._why_refused(claim, others, is_new=before is None):
+            raise ClaimError(why)
+        self._records.reserve(claim)  # nothing has been awaited since the check
+        if claim is not before and (has_neighbors or self._has_hooks(claim, fresh)):
+            # The hardware stays taken if the process is killed. Another driver may have written a
+            # record meanwhile: each writes its own first, then reads the others'.
+            await finish(self._records.write(claim))
+            _, others = await in_worker(read_others)
+            if why := self._why_refused(claim, others, is_new=False):
+                if before is None:
+                    await finish(self._forget(claim.uid))
+                raise ClaimError(why)
+        return claim, fresh, others
 
-        def holders() -> list[Claim]:
-            return [
-                other
-                for other in self.claims.values()
-                if other.uid != claim.uid
-                and any((it.pool, it.device) in wanted for it in other.devices if not it.admin)
-            ]
+    def _planned(
+        self, asked: Claim, before: Claim | None, missing: Mapping[Key, str]
+    ) -> tuple[Claim, Devices]:
+        """Return the record of a claim before its hooks, and its devices that are on offer.
 
-        for holder in holders():
-            if has := await self._device_still_held(holder, wanted):
-                raise ClaimError(f"device {has} is prepared for claim {holder}")
-            await self._release_ended(holder)
-        if others := holders():
-            raise ClaimError(f"claim {others[0]}, which has a device of it, is being worked on")
+        ``before`` is its present record, ``missing`` why devices of that are not there. What the
+        claim has been given stays as it is, in this boot, and where the config no longer has it.
+        Raise ClaimError.
+        """
+        results = tuple(self._resolved(one, before) for one in asked.results)
+        fresh: Devices = {}
+        for result in results:
+            listed = self._listed(result.key)
+            known = () if before is None else _identities(before, result.key)
+            is_here = listed is not None and listed.gone_since is None
+            if listed is not None and (
+                not known or (is_here and self._is_hardware(known, listed.device))
+            ):
+                fresh[result.key] = listed.device
+            elif before is None or not before.requests or result.key in missing:
+                why = missing.get(result.key, "it is not on offer")
+                if listed is not None and is_here:
+                    now = " and ".join(map(str, listed.device.identities))
+                    then = " and ".join(map(str, known))
+                    why = f"it is other hardware now: {now}; the claim was prepared with {then}"
+                raise ClaimError(f"device {result.device} of {result.pool}: {why}")
+        if before is not None and before.requests:
+            if before.is_prepared and before.boot_id == self._boot_id:
+                return before, fresh
+            if fresh.keys() != {one.key for one in results}:
+                return replace(before, boot_id=self._boot_id, is_prepared=False), fresh
+        return self._recorded(asked, results, fresh), fresh
 
-    async def unprepare_ended(self, used: Collection[tuple[str, str]]) -> None:
-        """Unprepare ended claims, except ``used``: namespace and name of claims that pods use."""
-        for claim in tuple(self.claims.values()):
-            devices = {(one.pool, one.device) for one in claim.devices}
-            try:
-                is_used = (claim.namespace, claim.name) in used
-                if not (is_used or await self._device_still_held(claim, devices)):
-                    await self._release_ended(claim)
-            except Exception:
-                log.debug("claim %s stays prepared", claim, exc_info=True)
+    def _resolved(self, result: Result, before: Claim | None) -> Result:
+        """Return a result with resource and share; raise ClaimError if there are none."""
+        for known in () if before is None else before.results:
+            if _allocated(known) == _allocated(result):
+                return known
+        pool = self.pools.get(result.pool)
+        if pool is None and (why := self._why_absent(result.pool)):
+            raise ClaimError(f"{result.pool} is not served by DRA now: {why}")
+        if pool is None or result.device not in pool.shares:
+            raise ClaimError(
+                f"there is no device {result.device} in {result.pool} on this node any more"
+            )
+        return replace(result, resource=pool.resource, share=pool.shares[result.device])
 
-    async def _device_still_held(self, claim: Claim, devices: Collection[tuple[str, str]]) -> str:
-        """Return the name of one of the devices that the claim still has; empty: it has none."""
-        found = await self._get_claim(claim.namespace, claim.name)
-        if found is None or found["metadata"]["uid"] != claim.uid:
-            return ""
-        has = (
-            one for one in _results(found, self._driver) if (one["pool"], one["device"]) in devices
+    def _listed(self, key: Key) -> ListedDevice | None:
+        for pool in self.pools.values():
+            if pool.resource == key[0]:
+                return pool.servicer.devices.devices.get(key[1])
+        return None
+
+    def _present(self) -> list[HardwareIdentity]:
+        """Return the hardware that is on offer."""
+        return [
+            identity
+            for pool in self.pools.values()
+            for one in pool.servicer.devices.devices.values()
+            if one.gone_since is None
+            for identity in one.device.identities
+        ]
+
+    def _is_hardware(self, known: Collection[HardwareIdentity], device: Device) -> bool:
+        """Return whether a device is the hardware that was known, and no part of it another."""
+        now = device.identities
+        has_other = any(
+            mine.is_at_place_of(its) and mine.nature_of(its) is Nature.DIFFERENT
+            for mine in now
+            for its in known
         )
-        return next((one["device"] for one in has), "")
+        return not has_other and are_same(now, known, self._present())
 
-    async def _release_ended(self, claim: Claim) -> None:
-        """Unprepare a claim that is deleted or no longer allocated, if nobody works on it."""
-        lock = self._lock(claim.uid)
-        # The caller may hold the lock of another claim: waiting for this one could be a deadlock.
-        if not lock.locked() and self.claims.get(claim.uid) is claim:
-            async with lock:
-                log.warning("claim %s is over, but was not unprepared: unprepared", claim)
-                await self._release(claim)
+    def _recorded(self, asked: Claim, results: tuple[Result, ...], devices: Devices) -> Claim:
+        """Return a claim with all that its record says of devices; raise ClaimError."""
+        admin = {one.key for one in results} - {one.key for one in results if not one.admin}
+        shares: dict[Key, list[str]] = {}
+        for result in results:
+            if not result.admin:
+                shares.setdefault(result.key, []).append(result.share)
+        claim = replace(
+            asked,
+            results=results,
+            holds=tuple(_hold(key, shares[key], devices[key]) for key in shares),
+            devices=tuple(
+                _given(key, device, is_admin=key in admin) for key, device in devices.items()
+            ),
+        )
+        return replace(claim, requests=tuple(_requests(claim, devices)))
 
-    async def _ready_devices(self, claim: Claim, *, run_hooks: bool) -> Devices:
-        """Return its devices once checked as in Allocate, and hooks have run; raise CallError."""
+    def _has_hooks(self, claim: Claim, fresh: Devices) -> bool:
+        held = {hold.key for hold in claim.holds}
+        return any(
+            key in held and not device.hooks.keys().isdisjoint(PREPARE_HOOKS)
+            for key, device in fresh.items()
+        )
+
+    async def _ready_devices(self, claim: Claim, fresh: Devices, *, run_hooks: bool) -> Devices:
+        """Return its devices once checked as in Allocate, and hooks have run; raise CallError.
+
+        Devices that are not ``fresh`` are not on offer: they are what the claim was given.
+        Hooks run for no device that is only for admin access.
+        """
         found: Devices = {}
-        for name in dict.fromkeys(one.pool for one in claim.devices):
-            if (pool := self.pools.get(name)) is None:
-                raise ClaimError(f"there is no {name} on this node any more")
-            shares = [one.share for one in claim.devices if one.pool == name]
-            devices = await pool.servicer.prepare(shares, run_hooks=run_hooks)
-            found |= {(pool.resource, one.id): one for one in devices}
+        held = {hold.key for hold in claim.holds}
+        for pool in self.pools.values():
+            its = [
+                one for one in claim.results if one.resource == pool.resource and one.key in fresh
+            ]
+            for with_hooks in (True, False):
+                shares = [one.share for one in its if (one.key in held) is with_hooks]
+                if shares:
+                    run = run_hooks and with_hooks
+                    devices = await pool.servicer.prepare(shares, run_hooks=run)
+                    found |= {(pool.resource, one.id): one for one in devices}
+        if missing := fresh.keys() - found.keys():
+            raise ClaimError(f"{next(iter(missing))[0]} is not on offer on this node any more")
         return found
 
-    async def _write_spec(self, claim: Claim, devices: Devices) -> tuple[PreparedDevice, ...]:
-        """Write the CDI spec of a claim; return its devices for the kubelet."""
-        given, names = self._edits(claim, devices)
-        for variable in _contradicting(given.values()):
-            log.warning(
-                "claim %s: its requests give %s different values, of which a container that uses"
-                " several of them gets one",
-                claim,
-                variable,
-            )
-        await finish(self._put_spec(claim.uid, given))
-        return tuple(
-            PreparedDevice(
-                request_names=[one.request],
-                pool_name=one.pool,
-                device_name=one.device,
-                # The edits for all devices of a request come with its first device.
-                cdi_device_ids=names.pop(one.request, ()),
-            )
-            for one in claim.devices
-        )
+    # Holders
 
-    def _edits(
-        self, claim: Claim, devices: Devices
-    ) -> tuple[dict[str, Edits], dict[str, tuple[str, ...]]]:
-        """Return the CDI devices of a claim, by name, and the full CDI names by request.
+    async def holds(self) -> list[HeldDevice]:
+        """Return what claims hold, also those of other drivers."""
+        _, others = await in_worker(partial(claims_of_others, self._records.folder))
+        others = [one for one in others if (one.driver, one.uid) not in self._ended_elsewhere]
+        return held_devices((*self.claims.values(), *others), self._why_withheld)
 
-        There is one CDI device for each request: of several, only the last value of an environment
-        variable would count. Devices that ``devices`` lacks are omitted. Raise ClaimError.
+    def _why_withheld(self, claim: Claim, resource: str, share: str) -> str:
+        withheld = self._withheld.get(claim.uid)
+        is_withheld = withheld is not None and (resource, share) in withheld.shares
+        return f"claim {claim} has it, {withheld.why}" if withheld and is_withheld else ""
+
+    def _why_refused(self, claim: Claim, others: Iterable[Claim], *, is_new: bool) -> str:
+        """Return why a claim cannot have its hardware now; empty: it can."""
+        unreadable = [str(one) for uid, one in self._records.unreadable.items() if uid != claim.uid]
+        if is_new and unreadable:
+            return unreadable[0]
+        for hold, held, holder in self._conflicts(claim, others):
+            names = (one.device for one in claim.results if one.key == hold.key)
+            pool = next((one.pool for one in claim.results if one.key == hold.key), "")
+            what = f"device {next(names)} of {pool}"
+            who = held.holders[min(held.holders)][0]
+            as_what = f" as {held.device_id} of {held.resource}"
+            name = "" if hold.key == (held.resource, held.device_id) else as_what
+            driver = "" if holder.driver == self._driver else f" by the DRA driver {holder.driver}"
+            withheld = self._withheld.get(holder.uid)
+            why = f", {withheld.why}" if withheld is not None else ""
+            return f"{what} is prepared for {who}{name}{driver}{why}"
+        return ""
+
+    def _conflicts(
+        self, claim: Claim, others: Iterable[Claim]
+    ) -> Iterable[tuple[Hold, HeldDevice, Claim]]:
+        """Yield what another claim has of a claim's hardware, with that claim."""
+        present, held = self._present(), self._other_holds(claim, others)
+        for hold in claim.holds:
+            for one, holder in held:
+                if are_same(hold.identities, one.identities, present) and not is_shared(hold, one):
+                    yield hold, one, holder
+
+    def _other_holds(self, claim: Claim, others: Iterable[Claim]) -> list[tuple[HeldDevice, Claim]]:
+        """Return all that other claims hold, with the claim.
+
+        Nothing that pods hold through the device plugin is on offer here: ``decide`` sees to that.
         """
-        given: dict[str, Edits] = {}
-        names: dict[str, tuple[str, ...]] = {}
-        for number, request in enumerate(dict.fromkeys(one.request for one in claim.devices)):
-            asked = [one for one in claim.devices if one.request == request]
-            indexes = _indexes(asked if claim.per_request else claim.devices)
-            keys = sorted({*map(_key, asked)} & devices.keys(), key=lambda key: indexes[key])
-            try:
-                edits = edits_at(
-                    (
-                        indexes[key],
-                        devices[key],
-                        [share_number(one.share) for one in asked if _key(one) == key],
-                    )
-                    for key in keys
-                )
-            except (AllocationConflictError, UnusableValueError) as error:
-                raise ClaimError(str(error)) from error
-            name = f"{claim.uid}_{number}"
-            given[name] = container_edits(edits, [devices[key] for key in keys])
-            names[request] = (*([f"{self._kind}={name}"] if given[name] else ()), *edits.cdi)
-        return given, names
+        holders = [one for one in self.claims.values() if one.uid != claim.uid]
+        holders += [one for one in others if (one.driver, one.uid) not in self._ended_elsewhere]
+        return [(one, holder) for holder in holders for one in held_devices([holder])]
 
-    async def _put_spec(self, uid: str, given: Mapping[str, Edits]) -> bool:
-        """Write the CDI spec of a claim, or remove an empty one; return whether it has changed."""
-        content, path = spec_of(self._kind, given), self._spec_file(uid)
+    def _holders(self, claim: Claim, others: Iterable[Claim]) -> list[Claim]:
+        """Return the claims that keep a claim from its hardware."""
+        found = (holder for _, _, holder in self._conflicts(claim, others))
+        return list({(it.driver, it.uid): it for it in found}.values())
 
-        def put() -> bool:
-            present = path.read_bytes() if path.exists() else b""
-            if not content:
-                path.unlink(missing_ok=True)
-            elif content != present:
-                os.close(write(path, content))
-            return content != present
-
-        return await in_worker(put)
-
-    def _spec_file(self, uid: str) -> Path:
-        return self._cdi_folder / f"{_SPEC_PREFIX}{uid}.json"
+    # The end of a claim
 
     async def _unprepare(self, uid: str) -> None:
         async with self._lock(uid):
@@ -345,43 +483,286 @@ class ClaimPreparer:
             else:
                 await finish(self._forget(uid))
 
-    async def _release(self, claim: Claim) -> None:
-        """Run the release hooks of devices that no other claim has, and forget the claim."""
-        servicers = {one.resource: one.servicer for one in self.pools.values()}
-        for resource in dict.fromkeys(one.resource for one in claim.devices):
-            # For each resource again: during a hook, others may get a share of the next device.
-            held = {
-                _key(one)
-                for other in self.claims.values()
-                if other.uid != claim.uid
-                for one in other.devices
-            }
-            mine = dict.fromkeys(_key(one) for one in claim.devices if one.resource == resource)
-            last = [device_id for _, device_id in mine.keys() - held]
-            if resource in servicers and (
-                devices := servicers[resource].having_hooks(last, "release")
+    async def _end_former(self, before: Claim, asked: Claim) -> Claim | None:
+        """End what a claim has that is no longer allocated to it; return what it keeps."""
+        keep = set()
+        for result in asked.results:
+            with suppress(ClaimError):
+                if not result.admin:
+                    keep.add(self._resolved(result, before).key)
+        return await self._release(before, keep & {hold.key for hold in before.holds})
+
+    async def _release(self, claim: Claim, keep: Collection[Key] = ()) -> Claim | None:
+        """Run the release hooks of hardware that nobody else has, and forget the claim.
+
+        It goes on to hold ``keep``; return that. Raise CallError, or OSError.
+        """
+        _, others = await in_worker(partial(claims_of_others, self._records.folder))
+        ending = [hold for hold in claim.holds if hold.key not in keep]
+        passed: set[tuple[str, Key]] = set()
+        try:
+            for resource in dict.fromkeys(hold.resource for hold in ending):
+                # For each resource again: during a hook, others may get a share of the next device.
+                mine = [hold for hold in ending if hold.resource == resource]
+                last = [hold for hold in mine if not self._is_held(hold, claim, others)]
+                passed |= {(claim.uid, hold.key) for hold in mine}
+                self._passed |= passed
+                if devices := self._having_release_hook(claim, last):
+                    # If it is prepared again before it is removed, its hooks have to run again.
+                    claim = replace(claim, is_prepared=False)
+                    self._records.reserve(claim)
+                    with suppress(OSError, ClaimError):  # a full disk must not keep a pod
+                        await finish(self._records.write(claim))
+                    await self._release_devices(resource, devices)
+            if not keep:
+                await finish(self._forget(claim.uid))
+                return None
+            claim = replace(
+                claim,
+                is_prepared=False,
+                holds=tuple(hold for hold in claim.holds if hold.key in keep),
+                devices=tuple(one for one in claim.devices if one.key in keep),
+                results=(),
+                requests=(),
+                source=b"",
+            )
+            await finish(self._records.write(claim))
+            return claim
+        finally:
+            self._passed -= passed
+
+    def _is_held(self, hold: Hold, claim: Claim, others: Iterable[Claim]) -> bool:
+        """Return whether somebody else has the hardware too, under whatever name."""
+        return any(
+            are_same(hold.identities, one.identities)
+            for one, holder in self._other_holds(claim, others)
+            if holder is None or (holder.uid, (one.resource, one.device_id)) not in self._passed
+        )
+
+    def _having_release_hook(self, claim: Claim, holds: Iterable[Hold]) -> list[Device]:
+        """Return devices to run release hooks for: with the config's hook, else the record's."""
+        given = {one.key: one for one in claim.devices}
+        found = []
+        for hold in holds:
+            listed, known = self._listed(hold.key), given.get(hold.key)
+            if (
+                listed is not None
+                and "release" in listed.device.hooks
+                and self._is_hardware(hold.identities, listed.device)
             ):
-                # If it is prepared again before it is removed, its hooks have to run again.
-                claim = replace(claim, boot_id="")
-                self._records.reserve(claim)
-                with suppress(OSError):  # a full disk must not keep a pod Terminating
-                    await finish(self._records.write(claim))
-                await servicers[resource].release(devices)
-        await finish(self._forget(claim.uid))
+                found.append(listed.device)
+            elif known is not None and known.release is not None:
+                found.append(_as_device(known, known.release, self._policy()))
+        return found
 
     async def _forget(self, uid: str) -> None:
         """Remove CDI spec and record, in this order: until both are gone the claim is known."""
-        await in_worker(partial(self._spec_file(uid).unlink, missing_ok=True))
+
+        def unlink() -> None:
+            self._spec_file(uid).unlink(missing_ok=True)
+            self._remove_former_spec(uid)
+
+        await in_worker(unlink)
         await self._records.remove(uid)
+        if self._withheld.pop(uid, None) is not None:
+            self._changed()
+
+    async def honor_markers(self) -> bool:
+        """Release the claims that an administrator has released; return whether all are."""
+        if await self._records.reload_unreadable():
+            self._changed()
+        failures = {}
+        for uid in await in_worker(self._records.markers):
+            claim = self.claims.get(uid, uid)
+            try:
+                await self._unprepare(uid)
+                log.warning("claim %s was released by an administrator", claim)
+            except (GenericdpError, OSError) as error:
+                failures[uid] = explained(error, self._records.folder)
+                if self._release_failures.get(uid) != failures[uid]:
+                    log.warning("claim %s cannot be released: %s", claim, failures[uid])
+        self._release_failures = failures
+        return not failures
+
+    # What the API server has of prepared claims
+
+    async def watch(self) -> Never:
+        """Ask the API server about each prepared claim, now and then."""
+        due: dict[tuple[str, str], float] = {}
+        warned: set[str] = set()
+        now = asyncio.get_running_loop().time
+        while True:
+            others = (await in_worker(partial(claims_of_others, self._records.folder)))[1]
+            claims = {(one.driver, one.uid): one for one in (*self.claims.values(), *others)}
+            # At the start all at once; what is prepared later has just been asked about.
+            due = {key: due.get(key, now() + self._timing.period * bool(due)) for key in claims}
+            for key, claim in claims.items():
+                if due[key] <= now():
+                    due[key] = now() + self._timing.period * random.uniform(0.75, 1.25)  # noqa: S311
+                    try:
+                        await self.check(claim)
+                    except (GenericdpError, OSError) as error:
+                        log.debug("claim %s stays as it is: %s", claim, error)
+            warned &= self._withheld.keys()
+            for uid in self._withheld.keys() - warned:
+                if now() - self._withheld[uid].since >= self._timing.warn:
+                    warned.add(uid)
+                    log.warning(
+                        "the kubelet has not unprepared claim %s for %d s, although the API server"
+                        " no longer has it; once no container uses its devices, run `genericdp"
+                        " claims release %s`",
+                        self.claims.get(uid, uid),
+                        self._timing.warn,
+                        uid,
+                    )
+            await asyncio.sleep(self._timing.retry)
+
+    async def check(self, claim: Claim) -> None:
+        """Ask the API server about a claim: withhold its shares, or end it after a reboot.
+
+        Raise GenericdpError or OSError; then all stays as it is.
+        """
+        found = await self._get_claim(claim.namespace, claim.name)
+        try:
+            exists = found is not None and found["metadata"]["uid"] == claim.uid
+            results = _results(found, claim.driver) if found is not None and exists else ()
+        except (KeyError, TypeError, AttributeError) as error:
+            raise ClaimError(f"the API server has no proper ResourceClaim: {error!r}") from error
+        allocated = set(map(_allocated, results))
+        former = {one.key for one in claim.results if _allocated(one) not in allocated}
+        if not exists:
+            former |= {hold.key for hold in claim.holds}
+        is_of_other_boot = claim.boot_id not in ("", self._boot_id)
+        if claim.driver != self._driver:
+            if not exists and is_of_other_boot:
+                self._ended_elsewhere.add((claim.driver, claim.uid))
+        elif self.claims.get(claim.uid) is not claim or self._lock(claim.uid).locked():
+            pass  # a call about it is at work
+        elif former and is_of_other_boot:
+            async with self._lock(claim.uid):
+                log.warning("claim %s has ended before the node has started", claim)
+                await self._release(claim, {hold.key for hold in claim.holds} - former)
+        else:
+            lacks = "has" if not exists else "allocates to it"
+            why = f"which the API server no longer {lacks}: {_WAITING}"
+            self._note_withheld(claim, why if former else None, former)
+
+    def _note_withheld(self, claim: Claim, why: str | None, keys: Collection[Key] = ()) -> None:
+        """Note which shares of a claim are withheld; None: none are."""
+        before = self._withheld.get(claim.uid)
+        if why is None:
+            if before is not None:
+                del self._withheld[claim.uid]
+                self._changed()
+            return
+        shares = frozenset(
+            (hold.resource, share)
+            for hold in claim.holds
+            if hold.key in keys
+            for share in hold.shares
+        )
+        if before is None or (before.shares, before.why) != (shares, why):
+            since = asyncio.get_running_loop().time() if before is None else before.since
+            self._withheld[claim.uid] = _Withheld(since=since, shares=shares, why=why)
+            log.warning("claim %s has devices, %s", claim, why)
+            self._changed()
+
+    # CDI specs
+
+    async def _write_spec(self, claim: Claim) -> tuple[PreparedDevice, ...]:
+        """Write the CDI spec of a claim; return its devices for the kubelet; raise ClaimError."""
+        for variable in _contradicting(one.edits for one in claim.requests):
+            log.warning(
+                "claim %s: its requests give %s different values, of which a container that uses"
+                " several of them gets one",
+                claim,
+                variable,
+            )
+        claim, missing = await self._located(claim)
+        if missing:
+            raise ClaimError(next(iter(missing.values())))
+        await finish(self._put_spec(claim, missing))
+        names = {
+            request.name: (
+                *([f"{self._kind}={claim.uid}_{number}"] if request.edits else ()),
+                *request.cdi,
+            )
+            for number, request in enumerate(claim.requests)
+        }
+        return tuple(
+            PreparedDevice(
+                request_names=[one.request],
+                pool_name=one.pool,
+                device_name=one.device,
+                # The edits for all devices of a request come with its first device.
+                cdi_device_ids=names.pop(one.request, ()),
+            )
+            for one in claim.results
+        )
+
+    async def _located(self, claim: Claim) -> tuple[Claim, Mapping[Key, str]]:
+        """Return a claim with its nodes where they are now, and why devices of it are missing.
+
+        Where a device has come back as other nodes, the record is written again: it may be the
+        only place that names them once the config does not. Raise ClaimError if what is there
+        cannot be known, and OSError.
+        """
+        try:
+            async with asyncio.timeout(_NODE_CHECK_SECONDS):
+                now, missing = await in_worker(partial(_locate, self._root, claim, self.pools))
+        except TimeoutError as error:
+            raise ClaimError(f"looking at the nodes of claim {claim} does not end") from error
+        if now is not claim and self.claims.get(claim.uid) is claim:
+            await finish(self._records.write(now))
+        return now, missing
+
+    async def _put_spec(self, claim: Claim, missing: Mapping[Key, str]) -> bool:
+        """Write the CDI spec of a claim, or remove it; return whether it has changed.
+
+        There is none if anything of it is missing: a container that is started again would start
+        with fewer devices, or with others.
+        """
+
+        def put() -> bool:
+            path, content = self._spec_file(claim.uid), self._spec_content(claim, missing)
+            present = path.read_bytes() if path.exists() else b""
+            if not content:
+                path.unlink(missing_ok=True)
+            elif content != present:
+                os.close(write(path, content))
+            self._remove_former_spec(claim.uid)
+            return content != present
+
+        return await in_worker(put)
+
+    def _spec_content(self, claim: Claim, missing: Mapping[Key, str]) -> bytes:
+        if missing:
+            return b""
+        requests = enumerate(claim.requests)
+        return spec_of(self._kind, {f"{claim.uid}_{number}": one.edits for number, one in requests})
+
+    def _spec_file(self, uid: str) -> Path:
+        return self._cdi_folder / f"{_SPEC_PREFIX}{self._driver}_{uid}.json"
+
+    def _remove_former_spec(self, uid: str) -> None:
+        """Remove the spec that an earlier version wrote, without the driver in its name."""
+        path = self._cdi_folder / f"{_SPEC_PREFIX}{uid}.json"
+        with suppress(OSError):
+            if path.is_file() and kind_of_ours(path.read_bytes()) == self._kind:
+                path.unlink(missing_ok=True)
+
+    def is_spec(self, name: str) -> bool:
+        """Return whether a file of the CDI directory is the spec of a claim of this driver."""
+        return name.startswith(f"{_SPEC_PREFIX}{self._driver}_")
 
     async def update_specs(self) -> bool:
         """Update the CDI specs of prepared claims; return whether all are up to date.
 
-        Devices may have come back as other nodes. Those that are gone are in no spec: a container
-        that starts again must not get another device.
+        A spec that was removed is written again, and devices may have come back as other nodes.
         """
+        await self._complete_first_versions()
         trouble, is_complete = "", True
-        for claim in tuple(self.claims.values()):
+        for claim in await self._outdated():
             lock = self._lock(claim.uid)
             if lock.locked():  # by a hook, perhaps
                 is_complete = False
@@ -389,6 +770,8 @@ class ClaimPreparer:
                 async with lock:
                     try:
                         await self._update_spec(claim)
+                    except ClaimError:
+                        is_complete = False
                     except OSError as error:
                         trouble = f"{self._cdi_folder}: {reason_of(error).lower()}"
         if trouble and trouble != self._trouble:
@@ -396,36 +779,308 @@ class ClaimPreparer:
         self._trouble = trouble
         return is_complete and not trouble
 
+    async def _outdated(self) -> list[Claim]:
+        """Return the prepared claims whose specs are not, or may not be, as they should be.
+
+        All are looked at in one go: there may be a hundred of them, and each reconcile asks.
+        """
+        prepared = [
+            one for one in self.claims.values() if one.is_prepared and one.boot_id == self._boot_id
+        ]
+        pools = self.pools
+
+        def is_outdated(claim: Claim) -> bool:
+            try:
+                now, missing = _locate(self._root, claim, pools)
+                path = self._spec_file(claim.uid)
+                present = path.read_bytes() if path.exists() else b""
+            except (ClaimError, OSError):
+                return True
+            return now is not claim or present != self._spec_content(claim, missing)
+
+        try:
+            async with asyncio.timeout(_NODE_CHECK_SECONDS):
+                return await in_worker(lambda: list(filter(is_outdated, prepared)))
+        except TimeoutError:
+            return prepared
+
     async def _update_spec(self, claim: Claim) -> None:
-        if claim.boot_id != self._boot_id or any(it.pool not in self.pools for it in claim.devices):
-            return  # it is not prepared yet, or a resource of it is not served any more
-        present: Devices = {}
-        for one in claim.devices:
-            listed = self.pools[one.pool].servicer.devices.devices.get(device_id_of(one.share))
-            if listed is not None and listed.gone_since is None and not listed.missing:
-                present[_key(one)] = listed.device  # healthy or not
-        with suppress(ClaimError):
-            if await finish(self._put_spec(claim.uid, self._edits(claim, present)[0])):
+        claim, missing = await self._located(claim)
+        if await finish(self._put_spec(claim, missing)):
+            if missing:
+                why = next(iter(missing.values()))
+                log.warning("claim %s has no CDI spec until it is back: %s", claim, why)
+            else:
                 log.info("the CDI spec of claim %s is up to date again", claim)
 
+    async def _complete_first_versions(self) -> None:
+        """Write records of the first version again, where the listed devices are what they name."""
+        for uid, record in tuple(self._records.unreadable.items()):
+            old = record.first_version
+            if old is None or not self.pools or self._lock(uid).locked():
+                continue
+            async with self._lock(uid):
+                try:
+                    claim = self._completed(uid, old)
+                except (ClaimError, KeyError, TypeError, AttributeError) as error:
+                    log.debug("%s: %r", record, error)
+                    continue
+                await finish(self._records.write(claim))
+                log.info("the record of claim %s is complete now", claim)
+                self._changed()
+
+    def _completed(self, uid: str, old: Mapping[str, Any]) -> Claim:
+        """Return the claim of a record of the first version; raise ClaimError, KeyError, …"""
+        devices: Devices = {}
+        results = []
+        for one in old["devices"]:
+            result = Result(**{key: it for key, it in one.items() if key != "hardware"})
+            listed = self._listed(result.key)
+            if listed is None or listed.device.hardware != tuple(one["hardware"]):
+                raise ClaimError(f"{result.share} of {result.resource} is not what it was")
+            devices[result.key] = listed.device
+            results.append(result)
+        claim = Claim(
+            uid=uid,
+            namespace=old["namespace"],
+            name=old["name"],
+            driver=self._driver,
+            boot_id=old["bootID"],
+            is_prepared=bool(old["bootID"]),
+            per_request=old["perRequest"] is True,
+        )
+        recorded = self._recorded(claim, tuple(results), devices)
+        return replace(recorded, is_prepared=claim.is_prepared)
+
     def remove_leftovers(self) -> None:
-        """Remove CDI specs of claims without a record, such as those whose record was damaged."""
+        """Remove CDI specs of claims that are not prepared, or were before the node's start."""
         with suppress(OSError):
             for path in self._cdi_folder.glob(f"{_SPEC_PREFIX}*.json"):
-                is_ours = path.is_file() and kind_of_ours(path.read_bytes()) == self._kind
-                if is_ours and path.stem.removeprefix(_SPEC_PREFIX) not in self.claims:
+                if not (path.is_file() and kind_of_ours(path.read_bytes()) == self._kind):
+                    continue
+                uid = path.stem.rpartition("_")[2]
+                claim = self.claims.get(uid)
+                is_of_claim = uid in self._records.unreadable or (
+                    claim is not None and claim.boot_id in ("", self._boot_id)
+                )
+                if not is_of_claim:
                     path.unlink(missing_ok=True)
                     log.info("%s removed: its claim is not prepared", path)
 
+    def _warn_of_collisions(self, uids: Iterable[str]) -> None:
+        """Log which claims of a pod put different devices at one path, where one hides the other.
 
-def _key(one: ClaimDevice) -> tuple[str, str]:
-    """Return resource and ID of a device, the same for all shares; not its hardware."""
-    return one.resource, device_id_of(one.share)
+        The kubelet asks for all claims of a pod in one call.
+        """
+        places: dict[str, tuple[str, Claim]] = {}
+        for claim in filter(None, map(self.claims.get, uids)):
+            nodes = (it for one in claim.requests for it in one.edits.get("deviceNodes", ()))
+            for node in nodes:
+                host_path = node.get("hostPath", node["path"])
+                other_path, other = places.setdefault(node["path"], (host_path, claim))
+                if other.uid != claim.uid and other_path != host_path:
+                    log.warning(
+                        "claims %s and %s both give %s, and a container that uses both gets one of"
+                        " them: write one claim with two requests, or give the resources different"
+                        " containerPaths",
+                        other,
+                        claim,
+                        node["path"],
+                    )
 
 
-def _indexes(devices: Iterable[ClaimDevice]) -> dict[tuple[str, str], int]:
-    """Return ``$(allocation.index)`` by resource and ID; devices that are gone count, too."""
-    keys = sorted({_key(one) for one in devices}, key=lambda key: (key[0], natural_key(key[1])))
+def _allocated(result: Result) -> tuple[str, str, str, bool]:
+    """Return what the scheduler decides of a result."""
+    return result.request, result.pool, result.device, result.admin
+
+
+def _identities(claim: Claim, key: Key) -> tuple[HardwareIdentity, ...]:
+    """Return what hardware a claim has as a device, also if it is for admin access only."""
+    for hold in claim.holds:
+        if hold.key == key:
+            return hold.identities
+    return tuple(place.identity for one in claim.devices if one.key == key for place in one.places)
+
+
+def _hold(key: Key, shares: Iterable[str], device: Device) -> Hold:
+    own_nodes = (node.hardware for node in device.nodes if node.exclusive)
+    return Hold(
+        resource=key[0],
+        device_id=key[1],
+        shares=tuple(dict.fromkeys(shares)),
+        replicas=device.replicas,
+        exclusive=device.exclusive,
+        identities=tuple(dict.fromkeys((*device.identities, *filter(None, own_nodes)))),
+    )
+
+
+def _given(key: Key, device: Device, *, is_admin: bool) -> GivenDevice:
+    return GivenDevice(
+        resource=key[0],
+        device_id=key[1],
+        places=_places(device),
+        release=None if is_admin else device.hooks.get("release"),
+    )
+
+
+def _places(device: Device) -> tuple[Place, ...]:
+    """Return the nodes of a device, and its members that have none."""
+    found = {}
+    for node in device.nodes:
+        found[node.key] = Place(
+            path=node.host_path,
+            target=node.real_path,
+            instance=node.identity,
+            identity=node.hardware or device.identities[0],
+            is_node=True,
+        )
+    members = [(one.key, one.path, one.identity) for one in device.members]
+    own = (device.key, device.path, device.identity)
+    for member, identity in zip(members or [own], device.identities, strict=True):
+        key, path, instance = member
+        found.setdefault(
+            key,
+            Place(
+                path=path,
+                target=path,
+                instance=instance,
+                identity=identity,
+                is_node=False,
+            ),
+        )
+    return tuple(found.values())
+
+
+def _locate(
+    root: Root, claim: Claim, pools: Mapping[str, ServedPool]
+) -> tuple[Claim, dict[Key, str]]:
+    """Return what ``ClaimPreparer._located`` does; raise ClaimError."""
+    files = DeviceFiles(root)
+    listed: list[Place] = []
+    moved: dict[Place, Place] = {}
+    missing: dict[Key, str] = {}
+    for device in claim.devices:
+        for place in device.places:
+            file = files.examine(place.path)
+            if file is not None and file.identity == place.instance and not file.refusal:
+                if place.is_node and file.target != place.target:
+                    moved[place] = replace(place, target=file.target)
+                continue
+            if file is None and (why := files.why_unreadable.get(place.path)):
+                raise ClaimError(f"{place.path} cannot be read ({why})")
+            listed = listed or _listed_places(pools)
+            if (now := _found_again(place, listed)) is not None:
+                moved[place] = now
+            else:
+                what = "is other hardware now" if file is not None else "does not exist"
+                name = f"device {device.device_id} of {device.resource}"
+                missing.setdefault(device.key, f"{name}: {place.path} {what}")
+    return (_moved(claim, moved) if moved else claim), missing
+
+
+def _found_again(place: Place, listed: Iterable[Place]) -> Place | None:
+    """Return where the hardware of a place is now, among what is on offer."""
+    for one in listed:
+        if one.identity.is_same(place.identity):
+            return replace(one, identity=place.identity)
+    return next((one for one in listed if one.identity.has_moved_from(place.identity)), None)
+
+
+def _moved(claim: Claim, moved: Mapping[Place, Place]) -> Claim:
+    """Return a claim whose places are others now."""
+    targets = {then.target: now.target for then, now in moved.items()}
+    identities = {then.identity: now.identity for then, now in moved.items()}
+    return replace(
+        claim,
+        holds=tuple(
+            replace(one, identities=tuple(identities.get(it, it) for it in one.identities))
+            for one in claim.holds
+        ),
+        devices=tuple(
+            replace(one, places=tuple(moved.get(place, place) for place in one.places))
+            for one in claim.devices
+        ),
+        requests=tuple(
+            replace(one, edits=_relocated(one.edits, targets)) for one in claim.requests
+        ),
+    )
+
+
+def _listed_places(pools: Mapping[str, ServedPool]) -> list[Place]:
+    return [
+        place
+        for pool in pools.values()
+        for one in pool.servicer.devices.devices.values()
+        if one.gone_since is None and not one.missing
+        for place in _places(one.device)
+    ]
+
+
+def _relocated(edits: Edits, now: Mapping[str, str]) -> Edits:
+    """Return edits with the nodes where they are now, by where they were."""
+    if "deviceNodes" not in edits:
+        return edits
+    nodes = []
+    for node in edits["deviceNodes"]:
+        then = node.get("hostPath", node["path"])
+        path, host_path = node["path"], now.get(then, then)
+        other = {} if host_path == path else {"hostPath": host_path}
+        nodes.append({"path": path, **other, "permissions": node["permissions"]})
+    return {**edits, "deviceNodes": nodes}
+
+
+def _as_device(given: GivenDevice, release: Hook[str], policy: Policy | None) -> Device:
+    """Return a device of a record, for its release hook."""
+    nodes = [place for place in given.places if place.is_node]
+    first = given.places[0]
+    return Device(
+        id=given.device_id,
+        key=first.target,
+        path=first.path,
+        nodes=tuple(
+            DeviceNode(
+                host_path=place.path,
+                real_path=place.target,
+                container_path=Template((place.path,)),
+                permissions="",
+                key=place.target,
+                identity=place.instance,
+                exclusive=True,
+            )
+            for place in nodes
+        ),
+        identity=first.instance,
+        identities=(first.identity,),
+        hooks={"release": release},
+        policy=policy,
+    )
+
+
+def _requests(claim: Claim, devices: Devices) -> Iterable[GivenRequest]:
+    """Yield what containers get for each request of a claim; raise ClaimError.
+
+    There is one CDI device for each request: of several, only the last value of an environment
+    variable would count.
+    """
+    for request in dict.fromkeys(one.request for one in claim.results):
+        asked = [one for one in claim.results if one.request == request]
+        indexes = _indexes(asked if claim.per_request else claim.results)
+        keys = sorted({one.key for one in asked}, key=lambda key: indexes[key])
+        try:
+            numbers = {
+                key: shares_by_device(one.share for one in asked if one.key == key)[key[1]]
+                for key in keys
+            }
+            edits = edits_at((indexes[key], devices[key], numbers[key]) for key in keys)
+        except (AllocationConflictError, UnusableValueError) as error:
+            raise ClaimError(str(error)) from error
+        given = container_edits(edits, [devices[key] for key in keys])
+        yield GivenRequest(name=request, edits=given, cdi=edits.cdi)
+
+
+def _indexes(results: Iterable[Result]) -> dict[Key, int]:
+    """Return ``$(allocation.index)`` of each device."""
+    keys = sorted({one.key for one in results}, key=lambda key: (key[0], natural_key(key[1])))
     return {key: index for index, key in enumerate(keys)}
 
 
@@ -439,8 +1094,17 @@ def _contradicting(given: Iterable[Edits]) -> set[str]:
     return {name for name, its in values.items() if len(its) > 1}
 
 
-def _results(found: Mapping[str, Any], driver: str) -> list[Mapping[str, Any]]:
+def _results(found: Mapping[str, Any], driver: str) -> tuple[Result, ...]:
     """Return the allocation results of a ResourceClaim that are for a driver."""
     allocation = found.get("status", {}).get("allocation") or {}
-    results = allocation.get("devices", {}).get("results") or ()
-    return [one for one in results if one["driver"] == driver]
+    return tuple(
+        Result(
+            # The kubelet expects the request without the subrequest (``request/subrequest``).
+            request=one["request"].partition("/")[0],
+            pool=one["pool"],
+            device=one["device"],
+            admin=one.get("adminAccess") is True,
+        )
+        for one in allocation.get("devices", {}).get("results") or ()
+        if one["driver"] == driver
+    )

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from genericdp.dra.prepare import ClaimTiming
+
 DRIVER = "genericdp.io"
 """The driver's name, unless another is given."""
 KUBELET_ROOT = "/var/lib/kubelet"
@@ -26,6 +28,8 @@ class DraSettings:
     """Seconds before a failed operation is tried again."""
     standby: float = 0.5
     """Seconds between attempts to get the lock that another instance holds."""
+    claim_timing: ClaimTiming | None = None
+    """When the API server is asked about prepared claims; None: as usual."""
 
     @property
     def folder(self) -> Path:

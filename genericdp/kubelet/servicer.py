@@ -38,6 +38,7 @@ if TYPE_CHECKING:
         Mapping,
         Sequence,
     )
+    from contextlib import AbstractAsyncContextManager
     from typing import Any, TypeAlias
 
     from genericdp.devices.device import ContainerEdits, Device
@@ -182,18 +183,6 @@ class Servicer:
         async with self._limited("NodePrepareResources", self.timeouts.prepare) as unfinished:
             return await self._ready_devices(shares, unfinished, hooks)
 
-    def having_hooks(self, device_ids: Iterable[str], *hooks: HookName) -> list[Device]:
-        """Return those of the devices that are still listed and have one of the hooks."""
-        listed = (self.devices.devices.get(one) for one in device_ids)
-        return [
-            one.device for one in listed if one and not one.device.hooks.keys().isdisjoint(hooks)
-        ]
-
-    async def release(self, devices: Sequence[Device]) -> None:
-        """Run the release hooks of devices; raise CallError."""
-        async with self._limited("NodeUnprepareResources", self.timeouts.prepare) as unfinished:
-            await self._run_hooks("release", self._resource, devices, unfinished)
-
     async def preferred_allocation(self, request: bytes) -> bytes:
         """Answer GetPreferredAllocation; return no preference if anything fails.
 
@@ -223,29 +212,8 @@ class Servicer:
             await self._run_hooks("preStart", self._resource, _distinct(devices), unfinished)
         return b""
 
-    @asynccontextmanager
-    async def _limited(self, call: str, seconds: float) -> AsyncIterator[dict[str, str]]:
-        """Enforce a timeout and log failures of a call.
-
-        Yield a dict for the hooks, by device ID, that have not ended when the time is up.
-        """
-        unfinished: dict[str, str] = {}
-        try:
-            try:
-                async with asyncio.timeout(seconds):
-                    yield unfinished
-            except TimeoutError as error:
-                why = f"{call} took longer than {seconds:g} s"
-                hooks = "; ".join(
-                    f"device {name}: its {hook} has not ended" for name, hook in unfinished.items()
-                )
-                only = next(iter(unfinished)) if len(unfinished) == 1 else ""
-                raise OverdueCallError(f"{why}: {hooks}" if hooks else why, device=only) from error
-        except CallError as error:
-            about = {"resource": self._resource, "device": error.device}
-            log.warning("%s refused: %s", call, error, extra=about)
-            # The kubelet shows the whole text; a line of the log begins with the resource anyway.
-            raise type(error)(f"{self._resource}: {error}", device=error.device) from error
+    def _limited(self, call: str, seconds: float) -> AbstractAsyncContextManager[dict[str, str]]:
+        return _limited(self._resource, call, seconds)
 
     async def _edits(self, shares: Sequence[str], unfinished: dict[str, str]) -> ContainerEdits:
         devices = await self._ready_devices(shares, unfinished, ("allocate",))
@@ -337,6 +305,38 @@ class Servicer:
             name = shortened(share)
             raise InvalidCallError(f"there is no device {name!r}", device=name)
         return one
+
+
+async def release(run_hooks: RunHooks, resource: str, devices: Sequence[Device]) -> None:
+    """Run the release hooks of devices, which may be offered no longer; raise CallError."""
+    seconds = CallTimeouts().prepare
+    async with _limited(resource, "NodeUnprepareResources", seconds) as unfinished:
+        await run_hooks("release", resource, devices, unfinished)
+
+
+@asynccontextmanager
+async def _limited(resource: str, call: str, seconds: float) -> AsyncIterator[dict[str, str]]:
+    """Enforce a timeout and log failures of a call.
+
+    Yield a dict for the hooks, by device ID, that have not ended when the time is up.
+    """
+    unfinished: dict[str, str] = {}
+    try:
+        try:
+            async with asyncio.timeout(seconds):
+                yield unfinished
+        except TimeoutError as error:
+            why = f"{call} took longer than {seconds:g} s"
+            hooks = "; ".join(
+                f"device {name}: its {hook} has not ended" for name, hook in unfinished.items()
+            )
+            only = next(iter(unfinished)) if len(unfinished) == 1 else ""
+            raise OverdueCallError(f"{why}: {hooks}" if hooks else why, device=only) from error
+    except CallError as error:
+        about = {"resource": resource, "device": error.device}
+        log.warning("%s refused: %s", call, error, extra=about)
+        # The kubelet shows the whole text; a line of the log begins with the resource anyway.
+        raise type(error)(f"{resource}: {error}", device=error.device) from error
 
 
 @contextmanager

@@ -58,7 +58,9 @@ _GAUGES = {
     " DRA, has the driver, and its ResourceSlices are published (1) or not (0).",
     "resource_contested resource": "Whether another plugin serves the resource on this node, or it"
     " is not served by what servedBy says (1), or not (0); 1 for a while in a rolling update.",
-    "claims": "ResourceClaims that are prepared on this node; absent: DRA has served no resource.",
+    "claims state": "ResourceClaims that are prepared on this node, by state: prepared, or gone"
+    " (the API server no longer has the claim, and the kubelet has not unprepared it: its devices"
+    " are withheld); absent: DRA has served no resource.",
     "config_valid": "Whether the config on disk is the one in force (1) or is refused (0).",
     "config_last_success_timestamp_seconds": "When the config in force was put in force, in"
     " seconds since 1970; 0: none was, or only the last good one of an earlier run.",
@@ -178,8 +180,8 @@ def _of_process(state: DaemonState, tally: Tally) -> Iterator[Sample]:
     yield "descriptors_limit", (), state.descriptors.most
     yield "build_info", (__version__, platform.python_version(), GRPC_VERSION), 1
     yield "discovery_duration_seconds", (), tally.discovery
-    if state.claims is not None:
-        yield "claims", (), state.claims
+    for claim_state, count in state.claims.items():
+        yield "claims", (claim_state,), count
     for request, count in tally.requests.items():
         yield "api_requests_total", request, count
     for kind, count in tally.events.items():

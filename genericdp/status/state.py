@@ -151,10 +151,10 @@ class DaemonState:
     descriptors: Supply
     resources: tuple[ResourceState, ...] = ()
     """Those wanted on this node, in the order of the config."""
-    claims: int | None = None
-    """How many ResourceClaims are prepared; None: no resource has been served by DRA."""
     holders_unknown: str = ""
     """Why it is unknown which pods hold devices; or an empty string."""
+    claims: Mapping[str, int] = field(default_factory=dict)
+    """The number of prepared ResourceClaims, by state; empty if DRA has served no resource."""
     events: tuple[dict[str, str], ...] = ()
     """The latest lines of the log, the newest last."""
 
@@ -202,7 +202,7 @@ def collect_state(sources: Sources, *, with_results: bool = False) -> DaemonStat
             )
         ),
         holders_unknown=supervisor.holders_unknown,
-        claims=None if supervisor.dra.driver is None else supervisor.dra.driver.claim_count,
+        claims={} if supervisor.dra.driver is None else supervisor.dra.driver.claim_counts,
         events=sources.events.last(),
     )
 
@@ -272,8 +272,9 @@ def as_json(state: DaemonState, hardware: HardwareOf | None = None) -> dict[str,
         "notReady": state.not_ready,
         "kubelet": state.kubelet,
         "config": _config_json(state.config),
-        "claims": state.claims,
         "holders": {"known": not state.holders_unknown, "reason": state.holders_unknown},
+        "claims": sum(state.claims.values()) if state.claims else None,
+        "goneClaims": state.claims.get("gone"),
         "descriptors": {"used": supply.used, "most": supply.most, "short": supply.is_short},
         "resources": [_resource_json(one, hardware or {}) for one in state.resources],
         "events": state.events,

@@ -132,6 +132,9 @@ FOREIGN = "%r is not a template and is used literally"
 SCRIPT = "    hooks: {allocate: {exec: {command: [/bin/sh, -ec, '%s']}}}"
 DISKS = "containers that write to one disk at the same time destroy its filesystem"
 MEMORY = "/dev/%s gives access to all of the machine"
+BY_DRA = (
+    "    servedBy: dra\n    inject: {devices: [{path: $(device.path), containerPath: '/dev/%s'}]}"
+)
 EVERY_FILE = "this gives access to every file of the host"
 
 
@@ -188,6 +191,10 @@ EVERY_FILE = "this gives access to every file of the host"
         ("    exclude: [{udev: {subsystem: tty, name: '{a,b}'}}]", "'{a,b}' is literal in a glob"),
         ("    health: [{kernelLog: {regex: '(?P<a>x)', where: {a: x}, ignore: {a: '{1,2}'}}}]",
          None),
+        (BY_DRA % "s$(allocation.index)", "'$(allocation.index)' begins at 0 in each claim of a"
+         " container"),
+        (BY_DRA % "s$(allocation.index)-$(usb.port)", None),
+        (BY_DRA % "s$(usb.port)", None),
         ("    health: [{kernelLog: {regex: '(?P<a>x)', where: {a: x}, ignore: {a: '${A}'}}}]",
          FOREIGN % "${A}"),
     ],

@@ -51,6 +51,7 @@ ILL = state(
     ),
     config=ConfigState(loaded=Loaded(digest="ab"), since=1.0, refused=REFUSED, differs_since=2.0),
     descriptors=Supply(used=1000, most=1024),
+    claims={"prepared": 0, "gone": 1},
 )
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from genericdp.cdi.folder import SpecFolder
 from genericdp.config.load import load
 from genericdp.devices.decide import decide
+from genericdp.devices.held import Held
 from genericdp.dra.claims import ClaimRecords
 from genericdp.dra.prepare import ClaimPreparer, ServedPool
 from genericdp.dra.slices import devices_of
@@ -15,20 +16,70 @@ from genericdp.host.cache import HostCache
 from genericdp.host.root import Root
 from genericdp.kubelet.servicer import Servicer
 from genericdp.kubelet.v1.dra_pb2 import Claim as ClaimRef
+from genericdp.model import ServedBy
 from tests.world import Host, config, resource
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping
     from pathlib import Path
 
     from genericdp.devices.decide import DeviceLists
     from genericdp.devices.device import Device
+    from genericdp.devices.held import HeldDevice
     from genericdp.model import HookName
 
 NAME = "example.com/serial"
 POOL = f"node-1/{NAME}"
 DRIVER = "genericdp.io"
 _HOOK = {"exec": {"command": ["/bin/true"]}}
+HOOKS = dict.fromkeys(("allocate", "release"), _HOOK)
+_CONTROLLER = "/sys/devices/pci0000:00/0000:00:14.0"
+
+
+def plug_stick(
+    host: Host, port: int, *, number: int, serial: str = "", product: str = "6001", address: int = 1
+) -> None:
+    """Plug a USB serial adapter in: ``/dev/ttyUSB<number>`` on that port of the controller."""
+    unplug_stick(host, port)
+    usb = f"{_CONTROLLER}/usb1/1-{port}"
+    tty = f"{usb}/1-{port}:1.0/ttyUSB{number}/tty/ttyUSB{number}"
+    for path, subsystem, uevent in (
+        (_CONTROLLER, "bus/pci", "PCI_SLOT_NAME=0000:00:14.0\n"),
+        (f"{_CONTROLLER}/usb1", "bus/usb", "DEVTYPE=usb_device\n"),
+        (usb, "bus/usb", "DEVTYPE=usb_device\n"),
+        (f"{usb}/1-{port}:1.0", "bus/usb", "DEVTYPE=usb_interface\n"),
+        (tty, "class/tty", f"MAJOR=188\nMINOR={number}\nDEVNAME=ttyUSB{number}\n"),
+    ):
+        folder = host.write(f"{path}/uevent", uevent).parent
+        link = folder / "subsystem"
+        target = host.folder / "sys" / subsystem
+        target.mkdir(parents=True, exist_ok=True)
+        link.unlink(missing_ok=True)
+        link.symlink_to(os.path.relpath(target, folder))
+    facts = {"idVendor": "0403", "idProduct": product, "busnum": "1", "devnum": str(address)}
+    for name, text in {**facts, **({"serial": serial} if serial else {})}.items():
+        host.write(f"{usb}/{name}", f"{text}\n")
+    link = host.folder / f"sys/dev/char/188:{number}"
+    link.unlink(missing_ok=True)
+    link.symlink_to(os.path.relpath(host.folder / tty.removeprefix("/"), link.parent))
+    (host.folder / f"dev/ttyUSB{number}").touch()
+
+
+def unplug_stick(host: Host, port: int) -> None:
+    """Unplug what is on a port, if anything is."""
+    usb = host.folder / f"{_CONTROLLER}/usb1/1-{port}".removeprefix("/")
+    for tty in usb.glob("*/ttyUSB*"):
+        (host.folder / "dev" / tty.name).unlink(missing_ok=True)
+        number = tty.name.removeprefix("ttyUSB")
+        (host.folder / f"sys/dev/char/188:{number}").unlink(missing_ok=True)
+    if usb.exists():
+        for folder, names, files in os.walk(usb, topdown=False):
+            for name in files:
+                os.unlink(os.path.join(folder, name))
+            for name in names:
+                path = os.path.join(folder, name)
+                os.unlink(path) if os.path.islink(path) else os.rmdir(path)
+        usb.rmdir()
 
 
 class Machine:
@@ -38,37 +89,65 @@ class Machine:
         self.host = Host(folder / "host")
         for name in devices:
             self.host.plug(name)
-        hooks = dict.fromkeys(("allocate", "release"), _HOOK)
-        file = folder / "config.yaml"
-        one = resource(NAME, "/dev/ttyUSB*", servedBy="dra", hooks=hooks, replicas=replicas)
-        file.write_text(config(one))
-        self._resources = load([file]).resources
+        self._file = folder / "config.yaml"
         self._lists: DeviceLists = {}
         self.claims: dict[str, dict[str, Any]] = {}
         """By UID, which is also the name."""
+        self.configure(
+            resource(NAME, "/dev/ttyUSB*", servedBy="dra", hooks=HOOKS, replicas=replicas)
+        )
         self.look()
 
-    def look(self) -> None:
-        """Take in which devices there are."""
+    def configure(self, *resources: Mapping[str, object]) -> None:
+        """Write another config, which counts from the next look on."""
+        self._file.write_text(config(*resources))
+        self._resources = load([self._file]).resources
+
+    def look(self, held: Collection[HeldDevice] = ()) -> None:
+        """Take in which devices there are, while claims hold some."""
         host = HostCache(Root(self.host.folder))
         self._lists = decide(
-            self._resources, host, node_name="node-1", previous=self._lists, now=0.0
+            self._resources,
+            host,
+            node_name="node-1",
+            previous=self._lists,
+            now=0.0,
+            held=Held(held),
         ).lists
+
+    @property
+    def lists(self) -> DeviceLists:
+        """The device lists of all resources."""
+        return self._lists
 
     @property
     def shares(self) -> Mapping[str, str]:
         """The ID of each share by its name in the ResourceSlice."""
         return devices_of(NAME, self._lists[NAME], extended_resource=False).shares
 
-    def pools(self, servicer: Servicer) -> dict[str, ServedPool]:
+    def pools(self, servicer_of: Callable[[str], Servicer]) -> dict[str, ServedPool]:
         """Return what there is now for a preparer."""
-        servicer.set_devices(self._lists[NAME])
-        return {POOL: ServedPool(servicer=servicer, resource=NAME, shares=self.shares)}
+        pools = {}
+        for name in [one.name for one in self._resources if one.served_by is ServedBy.DRA]:
+            listed, servicer = self._lists[name], servicer_of(name)
+            servicer.set_devices(listed)
+            shares = devices_of(name, listed, extended_resource=False).shares
+            pools[f"node-1/{name}"] = ServedPool(servicer=servicer, resource=name, shares=shares)
+        return pools
 
-    def allocate(self, uid: str, names: Collection[str]) -> ClaimRef:
+    def is_admin(self, uid: str) -> bool:
+        """Return whether a claim has admin access to what is allocated to it."""
+        allocation = self.claims[uid]["status"].get("allocation", {"devices": {"results": []}})
+        return any(one.get("adminAccess") for one in allocation["devices"]["results"])
+
+    def allocate(
+        self, uid: str, names: Collection[str], *, pool: str = POOL, admin: bool = False
+    ) -> ClaimRef:
         """Allocate devices, as they are called in the slice, to a claim."""
+        access = {"adminAccess": True} if admin else {}
         results = [
-            {"request": "r", "driver": DRIVER, "pool": POOL, "device": name} for name in names
+            {"request": "r", "driver": DRIVER, "pool": pool, "device": name, **access}
+            for name in names
         ]
         self.claims[uid] = {
             "metadata": {"namespace": "default", "name": uid, "uid": uid},
@@ -90,19 +169,18 @@ class Process:
         SpecFolder(self.cdi_folder).maintain({})  # as at the start of any daemon
         records = ClaimRecords(folder / "claims", removed=lambda: None)
         records.load()
-        self._servicer = Servicer(
-            NAME,
-            root=Root(machine.host.folder),
-            look_again=lambda: None,
-            run_hooks=self._run_hooks,
-        )
+        self._servicers: dict[str, Servicer] = {}
         self.preparer = ClaimPreparer(
             DRIVER,
             records=records,
             cdi_folder=self.cdi_folder,
             boot_id=boot,
+            root=Root(machine.host.folder),
             get_claim=self._get_claim,
             why_absent=lambda _pool: "",
+            release=lambda resource, devices: self._run_hooks("release", resource, devices, {}),
+            policy=lambda: None,
+            changed=lambda: None,
         )
         self.preparer.remove_leftovers()
         self.look()
@@ -111,14 +189,23 @@ class Process:
         """Take in which devices there are."""
         self.preparer.pools = self.machine.pools(self._servicer)
 
+    def _servicer(self, resource: str) -> Servicer:
+        if resource not in self._servicers:
+            self._servicers[resource] = Servicer(
+                resource,
+                root=Root(self.machine.host.folder),
+                look_again=lambda: None,
+                run_hooks=self._run_hooks,
+            )
+        return self._servicers[resource]
+
     async def _get_claim(self, namespace: str, name: str) -> dict[str, Any] | None:
         assert namespace == "default"
         return self.machine.claims.get(name)
 
     async def _run_hooks(
-        self, name: HookName, resource: str, devices: Iterable[Device], _: dict[str, str]
+        self, name: HookName, _resource: str, devices: Iterable[Device], _: dict[str, str]
     ) -> None:
-        assert resource == NAME
         for device in devices:
             descriptor = os.open(self.log, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
             os.write(descriptor, f"{name} {device.id}\n".encode())
@@ -148,6 +235,11 @@ def ref(uid: str) -> ClaimRef:
     return ClaimRef(namespace="default", name=uid, uid=uid)
 
 
+def spec_name(uid: str) -> str:
+    """Return the name of the CDI spec of a claim."""
+    return f"genericdp-claim_{DRIVER}_{uid}.json"
+
+
 def files_of(uid: str) -> set[str]:
     """Return what there is of a prepared claim on disk."""
-    return {f"cdi/genericdp-claim_{uid}.json", f"claims/{uid}.json"}
+    return {f"cdi/{spec_name(uid)}", f"claims/{uid}.json"}

@@ -164,7 +164,7 @@ class DraNode:
     def given(self, claim: ClaimRef) -> dict[str, Any]:
         """Return what containers get, by the full names of CDI devices of a claim's spec."""
         try:
-            content = (self.cdi_folder / f"genericdp-claim_{claim.uid}.json").read_text()
+            content = (self.cdi_folder / f"genericdp-claim_{DRIVER}_{claim.uid}.json").read_text()
         except FileNotFoundError:
             return {}
         spec = json.loads(content)

@@ -13,7 +13,7 @@ from genericdp.dra.slices import pool_name
 from genericdp.kubelet.podresources import PodResourcesTiming
 from genericdp.simulator.pods import Container, Pod
 from tests.dra.node import NAME, NODE, POOL, DraNode, by_dra
-from tests.world import PATIENCE_SECONDS, resource
+from tests.world import resource
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -199,48 +199,25 @@ async def test_what_a_claim_has_stays_as_it_was_until_the_claim_is_over(node: Dr
             await node.world.listed(NAME, "ttyUSB0", "ttyUSB1")
 
 
-async def test_a_claim_that_is_over_holds_nothing_up_once_no_pod_uses_it(node: DraNode) -> None:
-    kubelet = node.world.kubelet
-    pod = Pod(uid="user", containers=(Container(name="main", claims=("claim",)),))
-    async with node.serving(by_dra()) as daemon:
-        await node.offers(POOL, USB0)
-        await node.prepare(node.allocate(USB0))
-        await kubelet.admit(pod)
-        await daemon.takes(by_plugin())
-        await daemon.shows(NAME, lambda found: found["contested"] == BY_CLAIM)
-        node.server.remove("resourceclaims", "claim", "default")
-        asked = kubelet.observed.pod_resources_calls
-        await kubelet.wait_for(
-            lambda: kubelet.observed.pod_resources_calls > asked + 2, PATIENCE_SECONDS
-        )
-        assert (await daemon.resource(NAME))["contested"] == BY_CLAIM, "it runs, though forced"
-        kubelet.admitter.remove(pod)
-        await node.world.listed(NAME, "ttyUSB0")
-
-
-async def test_a_claim_that_is_over_keeps_its_device_from_no_other_name(node: DraNode) -> None:
-    async with node.serving(by_dra()) as daemon:
-        await node.offers(POOL, USB0)
-        await node.prepare(node.allocate(USB0))
-        await daemon.takes(by_plugin(OTHER))
-        await daemon.shows(OTHER, lambda found: bool(found["notOffered"]))
-        node.server.remove("resourceclaims", "claim", "default")
-        await node.world.listed(OTHER, "ttyUSB0")
-
-
-async def test_a_claim_that_still_exists_stays_prepared_though_no_pod_runs(node: DraNode) -> None:
+@pytest.mark.parametrize("name", [NAME, OTHER])
+async def test_a_claim_that_is_gone_in_the_api_holds_its_device_until_unprepare(
+    node: DraNode, name: str
+) -> None:
     kubelet = node.world.kubelet
     async with node.serving(by_dra()) as daemon:
         await node.offers(POOL, USB0)
         claim = node.allocate(USB0)
         await node.prepare(claim)
-        await daemon.takes(by_plugin())
-        await daemon.shows(NAME, lambda found: found["contested"] == BY_CLAIM)
-        asked = kubelet.observed.pod_resources_calls
-        await kubelet.wait_for(
-            lambda: kubelet.observed.pod_resources_calls > asked + 2, PATIENCE_SECONDS
-        )
+        node.server.remove("resourceclaims", "claim", "default")
+        await daemon.takes(by_plugin(name))
+        if name == NAME:
+            await daemon.shows(NAME, lambda found: found["contested"] == BY_CLAIM)
+        else:
+            await daemon.shows(OTHER, lambda found: bool(found["notOffered"]))
+        assert not kubelet.devices(OTHER)
         assert node.record(claim)
+        await node.unprepare(claim)
+        await node.world.listed(name, "ttyUSB0")
 
 
 async def test_a_pod_that_is_admitted_while_it_is_asked_keeps_its_device(node: DraNode) -> None:

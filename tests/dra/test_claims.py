@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from typing import TYPE_CHECKING
 
 import pytest
@@ -125,7 +126,8 @@ async def test_a_device_is_prepared_for_one_claim_only_but_with_admin_access(
         await node.offers(POOL, USB0)
         first, second = node.allocate(USB0, name="first"), node.allocate(USB0, name="second")
         await node.prepare(first)
-        assert await node.refusal(second) == (f"device {USB0} is prepared for claim default/first")
+        why = f"device {USB0} of {POOL} is prepared for claim default/first"
+        assert await node.refusal(second) == why
         refused = f"allocations_total{{{NAME},unusable}}"
         await daemon.counts_so(lambda found: found[refused] == 1)
         gone = node.allocate("gone", name="third")
@@ -139,14 +141,15 @@ async def test_a_device_is_prepared_for_one_claim_only_but_with_admin_access(
 
 
 @pytest.mark.parametrize("becomes", ["gone", "another", "reallocated", "deallocated"])
-async def test_a_claim_that_is_over_without_a_word_gives_its_devices_up(
+async def test_a_claim_that_ends_without_unprepare_keeps_its_device_until_then(
     node: DraNode, becomes: str
 ) -> None:
     node.host.plug("ttyUSB1")
-    async with node.serving(by_dra()):
+    async with node.serving(by_dra()) as daemon:
         await node.offers(POOL, USB0, USB1)
         first = node.allocate(USB0, name="first")
         await node.prepare(first)
+        given = node.given(first)
         if becomes in ("gone", "another"):
             node.server.remove("resourceclaims", "first", "default")
         if becomes == "another":
@@ -155,8 +158,21 @@ async def test_a_claim_that_is_over_without_a_word_gives_its_devices_up(
             node.allocate(USB1, name="first")
         elif becomes == "deallocated":  # as one that waits for its next pod
             node.allocate(name="first")
-        await node.prepare(node.allocate(USB0, name="second"))
-        assert (node.given(first), node.record(first)) == ({}, None)
+        second = node.allocate(USB0, name="second")
+        refusal = await node.refusal(second)
+        assert "is prepared for claim default/first, which the API server no longer" in refusal
+        assert "waiting for the kubelet to unprepare it" in refusal
+        await node.offers(POOL, USB1)
+        await daemon.counts_so(
+            lambda found: (found["claims{prepared}"], found["claims{gone}"]) == (0, 1)
+        )
+        assert node.given(first) == given
+        assert await node.unprepare(first) == ""
+        await node.offers(POOL, USB0, USB1)
+        await node.prepare(second)
+        await daemon.counts_so(
+            lambda found: (found["claims{prepared}"], found["claims{gone}"]) == (1, 0)
+        )
 
 
 async def test_a_claim_that_was_allocated_anew_gets_what_it_has_now(node: DraNode) -> None:
@@ -348,25 +364,38 @@ async def test_a_call_that_the_kubelet_gives_up_ends_its_hook_and_can_be_repeate
 
 
 @pytest.mark.parametrize(
-    "content", ["", "{", "[]", '{"version": 2}', '{"version": 1, "uid": 3}', None]
+    "content",
+    ["", "{", "[]", '{"version": 2}', '{"version": 1, "uid": 3}', "directory", "pipe", "too big"],
 )
-async def test_a_damaged_record_is_put_aside_and_its_claim_can_end(
-    node: DraNode, content: str | None
+async def test_a_record_without_readable_holds_blocks_new_claims_until_it_is_removed(
+    node: DraNode, content: str
 ) -> None:
     claim = node.allocate(USB0)
     async with node.serving(by_dra()):
         await node.offers(POOL, USB0)
         await node.prepare(claim)
     file = node.state_folder / f"claims/{claim.uid}.json"
-    if content is None:
-        file.unlink()
+    file.unlink()
+    if content == "directory":
         file.mkdir()
+    elif content == "pipe":
+        os.mkfifo(file)
     else:
-        file.write_text(content)
+        file.write_text(content if content != "too big" else "[" + " " * 4 * 1024 * 1024)
     async with node.serving(by_dra()) as daemon:
-        await daemon.log.says(f"{file} is damaged and was renamed to {claim.uid}.bad")
-        assert await node.unprepare(claim) == ""
-        assert node.given(claim) == {}
+        await daemon.shows(NAME, lambda found: str(file) in found["reason"])
+        other = node.allocate(USB0, name="other")
+        refusal = await node.refusal(other)
+        assert f"{file} does not say which hardware its claim has" in refusal
+        assert f"genericdp claims release {claim.uid}" in refusal
+        assert node.given(claim), "its container may be started again"
+        if content in ("[]", "pipe"):
+            file.unlink()
+            await daemon.registered(NAME)
+        else:
+            assert await node.unprepare(claim) == ""
+            assert node.given(claim) == {}
+        await node.prepare(other)
 
 
 async def test_a_claim_whose_record_cannot_be_written_has_nothing(node: DraNode) -> None:
@@ -378,7 +407,9 @@ async def test_a_claim_whose_record_cannot_be_written_has_nothing(node: DraNode)
         for name in ("first", "second"):
             assert f"{folder}" in await node.refusal(node.allocate(USB0, name=name))
         await daemon.counts_so(
-            lambda found: (found["claims{}"], found[f"allocations_total{{{NAME},error}}"]) == (0, 2)
+            lambda found: (
+                (found["claims{prepared}"], found[f"allocations_total{{{NAME},error}}"]) == (0, 2)
+            )
         )
 
 

@@ -5,23 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import shutil
 import signal
 import sys
-import tempfile
 from contextlib import asynccontextmanager
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import Phase, settings
-from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from genericdp.devices.device import device_id_of
 from genericdp.devices.labels import label
-from tests.budget import examples
-from tests.dra.claims import Machine, Process, files_of
 from tests.dra.kubelet import DraCallError
 from tests.dra.node import DRIVER, NAME, by_dra
 from tests.programs import close_pipes, last_line
@@ -29,7 +20,8 @@ from tests.test_faults import CAN_MOUNT, MOUNT_NAMESPACE
 from tests.world import config
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Coroutine, Mapping
+    from collections.abc import AsyncIterator, Mapping
+    from pathlib import Path
 
     from genericdp.kubelet.v1.dra_pb2 import Claim as ClaimRef
     from tests.dra.node import DraNode
@@ -43,6 +35,7 @@ import asyncio, os, shutil, signal, sys, threading
 from pathlib import Path
 from genericdp.cdi import folder as writing
 from genericdp.dra import claims, prepare
+from genericdp.dra.claims import release_marker
 from genericdp.devices.labels import label
 from tests.dra import claims as world
 from tests.dra.claims import Machine, Process, files_of
@@ -95,7 +88,9 @@ async def prepared_again(folder, boot="boot-1"):
     allocate([USB0])
     process = Process(machine, folder, boot=boot)
     before = len(process.hooks())
-    was_done = any(one.boot_id == boot for one in process.preparer.claims.values())
+    was_done = any(
+        one.is_prepared and one.boot_id == boot for one in process.preparer.claims.values()
+    )
     assert not await process.prepare("first")
     assert {*process.files()} == files_of("first"), process.files()
     ran = process.hooks()[before:]
@@ -120,13 +115,32 @@ async def given_up(folder):
     assert process.files() == []
 
 async def gone(folder):
-    # The claim ends, and nobody says so; the next one gets the device.
+    # The claim is gone in the API; the next one gets the device once it is unprepared.
     allocate(None, [USB0])
     process = Process(machine, folder)
+    if "first" in process.preparer.claims:
+        assert "no longer has: waiting" in await process.prepare("other")
+        assert "claims/first.json" in process.files()
+    assert not await process.unprepare("first")
     assert not await process.prepare("other")
     assert {*process.files()} == files_of("other"), process.files()
     assert not await process.unprepare("other")
     assert process.files() == []
+
+async def gone_after_a_reboot(folder):
+    allocate(None, [USB0])
+    process = Process(machine, folder, boot="boot-2")
+    assert not await process.prepare("other")
+    assert {*process.files()} == files_of("other"), process.files()
+    assert not await process.unprepare("other")
+    assert process.files() == []
+
+async def released_again(folder):
+    process = Process(machine, folder)
+    release_marker(folder / "claims", "first").touch()
+    assert await process.preparer.honor_markers()
+    assert process.files() == []
+    assert process.hooks()[-1:] == ["release ttyUSB0"]
 
 async def prepares(folder):
     allocate([USB0])
@@ -137,7 +151,11 @@ async def unprepares(folder):
 
 async def reclaims(folder):
     allocate(None, [USB0])
-    assert not await Process(machine, folder).prepare("other")
+    assert not await Process(machine, folder, boot="boot-2").prepare("other")
+
+async def releases(folder):
+    release_marker(folder / "claims", "first").touch()
+    assert await Process(machine, folder).preparer.honor_markers()
 
 async def prepares_anew(folder):
     allocate([USB1, USB0])
@@ -157,12 +175,13 @@ def content(folder):
     return found
 
 total = 0
-ENDINGS = (prepared_again, prepared_after_a_reboot, given_up, gone)
+ENDINGS = (prepared_again, prepared_after_a_reboot, given_up, gone, gone_after_a_reboot)
 for scenario, start, endings in (
     (prepares, empty, ENDINGS),
     (unprepares, ready, ENDINGS),
     (prepares_anew, ready, ENDINGS),
-    (reclaims, ready, (given_up, gone)),
+    (reclaims, ready, (gone_after_a_reboot,)),
+    (releases, ready, (released_again,)),
 ):
     seen, step, code = [], 0, -signal.SIGKILL
     while code:
@@ -364,165 +383,3 @@ async def test_whenever_the_daemon_is_killed_the_next_one_goes_on(
             assert node.given(claim)
     assert steps > 6
     assert not [*node.state_folder.rglob(".genericdp-*")]
-
-
-UIDS = st.sampled_from(["a", "b", "c"])
-DEVICES = ("ttyUSB0", "ttyUSB1")
-SHARES = st.sets(st.sampled_from(range(2 * len(DEVICES))), min_size=1, max_size=3)
-CALLS = st.sampled_from(["prepare", "unprepare"])
-
-
-class Claims(RuleBasedStateMachine):
-    """A scheduler that never allocates a share twice, a kubelet, and daemons one by one.
-
-    Claims can also end without a call, which no kubelet should do.
-    """
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.folder = Path(tempfile.mkdtemp(dir="/dev/shm"))
-        self.runner = asyncio.Runner()
-        self.machine = Machine(self.folder, *DEVICES, replicas=2)
-        self.names = sorted(self.machine.shares)
-        self.boots = 0
-        self.prepared: set[str] = set()
-        """Those that pods use."""
-        self.there = {*DEVICES}
-        """The devices that are plugged in."""
-        self.reboot()
-
-    def run(self, work: Coroutine[Any, Any, Any]) -> Any:
-        return self.runner.run(work)
-
-    def devices(self, uid: str) -> dict[str, str]:
-        """Return the devices that are allocated to a claim, by the names of its shares."""
-        allocation = self.machine.claims.get(uid, {}).get("status", {}).get("allocation")
-        results = [] if allocation is None else allocation["devices"]["results"]
-        shares = self.machine.shares
-        return {one["device"]: device_id_of(shares[one["device"]]) for one in results}
-
-    @rule(uid=UIDS, numbers=SHARES)
-    def allocate(self, uid: str, numbers: set[int]) -> None:
-        taken = {
-            name for other in self.machine.claims if other != uid for name in self.devices(other)
-        }
-        if names := [self.names[number] for number in numbers if self.names[number] not in taken]:
-            self.prepared.discard(uid)
-            self.machine.allocate(uid, names)
-
-    @rule(uid=UIDS)
-    def deallocate(self, uid: str) -> None:
-        self.prepared.discard(uid)
-        if uid in self.machine.claims:
-            self.machine.allocate(uid, [])
-
-    @rule(uid=UIDS)
-    def end(self, uid: str) -> None:
-        self.prepared.discard(uid)
-        self.machine.claims.pop(uid, None)
-
-    @rule(uid=UIDS, call=CALLS)
-    def call(self, uid: str, call: str) -> None:
-        why = self.run(self.calls(uid, call))
-        can_be = [one in self.there for one in self.devices(uid).values()]
-        assert (not why) == (call == "unprepare" or (bool(can_be) and all(can_be))), why
-
-    async def calls(self, uid: str, call: str) -> str:
-        """Call as the kubelet does; return why it fails."""
-        if call == "unprepare":
-            self.prepared.discard(uid)
-            return await self.process.unprepare(uid)
-        if not (why := await self.process.prepare(uid)):
-            self.prepared.add(uid)
-        return why
-
-    @rule(uid=UIDS, call=CALLS, steps=st.integers(0, 150))
-    def give_up(self, uid: str, call: str, steps: int) -> None:
-        async def work() -> None:
-            task = asyncio.get_running_loop().create_task(self.calls(uid, call))
-            for _ in range(steps):
-                await asyncio.sleep(0)
-            task.cancel()
-            await asyncio.wait([task])
-
-        self.run(work())
-
-    @rule(calls=st.dictionaries(UIDS, CALLS, min_size=2))
-    def call_at_once(self, calls: dict[str, str]) -> None:
-        async def work() -> list[str]:
-            return await asyncio.gather(*(self.calls(*one) for one in calls.items()))
-
-        self.run(work())
-
-    @rule()
-    def restart(self) -> None:
-        self.process = Process(self.machine, self.folder, boot=f"boot-{self.boots}")
-        self.run(self.process.preparer.update_specs())
-
-    @rule()
-    def reboot(self) -> None:
-        self.boots += 1
-        self.prepared.clear()
-        shutil.rmtree(self.folder / "cdi", ignore_errors=True)
-        (self.folder / "log").unlink(missing_ok=True)
-        self.restart()
-
-    @rule(device=st.sampled_from(DEVICES))
-    def plug(self, device: str) -> None:
-        if device in self.there:
-            self.machine.host.unplug(device)
-        else:
-            self.machine.host.plug(device)
-        self.there ^= {device}
-        self.machine.look()
-        self.process.look()
-        assert self.run(self.process.preparer.update_specs())
-
-    @invariant()
-    def what_is_recorded_is_on_disk_and_nothing_else(self) -> None:
-        claims = self.process.preparer.claims
-        files = {*self.process.files()}
-        assert files <= {name for uid in claims for name in files_of(uid)}
-        assert {f"claims/{uid}.json" for uid in claims} <= files
-        for uid, claim in claims.items():
-            record = json.loads((self.folder / f"claims/{uid}.json").read_text())
-            assert [one["device"] for one in record["devices"]] == [
-                one.device for one in claim.devices
-            ]
-            assert record["bootID"] == claim.boot_id
-
-    @invariant()
-    def no_share_has_two_claims(self) -> None:
-        claims = self.process.preparer.claims.values()
-        held = [one.device for claim in claims for one in claim.devices]
-        assert len(held) == len(set(held))
-
-    @invariant()
-    def what_pods_use_is_prepared(self) -> None:
-        for uid in self.prepared:
-            claim = self.process.preparer.claims[uid]
-            assert claim.boot_id == f"boot-{self.boots}"
-            there = {f"/dev/{one}" for one in self.devices(uid).values() if one in self.there}
-            file = self.folder / f"cdi/genericdp-claim_{uid}.json"
-            spec = json.loads(file.read_text()) if file.exists() else {"devices": []}
-            edits = [one["containerEdits"] for one in spec["devices"]]
-            assert {node["path"] for one in edits for node in one["deviceNodes"]} == there
-            for device in self.devices(uid).values():
-                own = [one for one in self.process.hooks() if one.endswith(f" {device}")]
-                assert own[-1] == f"allocate {device}"
-
-    def teardown(self) -> None:
-        for uid in ("a", "b", "c"):
-            assert not self.run(self.process.unprepare(uid))
-        assert self.process.files() == []
-        self.runner.close()
-        shutil.rmtree(self.folder)
-
-
-TestClaims = Claims.TestCase
-TestClaims.settings = settings(
-    max_examples=examples(15),
-    stateful_step_count=30,
-    deadline=None,
-    phases=(Phase.reuse, Phase.generate),
-)

@@ -92,7 +92,7 @@ def state(*resources: ResourceState, **keys: Any) -> DaemonState:
         "kubelet": {"folder": "/k", "present": True, "reason": ""},
         "config": IN_FORCE,
         "descriptors": Supply(used=30, most=1024),
-        "claims": 0,
+        "claims": {"prepared": 0, "gone": 0},
         "resources": resources,
     }
     return DaemonState(**{**known, **keys})

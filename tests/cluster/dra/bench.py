@@ -99,11 +99,11 @@ class Bench:
     def specs(self) -> set[str]:
         """Give the UIDs of the claims that containers can be given devices of."""
         found = self.cluster.cdi_folder.glob("genericdp-claim_*.json")
-        return {path.stem.partition("_")[2] for path in found}
+        return {path.stem.rpartition("_")[2] for path in found}
 
     def spec_of(self, uid: str) -> Path:
         """Give the file from which containers get the devices of a claim."""
-        return self.cluster.cdi_folder / f"genericdp-claim_{uid}.json"
+        return self.cluster.cdi_folder / f"genericdp-claim_{DRIVER}_{uid}.json"
 
     def await_unprepared(self, seconds: float = 60) -> None:
         """Wait until no claim is prepared."""

@@ -1,0 +1,524 @@
+"""What a prepared claim holds is hardware: no edit, replug, reboot or word of the API moves it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from genericdp.devices.labels import label
+from genericdp.dra.claims import listed_records, release_marker
+from genericdp.dra.prepare import ClaimTiming
+from genericdp.simulator.pods import Container, Pod
+from tests.dra.claims import plug_stick, unplug_stick
+from tests.dra.node import DRIVER, NAME, NODE, POOL, DraNode, by_dra
+from tests.dra.test_claims import INDEXED, hook
+from tests.world import resource
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from genericdp.kubelet.v1.dra_pb2 import Claim as ClaimRef
+    from tests.world import Daemon
+
+USB0, USB1 = (label(f"ttyUSB{number}") for number in range(2))
+OTHER = "example.com/modem"
+OTHER_POOL = f"{NODE}/{OTHER}"
+AT_ONCE = ClaimTiming(period=0.1, retry=0.05, warn=0.2)
+
+
+def often(node: DraNode) -> dict[str, Any]:
+    """Return settings with which the API server is asked about claims all the time."""
+    return {"dra": replace(node.settings, claim_timing=AT_ONCE)}
+
+
+def host_paths(node: DraNode, claim: ClaimRef) -> list[str]:
+    """Return the nodes of the host that a claim's spec has."""
+    return [
+        one.get("hostPath", one["path"])
+        for edits in node.given(claim).values()
+        for one in edits.get("deviceNodes", ())
+    ]
+
+
+def record_file(node: DraNode, claim: ClaimRef) -> Path:
+    return node.state_folder / f"claims/{claim.uid}.json"
+
+
+def edited(node: DraNode, claim: ClaimRef, **keys: object) -> None:
+    """Change the record of a claim, while no daemon runs."""
+    file = record_file(node, claim)
+    file.write_text(json.dumps({**json.loads(file.read_text()), **keys}))
+
+
+async def refuses(daemon: Daemon, name: str, why: str) -> None:
+    """Wait until something is not offered for a reason."""
+    await daemon.shows(name, lambda found: any(why in it["reason"] for it in found["notOffered"]))
+
+
+@pytest.fixture
+def sticks(node: DraNode) -> DraNode:
+    """A node with two USB serial adapters, each with a serial number."""
+    node.host.unplug("ttyUSB0")
+    plug_stick(node.host, 1, number=0, serial="A")
+    plug_stick(node.host, 2, number=1, serial="B")
+    return node
+
+
+async def test_a_device_that_was_prepared_again_after_a_replug_is_still_held_after_an_edit(
+    sticks: DraNode,
+) -> None:
+    node = sticks
+    async with node.serving(by_dra(id="$(usb.serial)")) as daemon:
+        await node.offers(POOL, label("A"), label("B"))
+        claim = node.allocate(label("A"))
+        await node.prepare(claim)
+        plug_stick(node.host, 1, number=7, serial="A", address=2)
+        await node.until(lambda: host_paths(node, claim) == ["/dev/ttyUSB7"])
+        await node.prepare(claim)
+        await daemon.takes(by_dra(OTHER, id="$(usb.serial)"))
+        await refuses(daemon, OTHER, f"claim default/claim has it as A of {NAME}")
+        await node.offers(OTHER_POOL, label("B"))
+        await daemon.takes(by_dra(id="x$(usb.port)"))
+        await refuses(daemon, NAME, f"claim default/claim has it as A of {NAME}")
+        assert label("x1-1") not in node.pools()[POOL]
+        assert host_paths(node, claim) == ["/dev/ttyUSB7"]
+
+
+async def test_an_id_that_names_other_hardware_after_an_edit_leaves_the_spec_as_given(
+    node: DraNode,
+) -> None:
+    node.host.plug("ttyUSB1")
+    async with node.serving(by_dra(glob="/dev/ttyUSB0", id="x")) as daemon:
+        await node.offers(POOL, "x")
+        claim = node.allocate("x")
+        first = await node.prepare(claim)
+        given = node.given(claim)
+        await daemon.takes(by_dra(glob="/dev/ttyUSB1", id="x"))
+        await daemon.shows(NAME, lambda found: found["devices"][0]["nodes"] == ["/dev/ttyUSB1"])
+        assert await node.prepare(claim) == first
+        assert node.given(claim) == given
+        # That hardware is free, and the old one is not.
+        other = node.allocate("x", name="other")
+        await node.prepare(other)
+        assert host_paths(node, other) == ["/dev/ttyUSB1"]
+
+
+async def test_a_claim_that_was_deleted_by_force_keeps_its_device_while_its_pod_runs(
+    node: DraNode, short_folder: Path
+) -> None:
+    log = short_folder / "log"
+    release = hook(short_folder / "release", log, "release")
+    pod = Pod(uid="user", containers=(Container(name="main", claims=("claim",)),))
+    async with node.serving(by_dra(hooks={"release": release})):
+        await node.offers(POOL, USB0)
+        claim = node.allocate(USB0)
+        await node.prepare(claim)
+        await node.world.kubelet.admit(pod)
+        node.server.remove("resourceclaims", "claim", "default")
+        assert "is prepared for claim default/claim" in await node.refusal(
+            node.allocate(USB0, name="next")
+        )
+        assert not log.exists(), "the hook would run under the container"
+        assert await node.unprepare(claim) == ""
+        assert log.exists()
+
+
+async def test_a_claim_of_many_shares_of_a_large_group_can_be_read_again(node: DraNode) -> None:
+    for number in range(1, 700):
+        node.host.plug(f"ttyUSB{number}")
+    group = by_dra(groupBy="all", replicas=32)
+    shares = ["all", *(label(f"all::{number}") for number in range(1, 32))]
+    async with node.serving(group):
+        await node.offers(POOL, *shares)
+        claim = node.allocate(*shares)
+        await node.prepare(claim)
+    async with node.serving(group):
+        assert "is prepared for claim default/claim" in await node.refusal(
+            node.allocate("all", name="other")
+        )
+        assert len(host_paths(node, claim)) == 700
+        assert await node.unprepare(claim) == ""
+
+
+async def test_a_claim_whose_record_could_not_be_read_again_is_refused(node: DraNode) -> None:
+    async with node.serving(by_dra()):
+        await node.offers(POOL, USB0)
+        claim = node.allocate(requests={"r" * 4 * 1024 * 1024: (USB0,)})
+        assert "its record would have" in await node.refusal(claim)
+        assert node.record(claim) is None
+        await node.prepare(node.allocate(USB0, name="other"))
+
+
+async def test_admin_access_is_no_holder_and_runs_no_hooks(
+    node: DraNode, short_folder: Path
+) -> None:
+    log = short_folder / "log"
+    hooks = {name: hook(short_folder / name, log, name) for name in ("allocate", "release")}
+    async with node.serving(by_dra(hooks=hooks)):
+        await node.offers(POOL, USB0)
+        user = node.allocate(USB0, name="user")
+        await node.prepare(user)
+        monitor = node.allocate(USB0, name="monitor", admin=True)
+        await node.prepare(monitor)
+        assert host_paths(node, monitor) == ["/dev/ttyUSB0"]
+        assert log.read_text().split() == ["allocate", "ttyUSB0"]
+        assert await node.unprepare(user) == ""
+        assert log.read_text().split()[2:] == ["release", "ttyUSB0"]
+        assert await node.unprepare(monitor) == ""
+        assert log.read_text().count("release") == 1
+
+
+@pytest.mark.parametrize("becomes", ["renamed", "removed", "without hooks"])
+async def test_the_release_hook_of_the_record_runs_where_the_config_has_none(
+    node: DraNode, short_folder: Path, becomes: str
+) -> None:
+    log = short_folder / "log"
+    hooks = {"release": hook(short_folder / "release", log, "release")}
+    async with node.serving(by_dra(hooks=hooks)) as daemon:
+        await node.offers(POOL, USB0)
+        claim = node.allocate(USB0)
+        await node.prepare(claim)
+        node.host.plug("ttyACM0", major=166)
+        config = {"renamed": [by_dra(OTHER)], "removed": [], "without hooks": [by_dra()]}
+        await daemon.takes(*config[becomes], resource("example.com/acm", "/dev/ttyACM*"))
+        await node.world.listed("example.com/acm", "ttyACM0")
+        assert await node.unprepare(claim) == ""
+        assert log.read_text().split() == ["release", "ttyUSB0"]
+
+
+async def test_the_release_hook_of_the_config_comes_before_that_of_the_record(
+    node: DraNode, short_folder: Path
+) -> None:
+    log = short_folder / "log"
+    old, new = (hook(short_folder / name, log, name) for name in ("old", "new"))
+    async with node.serving(by_dra(hooks={"release": old})) as daemon:
+        await node.offers(POOL, USB0)
+        claim = node.allocate(USB0)
+        await node.prepare(claim)
+        node.host.plug("ttyACM0", major=166)
+        await daemon.takes(by_dra(hooks={"release": new}), resource(OTHER, "/dev/ttyACM*"))
+        await node.world.listed(OTHER, "ttyACM0")
+        assert await node.unprepare(claim) == ""
+        assert log.read_text().split() == ["new", "ttyUSB0"]
+
+
+async def test_the_policy_of_now_bounds_the_release_hook_of_a_record(
+    node: DraNode, short_folder: Path
+) -> None:
+    log = short_folder / "log"
+    release = hook(short_folder / "release", log, "release")
+    head = "apiVersion: genericdp.io/v1alpha1\nkind: DevicePluginPolicy\n"
+    head += "devices: {paths: [/dev/ttyUSB*]}\ncommands: "
+    allowing, refusing = (
+        f"{head}[{{path: {one}}}]\n" for one in (short_folder / "release", "/bin/true")
+    )
+    async with node.serving(by_dra(hooks={"release": release}), policy=allowing) as daemon:
+        await node.offers(POOL, USB0)
+        claim = node.allocate(USB0)
+        await node.prepare(claim)
+        await daemon.takes(by_dra(OTHER), policy=refusing)
+        await refuses(daemon, OTHER, "claim default/claim has it")
+        assert "is not among the commands that are allowed" in await node.unprepare(claim)
+        assert node.record(claim)
+        assert not log.exists()
+        await daemon.takes(by_dra(OTHER), policy=allowing)
+        assert await node.unprepare(claim) == ""
+        assert log.exists()
+
+
+async def test_two_claims_of_a_pod_that_use_one_path_are_logged(node: DraNode) -> None:
+    node.host.plug("ttyUSB1")
+    async with node.serving(by_dra(inject=INDEXED)) as daemon:
+        await node.offers(POOL, USB0, USB1)
+        claims = [node.allocate(USB0, name="first"), node.allocate(USB1, name="second")]
+        await node.kubelet.wait_for(DRIVER)
+        await node.kubelet.prepare(DRIVER, *claims)
+        line = await daemon.log.says("claims default/first and default/second both give /dev/s0")
+        assert "one claim with two requests" in line
+
+
+@pytest.mark.parametrize(("then", "now"), [(2, 1), (1, 2)], ids=["lowered", "raised"])
+async def test_other_replicas_do_not_share_what_is_held(node: DraNode, then: int, now: int) -> None:
+    async with node.serving(by_dra(replicas=then)) as daemon:
+        shares = [USB0, label("ttyUSB0::1")]
+        await node.offers(POOL, *shares[:then])
+        await node.prepare(node.allocate(shares[then - 1], name="first"))
+        await daemon.takes(by_dra(replicas=now))
+        await node.offers(POOL, *shares[:now])
+        second = node.allocate(shares[now - 1], name="second")
+        assert "is prepared for claim default/first" in await node.refusal(second)
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        {"exclude": [{"path": "/dev/ttyUSB0"}]},
+        {"id": "x$(device.name)"},
+        {"inject": {"env": {"OTHER": "1"}}},
+    ],
+    ids=["exclude", "id", "inject"],
+)
+async def test_an_edit_leaves_the_spec_of_a_prepared_claim_as_given(
+    node: DraNode, keys: dict[str, Any]
+) -> None:
+    node.host.plug("ttyUSB1")
+    async with node.serving(by_dra(inject={"env": {"PORT": "$(device.path)"}})) as daemon:
+        await node.offers(POOL, USB0, USB1)
+        claim = node.allocate(USB0)
+        await node.prepare(claim)
+        given = node.given(claim)
+        await daemon.takes(by_dra(**keys))
+        await node.until(lambda: node.pools().get(POOL) != [USB0, USB1] or "inject" in keys)
+        node.host.plug("ttyUSB2")
+        await daemon.shows(NAME, lambda found: len(found["devices"]) >= 2)
+        assert node.given(claim) == given
+        await node.prepare(claim)
+        assert node.given(claim) == given
+
+
+async def test_a_claim_of_which_a_device_is_missing_has_no_spec_until_it_is_back(
+    node: DraNode,
+) -> None:
+    node.host.plug("ttyUSB1")
+    async with node.serving(by_dra()) as daemon:
+        await node.offers(POOL, USB0, USB1)
+        claim = node.allocate(USB0, USB1)
+        await node.prepare(claim)
+        given = node.given(claim)
+        node.host.unplug("ttyUSB1")
+        await node.until(lambda: node.given(claim) == {})
+        await daemon.log.says("/dev/ttyUSB1 does not exist")
+        node.host.plug("ttyUSB1")
+        await node.until(lambda: node.given(claim) == given)
+
+
+async def test_the_spec_of_a_claim_has_the_drivers_name_in_its_own(node: DraNode) -> None:
+    async with node.serving(by_dra()):
+        await node.offers(POOL, USB0)
+        claim = node.allocate(USB0)
+        before = node.cdi_folder / f"genericdp-claim_{claim.uid}.json"
+        of_another = node.cdi_folder / f"genericdp-claim_other.io_{claim.uid}.json"
+        content = '{\n  "cdiVersion": "0.5.0",\n  "kind": "%s/claim",\n  "devices": [\n'
+        before.write_text(content % DRIVER)
+        of_another.write_text(content % "other.io")
+        await node.prepare(claim)
+        assert node.given(claim)
+        assert not before.exists()
+        assert await node.unprepare(claim) == ""
+        assert [of_another] == list(node.cdi_folder.iterdir())
+
+
+async def test_a_record_of_a_later_version_holds_its_hardware(node: DraNode) -> None:
+    async with node.serving(by_dra()):
+        await node.offers(POOL, USB0)
+        claim = node.allocate(USB0)
+        await node.prepare(claim)
+    edited(node, claim, version=99, results="in another form", devices=None)
+    content = record_file(node, claim).read_bytes()
+    async with node.serving(by_dra()):
+        other = node.allocate(USB0, name="other")
+        assert "is prepared for claim default/claim" in await node.refusal(other)
+        assert record_file(node, claim).read_bytes() == content
+        assert await node.unprepare(claim) == ""
+        await node.prepare(other)
+
+
+async def test_a_spec_that_is_removed_is_written_again(node: DraNode) -> None:
+    async with node.serving(by_dra()):
+        await node.offers(POOL, USB0)
+        claim = node.allocate(USB0)
+        await node.prepare(claim)
+        given = node.given(claim)
+        for file in node.cdi_folder.iterdir():
+            file.unlink()
+        await node.until(lambda: node.given(claim) == given)
+
+
+async def test_a_missing_cdi_directory_is_named(node: DraNode) -> None:
+    async with node.serving(by_dra()):
+        await node.offers(POOL, USB0)
+        node.cdi_folder.rmdir()
+        refusal = await node.refusal(node.allocate(USB0))
+        assert refusal == f"{node.cdi_folder}: no such file or directory"
+
+
+async def test_other_hardware_under_the_id_of_a_prepared_claim_is_refused(sticks: DraNode) -> None:
+    node = sticks
+    name = label("1-1")
+    async with node.serving(by_dra(id="$(usb.port)")) as daemon:
+        await node.offers(POOL, name, label("1-2"))
+        claim = node.allocate(name)
+        await node.prepare(claim)
+        given = node.given(claim)
+        plug_stick(node.host, 1, number=0, serial="C", address=2)
+        await node.until(lambda: node.given(claim) == {})
+        refusal = await node.refusal(claim)
+        assert "is other hardware now: serial C at 0000:00:14.0 1-1" in refusal
+        assert "was prepared with serial A at 0000:00:14.0 1-1" in refusal
+        # What is there now is not what the claim has.
+        await node.prepare(node.allocate(name, name="next"))
+        unplug_stick(node.host, 1)
+        await daemon.shows(NAME, lambda found: found["devices"][0]["state"] != "Healthy")
+        plug_stick(node.host, 1, number=0, serial="A", address=3)
+        await node.until(lambda: node.given(claim) == given)
+
+
+async def test_a_stick_that_moves_to_another_port_is_still_the_claims(sticks: DraNode) -> None:
+    node = sticks
+    async with node.serving(by_dra(id="$(usb.port)")) as daemon:
+        await node.offers(POOL, label("1-1"), label("1-2"))
+        claim = node.allocate(label("1-1"))
+        await node.prepare(claim)
+        unplug_stick(node.host, 1)
+        plug_stick(node.host, 3, number=3, serial="A", address=4)
+        await daemon.shows(NAME, lambda found: len(found["devices"]) == 3)
+        await node.until(lambda: host_paths(node, claim) == ["/dev/ttyUSB3"])
+        other = node.allocate(label("1-3"), name="other")
+        assert "is prepared for claim default/claim as 1-1 of" in await node.refusal(other)
+
+
+async def test_the_device_of_a_claim_that_is_gone_in_the_api_is_withheld_until_unprepare(
+    node: DraNode,
+) -> None:
+    node.host.plug("ttyUSB1")
+    async with node.serving(by_dra(), **often(node)) as daemon:
+        await node.offers(POOL, USB0, USB1)
+        claim = node.allocate(USB0)
+        await node.prepare(claim)
+        with node.server.failing(status=500, verbs={"get"}, target="resourceclaims"):
+            node.server.remove("resourceclaims", "claim", "default")
+            asked = len(node.server.requests)
+            await node.until(lambda: len(node.server.requests) > asked + 2)
+            assert node.pools() == {POOL: [USB0, USB1]}
+        await node.offers(POOL, USB1)
+        await daemon.log.says(f"genericdp claims release {claim.uid}")
+        assert node.given(claim)
+        assert await node.unprepare(claim) == ""
+        await node.offers(POOL, USB0, USB1)
+
+
+async def test_what_a_reboot_and_the_api_have_ended_is_free(
+    node: DraNode, short_folder: Path
+) -> None:
+    log = short_folder / "log"
+    by = by_dra(hooks={"release": hook(short_folder / "release", log, "release")})
+    node.host.plug("ttyUSB1")
+    async with node.serving(by):
+        await node.offers(POOL, USB0, USB1)
+        gone, kept = node.allocate(USB0, name="gone"), node.allocate(USB1, name="kept")
+        await node.prepare(gone)
+        await node.prepare(kept)
+    node.server.remove("resourceclaims", "gone", "default")
+    for claim in (gone, kept):
+        edited(node, claim, bootID="another")
+    async with node.serving(by, **often(node)):
+        await node.until(lambda: node.record(gone) is None)
+        assert log.read_text().split() == ["release", "ttyUSB0"]
+        assert node.record(kept)
+        await node.prepare(node.allocate(USB0, name="next"))
+        assert "is prepared for claim default/kept" in await node.refusal(
+            node.allocate(USB1, name="other")
+        )
+
+
+async def test_after_a_reboot_a_claim_gets_what_it_was_given_if_the_config_has_it_no_more(
+    node: DraNode,
+) -> None:
+    by = by_dra(inject={"env": {"PORT": "$(device.path)"}})
+    async with node.serving(by):
+        await node.offers(POOL, USB0)
+        claim = node.allocate(USB0)
+        first = await node.prepare(claim)
+        given = node.given(claim)
+    edited(node, claim, bootID="another")
+    for file in node.cdi_folder.iterdir():
+        file.unlink()
+    async with node.serving(by_dra(id="x$(device.name)")) as daemon:
+        await refuses(daemon, NAME, "claim default/claim has it as ttyUSB0")
+        assert node.given(claim) == {}
+        assert await node.prepare(claim) == first
+        assert node.given(claim) == given
+
+
+async def test_an_administrator_releases_a_claim(node: DraNode, short_folder: Path) -> None:
+    log = short_folder / "log"
+    release = hook(short_folder / "release", log, "release")
+    async with node.serving(by_dra(hooks={"release": release})) as daemon:
+        await node.offers(POOL, USB0)
+        claim = node.allocate(USB0)
+        await node.prepare(claim)
+        (shown,) = listed_records(node.state_folder / "claims")
+        assert (shown.uid, shown.name, shown.devices) == (claim.uid, "claim", (f"{NAME} ttyUSB0",))
+        (short_folder / "release").write_text("#!/bin/sh\nexit 3\n")
+        release_marker(node.state_folder / "claims", claim.uid).touch()
+        await daemon.log.says("claim default/claim cannot be released: ")
+        assert node.record(claim)
+        hook(short_folder / "release", log, "release")
+        await node.until(lambda: node.record(claim) is None)
+        assert log.read_text().split() == ["release", "ttyUSB0"]
+        assert node.given(claim) == {}
+        await node.until(lambda: list((node.state_folder / "claims").iterdir()) == [])
+
+
+async def test_a_claim_is_released_at_the_next_start(node: DraNode) -> None:
+    async with node.serving(by_dra()):
+        await node.offers(POOL, USB0)
+        claim = node.allocate(USB0)
+        await node.prepare(claim)
+    record_file(node, claim).write_text("damaged")
+    release_marker(node.state_folder / "claims", claim.uid).touch()
+    async with node.serving(by_dra()) as daemon:
+        await daemon.registered(NAME)
+        await node.prepare(node.allocate(USB0, name="other"))
+        assert [it.name for it in listed_records(node.state_folder / "claims")] == ["other"]
+
+
+async def test_claims_of_a_former_name_of_the_driver_hold_too(node: DraNode) -> None:
+    node.host.plug("ttyUSB1")
+    async with node.serving(by_dra()):
+        await node.offers(POOL, USB0, USB1)
+        claim = node.allocate(USB0, name="former")
+        await node.prepare(claim)
+    folder = node.root / "plugins/former.io/claims"
+    folder.parent.mkdir()
+    edited(node, claim, driver="former.io")
+    record_file(node, claim).parent.rename(folder)
+    (folder / "unknown.json").write_text("of another vendor")
+    async with node.serving(by_dra(), resource(OTHER, "/dev/none*")) as daemon:
+        refusal = await node.refusal(node.allocate(USB0, name="other"))
+        assert "is prepared for claim default/former by the DRA driver former.io" in refusal
+        await node.prepare(node.allocate(USB1, name="another"))
+        await daemon.takes(by_dra(OTHER))
+        await refuses(daemon, OTHER, f"claim default/former has it as ttyUSB0 of {NAME}")
+
+
+@pytest.mark.parametrize("is_same", [True, False])
+async def test_a_record_of_the_first_version_is_completed_if_its_device_is_still_the_same(
+    node: DraNode, *, is_same: bool
+) -> None:
+    async with node.serving(by_dra()):
+        await node.offers(POOL, USB0)
+        claim = node.allocate(USB0)
+        await node.prepare(claim)
+        given = node.given(claim)
+    record = node.record(claim)
+    assert record is not None
+    (place,) = record["devices"][0]["places"]
+    inode = place["inode"] + (not is_same)
+    hardware = f"{place['syspath']} {tuple(place['number'])} {inode} {place['plugged']}"
+    (result,) = record["results"]
+    former = {key: record[key] for key in ("uid", "namespace", "name", "bootID", "perRequest")}
+    record_file(node, claim).write_text(
+        json.dumps({**former, "version": 1, "devices": [{**result, "hardware": [hardware]}]})
+    )
+    other = node.allocate(USB0, name="other")
+    async with node.serving(by_dra()) as daemon:
+        if is_same:
+            await daemon.log.says("the record of claim default/claim is complete now")
+            assert "is prepared for claim default/claim" in await node.refusal(other)
+            assert node.given(claim) == given
+        else:
+            assert "does not say which hardware" in await node.refusal(other)
