@@ -6,6 +6,7 @@ import asyncio
 import fcntl
 import logging
 import os
+import time
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -49,6 +50,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+_REST = 4
+"""How many times longer than an update of all specs took the next one waits."""
 _REMOVALS = flags.DELETE | flags.MOVED_FROM
 
 
@@ -221,7 +224,10 @@ class DraDriver:
         """Keep the CDI specs of claims up to date."""
         while True:
             self._specs_outdated.clear()
+            began = time.monotonic()
             is_complete = await preparer.update_specs()
+            # A hundred claims must not take a core while each event asks for it.
+            await asyncio.sleep(_REST * (time.monotonic() - began))
             with suppress(TimeoutError):
                 async with asyncio.timeout(None if is_complete else self._settings.retry):
                     await self._specs_outdated.wait()
@@ -241,7 +247,7 @@ class DraDriver:
         records, specs = str(self._settings.claims_folder), str(self._cdi_folder)
 
         def note(folder: str, name: str | None) -> None:
-            if folder == specs and (name is None or preparer.is_spec(name)):
+            if folder == specs and (name is None or preparer.needs_spec(name)):
                 self._specs_outdated.set()
             if folder == records and (name is None or name.endswith(RELEASE_SUFFIX)):
                 self._records_changed.set()

@@ -751,9 +751,13 @@ class ClaimPreparer:
             if path.is_file() and kind_of_ours(path.read_bytes()) == self._kind:
                 path.unlink(missing_ok=True)
 
-    def is_spec(self, name: str) -> bool:
-        """Return whether a file of the CDI directory is the spec of a claim of this driver."""
-        return name.startswith(f"{_SPEC_PREFIX}{self._driver}_")
+    def needs_spec(self, name: str) -> bool:
+        """Return whether a file that is missing in the CDI directory has to be there.
+
+        A call that is at work on the claim may have removed it, and writes what it has to.
+        """
+        uid = name.removeprefix(f"{_SPEC_PREFIX}{self._driver}_").removesuffix(".json")
+        return uid in self.claims and not self._lock(uid).locked()
 
     async def update_specs(self) -> bool:
         """Update the CDI specs of prepared claims; return whether all are up to date.
