@@ -332,11 +332,16 @@ class Dra:
         if self.waiting or self._is_displaced or (self.driver and self.driver.trouble.value):
             self._look_again()
 
-    def serve(self, servicers: Mapping[str, Servicer]) -> None:
-        """Serve these resources, by name, and no others from now on."""
+    def serve(
+        self, servicers: Mapping[str, Servicer], held_by_pods: Collection[HeldDevice] = ()
+    ) -> None:
+        """Serve these resources, by name, and no others from now on.
+
+        ``held_by_pods`` is what pods hold through the device plugin: no claim gets that.
+        """
         self.servicers = servicers
         if self.driver is not None:
-            self.driver.serve(servicers, self.waiting)
+            self.driver.serve(servicers, self.waiting, held_by_pods)
 
 
 async def _no_release(resource: str, _devices: Sequence[Device]) -> None:

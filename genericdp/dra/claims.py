@@ -427,6 +427,8 @@ def are_same(
 
 def is_shared(wanted: Hold, held: HeldDevice) -> bool:
     """Return whether two holders may have the same hardware at once."""
+    if held.served_by is not ServedBy.DRA:
+        return False  # the kubelet counts these shares, the scheduler those
     if wanted.key == (held.resource, held.device_id):
         is_other_share = held.holders.keys().isdisjoint(wanted.shares)
         return wanted.replicas > 1 and held.replicas > 1 and is_other_share

@@ -14,18 +14,12 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from weakref import WeakValueDictionary
 
 from genericdp.cdi.folder import write
-from genericdp.cdi.spec import container_edits, kind_of_ours, spec_of
-from genericdp.devices.allocation import AllocationConflictError, edits_at
-from genericdp.devices.device import Device, DeviceNode, shares_by_device
+from genericdp.cdi.spec import kind_of_ours, spec_of
 from genericdp.devices.identity import Nature
-from genericdp.devices.natural import natural_key
 from genericdp.dra.claims import (
     Claim,
     ClaimError,
-    GivenDevice,
-    GivenRequest,
     Hold,
-    Place,
     Result,
     UnreadableRecord,
     are_same,
@@ -33,20 +27,19 @@ from genericdp.dra.claims import (
     held_devices,
     is_shared,
 )
+from genericdp.dra.given import as_device, contradicting, identities_of, locate, recorded
 from genericdp.errors import GenericdpError, explained, reason_of
-from genericdp.host.devicefiles import DeviceFiles
 from genericdp.host.workers import finish, in_worker
 from genericdp.kubelet.servicer import PREPARE_HOOKS, counted
 from genericdp.kubelet.v1.dra_pb2 import Device as PreparedDevice
 from genericdp.printing import printable
-from genericdp.template import Template, UnusableValueError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
     from pathlib import Path
     from typing import Never
 
-    from genericdp.cdi.spec import Edits
+    from genericdp.devices.device import Device
     from genericdp.devices.devicelist import ListedDevice
     from genericdp.devices.held import HeldDevice
     from genericdp.devices.identity import HardwareIdentity
@@ -54,7 +47,6 @@ if TYPE_CHECKING:
     from genericdp.host.root import Root
     from genericdp.kubelet.servicer import Servicer
     from genericdp.kubelet.v1.dra_pb2 import Claim as ClaimRef
-    from genericdp.model import Hook
     from genericdp.policy import Policy
     from genericdp.tally import ResourceTally
 
@@ -137,6 +129,8 @@ class ClaimPreparer:
         """
         self.pools: Mapping[str, ServedPool] = {}
         """The pools that are offered now, by name."""
+        self.held_by_pods: Collection[HeldDevice] = ()
+        """What pods hold through the device plugin."""
         self._driver = driver
         self._kind = f"{driver}/claim"
         self._records = records
@@ -261,7 +255,7 @@ class ClaimPreparer:
         devices = await self._ready_devices(claim, fresh, run_hooks=not claim.is_prepared)
         if not claim.is_prepared:
             if devices.keys() == {one.key for one in claim.results}:
-                claim = self._recorded(asked, claim.results, devices)
+                claim = recorded(asked, claim.results, devices)
             if why := self._why_refused(claim, others, is_new=False):  # a hook may change it
                 raise ClaimError(why)
             claim = replace(claim, is_prepared=True)
@@ -313,7 +307,7 @@ class ClaimPreparer:
         fresh: Devices = {}
         for result in results:
             listed = self._listed(result.key)
-            known = () if before is None else _identities(before, result.key)
+            known = () if before is None else identities_of(before, result.key)
             is_here = listed is not None and listed.gone_since is None
             if listed is not None and (
                 not known or (is_here and self._is_hardware(known, listed.device))
@@ -331,7 +325,7 @@ class ClaimPreparer:
                 return before, fresh
             if fresh.keys() != {one.key for one in results}:
                 return replace(before, boot_id=self._boot_id, is_prepared=False), fresh
-        return self._recorded(asked, results, fresh), fresh
+        return recorded(asked, results, fresh), fresh
 
     def _resolved(self, result: Result, before: Claim | None) -> Result:
         """Return a result with resource and share; raise ClaimError if there are none."""
@@ -353,6 +347,15 @@ class ClaimPreparer:
                 return pool.servicer.devices.devices.get(key[1])
         return None
 
+    def _on_offer(self) -> list[Device]:
+        """Return the devices that are on offer and complete, whether they are healthy or not."""
+        return [
+            one.device
+            for pool in self.pools.values()
+            for one in pool.servicer.devices.devices.values()
+            if one.gone_since is None and not one.missing
+        ]
+
     def _present(self) -> list[HardwareIdentity]:
         """Return the hardware that is on offer."""
         return [
@@ -372,23 +375,6 @@ class ClaimPreparer:
             for its in known
         )
         return not has_other and are_same(now, known, self._present())
-
-    def _recorded(self, asked: Claim, results: tuple[Result, ...], devices: Devices) -> Claim:
-        """Return a claim with all that its record says of devices; raise ClaimError."""
-        admin = {one.key for one in results} - {one.key for one in results if not one.admin}
-        shares: dict[Key, list[str]] = {}
-        for result in results:
-            if not result.admin:
-                shares.setdefault(result.key, []).append(result.share)
-        claim = replace(
-            asked,
-            results=results,
-            holds=tuple(_hold(key, shares[key], devices[key]) for key in shares),
-            devices=tuple(
-                _given(key, device, is_admin=key in admin) for key, device in devices.items()
-            ),
-        )
-        return replace(claim, requests=tuple(_requests(claim, devices)))
 
     def _has_hooks(self, claim: Claim, fresh: Devices) -> bool:
         held = {hold.key for hold in claim.holds}
@@ -441,9 +427,11 @@ class ClaimPreparer:
             names = (one.device for one in claim.results if one.key == hold.key)
             pool = next((one.pool for one in claim.results if one.key == hold.key), "")
             what = f"device {next(names)} of {pool}"
-            who = held.holders[min(held.holders)][0]
+            who = held.holders[min(held.holders)][0] if held.holders else "a pod"
             as_what = f" as {held.device_id} of {held.resource}"
             name = "" if hold.key == (held.resource, held.device_id) else as_what
+            if holder is None:
+                return f"{what} is held by {who}{name} through the device plugin"
             driver = "" if holder.driver == self._driver else f" by the DRA driver {holder.driver}"
             withheld = self._withheld.get(holder.uid)
             why = f", {withheld.why}" if withheld is not None else ""
@@ -452,27 +440,27 @@ class ClaimPreparer:
 
     def _conflicts(
         self, claim: Claim, others: Iterable[Claim]
-    ) -> Iterable[tuple[Hold, HeldDevice, Claim]]:
-        """Yield what another claim has of a claim's hardware, with that claim."""
+    ) -> Iterable[tuple[Hold, HeldDevice, Claim | None]]:
+        """Yield what another holder has of a claim's hardware, with the holder if it is a claim."""
         present, held = self._present(), self._other_holds(claim, others)
         for hold in claim.holds:
             for one, holder in held:
                 if are_same(hold.identities, one.identities, present) and not is_shared(hold, one):
                     yield hold, one, holder
 
-    def _other_holds(self, claim: Claim, others: Iterable[Claim]) -> list[tuple[HeldDevice, Claim]]:
-        """Return all that other claims hold, with the claim.
-
-        Nothing that pods hold through the device plugin is on offer here: ``decide`` sees to that.
-        """
+    def _other_holds(
+        self, claim: Claim, others: Iterable[Claim]
+    ) -> list[tuple[HeldDevice, Claim | None]]:
+        """Return all that others than a claim hold, with the holder if it is a claim."""
         holders = [one for one in self.claims.values() if one.uid != claim.uid]
         holders += [one for one in others if (one.driver, one.uid) not in self._ended_elsewhere]
-        return [(one, holder) for holder in holders for one in held_devices([holder])]
+        found = [(one, holder) for holder in holders for one in held_devices([holder])]
+        return [*found, *((one, None) for one in self.held_by_pods)]
 
     def _holders(self, claim: Claim, others: Iterable[Claim]) -> list[Claim]:
         """Return the claims that keep a claim from its hardware."""
         found = (holder for _, _, holder in self._conflicts(claim, others))
-        return list({(it.driver, it.uid): it for it in found}.values())
+        return list({(it.driver, it.uid): it for it in found if it is not None}.values())
 
     # The end of a claim
 
@@ -552,7 +540,7 @@ class ClaimPreparer:
             ):
                 found.append(listed.device)
             elif known is not None and known.release is not None:
-                found.append(_as_device(known, known.release, self._policy()))
+                found.append(as_device(known, known.release, self._policy()))
         return found
 
     async def _forget(self, uid: str) -> None:
@@ -671,7 +659,7 @@ class ClaimPreparer:
 
     async def _write_spec(self, claim: Claim) -> tuple[PreparedDevice, ...]:
         """Write the CDI spec of a claim; return its devices for the kubelet; raise ClaimError."""
-        for variable in _contradicting(one.edits for one in claim.requests):
+        for variable in contradicting(one.edits for one in claim.requests):
             log.warning(
                 "claim %s: its requests give %s different values, of which a container that uses"
                 " several of them gets one",
@@ -709,7 +697,7 @@ class ClaimPreparer:
         """
         try:
             async with asyncio.timeout(_NODE_CHECK_SECONDS):
-                now, missing = await in_worker(partial(_locate, self._root, claim, self.pools))
+                now, missing = await in_worker(partial(locate, self._root, claim, self._on_offer))
         except TimeoutError as error:
             raise ClaimError(f"looking at the nodes of claim {claim} does not end") from error
         if now is not claim and self.claims.get(claim.uid) is claim:
@@ -791,11 +779,10 @@ class ClaimPreparer:
         prepared = [
             one for one in self.claims.values() if one.is_prepared and one.boot_id == self._boot_id
         ]
-        pools = self.pools
 
         def is_outdated(claim: Claim) -> bool:
             try:
-                now, missing = _locate(self._root, claim, pools)
+                now, missing = locate(self._root, claim, self._on_offer)
                 path = self._spec_file(claim.uid)
                 present = path.read_bytes() if path.exists() else b""
             except (ClaimError, OSError):
@@ -853,8 +840,7 @@ class ClaimPreparer:
             is_prepared=bool(old["bootID"]),
             per_request=old["perRequest"] is True,
         )
-        recorded = self._recorded(claim, tuple(results), devices)
-        return replace(recorded, is_prepared=claim.is_prepared)
+        return recorded(claim, tuple(results), devices)
 
     def remove_leftovers(self) -> None:
         """Remove CDI specs of claims that are not prepared, or were before the node's start."""
@@ -896,206 +882,6 @@ class ClaimPreparer:
 def _allocated(result: Result) -> tuple[str, str, str, bool]:
     """Return what the scheduler decides of a result."""
     return result.request, result.pool, result.device, result.admin
-
-
-def _identities(claim: Claim, key: Key) -> tuple[HardwareIdentity, ...]:
-    """Return what hardware a claim has as a device, also if it is for admin access only."""
-    for hold in claim.holds:
-        if hold.key == key:
-            return hold.identities
-    return tuple(place.identity for one in claim.devices if one.key == key for place in one.places)
-
-
-def _hold(key: Key, shares: Iterable[str], device: Device) -> Hold:
-    own_nodes = (node.hardware for node in device.nodes if node.exclusive)
-    return Hold(
-        resource=key[0],
-        device_id=key[1],
-        shares=tuple(dict.fromkeys(shares)),
-        replicas=device.replicas,
-        exclusive=device.exclusive,
-        identities=tuple(dict.fromkeys((*device.identities, *filter(None, own_nodes)))),
-    )
-
-
-def _given(key: Key, device: Device, *, is_admin: bool) -> GivenDevice:
-    return GivenDevice(
-        resource=key[0],
-        device_id=key[1],
-        places=_places(device),
-        release=None if is_admin else device.hooks.get("release"),
-    )
-
-
-def _places(device: Device) -> tuple[Place, ...]:
-    """Return the nodes of a device, and its members that have none."""
-    found = {}
-    for node in device.nodes:
-        found[node.key] = Place(
-            path=node.host_path,
-            target=node.real_path,
-            instance=node.identity,
-            identity=node.hardware or device.identities[0],
-            is_node=True,
-        )
-    members = [(one.key, one.path, one.identity) for one in device.members]
-    own = (device.key, device.path, device.identity)
-    for member, identity in zip(members or [own], device.identities, strict=True):
-        key, path, instance = member
-        found.setdefault(
-            key,
-            Place(
-                path=path,
-                target=path,
-                instance=instance,
-                identity=identity,
-                is_node=False,
-            ),
-        )
-    return tuple(found.values())
-
-
-def _locate(
-    root: Root, claim: Claim, pools: Mapping[str, ServedPool]
-) -> tuple[Claim, dict[Key, str]]:
-    """Return what ``ClaimPreparer._located`` does; raise ClaimError."""
-    files = DeviceFiles(root)
-    listed: list[Place] = []
-    moved: dict[Place, Place] = {}
-    missing: dict[Key, str] = {}
-    for device in claim.devices:
-        for place in device.places:
-            file = files.examine(place.path)
-            if file is not None and file.identity == place.instance and not file.refusal:
-                if place.is_node and file.target != place.target:
-                    moved[place] = replace(place, target=file.target)
-                continue
-            if file is None and (why := files.why_unreadable.get(place.path)):
-                raise ClaimError(f"{place.path} cannot be read ({why})")
-            listed = listed or _listed_places(pools)
-            if (now := _found_again(place, listed)) is not None:
-                moved[place] = now
-            else:
-                what = "is other hardware now" if file is not None else "does not exist"
-                name = f"device {device.device_id} of {device.resource}"
-                missing.setdefault(device.key, f"{name}: {place.path} {what}")
-    return (_moved(claim, moved) if moved else claim), missing
-
-
-def _found_again(place: Place, listed: Iterable[Place]) -> Place | None:
-    """Return where the hardware of a place is now, among what is on offer."""
-    for one in listed:
-        if one.identity.is_same(place.identity):
-            return replace(one, identity=place.identity)
-    return next((one for one in listed if one.identity.has_moved_from(place.identity)), None)
-
-
-def _moved(claim: Claim, moved: Mapping[Place, Place]) -> Claim:
-    """Return a claim whose places are others now."""
-    targets = {then.target: now.target for then, now in moved.items()}
-    identities = {then.identity: now.identity for then, now in moved.items()}
-    return replace(
-        claim,
-        holds=tuple(
-            replace(one, identities=tuple(identities.get(it, it) for it in one.identities))
-            for one in claim.holds
-        ),
-        devices=tuple(
-            replace(one, places=tuple(moved.get(place, place) for place in one.places))
-            for one in claim.devices
-        ),
-        requests=tuple(
-            replace(one, edits=_relocated(one.edits, targets)) for one in claim.requests
-        ),
-    )
-
-
-def _listed_places(pools: Mapping[str, ServedPool]) -> list[Place]:
-    return [
-        place
-        for pool in pools.values()
-        for one in pool.servicer.devices.devices.values()
-        if one.gone_since is None and not one.missing
-        for place in _places(one.device)
-    ]
-
-
-def _relocated(edits: Edits, now: Mapping[str, str]) -> Edits:
-    """Return edits with the nodes where they are now, by where they were."""
-    if "deviceNodes" not in edits:
-        return edits
-    nodes = []
-    for node in edits["deviceNodes"]:
-        then = node.get("hostPath", node["path"])
-        path, host_path = node["path"], now.get(then, then)
-        other = {} if host_path == path else {"hostPath": host_path}
-        nodes.append({"path": path, **other, "permissions": node["permissions"]})
-    return {**edits, "deviceNodes": nodes}
-
-
-def _as_device(given: GivenDevice, release: Hook[str], policy: Policy | None) -> Device:
-    """Return a device of a record, for its release hook."""
-    nodes = [place for place in given.places if place.is_node]
-    first = given.places[0]
-    return Device(
-        id=given.device_id,
-        key=first.target,
-        path=first.path,
-        nodes=tuple(
-            DeviceNode(
-                host_path=place.path,
-                real_path=place.target,
-                container_path=Template((place.path,)),
-                permissions="",
-                key=place.target,
-                identity=place.instance,
-                exclusive=True,
-            )
-            for place in nodes
-        ),
-        identity=first.instance,
-        identities=(first.identity,),
-        hooks={"release": release},
-        policy=policy,
-    )
-
-
-def _requests(claim: Claim, devices: Devices) -> Iterable[GivenRequest]:
-    """Yield what containers get for each request of a claim; raise ClaimError.
-
-    There is one CDI device for each request: of several, only the last value of an environment
-    variable would count.
-    """
-    for request in dict.fromkeys(one.request for one in claim.results):
-        asked = [one for one in claim.results if one.request == request]
-        indexes = _indexes(asked if claim.per_request else claim.results)
-        keys = sorted({one.key for one in asked}, key=lambda key: indexes[key])
-        try:
-            numbers = {
-                key: shares_by_device(one.share for one in asked if one.key == key)[key[1]]
-                for key in keys
-            }
-            edits = edits_at((indexes[key], devices[key], numbers[key]) for key in keys)
-        except (AllocationConflictError, UnusableValueError) as error:
-            raise ClaimError(str(error)) from error
-        given = container_edits(edits, [devices[key] for key in keys])
-        yield GivenRequest(name=request, edits=given, cdi=edits.cdi)
-
-
-def _indexes(results: Iterable[Result]) -> dict[Key, int]:
-    """Return ``$(allocation.index)`` of each device."""
-    keys = sorted({one.key for one in results}, key=lambda key: (key[0], natural_key(key[1])))
-    return {key: index for index, key in enumerate(keys)}
-
-
-def _contradicting(given: Iterable[Edits]) -> set[str]:
-    """Return the environment variables that have different values in several edits."""
-    values: dict[str, set[str]] = {}
-    for one in given:
-        for variable in one.get("env", ()):
-            name, _, value = variable.partition("=")
-            values.setdefault(name, set()).add(value)
-    return {name for name, its in values.items() if len(its) > 1}
 
 
 def _results(found: Mapping[str, Any], driver: str) -> tuple[Result, ...]:

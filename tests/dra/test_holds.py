@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from genericdp.devices.held import HeldDevice
 from genericdp.devices.labels import label
 from genericdp.dra.claims import listed_records, release_marker
 from genericdp.dra.prepare import ClaimTiming
 from genericdp.simulator.pods import Container, Pod
-from tests.dra.claims import plug_stick, unplug_stick
+from tests.dra.claims import Machine, Process, plug_stick, unplug_stick
 from tests.dra.node import DRIVER, NAME, NODE, POOL, DraNode, by_dra
 from tests.dra.test_claims import INDEXED, hook
 from tests.world import resource
@@ -522,3 +523,23 @@ async def test_a_record_of_the_first_version_is_completed_if_its_device_is_still
             assert node.given(claim) == given
         else:
             assert "does not say which hardware" in await node.refusal(other)
+
+
+async def test_what_a_pod_holds_through_the_device_plugin_is_prepared_for_no_claim(
+    short_folder: Path,
+) -> None:
+    machine = Machine(short_folder, "ttyUSB0", replicas=2)
+    process = Process(machine, short_folder)
+    held = HeldDevice(
+        resource="example.com/old",
+        device_id="x",
+        identities=machine.lists[NAME].devices["ttyUSB0"].device.identities,
+        replicas=2,
+        holders={"x::1": ("pod default/listen",)},
+    )
+    process.preparer.held_by_pods = [held]
+    machine.allocate("a", [USB0])
+    why = "is held by pod default/listen as x of example.com/old through the device plugin"
+    assert await process.prepare("a") == f"device {USB0} of {POOL} {why}"
+    process.preparer.held_by_pods = []
+    assert await process.prepare("a") == ""

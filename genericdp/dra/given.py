@@ -1,0 +1,239 @@
+"""What a claim is given of devices: the part of its record that the config makes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from genericdp.cdi.spec import container_edits
+from genericdp.devices.allocation import AllocationConflictError, edits_at
+from genericdp.devices.device import Device, DeviceNode
+from genericdp.devices.natural import natural_key
+from genericdp.dra.claims import ClaimError, GivenDevice, GivenRequest, Hold, Place
+from genericdp.host.devicefiles import DeviceFiles
+from genericdp.template import Template, UnusableValueError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+    from typing import TypeAlias
+
+    from genericdp.cdi.spec import Edits
+    from genericdp.devices.identity import HardwareIdentity
+    from genericdp.dra.claims import Claim, Key, Result
+    from genericdp.host.root import Root
+    from genericdp.model import Hook
+    from genericdp.policy import Policy
+
+    Devices: TypeAlias = dict[Key, Device]
+
+
+def recorded(asked: Claim, results: tuple[Result, ...], devices: Devices) -> Claim:
+    """Return a claim with all that its record says of devices; raise ClaimError."""
+    shares: dict[Key, list[str]] = {}
+    for result in results:
+        if not result.admin:
+            shares.setdefault(result.key, []).append(result.share)
+    claim = replace(
+        asked,
+        results=results,
+        holds=tuple(_hold(key, its, devices[key]) for key, its in shares.items()),
+        devices=tuple(
+            _given(key, device, is_held=key in shares) for key, device in devices.items()
+        ),
+    )
+    return replace(claim, requests=tuple(_requests(claim, devices)))
+
+
+def identities_of(claim: Claim, key: Key) -> tuple[HardwareIdentity, ...]:
+    """Return what hardware a claim has as a device, also if it is for admin access only."""
+    for hold in claim.holds:
+        if hold.key == key:
+            return hold.identities
+    return tuple(place.identity for one in claim.devices if one.key == key for place in one.places)
+
+
+def contradicting(given: Iterable[Edits]) -> set[str]:
+    """Return the environment variables that have different values in several edits."""
+    values: dict[str, set[str]] = {}
+    for one in given:
+        for variable in one.get("env", ()):
+            name, _, value = variable.partition("=")
+            values.setdefault(name, set()).add(value)
+    return {name for name, its in values.items() if len(its) > 1}
+
+
+def locate(
+    root: Root, claim: Claim, on_offer: Callable[[], Iterable[Device]]
+) -> tuple[Claim, dict[Key, str]]:
+    """Return a claim with its nodes where they are now, and why devices of it are missing.
+
+    ``on_offer`` returns the devices among which those that have come back are. Raise ClaimError
+    if what is there cannot be known.
+    """
+    files = DeviceFiles(root)
+    listed: list[Place] = []
+    moved: dict[Place, Place] = {}
+    missing: dict[Key, str] = {}
+    for device in claim.devices:
+        for place in device.places:
+            file = files.examine(place.path)
+            if file is not None and file.identity == place.instance and not file.refusal:
+                if place.is_node and file.target != place.target:
+                    moved[place] = replace(place, target=file.target)
+                continue
+            if file is None and (why := files.why_unreadable.get(place.path)):
+                raise ClaimError(f"{place.path} cannot be read ({why})")
+            listed = listed or [it for one in on_offer() for it in _places(one)]
+            if (now := _found_again(place, listed)) is not None:
+                moved[place] = now
+            else:
+                what = "is other hardware now" if file is not None else "does not exist"
+                name = f"device {device.device_id} of {device.resource}"
+                missing.setdefault(device.key, f"{name}: {place.path} {what}")
+    return (_moved(claim, moved) if moved else claim), missing
+
+
+def _found_again(place: Place, listed: Iterable[Place]) -> Place | None:
+    """Return where the hardware of a place is now, among what is on offer."""
+    for one in listed:
+        if one.identity.is_same(place.identity):
+            return replace(one, identity=place.identity)
+    return next((one for one in listed if one.identity.has_moved_from(place.identity)), None)
+
+
+def _moved(claim: Claim, moved: Mapping[Place, Place]) -> Claim:
+    """Return a claim whose places are others now."""
+    targets = {then.target: now.target for then, now in moved.items()}
+    identities = {then.identity: now.identity for then, now in moved.items()}
+    return replace(
+        claim,
+        holds=tuple(
+            replace(one, identities=tuple(identities.get(it, it) for it in one.identities))
+            for one in claim.holds
+        ),
+        devices=tuple(
+            replace(one, places=tuple(moved.get(place, place) for place in one.places))
+            for one in claim.devices
+        ),
+        requests=tuple(
+            replace(one, edits=_relocated(one.edits, targets)) for one in claim.requests
+        ),
+    )
+
+
+def _relocated(edits: Edits, now: Mapping[str, str]) -> Edits:
+    """Return edits with the nodes where they are now, by where they were."""
+    if "deviceNodes" not in edits:
+        return edits
+    nodes = []
+    for node in edits["deviceNodes"]:
+        then = node.get("hostPath", node["path"])
+        path, host_path = node["path"], now.get(then, then)
+        other = {} if host_path == path else {"hostPath": host_path}
+        nodes.append({"path": path, **other, "permissions": node["permissions"]})
+    return {**edits, "deviceNodes": nodes}
+
+
+def as_device(given: GivenDevice, release: Hook[str], policy: Policy | None) -> Device:
+    """Return a device of a record, for its release hook."""
+    nodes = [place for place in given.places if place.is_node]
+    first = given.places[0]
+    return Device(
+        id=given.device_id,
+        key=first.target,
+        path=first.path,
+        nodes=tuple(
+            DeviceNode(
+                host_path=place.path,
+                real_path=place.target,
+                container_path=Template((place.path,)),
+                permissions="",
+                key=place.target,
+                identity=place.instance,
+                exclusive=True,
+            )
+            for place in nodes
+        ),
+        identity=first.instance,
+        identities=(first.identity,),
+        hooks={"release": release},
+        policy=policy,
+    )
+
+
+def _hold(key: Key, shares: Iterable[str], device: Device) -> Hold:
+    own_nodes = (node.hardware for node in device.nodes if node.exclusive)
+    return Hold(
+        resource=key[0],
+        device_id=key[1],
+        shares=tuple(dict.fromkeys(shares)),
+        replicas=device.replicas,
+        exclusive=_is_exclusive(device),
+        identities=tuple(dict.fromkeys((*device.identities, *filter(None, own_nodes)))),
+    )
+
+
+def _is_exclusive(_device: Device) -> bool:
+    """Return whether no other resource may offer the same hardware."""
+    return True
+
+
+def _given(key: Key, device: Device, *, is_held: bool) -> GivenDevice:
+    return GivenDevice(
+        resource=key[0],
+        device_id=key[1],
+        places=_places(device),
+        release=device.hooks.get("release") if is_held else None,
+    )
+
+
+def _places(device: Device) -> tuple[Place, ...]:
+    """Return the nodes of a device, and its members that have none."""
+    found = {}
+    for node in device.nodes:
+        found[node.key] = Place(
+            path=node.host_path,
+            target=node.real_path,
+            instance=node.identity,
+            identity=node.hardware or device.identities[0],
+            is_node=True,
+        )
+    members = [(one.key, one.path, one.identity) for one in device.members]
+    own = (device.key, device.path, device.identity)
+    for member, identity in zip(members or [own], device.identities, strict=True):
+        key, path, instance = member
+        found.setdefault(
+            key,
+            Place(
+                path=path,
+                target=path,
+                instance=instance,
+                identity=identity,
+                is_node=False,
+            ),
+        )
+    return tuple(found.values())
+
+
+def _requests(claim: Claim, devices: Devices) -> Iterable[GivenRequest]:
+    """Yield what containers get for each request of a claim; raise ClaimError.
+
+    There is one CDI device for each request: of several, only the last value of an environment
+    variable would count.
+    """
+    for request in dict.fromkeys(one.request for one in claim.results):
+        asked = [one for one in claim.results if one.request == request]
+        indexes = _indexes(asked if claim.per_request else claim.results)
+        keys = sorted({one.key for one in asked}, key=lambda key: indexes[key])
+        try:
+            edits = edits_at((indexes[key], devices[key]) for key in keys)
+        except (AllocationConflictError, UnusableValueError) as error:
+            raise ClaimError(str(error)) from error
+        given = container_edits(edits, [devices[key] for key in keys])
+        yield GivenRequest(name=request, edits=given, cdi=edits.cdi)
+
+
+def _indexes(results: Iterable[Result]) -> dict[Key, int]:
+    """Return ``$(allocation.index)`` of each device."""
+    keys = sorted({one.key for one in results}, key=lambda key: (key[0], natural_key(key[1])))
+    return {key: index for index, key in enumerate(keys)}
