@@ -10,6 +10,7 @@ from genericdp.devices.allocation import AllocationConflictError, edits_at
 from genericdp.devices.device import Device, DeviceNode
 from genericdp.devices.natural import natural_key
 from genericdp.dra.claims import ClaimError, GivenDevice, GivenRequest, Hold, Place
+from genericdp.errors import HostError
 from genericdp.host.devicefiles import DeviceFiles
 from genericdp.template import Template, UnusableValueError
 
@@ -70,13 +71,17 @@ def locate(
     ``on_offer`` returns the devices among which those that have come back are. Raise ClaimError
     if what is there cannot be known.
     """
-    files = DeviceFiles(root)
+    # A lack of descriptors or memory must not pass for other hardware.
+    files = DeviceFiles(root.wary())
     listed: list[Place] = []
     moved: dict[Place, Place] = {}
     missing: dict[Key, str] = {}
     for device in claim.devices:
         for place in device.places:
-            file = files.examine(place.path)
+            try:
+                file = files.examine(place.path)
+            except HostError as error:
+                raise ClaimError(f"{place.path} cannot be read ({error})") from error
             if file is not None and file.identity == place.instance and not file.refusal:
                 if place.is_node and file.target != place.target:
                     moved[place] = replace(place, target=file.target)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -170,6 +171,41 @@ async def test_admin_access_is_no_holder_and_runs_no_hooks(
         assert log.read_text().split()[2:] == ["release", "ttyUSB0"]
         assert await node.unprepare(monitor) == ""
         assert log.read_text().count("release") == 1
+
+
+async def test_what_is_no_longer_allocated_to_a_claim_ends_and_the_rest_stays_held(
+    node: DraNode, short_folder: Path
+) -> None:
+    log = short_folder / "log"
+    hooks = {name: hook(short_folder / name, log, name) for name in ("allocate", "release")}
+    node.host.plug("ttyUSB1")
+    async with node.serving(by_dra(hooks=hooks)):
+        await node.offers(POOL, USB0, USB1)
+        claim = node.allocate(USB0, USB1)
+        await node.prepare(claim)
+        log.unlink()
+        assert node.allocate(USB1) == claim
+        await node.prepare(claim)
+        assert log.read_text().splitlines() == ["release ttyUSB0", "allocate ttyUSB1"]
+        await node.prepare(node.allocate(USB0, name="other"))
+        assert "is prepared for claim default/claim" in await node.refusal(
+            node.allocate(USB1, name="another")
+        )
+
+
+async def test_of_two_claims_that_end_at_once_the_last_runs_the_release_hook(
+    node: DraNode, short_folder: Path
+) -> None:
+    log = short_folder / "log"
+    release = hook(short_folder / "release", log, "release")
+    async with node.serving(by_dra(hooks={"release": release}, replicas=3)):
+        shares = [USB0, label("ttyUSB0::1"), label("ttyUSB0::2")]
+        await node.offers(POOL, *shares)
+        claims = [node.allocate(share, name=share) for share in shares]
+        for claim in claims:
+            await node.prepare(claim)
+        assert await asyncio.gather(*map(node.unprepare, claims)) == [""] * 3
+        assert log.read_text().split() == ["release", "ttyUSB0"]
 
 
 @pytest.mark.parametrize("becomes", ["renamed", "removed", "without hooks"])
