@@ -240,7 +240,7 @@ class ClaimRecords:
 
     def markers(self) -> list[str]:
         """Return the UIDs of claims that an administrator has released; raise OSError."""
-        return [one.stem for one in self.folder.iterdir() if one.suffix == RELEASE_SUFFIX]
+        return [path.stem for path in self.folder.iterdir() if path.suffix == RELEASE_SUFFIX]
 
     def reserve(self, claim: Claim) -> None:
         """Add a claim in memory: no other claim gets its hardware from now on."""
@@ -290,7 +290,7 @@ class ClaimRecords:
         self._removed()
 
     def _drop(self, uid: str) -> None:
-        self.claims = {key: one for key, one in self.claims.items() if key != uid}
+        self.claims = {key: other for key, other in self.claims.items() if key != uid}
         self.unreadable.pop(uid, None)
 
 
@@ -334,7 +334,7 @@ def listed_records(folder: Path) -> list[ListedRecord]:
                     is_releasing=is_releasing,
                 )
             else:
-                shares = ((one.resource, share) for one in found.holds for share in one.shares)
+                shares = ((hold.resource, share) for hold in found.holds for share in hold.shares)
                 record = ListedRecord(
                     path=path,
                     uid=found.uid,
@@ -373,7 +373,7 @@ def claims_of_others(own: Path) -> tuple[bool, list[Claim]]:
 
     What is not in our format belongs to a driver that is not ours.
     """
-    folders = [one for one in record_folders(own.parent.parent.parent) if one != own]
+    folders = [folder for folder in record_folders(own.parent.parent.parent) if folder != own]
     found = []
     for folder in folders:
         with suppress(OSError):
@@ -419,7 +419,7 @@ def are_same(
     """
     return any(
         mine.is_same(other)
-        or (mine.has_moved_from(other) and not any(one.is_same(other) for one in present))
+        or (mine.has_moved_from(other) and not any(identity.is_same(other) for identity in present))
         for mine in wanted
         for other in held
     )
@@ -501,15 +501,15 @@ def _parsed(record: Mapping[str, Any], content: bytes, uid: str, driver: str) ->
             is_prepared=record["prepared"] is True,
             per_request=record["perRequest"] is True,
             prepared_at=float(record["preparedAt"]),
-            results=tuple(Result(**one) for one in record["results"]),
+            results=tuple(Result(**result) for result in record["results"]),
             devices=tuple(map(_given_device, record["devices"])),
             requests=tuple(
                 GivenRequest(
-                    name=_text(one["name"]),
-                    edits=_edits(record["edits"][one["edits"]]),
-                    cdi=_texts(one["cdi"]),
+                    name=_text(request["name"]),
+                    edits=_edits(record["edits"][request["edits"]]),
+                    cdi=_texts(request["cdi"]),
                 )
-                for one in requests
+                for request in requests
             ),
         )
     except DAMAGE:
@@ -561,7 +561,7 @@ def _place(record: Mapping[str, Any]) -> Place:
 
 
 def _edits(record: Mapping[str, Any]) -> Edits:
-    edits = {key: list(one) for key, one in record.items()}
+    edits = {key: list(value) for key, value in record.items()}
     for node in edits.get("deviceNodes", ()):
         _texts((node["path"], node.get("hostPath", ""), node["permissions"]))
     return edits
@@ -599,44 +599,44 @@ def _content_of(claim: Claim) -> bytes:
         "preparedAt": claim.prepared_at,
         "holds": [
             {
-                "resource": one.resource,
-                "id": one.device_id,
-                "shares": one.shares,
-                "replicas": one.replicas,
-                "exclusive": one.exclusive,
-                "identities": [identity.as_record() for identity in one.identities],
+                "resource": hold.resource,
+                "id": hold.device_id,
+                "shares": hold.shares,
+                "replicas": hold.replicas,
+                "exclusive": hold.exclusive,
+                "identities": [identity.as_record() for identity in hold.identities],
             }
-            for one in claim.holds
+            for hold in claim.holds
         ],
         "results": [
             {
-                "request": one.request,
-                "pool": one.pool,
-                "device": one.device,
-                "admin": one.admin,
-                "resource": one.resource,
-                "share": one.share,
+                "request": result.request,
+                "pool": result.pool,
+                "device": result.device,
+                "admin": result.admin,
+                "resource": result.resource,
+                "share": result.share,
             }
-            for one in claim.results
+            for result in claim.results
         ],
         "devices": [
             {
-                "resource": one.resource,
-                "id": one.device_id,
-                "places": list(map(_place_record, one.places)),
-                "release": one.release
+                "resource": device.resource,
+                "id": device.device_id,
+                "places": list(map(_place_record, device.places)),
+                "release": device.release
                 and {
-                    "argv": one.release.command.argv,
-                    "env": dict(one.release.command.env),
-                    "timeoutSeconds": one.release.timeout_seconds,
+                    "argv": device.release.command.argv,
+                    "env": dict(device.release.command.env),
+                    "timeoutSeconds": device.release.timeout_seconds,
                 },
             }
-            for one in claim.devices
+            for device in claim.devices
         ],
         "edits": edits,
         "requests": [
-            {"name": one.name, "edits": edits.index(one.edits), "cdi": one.cdi}
-            for one in claim.requests
+            {"name": request.name, "edits": edits.index(request.edits), "cdi": request.cdi}
+            for request in claim.requests
         ],
     }
     return f"{json.dumps(record)}\n".encode()

@@ -50,14 +50,16 @@ def identities_of(claim: Claim, key: Key) -> tuple[HardwareIdentity, ...]:
     for hold in claim.holds:
         if hold.key == key:
             return hold.identities
-    return tuple(place.identity for one in claim.devices if one.key == key for place in one.places)
+    return tuple(
+        place.identity for device in claim.devices if device.key == key for place in device.places
+    )
 
 
 def contradicting(given: Iterable[Edits]) -> set[str]:
     """Return the environment variables that have different values in several edits."""
     values: dict[str, set[str]] = {}
-    for one in given:
-        for variable in one.get("env", ()):
+    for edits in given:
+        for variable in edits.get("env", ()):
             name, _, value = variable.partition("=")
             values.setdefault(name, set()).add(value)
     return {name for name, its in values.items() if len(its) > 1}
@@ -88,7 +90,7 @@ def locate(
                 continue
             if file is None and (why := files.why_unreadable.get(place.path)):
                 raise ClaimError(f"{place.path} cannot be read ({why})")
-            listed = listed or [it for one in on_offer() for it in _places(one)]
+            listed = listed or [it for device in on_offer() for it in _places(device)]
             if (now := _found_again(place, listed)) is not None:
                 moved[place] = now
             else:
@@ -100,10 +102,10 @@ def locate(
 
 def _found_again(place: Place, listed: Iterable[Place]) -> Place | None:
     """Return where the hardware of a place is now, among what is on offer."""
-    for one in listed:
-        if one.identity.is_same(place.identity):
-            return replace(one, identity=place.identity)
-    return next((one for one in listed if one.identity.has_moved_from(place.identity)), None)
+    for now in listed:
+        if now.identity.is_same(place.identity):
+            return replace(now, identity=place.identity)
+    return next((now for now in listed if now.identity.has_moved_from(place.identity)), None)
 
 
 def _moved(claim: Claim, moved: Mapping[Place, Place]) -> Claim:
@@ -113,15 +115,15 @@ def _moved(claim: Claim, moved: Mapping[Place, Place]) -> Claim:
     return replace(
         claim,
         holds=tuple(
-            replace(one, identities=tuple(identities.get(it, it) for it in one.identities))
-            for one in claim.holds
+            replace(hold, identities=tuple(identities.get(it, it) for it in hold.identities))
+            for hold in claim.holds
         ),
         devices=tuple(
-            replace(one, places=tuple(moved.get(place, place) for place in one.places))
-            for one in claim.devices
+            replace(device, places=tuple(moved.get(place, place) for place in device.places))
+            for device in claim.devices
         ),
         requests=tuple(
-            replace(one, edits=_relocated(one.edits, targets)) for one in claim.requests
+            replace(request, edits=_relocated(request.edits, targets)) for request in claim.requests
         ),
     )
 
@@ -203,7 +205,7 @@ def _places(device: Device) -> tuple[Place, ...]:
             identity=node.hardware or device.identities[0],
             is_node=True,
         )
-    members = [(one.key, one.path, one.identity) for one in device.members]
+    members = [(member.key, member.path, member.identity) for member in device.members]
     own = (device.key, device.path, device.identity)
     for member, identity in zip(members or [own], device.identities, strict=True):
         key, path, instance = member
@@ -226,10 +228,10 @@ def _requests(claim: Claim, devices: Devices) -> Iterable[GivenRequest]:
     There is one CDI device for each request: of several, only the last value of an environment
     variable would count.
     """
-    for request in dict.fromkeys(one.request for one in claim.results):
-        asked = [one for one in claim.results if one.request == request]
+    for request in dict.fromkeys(result.request for result in claim.results):
+        asked = [result for result in claim.results if result.request == request]
         indexes = _indexes(asked if claim.per_request else claim.results)
-        keys = sorted({one.key for one in asked}, key=lambda key: indexes[key])
+        keys = sorted({result.key for result in asked}, key=lambda key: indexes[key])
         try:
             edits = edits_at((indexes[key], devices[key]) for key in keys)
         except (AllocationConflictError, UnusableValueError) as error:
@@ -240,5 +242,5 @@ def _requests(claim: Claim, devices: Devices) -> Iterable[GivenRequest]:
 
 def _indexes(results: Iterable[Result]) -> dict[Key, int]:
     """Return ``$(allocation.index)`` of each device."""
-    keys = sorted({one.key for one in results}, key=lambda key: (key[0], natural_key(key[1])))
+    keys = sorted({result.key for result in results}, key=lambda key: (key[0], natural_key(key[1])))
     return {key: index for index, key in enumerate(keys)}

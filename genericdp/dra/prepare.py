@@ -226,8 +226,8 @@ class ClaimPreparer:
                 raise ClaimError(f"it has been made anew: its UID is {uid} now")
             if not (results := _results(found, self._driver)):
                 raise ClaimError(f"nothing of {self._driver} is allocated to it")
-            pools = {one.pool for one in results}
-            tallies += [one.servicer.tally for name, one in self.pools.items() if name in pools]
+            pools = {result.pool for result in results}
+            tallies += [pool.servicer.tally for name, pool in self.pools.items() if name in pools]
             for config in found["status"]["allocation"]["devices"].get("config") or ():
                 if config.get("opaque", {}).get("driver") == self._driver:
                     raise ClaimError(f"it has parameters for {self._driver}, which takes none")
@@ -254,7 +254,7 @@ class ClaimPreparer:
         claim, fresh, others = await self._reserve(asked, before)
         devices = await self._ready_devices(claim, fresh, run_hooks=not claim.is_prepared)
         if not claim.is_prepared:
-            if devices.keys() == {one.key for one in claim.results}:
+            if devices.keys() == {result.key for result in claim.results}:
                 claim = recorded(asked, claim.results, devices)
             if why := self._why_refused(claim, others, is_new=False):  # a hook may change it
                 raise ClaimError(why)
@@ -265,7 +265,7 @@ class ClaimPreparer:
     async def _reserve(
         self, asked: Claim, before: Claim | None
     ) -> tuple[Claim, Devices, Iterable[Claim]]:
-        """Let nobody else have the hardware of a claim; ``before`` is its present record.
+        """Reserve the hardware of a claim; ``before`` is its present record.
 
         Return its record, its devices that are on offer, and the claims of other drivers. Raise
         ClaimError or OSError.
@@ -303,7 +303,7 @@ class ClaimPreparer:
         claim has been given stays as it is, in this boot, and where the config no longer has it.
         Raise ClaimError.
         """
-        results = tuple(self._resolved(one, before) for one in asked.results)
+        results = tuple(self._resolved(result, before) for result in asked.results)
         fresh: Devices = {}
         for result in results:
             listed = self._listed(result.key)
@@ -323,7 +323,7 @@ class ClaimPreparer:
         if before is not None and before.requests:
             if before.is_prepared and before.boot_id == self._boot_id:
                 return before, fresh
-            if fresh.keys() != {one.key for one in results}:
+            if fresh.keys() != {result.key for result in results}:
                 return replace(before, boot_id=self._boot_id, is_prepared=False), fresh
         return recorded(asked, results, fresh), fresh
 
@@ -350,10 +350,10 @@ class ClaimPreparer:
     def _on_offer(self) -> list[Device]:
         """Return the devices that are on offer and complete, whether they are healthy or not."""
         return [
-            one.device
+            listed.device
             for pool in self.pools.values()
-            for one in pool.servicer.devices.devices.values()
-            if one.gone_since is None and not one.missing
+            for listed in pool.servicer.devices.devices.values()
+            if listed.gone_since is None and not listed.missing
         ]
 
     def _present(self) -> list[HardwareIdentity]:
@@ -361,9 +361,9 @@ class ClaimPreparer:
         return [
             identity
             for pool in self.pools.values()
-            for one in pool.servicer.devices.devices.values()
-            if one.gone_since is None
-            for identity in one.device.identities
+            for listed in pool.servicer.devices.devices.values()
+            if listed.gone_since is None
+            for identity in listed.device.identities
         ]
 
     def _is_hardware(self, known: Collection[HardwareIdentity], device: Device) -> bool:
@@ -393,14 +393,16 @@ class ClaimPreparer:
         held = {hold.key for hold in claim.holds}
         for pool in self.pools.values():
             its = [
-                one for one in claim.results if one.resource == pool.resource and one.key in fresh
+                result
+                for result in claim.results
+                if result.resource == pool.resource and result.key in fresh
             ]
             for with_hooks in (True, False):
-                shares = [one.share for one in its if (one.key in held) is with_hooks]
+                shares = [result.share for result in its if (result.key in held) is with_hooks]
                 if shares:
                     run = run_hooks and with_hooks
                     devices = await pool.servicer.prepare(shares, run_hooks=run)
-                    found |= {(pool.resource, one.id): one for one in devices}
+                    found |= {(pool.resource, device.id): device for device in devices}
         if missing := fresh.keys() - found.keys():
             raise ClaimError(f"{next(iter(missing))[0]} is not on offer on this node any more")
         return found
@@ -410,7 +412,9 @@ class ClaimPreparer:
     async def holds(self) -> list[HeldDevice]:
         """Return what claims hold, also those of other drivers."""
         _, others = await in_worker(partial(claims_of_others, self._records.folder))
-        others = [one for one in others if (one.driver, one.uid) not in self._ended_elsewhere]
+        others = [
+            other for other in others if (other.driver, other.uid) not in self._ended_elsewhere
+        ]
         return held_devices((*self.claims.values(), *others), self._why_withheld)
 
     def _why_withheld(self, claim: Claim, resource: str, share: str) -> str:
@@ -420,12 +424,14 @@ class ClaimPreparer:
 
     def _why_refused(self, claim: Claim, others: Iterable[Claim], *, is_new: bool) -> str:
         """Return why a claim cannot have its hardware now; empty: it can."""
-        unreadable = [str(one) for uid, one in self._records.unreadable.items() if uid != claim.uid]
+        unreadable = [
+            str(record) for uid, record in self._records.unreadable.items() if uid != claim.uid
+        ]
         if is_new and unreadable:
             return unreadable[0]
         for hold, held, holder in self._conflicts(claim, others):
-            names = (one.device for one in claim.results if one.key == hold.key)
-            pool = next((one.pool for one in claim.results if one.key == hold.key), "")
+            names = (result.device for result in claim.results if result.key == hold.key)
+            pool = next((result.pool for result in claim.results if result.key == hold.key), "")
             what = f"device {next(names)} of {pool}"
             who = held.holders[min(held.holders)][0] if held.holders else "a pod"
             as_what = f" as {held.device_id} of {held.resource}"
@@ -444,18 +450,20 @@ class ClaimPreparer:
         """Yield what another holder has of a claim's hardware, with the holder if it is a claim."""
         present, held = self._present(), self._other_holds(claim, others)
         for hold in claim.holds:
-            for one, holder in held:
-                if are_same(hold.identities, one.identities, present) and not is_shared(hold, one):
-                    yield hold, one, holder
+            for its, holder in held:
+                if are_same(hold.identities, its.identities, present) and not is_shared(hold, its):
+                    yield hold, its, holder
 
     def _other_holds(
         self, claim: Claim, others: Iterable[Claim]
     ) -> list[tuple[HeldDevice, Claim | None]]:
         """Return all that others than a claim hold, with the holder if it is a claim."""
-        holders = [one for one in self.claims.values() if one.uid != claim.uid]
-        holders += [one for one in others if (one.driver, one.uid) not in self._ended_elsewhere]
-        found = [(one, holder) for holder in holders for one in held_devices([holder])]
-        return [*found, *((one, None) for one in self.held_by_pods)]
+        holders = [other for other in self.claims.values() if other.uid != claim.uid]
+        holders += [
+            other for other in others if (other.driver, other.uid) not in self._ended_elsewhere
+        ]
+        found = [(held, holder) for holder in holders for held in held_devices([holder])]
+        return [*found, *((held, None) for held in self.held_by_pods)]
 
     def _holders(self, claim: Claim, others: Iterable[Claim]) -> list[Claim]:
         """Return the claims that keep a claim from its hardware."""
@@ -481,7 +489,7 @@ class ClaimPreparer:
         return await self._release(before, keep & {hold.key for hold in before.holds})
 
     async def _release(self, claim: Claim, keep: Collection[Key] = ()) -> Claim | None:
-        """Run the release hooks of hardware that nobody else has, and forget the claim.
+        """Run the release hooks of hardware that has no other holder, and forget the claim.
 
         It goes on to hold ``keep``; return that. Raise CallError, or OSError.
         """
@@ -509,7 +517,7 @@ class ClaimPreparer:
                 claim,
                 is_prepared=False,
                 holds=tuple(hold for hold in claim.holds if hold.key in keep),
-                devices=tuple(one for one in claim.devices if one.key in keep),
+                devices=tuple(device for device in claim.devices if device.key in keep),
                 results=(),
                 requests=(),
                 source=b"",
@@ -520,16 +528,16 @@ class ClaimPreparer:
             self._passed -= passed
 
     def _is_held(self, hold: Hold, claim: Claim, others: Iterable[Claim]) -> bool:
-        """Return whether somebody else has the hardware too, under whatever name."""
+        """Return whether the hardware has another holder, under whatever name."""
         return any(
-            are_same(hold.identities, one.identities)
-            for one, holder in self._other_holds(claim, others)
-            if holder is None or (holder.uid, (one.resource, one.device_id)) not in self._passed
+            are_same(hold.identities, held.identities)
+            for held, holder in self._other_holds(claim, others)
+            if holder is None or (holder.uid, (held.resource, held.device_id)) not in self._passed
         )
 
     def _having_release_hook(self, claim: Claim, holds: Iterable[Hold]) -> list[Device]:
         """Return devices to run release hooks for: with the config's hook, else the record's."""
-        given = {one.key: one for one in claim.devices}
+        given = {device.key: device for device in claim.devices}
         found = []
         for hold in holds:
             listed, known = self._listed(hold.key), given.get(hold.key)
@@ -581,7 +589,9 @@ class ClaimPreparer:
         now = asyncio.get_running_loop().time
         while True:
             others = (await in_worker(partial(claims_of_others, self._records.folder)))[1]
-            claims = {(one.driver, one.uid): one for one in (*self.claims.values(), *others)}
+            claims = {
+                (other.driver, other.uid): other for other in (*self.claims.values(), *others)
+            }
             # At the start all at once; what is prepared later has just been asked about.
             due = {key: due.get(key, now() + self._timing.period * bool(due)) for key in claims}
             for key, claim in claims.items():
@@ -617,7 +627,7 @@ class ClaimPreparer:
         except (KeyError, TypeError, AttributeError) as error:
             raise ClaimError(f"the API server has no proper ResourceClaim: {error!r}") from error
         allocated = set(map(_allocated, results))
-        former = {one.key for one in claim.results if _allocated(one) not in allocated}
+        former = {result.key for result in claim.results if _allocated(result) not in allocated}
         if not exists:
             former |= {hold.key for hold in claim.holds}
         is_of_other_boot = claim.boot_id not in ("", self._boot_id)
@@ -659,7 +669,7 @@ class ClaimPreparer:
 
     async def _write_spec(self, claim: Claim) -> tuple[PreparedDevice, ...]:
         """Write the CDI spec of a claim; return its devices for the kubelet; raise ClaimError."""
-        for variable in contradicting(one.edits for one in claim.requests):
+        for variable in contradicting(request.edits for request in claim.requests):
             log.warning(
                 "claim %s: its requests give %s different values, of which a container that uses"
                 " several of them gets one",
@@ -679,13 +689,13 @@ class ClaimPreparer:
         }
         return tuple(
             PreparedDevice(
-                request_names=[one.request],
-                pool_name=one.pool,
-                device_name=one.device,
+                request_names=[result.request],
+                pool_name=result.pool,
+                device_name=result.device,
                 # The edits for all devices of a request come with its first device.
-                cdi_device_ids=names.pop(one.request, ()),
+                cdi_device_ids=names.pop(result.request, ()),
             )
-            for one in claim.results
+            for result in claim.results
         )
 
     async def _located(self, claim: Claim) -> tuple[Claim, Mapping[Key, str]]:
@@ -727,7 +737,9 @@ class ClaimPreparer:
         if missing:
             return b""
         requests = enumerate(claim.requests)
-        return spec_of(self._kind, {f"{claim.uid}_{number}": one.edits for number, one in requests})
+        return spec_of(
+            self._kind, {f"{claim.uid}_{number}": request.edits for number, request in requests}
+        )
 
     def _spec_file(self, uid: str) -> Path:
         return self._cdi_folder / f"{_SPEC_PREFIX}{self._driver}_{uid}.json"
@@ -777,7 +789,9 @@ class ClaimPreparer:
         All are looked at in one go: there may be a hundred of them, and each reconcile asks.
         """
         prepared = [
-            one for one in self.claims.values() if one.is_prepared and one.boot_id == self._boot_id
+            other
+            for other in self.claims.values()
+            if other.is_prepared and other.boot_id == self._boot_id
         ]
 
         def is_outdated(claim: Claim) -> bool:
@@ -824,10 +838,10 @@ class ClaimPreparer:
         """Return the claim of a record of the first version; raise ClaimError, KeyError, …"""
         devices: Devices = {}
         results = []
-        for one in old["devices"]:
-            result = Result(**{key: it for key, it in one.items() if key != "hardware"})
+        for device in old["devices"]:
+            result = Result(**{key: it for key, it in device.items() if key != "hardware"})
             listed = self._listed(result.key)
-            if listed is None or listed.device.hardware != tuple(one["hardware"]):
+            if listed is None or listed.device.hardware != tuple(device["hardware"]):
                 raise ClaimError(f"{result.share} of {result.resource} is not what it was")
             devices[result.key] = listed.device
             results.append(result)
@@ -864,7 +878,9 @@ class ClaimPreparer:
         """
         places: dict[str, tuple[str, Claim]] = {}
         for claim in filter(None, map(self.claims.get, uids)):
-            nodes = (it for one in claim.requests for it in one.edits.get("deviceNodes", ()))
+            nodes = (
+                it for request in claim.requests for it in request.edits.get("deviceNodes", ())
+            )
             for node in nodes:
                 host_path = node.get("hostPath", node["path"])
                 other_path, other = places.setdefault(node["path"], (host_path, claim))
@@ -890,11 +906,11 @@ def _results(found: Mapping[str, Any], driver: str) -> tuple[Result, ...]:
     return tuple(
         Result(
             # The kubelet expects the request without the subrequest (``request/subrequest``).
-            request=one["request"].partition("/")[0],
-            pool=one["pool"],
-            device=one["device"],
-            admin=one.get("adminAccess") is True,
+            request=result["request"].partition("/")[0],
+            pool=result["pool"],
+            device=result["device"],
+            admin=result.get("adminAccess") is True,
         )
-        for one in allocation.get("devices", {}).get("results") or ()
-        if one["driver"] == driver
+        for result in allocation.get("devices", {}).get("results") or ()
+        if result["driver"] == driver
     )
