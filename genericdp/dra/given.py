@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 from genericdp.cdi.spec import container_edits
 from genericdp.devices.allocation import AllocationConflictError, edits_at
 from genericdp.devices.device import Device, DeviceNode
+from genericdp.devices.identity import identity_of
 from genericdp.devices.natural import natural_key
 from genericdp.dra.claims import ClaimError, GivenDevice, GivenRequest, Hold, Place
 from genericdp.errors import HostError
-from genericdp.host.devicefiles import DeviceFiles
+from genericdp.host.cache import HostCache
 from genericdp.template import Template, UnusableValueError
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
     from genericdp.cdi.spec import Edits
     from genericdp.devices.identity import HardwareIdentity
+    from genericdp.devices.inventory import FoundFile, Host
     from genericdp.dra.claims import Claim, Key, Result
     from genericdp.host.root import Root
     from genericdp.model import Hook
@@ -66,29 +68,30 @@ def contradicting(given: Iterable[Edits]) -> set[str]:
 
 
 def locate(
-    root: Root, claim: Claim, on_offer: Callable[[], Iterable[Device]]
+    root: Root, claim: Claim, on_offer: Callable[[], Iterable[Device]], *, same_boot: bool
 ) -> tuple[Claim, dict[Key, str]]:
     """Return a claim with its nodes where they are now, and why devices of it are missing.
 
-    ``on_offer`` returns the devices among which those that have come back are. Raise ClaimError
-    if what is there cannot be known.
+    ``on_offer`` returns the devices among which those that have come back are. After a reboot
+    (not ``same_boot``) numbers and inodes may be those of other hardware. Raise ClaimError if what
+    is there cannot be known.
     """
     # A lack of descriptors or memory must not pass for other hardware.
-    files = DeviceFiles(root.wary())
+    host = HostCache(root.wary())
     listed: list[Place] = []
     moved: dict[Place, Place] = {}
     missing: dict[Key, str] = {}
     for device in claim.devices:
         for place in device.places:
             try:
-                file = files.examine(place.path)
+                file = host.files.examine(place.path)
+                here = None if file is None else _seen_again(place, file, host, same_boot)
             except HostError as error:
                 raise ClaimError(f"{place.path} cannot be read ({error})") from error
-            if file is not None and file.identity == place.instance and not file.refusal:
-                if place.is_node and file.target != place.target:
-                    moved[place] = replace(place, target=file.target)
+            if here is not None:
+                moved |= {place: here} if here != place else {}
                 continue
-            if file is None and (why := files.why_unreadable.get(place.path)):
+            if file is None and (why := host.files.why_unreadable.get(place.path)):
                 raise ClaimError(f"{place.path} cannot be read ({why})")
             listed = listed or [it for device in on_offer() for it in _places(device)]
             if (now := _found_again(place, listed)) is not None:
@@ -98,6 +101,19 @@ def locate(
                 name = f"device {device.device_id} of {device.resource}"
                 missing.setdefault(device.key, f"{name}: {place.path} {what}")
     return (_moved(claim, moved) if moved else claim), missing
+
+
+def _seen_again(place: Place, file: FoundFile, host: Host, same_boot: bool) -> Place | None:  # noqa: FBT001
+    """Return a place as it is now, if its path still leads to the same hardware."""
+    if file.refusal:
+        return None
+    if not (same_boot and file.identity == place.instance):
+        syspath = file.identity.syspath
+        device = None if syspath is None else host.device(syspath)
+        if not identity_of(file, device, host).is_same(place.identity):
+            return None
+    target = file.target if place.is_node else place.target
+    return replace(place, target=target, instance=file.identity)
 
 
 def _found_again(place: Place, listed: Iterable[Place]) -> Place | None:

@@ -707,12 +707,16 @@ class ClaimPreparer:
         """
         try:
             async with asyncio.timeout(_NODE_CHECK_SECONDS):
-                now, missing = await in_worker(partial(locate, self._root, claim, self._on_offer))
+                now, missing = await in_worker(partial(self._locate, claim))
         except TimeoutError as error:
             raise ClaimError(f"looking at the nodes of claim {claim} does not end") from error
         if now is not claim and self.claims.get(claim.uid) is claim:
             await finish(self._records.write(now))
         return now, missing
+
+    def _locate(self, claim: Claim) -> tuple[Claim, dict[Key, str]]:
+        same_boot = claim.boot_id == self._boot_id
+        return locate(self._root, claim, self._on_offer, same_boot=same_boot)
 
     async def _put_spec(self, claim: Claim, missing: Mapping[Key, str]) -> bool:
         """Write the CDI spec of a claim, or remove it; return whether it has changed.
@@ -796,7 +800,7 @@ class ClaimPreparer:
 
         def is_outdated(claim: Claim) -> bool:
             try:
-                now, missing = locate(self._root, claim, self._on_offer)
+                now, missing = self._locate(claim)
                 path = self._spec_file(claim.uid)
                 present = path.read_bytes() if path.exists() else b""
             except (ClaimError, OSError):

@@ -480,6 +480,26 @@ async def test_after_a_reboot_a_claim_gets_what_it_was_given_if_the_config_has_i
         assert node.given(claim) == given
 
 
+async def test_after_a_reboot_a_node_that_looks_the_same_may_be_of_other_hardware(
+    sticks: DraNode,
+) -> None:
+    node = sticks
+    async with node.serving(by_dra(id="$(usb.port)")):
+        await node.offers(POOL, label("1-1"), label("1-2"))
+        claim = node.allocate(label("1-1"))
+        await node.prepare(claim)
+    edited(node, claim, bootID="another")
+    (serial,) = node.host.folder.glob("sys/devices/*/*/usb1/1-1/serial")
+    serial.write_text("C\n")
+    async with node.serving(by_dra(id="x$(usb.port)")) as daemon:
+        await daemon.registered(NAME)
+        assert "/dev/ttyUSB0 is other hardware now" in await node.refusal(claim)
+        assert node.given(claim) == {}
+        serial.write_text("A\n")
+        await node.prepare(claim)
+        assert host_paths(node, claim) == ["/dev/ttyUSB0"]
+
+
 async def test_an_administrator_releases_a_claim(node: DraNode, short_folder: Path) -> None:
     log = short_folder / "log"
     release = hook(short_folder / "release", log, "release")
