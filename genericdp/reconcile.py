@@ -164,7 +164,7 @@ class Reconciler:
                 break
             full = False  # decide again, since the devices of other resources can be had
         self._tally.keep(served)
-        self._serve_by_dra(served, decision.lists)
+        self._serve_by_dra(served, decision)
         by_plugin = {
             name: one
             for name, one in served.items()
@@ -294,15 +294,20 @@ class Reconciler:
     def _note_health(self) -> None:
         self.health_news.value += 1
 
-    def _serve_by_dra(self, served: Mapping[str, Resource], lists: DeviceLists) -> None:
+    def _serve_by_dra(self, served: Mapping[str, Resource], decision: Decision) -> None:
         servicers = {
             name: self.dra.servicers.get(name) or self._servicer(one)
             for name, one in served.items()
             if one.served_by is ServedBy.DRA
         }
         for name, servicer in servicers.items():
-            servicer.set_devices(lists[name])
-        self.dra.serve(servicers)
+            servicer.set_devices(decision.lists[name])
+        is_withheld = any(
+            listed.withheld
+            for name in servicers
+            for listed in decision.lists[name].devices.values()
+        )
+        self.dra.serve(servicers, is_awaited=bool(decision.awaited) or is_withheld)
 
     def _servicer(self, resource: Resource) -> Servicer:
         return Servicer(

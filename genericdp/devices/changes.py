@@ -118,6 +118,10 @@ def _device_changes(
     name: str, before: DeviceList, after: DeviceList, *, is_first: bool
 ) -> Iterator[Change]:
     was, now = ({key: one.unhealthy for key, one in of.devices.items()} for of in (before, after))
+    for device_id, listed in after.devices.items():
+        new_id, former = listed.device.renamed_to, before.devices.get(device_id)
+        if new_id and (former is None or former.device.renamed_to != new_id):
+            yield Change(f"device {device_id} becomes {new_id} once it is free", name, device_id)
     if (empty := after.empty) and not (before.empty and before.empty.news == empty.news):
         yield Change(f"no devices: {empty.reason}" if empty.cause else empty.reason, name)
     came = {one: "" for one in now if one not in was}

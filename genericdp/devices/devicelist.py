@@ -102,7 +102,7 @@ class ListedDevice:
             share, reason = next(iter(self.withheld.items()))
             count = f"{len(self.withheld)} of {plural(self.device.replicas, 'share')}"
             return f"{count} Unhealthy ({share}: {reason})"
-        return f"it becomes {self.device.renamed_to} once no pod holds it"
+        return f"it becomes {self.device.renamed_to} once it is free"
 
     @property
     def offered_shares(self) -> int:

@@ -104,6 +104,7 @@ class Dra:
         self._held: Collection[HeldDevice] = ()
         """What claims hold, as last known."""
         self._unreadable: Collection[UnreadableRecord] = ()
+        self._is_awaited = False
         self._root = root
         self._settings = settings
         self._node_name = node_name
@@ -329,19 +330,22 @@ class Dra:
 
     def changed(self) -> None:
         """Reconcile if a resource waits: what it waits for may be gone (plugin, claim, slice)."""
-        if self.waiting or self._is_displaced or (self.driver and self.driver.trouble.value):
+        if (
+            self.waiting
+            or self._is_awaited
+            or self._is_displaced
+            or (self.driver and self.driver.trouble.value)
+        ):
             self._look_again()
 
-    def serve(
-        self, servicers: Mapping[str, Servicer], held_by_pods: Collection[HeldDevice] = ()
-    ) -> None:
+    def serve(self, servicers: Mapping[str, Servicer], *, is_awaited: bool) -> None:
         """Serve these resources, by name, and no others from now on.
 
-        ``held_by_pods`` is what pods hold through the device plugin: no claim gets that.
+        ``is_awaited``: whether other devices are offered once claims end.
         """
-        self.servicers = servicers
+        self.servicers, self._is_awaited = servicers, is_awaited
         if self.driver is not None:
-            self.driver.serve(servicers, self.waiting, held_by_pods)
+            self.driver.serve(servicers, self.waiting)
 
 
 async def _no_release(resource: str, _devices: Sequence[Device]) -> None:

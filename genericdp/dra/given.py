@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from genericdp.cdi.spec import container_edits
 from genericdp.devices.allocation import AllocationConflictError, edits_at
-from genericdp.devices.device import Device, DeviceNode
+from genericdp.devices.device import Device, DeviceNode, shares_by_device
 from genericdp.devices.identity import identity_of
 from genericdp.devices.natural import natural_key
 from genericdp.dra.claims import ClaimError, GivenDevice, GivenRequest, Hold, Place
@@ -85,10 +85,10 @@ def locate(
         for place in device.places:
             try:
                 file = host.files.examine(place.path)
-                here = None if file is None else _seen_again(place, file, host, same_boot)
-            except HostError as error:
+                here = None if file is None else _seen(place, file, host, same_boot)
+            except (HostError, UnusableValueError) as error:
                 raise ClaimError(f"{place.path} cannot be read ({error})") from error
-            if here is not None:
+            if isinstance(here, Place):
                 moved |= {place: here} if here != place else {}
                 continue
             if file is None and (why := host.files.why_unreadable.get(place.path)):
@@ -97,21 +97,31 @@ def locate(
             if (now := _found_again(place, listed)) is not None:
                 moved[place] = now
             else:
-                what = "is other hardware now" if file is not None else "does not exist"
+                what = "does not exist"
+                if here is not None:
+                    then = place.identity
+                    what = f"is other hardware now: {here}; the claim was prepared with {then}"
                 name = f"device {device.device_id} of {device.resource}"
                 missing.setdefault(device.key, f"{name}: {place.path} {what}")
     return (_moved(claim, moved) if moved else claim), missing
 
 
-def _seen_again(place: Place, file: FoundFile, host: Host, same_boot: bool) -> Place | None:  # noqa: FBT001
-    """Return a place as it is now, if its path still leads to the same hardware."""
-    if file.refusal:
-        return None
-    if not (same_boot and file.identity == place.instance):
+def _seen(
+    place: Place,
+    file: FoundFile,
+    host: Host,
+    same_boot: bool,  # noqa: FBT001
+) -> Place | HardwareIdentity:
+    """Return a place as it is now, or to what other hardware its path leads.
+
+    Raise UnusableValueError if that cannot be read.
+    """
+    if not (same_boot and file.identity == place.instance and not file.refusal):
         syspath = file.identity.syspath
         device = None if syspath is None else host.device(syspath)
-        if not identity_of(file, device, host).is_same(place.identity):
-            return None
+        now = identity_of(file, device, host)
+        if file.refusal or not now.is_same(place.identity):
+            return now
     target = file.target if place.is_node else place.target
     return replace(place, target=target, instance=file.identity)
 
@@ -121,7 +131,7 @@ def _found_again(place: Place, listed: Iterable[Place]) -> Place | None:
     for now in listed:
         if now.identity.is_same(place.identity):
             return replace(now, identity=place.identity)
-    return next((now for now in listed if now.identity.has_moved_from(place.identity)), None)
+    return None
 
 
 def _moved(claim: Claim, moved: Mapping[Place, Place]) -> Claim:
@@ -191,14 +201,9 @@ def _hold(key: Key, shares: Iterable[str], device: Device) -> Hold:
         device_id=key[1],
         shares=tuple(dict.fromkeys(shares)),
         replicas=device.replicas,
-        exclusive=_is_exclusive(device),
+        exclusive=device.exclusive,
         identities=tuple(dict.fromkeys((*device.identities, *filter(None, own_nodes)))),
     )
-
-
-def _is_exclusive(_device: Device) -> bool:
-    """Return whether no other resource may offer the same hardware."""
-    return True
 
 
 def _given(key: Key, device: Device, *, is_held: bool) -> GivenDevice:
@@ -249,7 +254,11 @@ def _requests(claim: Claim, devices: Devices) -> Iterable[GivenRequest]:
         indexes = _indexes(asked if claim.per_request else claim.results)
         keys = sorted({result.key for result in asked}, key=lambda key: indexes[key])
         try:
-            edits = edits_at((indexes[key], devices[key]) for key in keys)
+            numbers = {
+                key: shares_by_device(result.share for result in asked if result.key == key)[key[1]]
+                for key in keys
+            }
+            edits = edits_at((indexes[key], devices[key], numbers[key]) for key in keys)
         except (AllocationConflictError, UnusableValueError) as error:
             raise ClaimError(str(error)) from error
         given = container_edits(edits, [devices[key] for key in keys])

@@ -129,8 +129,6 @@ class ClaimPreparer:
         """
         self.pools: Mapping[str, ServedPool] = {}
         """The pools that are offered now, by name."""
-        self.held_by_pods: Collection[HeldDevice] = ()
-        """What pods hold through the device plugin."""
         self._driver = driver
         self._kind = f"{driver}/claim"
         self._records = records
@@ -433,11 +431,9 @@ class ClaimPreparer:
             names = (result.device for result in claim.results if result.key == hold.key)
             pool = next((result.pool for result in claim.results if result.key == hold.key), "")
             what = f"device {next(names)} of {pool}"
-            who = held.holders[min(held.holders)][0] if held.holders else "a pod"
+            who = held.holders[min(held.holders)][0]
             as_what = f" as {held.device_id} of {held.resource}"
             name = "" if hold.key == (held.resource, held.device_id) else as_what
-            if holder is None:
-                return f"{what} is held by {who}{name} through the device plugin"
             driver = "" if holder.driver == self._driver else f" by the DRA driver {holder.driver}"
             withheld = self._withheld.get(holder.uid)
             why = f", {withheld.why}" if withheld is not None else ""
@@ -446,29 +442,29 @@ class ClaimPreparer:
 
     def _conflicts(
         self, claim: Claim, others: Iterable[Claim]
-    ) -> Iterable[tuple[Hold, HeldDevice, Claim | None]]:
-        """Yield what another holder has of a claim's hardware, with the holder if it is a claim."""
+    ) -> Iterable[tuple[Hold, HeldDevice, Claim]]:
+        """Yield what another claim has of a claim's hardware, with that claim."""
         present, held = self._present(), self._other_holds(claim, others)
         for hold in claim.holds:
             for its, holder in held:
                 if are_same(hold.identities, its.identities, present) and not is_shared(hold, its):
                     yield hold, its, holder
 
-    def _other_holds(
-        self, claim: Claim, others: Iterable[Claim]
-    ) -> list[tuple[HeldDevice, Claim | None]]:
-        """Return all that others than a claim hold, with the holder if it is a claim."""
+    def _other_holds(self, claim: Claim, others: Iterable[Claim]) -> list[tuple[HeldDevice, Claim]]:
+        """Return all that other claims hold, with the claim.
+
+        What pods hold through the device plugin is not on offer: ``decide`` sees to that.
+        """
         holders = [other for other in self.claims.values() if other.uid != claim.uid]
         holders += [
             other for other in others if (other.driver, other.uid) not in self._ended_elsewhere
         ]
-        found = [(held, holder) for holder in holders for held in held_devices([holder])]
-        return [*found, *((held, None) for held in self.held_by_pods)]
+        return [(held, holder) for holder in holders for held in held_devices([holder])]
 
     def _holders(self, claim: Claim, others: Iterable[Claim]) -> list[Claim]:
         """Return the claims that keep a claim from its hardware."""
         found = (holder for _, _, holder in self._conflicts(claim, others))
-        return list({(it.driver, it.uid): it for it in found if it is not None}.values())
+        return list({(it.driver, it.uid): it for it in found}.values())
 
     # The end of a claim
 
@@ -532,7 +528,7 @@ class ClaimPreparer:
         return any(
             are_same(hold.identities, held.identities)
             for held, holder in self._other_holds(claim, others)
-            if holder is None or (holder.uid, (held.resource, held.device_id)) not in self._passed
+            if (holder.uid, (held.resource, held.device_id)) not in self._passed
         )
 
     def _having_release_hook(self, claim: Claim, holds: Iterable[Hold]) -> list[Device]:

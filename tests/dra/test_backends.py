@@ -145,6 +145,8 @@ async def test_what_a_claim_has_is_offered_as_nothing_else(
     node: DraNode, resources: list[dict[str, object]]
 ) -> None:
     why = f"claim default/claim has it as ttyUSB0 of {NAME}"
+    if len(resources) == 1:
+        why = "device ttyUSB0 becomes xttyUSB0 once it is free"
     async with node.serving(by_dra()) as daemon:
         await node.offers(POOL, USB0)
         claim = node.allocate(USB0)
