@@ -49,6 +49,8 @@ class _Entry:
     exclusive: bool
     holders: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """The pods that hold it, by share, as the kubelet last said."""
+    lost: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """Those of them that the kubelet lists without it since it lost its checkpoint."""
     withdrawn_at: float | None = None
     """Since when no pod can be given it, on the monotonic clock; None: pods can."""
     unheld_at: float | None = None
@@ -222,35 +224,24 @@ class Ledger:
         """Take over an answer of the kubelet; return whether other devices may be offered now."""
         is_news = self._is_urgent or self._answer is None
         is_other_kubelet = self._answer is not None and self._answer.kubelet != answer.kubelet
+        found: dict[Name, dict[str, tuple[str, ...]]] = {}
+        for resource, shares in answer.holders.items():
+            for share, pods in shares.items():
+                found.setdefault(Name(resource, device_id_of(share)), {})[share] = pods
+        having = {resource: answer.holders_of(resource) for resource in answer.holders}
         for name, entry in self._entries.items():
-            holders = answer.of(name.resource, name.device_id)
-            if is_other_kubelet:
-                holders |= self._lost(name, entry, answer)
-            entry.holders = holders
-            if holders:
+            before = entry.holders if is_other_kubelet else entry.lost
+            without = answer.pods - having.get(name.resource, set()) if before else frozenset()
+            entry.lost = _held_by(before, without)
+            if entry.lost and is_other_kubelet:
+                _log_lost(name, entry.lost)
+            entry.holders = _merged(entry.lost, found.get(name, {}))
+            if entry.holders:
                 entry.unheld_at, entry.is_free = None, False
             elif self._timing is not None:
                 entry.prove(answer.asked_at, self._timing)
         self._answer = answer
         return is_news
-
-    def _lost(self, name: Name, entry: _Entry, answer: PodHolders) -> dict[str, tuple[str, ...]]:
-        """Return the holders that a kubelet lists without their devices: it lost its checkpoint."""
-        having = answer.holders_of(name.resource)
-        lost = {
-            share: tuple(pod for pod in pods if pod in answer.pods and pod not in having)
-            for share, pods in entry.holders.items()
-        }
-        lost = {share: pods for share, pods in lost.items() if pods}
-        if lost:
-            log.warning(
-                "the kubelet lists %s without device %s, which it had: the kubelet has lost its"
-                " checkpoint. The device counts as held until the pod ends",
-                first_few([*dict.fromkeys(pod for pods in lost.values() for pod in pods)], 3),
-                name.device_id,
-                extra={"resource": name.resource, "device": name.device_id},
-            )
-        return lost
 
     def due(self, last_asked: float) -> float:
         """Return when to ask the kubelet next, on the monotonic clock."""
@@ -300,6 +291,35 @@ class Ledger:
     def is_upgrade(self) -> bool:
         """Whether an earlier version wrote no ledger where one is kept now."""
         return not self._has_file and self._path is not None
+
+
+Holders = dict[str, tuple[str, ...]]
+"""The pods that hold a device, by share."""
+
+
+def _held_by(holders: Holders, pods: Collection[str]) -> Holders:
+    """Return the holders that are among these pods."""
+    found = {
+        share: tuple(pod for pod in several if pod in pods) for share, several in holders.items()
+    }
+    return {share: several for share, several in found.items() if several}
+
+
+def _merged(first: Holders, second: Holders) -> Holders:
+    return {
+        share: tuple(dict.fromkeys((*first.get(share, ()), *second.get(share, ()))))
+        for share in (*first, *second)
+    }
+
+
+def _log_lost(name: Name, lost: Holders) -> None:
+    log.warning(
+        "the kubelet lists %s without device %s, which it had: the kubelet has lost its"
+        " checkpoint. The device counts as held until the pod ends",
+        first_few([*dict.fromkeys(pod for pods in lost.values() for pod in pods)], 3),
+        name.device_id,
+        extra={"resource": name.resource, "device": name.device_id},
+    )
 
 
 def _parsed(content: bytes, now: float) -> Iterable[tuple[Name, _Entry]]:

@@ -263,7 +263,7 @@ def _input(device: SysDevice, place: SysDevice, host: Host) -> Iterator[str]:
 
 def _hidraw(device: SysDevice, place: SysDevice, host: Host) -> Iterator[str]:
     """Yield the end of the physical path of a HID device, and what is unique about it."""
-    hid = next((one for one in host.ancestors(device) if one.subsystem == "hid"), None)
+    hid = next((one for one in lineage(device, host) if one.subsystem == "hid"), None)
     if hid is None:
         return
     yield from _interface_tail(hid.properties.get("HID_PHYS", ""), place, host)
@@ -320,12 +320,15 @@ _KINDS: Mapping[str, _Kind] = {
     "bsg": _Kind(number=_WHOLE),
     "drm": _Kind(plain=("card",)),
     "gpio": _Kind(plain=("gpiochip",)),
+    "hid": _Kind(number=_WHOLE, more=_hidraw),
     "hidraw": _Kind(more=_hidraw),
     "hwmon": _Kind(facts=(_Fact("", "name"),)),
     "i2c-dev": _Kind(number=_WHOLE),
     "iio": _Kind(plain=("iio:device",)),
-    "infiniband": _Kind(number=_WHOLE),
-    "infiniband_mad": _Kind(plain=("issm",), facts=(_Fact("port", "port", plain="1"),)),
+    "infiniband": _Kind(number=r"^(?!smi\d).*|\d+$"),
+    "infiniband_mad": _Kind(
+        plain=("issm",), facts=(_Fact("", "ibdev", r"^(smi)\d"), _Fact("port", "port", plain="1"))
+    ),
     "infiniband_verbs": _Kind(plain=("uverbs",)),
     "input": _Kind(plain=("event",), more=_input),
     "mmc_rpmb": _Kind(number=_WHOLE),
@@ -377,7 +380,7 @@ _UNIQUE: tuple[tuple[str, str, str], ...] = (
 
 _FIXED_NAMES = frozenset({"misc", "net", "tty", "mem", "ppp", "tun", "bdi"})
 """Subsystems of virtual devices whose names with a number are their identity."""
-_FIXED_DISK = re.compile(r"(?:loop|zram|nbd|ram)[0-9]+(?:p[0-9]+)?")
+_FIXED_DISK = re.compile(r"(?:loop|zram|nbd|ram)[0-9]+(?:p[0-9]+)?|xvd[a-z]+[0-9]*")
 _COUNTED_PLATFORM = re.compile(r".*\.auto|amdgpu_xcp.*|dfl-.*")
 _COUNTED_TARGET = re.compile(r"/(?:rport-|session)[0-9]")
 _SLUG = re.compile(r"[^A-Za-z0-9._:-]+")
@@ -509,11 +512,12 @@ def _virtual_name(device: SysDevice, host: Host) -> DefaultName | None:
 
 def why_name_is_weak(name: str, device: SysDevice | None) -> str:
     """Return why an ID that is the kernel's name can change at boot; empty if it is an identity."""
-    if not any(map(str.isdecimal, name)):
-        return ""
     if device is not None and (
         device.subsystem in _FIXED_NAMES or _FIXED_DISK.fullmatch(device.name)
     ):
+        return ""
+    is_disk = device is not None and device.subsystem == "block"  # sda and sdb count, too
+    if not is_disk and not any(map(str.isdecimal, name)):
         return ""
     return f"only {_AT_BOOT}"
 

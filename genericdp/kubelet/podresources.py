@@ -59,11 +59,6 @@ class PodHolders:
     pods: frozenset[str] = frozenset()
     """All pods that the kubelet lists."""
 
-    def of(self, resource: str, device_id: str) -> dict[str, tuple[str, ...]]:
-        """Return the pods that hold a device, by share."""
-        shares = self.holders.get(resource, {})
-        return {share: pods for share, pods in shares.items() if device_id_of(share) == device_id}
-
     def holders_of(self, resource: str) -> set[str]:
         """Return the pods that hold any device of a resource."""
         return {pod for pods in self.holders.get(resource, {}).values() for pod in pods}
