@@ -14,15 +14,9 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from genericdp.cli.claims import (
-    RELEASE_SUFFIX,
-    add_places,
-    age_of,
-    devices_of,
-    plugins_folder,
-    read_records,
-)
+from genericdp.cli.claims import add_places, age_of, claim_of, devices_of, read_records
 from genericdp.cli.output import print_lines
+from genericdp.dra.claims import release_marker
 from genericdp.errors import GenericdpError, KubeletError, UsageError, reason_of
 from genericdp.printing import meant_or_listed, shortened
 
@@ -30,7 +24,7 @@ if TYPE_CHECKING:
     import argparse
     from pathlib import Path
 
-    from genericdp.cli.claims import Record
+    from genericdp.dra.claims import ListedRecord
 
 EXAMPLE = (
     "  genericdp claims release 2f0c9b7e-1b1c-4c5c-9f4e-0f3d0a5f7a11\n"
@@ -63,20 +57,20 @@ def execute(arguments: argparse.Namespace) -> int:
         print_lines(["Not released."])
         return 1
     _request_release(record)
-    if not _has_daemon(plugins_folder(arguments) / record.driver / "lock"):
+    if not _has_daemon(record.path.parent.with_name("lock")):
         print_lines(
             [f"No daemon serves {record.driver}: it will be released when the daemon starts."]
         )
         return 1
     print_lines([f"Waiting up to {WAIT_SECONDS:g} s for the daemon to release it ..."])
-    if not _is_removed_in_time(record.file):
+    if not _is_removed_in_time(record.path):
         print_lines(["Not released yet: the log of the daemon says why. The request stays."])
         return 1
     print_lines(["Released."])
     return 0
 
 
-def _find(records: list[Record], uid: str) -> Record:
+def _find(records: list[ListedRecord], uid: str) -> ListedRecord:
     found = [record for record in records if record.uid == uid]
     if not found:
         listed = meant_or_listed(uid, [record.uid for record in records], "there are")
@@ -87,25 +81,25 @@ def _find(records: list[Record], uid: str) -> Record:
     return found[0]
 
 
-def _about(record: Record, socket: Path) -> list[str]:
+def _about(record: ListedRecord, socket: Path) -> list[str]:
     """Return what to know before it is released, as lines."""
-    now = time.time()  # noqa: TID251  # to be shown
+    age = age_of(record)
     facts = {
-        "Claim": record.claim or "unknown",
+        "Claim": claim_of(record) or "unknown",
         "Devices": devices_of(record) or ("unknown" if record.unreadable else "none"),
         "Pods": _pods(record, socket),
-        "Prepared": f"{age_of(record, now)} ago" if record.prepared_at is not None else "unknown",
+        "Prepared": f"{age} ago" if age else "unknown",
         "Driver": record.driver,
-        "Record": str(record.file),
+        "Record": str(record.path),
     }
     if record.unreadable:
         facts["Record"] += f" is unreadable: {record.unreadable}"
     return [f"{name + ':':<9} {text}" for name, text in facts.items()]
 
 
-def _pods(record: Record, socket: Path) -> str:
+def _pods(record: ListedRecord, socket: Path) -> str:
     """Return which pods use the claim, as far as the kubelet reports that."""
-    if not record.claim:
+    if not record.name:
         return "unknown"
     # gRPC takes its time to import.
     from genericdp.kubelet.podresources import list_pods, pods_of_claim
@@ -134,9 +128,9 @@ def _is_confirmed() -> bool:
         return False
 
 
-def _request_release(record: Record) -> None:
+def _request_release(record: ListedRecord) -> None:
     """Ask the daemon to release a claim; raise GenericdpError."""
-    file = record.file.with_name(f"{record.uid}{RELEASE_SUFFIX}")
+    file = release_marker(record.path.parent, record.uid)
     try:
         with suppress(FileExistsError):
             os.close(os.open(file, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
