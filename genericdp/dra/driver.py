@@ -308,8 +308,8 @@ class DraDriver:
 
         Those of other drivers hold, too.
         """
-        if self._preparer is not None:
-            return await self._preparer.holds(), tuple(self._preparer.unreadable)
+        if (preparer := self._preparer) is not None:  # it may end meanwhile
+            return await preparer.holds(), tuple(preparer.unreadable)
         folder = self._settings.claims_folder
         claims, unreadable = await in_worker(partial(recorded_claims, folder))
         _, others = await in_worker(partial(claims_of_others, folder))
