@@ -11,12 +11,14 @@ import re
 import subprocess
 import sys
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.e2e.cluster import loop
+from tests.e2e.cluster.listing import CHECKPOINT
 from tests.e2e.cluster.versions import NEWEST
 from tests.e2e.cluster.waiting import eventually
 
@@ -207,11 +209,17 @@ def case(bench: Bench, disks: None) -> Case:
     return case
 
 
+def said(bench: Bench, text: str) -> bool:
+    """Return whether the daemon has logged a text."""
+    return text in bench.daemon.log()
+
+
 def holders_shown(program: Path) -> dict[str, str]:
-    """Return who has which share, as ``genericdp status`` says."""
+    """Return who has which share, as ``genericdp status`` says, or why that is unknown."""
     words = (str(program), "status", f"--address={ADDRESS}", "--output=json")
     status = json.loads(subprocess.run(words, capture_output=True, text=True, check=True).stdout)
-    assert status["holders"] == {"known": True, "reason": ""}
+    if not status["holders"]["known"]:
+        return {"unknown": status["holders"]["reason"]}
     return {
         one["share"]: one["holder"]
         for resource in status["resources"]
@@ -309,3 +317,30 @@ def test_a_device_of_which_pods_have_shares_is_given_to_no_pod_alone(
     case.check("one share of each device")
     case.end()
     bench.await_listed(PART, *DISKS)
+
+
+def test_what_a_kubelet_has_lost_is_held_until_the_pods_end(
+    bench: Bench, case: Case, program: Path
+) -> None:
+    """It gives a device to a second pod itself, but no edit has the daemon do so."""
+    case.hold(len(DISKS) - 1)
+    left, shares = case.left, case.shares
+    pods = {one.share: f"pod default/{one.pod.name}" for one in case.holders}
+    eventually(lambda: holders_shown(program), pods.__eq__, what="status shows who has each share")
+    bench.node.stop_kubelet()
+    CHECKPOINT.unlink()
+    bench.node.start_kubelet()
+    for share, pod in pods.items():
+        lost = f"the kubelet lists {pod} without device {share}, which it had"
+        eventually(partial(said, bench, lost), bool, what=f"log: {lost}")
+
+    bench.daemon.reload(case.edited(resource(more=OTHER_ID)))
+    bench.await_listed(PART, *shares, f"disk-{left}")
+    assert holders_shown(program) == pods
+    for holder in case.holders:
+        assert bench.resources.held(holder.pod.name) == {}
+        assert holder.container.process_id() == holder.process_id
+        assert device_in(holder.container) == holder.device
+    case.end()
+    bench.await_listed(PART, *(f"disk-{name}" for name in DISKS))
+    assert holders_shown(program) == {}

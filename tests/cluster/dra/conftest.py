@@ -77,6 +77,7 @@ def pytest_runtest_makereport(
     """Show what the daemon logged beside a failure."""
     report = yield
     bench = getattr(item, "funcargs", {}).get("installed_bench")
-    if report.failed and bench is not None:
+    # At the end of the session its folder is gone.
+    if report.failed and bench is not None and bench.folder.exists():
         report.sections.append(("the daemon's log", bench.daemon.log()))
     return report
