@@ -137,13 +137,22 @@ class Held:
         A hold never makes its own name unavailable, unless the name is that of other hardware.
         """
         own = self.by_name.get(name)
-        if own is not None and own.may_be_held and not _is_of(own, device):
+        if own is not None and own.may_be_held and not self._is_of(own, device, present):
             return own
         for identity in device.identities:
             for held in (*self.of(identity), *self.moved(identity, present)):
                 if held.name != name and (held.exclusive or device.exclusive):
                     return held
         return None
+
+    def _is_of(
+        self, held: HeldDevice, device: Device, present: Collection[HardwareIdentity]
+    ) -> bool:
+        """Return whether a device is the hardware of a name, or a part of it, wherever it is."""
+        return not device.identities or any(
+            held.has(identity) or held in self.moved(identity, present)
+            for identity in device.identities
+        )
 
 
 def why_blocked(held: HeldDevice, name: Name, device: Device) -> str:
@@ -158,11 +167,6 @@ def why_blocked(held: HeldDevice, name: Name, device: Device) -> str:
     if held.is_known:
         return f"it was {held.name}{by}, and the kubelet has yet to confirm that no pod holds that"
     return f"it was {held.name}{by}, and the kubelet has not said whether a pod holds that"
-
-
-def _is_of(held: HeldDevice, device: Device) -> bool:
-    """Return whether a device is the hardware of a name, or a part of it."""
-    return not device.identities or any(map(held.has, device.identities))
 
 
 def _is_surely(own: HardwareIdentity, other: HardwareIdentity) -> bool:

@@ -27,11 +27,11 @@ from genericdp.devices.hardware import (
 )
 from genericdp.devices.natural import natural_key
 from genericdp.devices.topology import functions_of, group_number
-from genericdp.model import PciSelector, UsbSelector
+from genericdp.model import PciSelector, UsbSelector, ValueKind
 from genericdp.template import UnusableValueError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
     from genericdp.devices.inventory import FoundFile, Host, SysDevice
     from genericdp.model import Globs, Resource
@@ -58,7 +58,10 @@ class HardwareIdentity:
     part: str = ""
     """Which part of the hardware it is: interface, subsystem, and what tells its siblings apart."""
     unique: tuple[tuple[str, str], ...] = ()
-    """Facts that no other hardware has, by kind, sorted: serial numbers, WWNs, UUIDs."""
+    """Facts that no other hardware has, by kind, sorted: serial numbers, WWNs, UUIDs.
+
+    Where there are none, the attributes that the config makes the ID of: `_DECLARED` and the name.
+    """
     model: str = ""
     """Vendor and product; empty where they are unknown, or where the config names several."""
     is_unreadable: bool = False
@@ -67,6 +70,12 @@ class HardwareIdentity:
     """The kernel's name, which tells only those apart that nothing else does."""
     is_ambiguous: bool = False
     """Whether another device had the same place when it was made, so that the name counts."""
+
+    @property
+    def declared(self) -> tuple[str, ...]:
+        """The attributes that count as unique facts because the config makes the ID of them."""
+        names = (kind.removeprefix(_DECLARED) for kind, _ in self.unique if _is_declared(kind))
+        return tuple(names)
 
     def __str__(self) -> str:
         """Return a description for messages: its nature, then its place."""
@@ -142,6 +151,13 @@ def identity_from_record(record: Mapping[str, Any]) -> HardwareIdentity:
         kernel_name=kernel_name,
         is_ambiguous=record["ambiguous"] is True,
     )
+
+
+_DECLARED = "attribute "
+
+
+def _is_declared(kind: str) -> bool:
+    return kind.startswith(_DECLARED)
 
 
 Siblings = dict[tuple[str, str], "Counter[tuple[bool, tuple[str, ...]]]"]
@@ -528,13 +544,15 @@ def identity_of(
     host: Host,
     *,
     interchangeable: Callable[[str], bool] = lambda _: False,
+    declared: Collection[str] = (),
     siblings: Siblings | None = None,
 ) -> HardwareIdentity:
     """Return what a device is; raise UnusableValueError if a fact of its place cannot be read.
 
     ``interchangeable`` tells of a model (``usb 0403:6001``) whether the config names several that
-    it may change to and from: such a model tells nothing. ``siblings`` caches what else is at a
-    place, for as long as the host stays as it is.
+    it may change to and from: such a model tells nothing. ``declared`` names the attributes by
+    which the config tells hardware apart. ``siblings`` caches what else is at a place, for as long
+    as the host stays as it is.
     """
     if device is None:
         return HardwareIdentity(location=file.target, part=str(file.type))
@@ -547,7 +565,7 @@ def identity_of(
         if key not in found:
             found[key] = _parts_at(place, device.subsystem, host)
         is_ambiguous = found[key][_part_key(device, place, host)] > 1
-    unique, is_unreadable = _unique_facts(device, hardware, host)
+    unique, is_unreadable = _unique_facts(device, hardware, declared, host)
     model = "" if hardware is None else _model(hardware, host)
     return HardwareIdentity(
         location=location,
@@ -616,24 +634,43 @@ def _location(hardware: SysDevice, host: Host) -> str:
 
 
 def _unique_facts(
-    device: SysDevice, hardware: SysDevice | None, host: Host
+    device: SysDevice, hardware: SysDevice | None, declared: Collection[str], host: Host
 ) -> tuple[tuple[tuple[str, str], ...], bool]:
     """Return the facts that no other hardware has, and whether one of them cannot be read."""
+    facts, is_unreadable = _facts_in(_files_of_facts(device, hardware, host), host)
+    if declared and not facts:
+        files = ((f"{_DECLARED}{name}", device.syspath, name) for name in declared)
+        facts, is_unreadable_too = _facts_in(files, host)
+        is_unreadable = is_unreadable or is_unreadable_too
+    return tuple(sorted(facts.items())), is_unreadable
+
+
+def _files_of_facts(
+    device: SysDevice, hardware: SysDevice | None, host: Host
+) -> Iterator[tuple[str, str, str]]:
+    """Yield the kinds of unique facts that a device may have, with device and attribute of each."""
+    for one in lineage(device, host):
+        for subsystem, name, kind in _UNIQUE:
+            if subsystem == one.subsystem:
+                yield f"{subsystem} {kind}", one.syspath, name
+        # Else it is made up by the kernel or an administrator.
+        if one.subsystem == "net" and host.attribute(one.syspath, "addr_assign_type") == "0":
+            yield "net MAC", one.syspath, "address"
+        if one is hardware:
+            return
+
+
+def _facts_in(files: Iterable[tuple[str, str, str]], host: Host) -> tuple[dict[str, str], bool]:
+    """Return the first text of each kind, and whether a file cannot be read."""
     facts: dict[str, str] = {}
     is_unreadable = False
-    for one in lineage(device, host):
-        names = [(name, kind) for subsystem, name, kind in _UNIQUE if subsystem == one.subsystem]
-        if one.subsystem == "net" and host.attribute(one.syspath, "addr_assign_type") == "0":
-            names.append(("address", "MAC"))  # else it is made up by the kernel or an administrator
-        for name, kind in names:
-            text = host.attribute(one.syspath, name)
-            if text:
-                facts.setdefault(f"{one.subsystem} {kind}", text)
-            elif text is None and host.why_unreadable(f"{one.syspath}/{name}"):
-                is_unreadable = True
-        if one is hardware:
-            break
-    return tuple(sorted(facts.items())), is_unreadable
+    for kind, syspath, name in files:
+        text = host.attribute(syspath, name)
+        if text:
+            facts.setdefault(kind, text)
+        elif text is None and host.why_unreadable(f"{syspath}/{name}"):
+            is_unreadable = True
+    return facts, is_unreadable
 
 
 def _model(hardware: SysDevice, host: Host) -> str:
@@ -644,6 +681,29 @@ def _model(hardware: SysDevice, host: Host) -> str:
         return ""
     numbers = ":".join(text.removeprefix("0x").lower() for text in (vendor, product))
     return f"{hardware.subsystem} {numbers}"
+
+
+def declared_attributes(resource: Resource) -> tuple[str, ...]:
+    """Return the attributes that a resource's IDs are made of, if they are made of nothing else.
+
+    With such an ``id`` the config says that these attributes tell hardware apart: the file behind
+    a loop device, or the serial number of a board that only its driver knows where to find.
+    """
+    found: set[str] = set()
+    todo = [resource.id or resource.group_by]
+    while todo:
+        if (template := todo.pop()) is None or not template.references:
+            return ()
+        for reference in template.references:
+            source = resource.values.get(reference.name)
+            if reference.scope == "attribute" and reference.default is None:
+                found.add(reference.name)
+            elif reference.scope == "value" and source is not None:
+                # What is read from a file has no template with attributes of this device alone.
+                todo.append(source.source if source.kind is ValueKind.TEXT else None)
+            else:
+                return ()
+    return tuple(sorted(found))
 
 
 def interchangeable_models(resource: Resource) -> Callable[[str], bool]:

@@ -23,6 +23,7 @@ from genericdp.devices.device import (
 from genericdp.devices.hardware import nodes_nearby, place_of, rank_name
 from genericdp.devices.identity import (
     DefaultName,
+    declared_attributes,
     default_name,
     identity_of,
     interchangeable_models,
@@ -181,6 +182,7 @@ class _Maker:
         self._ids_of = ids_of
         self._groups: tuple[_CandidateGroup, ...] = ()
         self._is_interchangeable = interchangeable_models(resource)
+        self._declared = declared_attributes(resource)
         self._excluded = excluded
         self._inventory = inventory
         self._host = inventory.host
@@ -398,7 +400,9 @@ class _Maker:
             return None
         with suppress(UnusableValueError):
             device = None if syspath is None else host.device(syspath)
-            return identity_of(file, device, host, siblings=self._inventory.siblings)
+            return identity_of(
+                file, device, host, declared=self._declared, siblings=self._inventory.siblings
+            )
         return None
 
     def _found(
@@ -453,6 +457,7 @@ class _Maker:
                 member.device,
                 self._host,
                 interchangeable=self._is_interchangeable,
+                declared=self._declared,
                 siblings=self._inventory.siblings,
             )
         except UnusableValueError:

@@ -119,7 +119,7 @@ def _seen(
     if not (same_boot and file.identity == place.instance and not file.refusal):
         syspath = file.identity.syspath
         device = None if syspath is None else host.device(syspath)
-        now = identity_of(file, device, host)
+        now = identity_of(file, device, host, declared=place.identity.declared)
         if file.refusal or not now.is_same(place.identity):
             return now
     target = file.target if place.is_node else place.target

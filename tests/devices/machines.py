@@ -697,13 +697,18 @@ class Loop(Disk):
     """A disk without hardware whose name is what it is: ``loop3``, ``zram0``."""
 
     name: str
+    file: str = ""
+    """Behind a loop device."""
 
     @property
     def place(self) -> str:
         return self.name
 
     def appear(self, kernel: Kernel) -> str:
-        return _block(kernel, f"virtual/block/{self.name}", self)
+        path = _block(kernel, f"virtual/block/{self.name}", self)
+        if self.file:
+            kernel.files[f"sys/{_DEVICES}/{path}/loop/backing_file"] = f"{self.file}\n"
+        return path
 
 
 # Cards

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from genericdp.model import ServedBy
+from genericdp.model import ServedBy, ValueKind, ValueSource
 from genericdp.template import parse
 from tests.devices.holding import Node
-from tests.devices.machines import Machine, Partition, SataDisk, SerialPort, UsbDevice
+from tests.devices.machines import Loop, Machine, Partition, SataDisk, SerialPort, UsbDevice
 from tests.devices.making import selector
 from tests.devices.offering import offers, resource_of
 
@@ -116,6 +116,54 @@ def test_other_hardware_in_its_place_is_not_what_its_holder_has(
     node.holds.clear()
     node.look()
     assert ids(node) == {other: [FIRST]}
+
+
+IMAGES = resource_of(
+    "block",
+    id="$(value.image)",
+    values={
+        "image": ValueSource(
+            kind=ValueKind.TEXT, source=parse("$(attribute.loop/backing_file)"), regex="([a-z]+)$"
+        )
+    },
+)
+
+
+@pytest.mark.parametrize("is_held", [True, False], ids=["held", "not held"])
+def test_an_attribute_that_the_id_is_made_of_tells_hardware_apart(
+    machine: Machine, *, is_held: bool
+) -> None:
+    held, other = Loop("loop0", "/images/held"), Loop("loop0", "/images/other")
+    machine.plug(held)
+    node = Node(machine, (IMAGES,))
+    node.look()
+    if is_held:
+        give(node, held)
+    machine.unplug(held)
+    node.look()
+    held.name = "loop1"
+    machine.plug(other, held)
+    for _ in range(2):
+        node.look()
+        assert ids(node) == {held: ["held"], other: ["other"]}
+        assert free(node) == ([other] if is_held else [held, other])
+        node.restart_daemon()
+
+
+def test_a_loop_device_called_by_its_name_is_the_same_whatever_file_it_has(
+    machine: Machine,
+) -> None:
+    loop = Loop("loop0", "/images/a")
+    machine.plug(loop)
+    node = Node(machine, (DISKS,))
+    node.look()
+    give(node, loop)
+    machine.unplug(loop)
+    loop.file = "/images/b"
+    machine.plug(loop)
+    node.look()
+    assert ids(node) == {loop: ["loop0"]}
+    assert free(node) == []
 
 
 @pytest.mark.parametrize("is_seen", [True, False], ids=["seen unplugged", "swapped at once"])

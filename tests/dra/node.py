@@ -156,6 +156,14 @@ class DraNode:
         assert isinstance(answer, str), answer
         return answer
 
+    async def refuses(self, claim: ClaimRef, why: str) -> None:
+        """Wait until a claim is not prepared for this reason: a config may not be in effect yet."""
+
+        async def ask() -> str:
+            return await self.refusal(claim)
+
+        await ask_until(ask, lambda said: why in said, seconds=PATIENCE_SECONDS)
+
     async def unprepare(self, claim: ClaimRef) -> str:
         """Return why a claim is not unprepared; empty: it is."""
         await self.kubelet.wait_for(DRIVER)

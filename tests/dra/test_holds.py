@@ -287,7 +287,7 @@ async def test_other_replicas_do_not_share_what_is_held(node: DraNode, then: int
         await node.offers(POOL, shares[then - 1])
         second = node.allocate(shares[now - 1], name="second")
         why = "holds it with replicas: 2" if now == 1 else "is prepared for claim default/first"
-        assert why in await node.refusal(second)
+        await node.refuses(second, why)
 
 
 @pytest.mark.parametrize(
@@ -502,6 +502,26 @@ async def test_after_a_reboot_a_node_that_looks_the_same_may_be_of_other_hardwar
         serial.write_text("A\n")
         await node.prepare(claim)
         assert host_paths(node, claim) == ["/dev/ttyUSB0"]
+
+
+async def test_after_a_reboot_an_attribute_that_the_id_is_made_of_tells_hardware_apart(
+    node: DraNode,
+) -> None:
+    node.host.unplug("ttyUSB0")
+    plug_stick(node.host, 1, number=0, serial="")
+    board = node.host.folder / "sys/dev/char/188:0/board"
+    board.write_text("C\n")
+    resource = by_dra(id="$(attribute.board)")
+    async with node.serving(resource):
+        await node.offers(POOL, label("C"))
+        claim = node.allocate(label("C"))
+        await node.prepare(claim)
+    edited(node, claim, bootID="another")
+    board.write_text("D\n")
+    async with node.serving(resource) as daemon:
+        await daemon.registered(NAME)
+        await node.refuses(claim, "/dev/ttyUSB0 is other hardware now: attribute board D")
+        assert node.given(claim) == {}
 
 
 async def test_an_administrator_releases_a_claim(node: DraNode, short_folder: Path) -> None:
