@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+DAMAGE = (ValueError, TypeError, AttributeError, LookupError, ArithmeticError, RecursionError)
+"""What taking a damaged document apart raises: each is a fault of the document, not of ours."""
+
 _SHORTAGES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN})
 
 

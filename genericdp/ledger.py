@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+from contextlib import suppress
 from dataclasses import dataclass, field
 from math import inf
 from typing import TYPE_CHECKING, Any
@@ -18,7 +19,7 @@ from genericdp.cdi.folder import write
 from genericdp.devices.device import device_id_of
 from genericdp.devices.held import HeldDevice, Name
 from genericdp.devices.identity import HardwareIdentity, identity_from_record
-from genericdp.errors import reason_of
+from genericdp.errors import DAMAGE, reason_of
 from genericdp.model import ServedBy
 from genericdp.printing import first_few
 
@@ -37,7 +38,6 @@ _FILE = "ledger.json"
 _VERSION = 1
 _MAX_BYTES = 32 * 1024 * 1024
 """Size of the file; an entry takes some 300 bytes."""
-_DAMAGE = (ValueError, TypeError, KeyError, AttributeError, RecursionError)
 
 
 @dataclass(slots=True)
@@ -98,8 +98,10 @@ class Ledger:
         self._path = None if folder is None else folder / _FILE
         self._timing = timing
         self._entries: dict[Name, _Entry] = {}
-        self._has_file = False
-        """Whether there was a ledger at the start: else pods may hold IDs of earlier versions."""
+        self._is_missing = True
+        """Whether there was no ledger at the start: pods may hold IDs of earlier versions."""
+        self._is_read = False
+        """Whether there was one that could be read."""
         self._answer: PodHolders | None = None
         self._is_urgent = False
         self.has_changed = False
@@ -117,15 +119,19 @@ class Ledger:
         except FileNotFoundError:
             return
         except OSError as error:
+            self._is_missing = False
             log.warning("%s cannot be read: %s", self._path, reason_of(error).lower())
             return
+        self._is_missing = False
         try:
             self._entries = dict(_parsed(content, now))
-        except _DAMAGE as error:
+        except DAMAGE as error:
             log.warning("%s is damaged (%r): it is renamed to %s.bad", self._path, error, _FILE)
-            self._path.replace(self._path.with_name(f"{_FILE}.bad"))
+            # Where it cannot be renamed, it cannot be replaced either, and saving says why.
+            with suppress(OSError):
+                self._path.replace(self._path.with_name(f"{_FILE}.bad"))
             return
-        self._has_file = True
+        self._is_read = True
 
     def save(self) -> None:
         """Write the file; a failure is logged once."""
@@ -274,7 +280,7 @@ class Ledger:
     def former_ids(self) -> dict[str, set[str]]:
         """The IDs that pods hold and that the ledger does not know, by resource."""
         found: dict[str, set[str]] = {}
-        if not self._has_file and self._answer is not None:
+        if not self._is_read and self._answer is not None:
             for resource, shares in self._answer.holders.items():
                 ids = set(map(device_id_of, shares))
                 found[resource] = {
@@ -284,13 +290,13 @@ class Ledger:
 
     @property
     def is_new(self) -> bool:
-        """Whether there was no ledger at the start, and the kubelet has not answered since."""
-        return not self._has_file and self._timing is not None and self._answer is None
+        """Whether no ledger could be read, and the kubelet has not answered since."""
+        return not self._is_read and self._timing is not None and self._answer is None
 
     @property
     def is_upgrade(self) -> bool:
         """Whether an earlier version wrote no ledger where one is kept now."""
-        return not self._has_file and self._path is not None
+        return self._is_missing and self._path is not None
 
 
 Holders = dict[str, tuple[str, ...]]
@@ -323,7 +329,7 @@ def _log_lost(name: Name, lost: Holders) -> None:
 
 
 def _parsed(content: bytes, now: float) -> Iterable[tuple[Name, _Entry]]:
-    """Yield the entries of the file; raise one of _DAMAGE."""
+    """Yield the entries of the file; raise one of DAMAGE."""
     if len(content) > _MAX_BYTES:
         raise ValueError(f"it has more than {_MAX_BYTES >> 20} MiB")
     document = json.loads(content)

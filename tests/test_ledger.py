@@ -413,6 +413,7 @@ def test_a_good_file_is_read(tmp_path: Path) -> None:
         _damaged(("devices", 0, "id"), ...),
         _damaged(("devices", 0, "id"), 7),
         _damaged(("devices", 0, "replicas"), "many"),
+        json.dumps(GOOD).replace('"replicas": 1', '"replicas": 1e999').encode(),
         _damaged(("devices", 0, "identities"), None),
         _damaged(("devices", 0, "identities", 0, "location"), ""),
         _damaged(("devices", 0, "identities", 0, "part"), None),
@@ -428,6 +429,17 @@ def test_a_damaged_file_is_kept_under_another_name(
     daemon = Daemon(folder=tmp_path)
     assert daemon.holders(0.0) == {}
     assert (tmp_path / "ledger.json.bad").read_bytes() == content
+    assert f"{tmp_path}/ledger.json is damaged" in caplog.text
+    daemon.look(TTY0, now=1.0)
+    assert [one["id"] for one in _records(tmp_path)] == ["ttyUSB0"]
+
+
+def test_a_damaged_file_that_cannot_be_renamed_is_no_reason_to_end(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "ledger.json").write_text("{")
+    (tmp_path / "ledger.json.bad/in-the-way").mkdir(parents=True)
+    daemon = Daemon(folder=tmp_path)
     assert f"{tmp_path}/ledger.json is damaged" in caplog.text
     daemon.look(TTY0, now=1.0)
     assert [one["id"] for one in _records(tmp_path)] == ["ttyUSB0"]

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from genericdp.apiserver.client import ApiError
-from genericdp.errors import reason_of
+from genericdp.errors import DAMAGE, reason_of
 from genericdp.host.pathwalk import opened, read
 
 if TYPE_CHECKING:
@@ -148,7 +148,7 @@ def _reasons(what: str) -> Iterator[None]:
     except (OSError, ValueError) as error:
         reason = " ".join(reason_of(error).split())
         raise ApiAccessError(f"{what} cannot be used: {reason}") from error
-    except (AttributeError, KeyError, TypeError) as error:
+    except DAMAGE as error:
         raise ApiAccessError(f"{what} cannot be used: it is not what kubectl writes") from error
 
 

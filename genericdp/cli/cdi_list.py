@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from genericdp.cdi.folder import STATIC_FOLDER, SpecFile, spec_files
 from genericdp.cli.options import add_cdi_dir, add_output
 from genericdp.cli.output import print_result, table
-from genericdp.errors import GenericdpError, reason_of
+from genericdp.errors import DAMAGE, GenericdpError, reason_of
 
 if TYPE_CHECKING:
     import argparse
@@ -47,7 +47,7 @@ def _described(one: SpecFile) -> dict[str, Any]:
             nodes = device["containerEdits"].get("deviceNodes", ())
             name = f"{spec['kind']}={device['name']}"
             devices.append({"name": name, "nodes": [str(node["path"]) for node in nodes]})
-    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+    except DAMAGE:
         devices = []  # somebody has changed it
     return {"file": str(one.path), "spec": _state(one), "devices": devices}
 

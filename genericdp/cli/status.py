@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from genericdp.address import parse_server_address
 from genericdp.cli.options import add_output
 from genericdp.cli.output import DATA, print_data, print_document, table
-from genericdp.errors import GenericdpError, reason_of
+from genericdp.errors import DAMAGE, GenericdpError, reason_of
 from genericdp.host.workers import run_in_time
 from genericdp.printing import first_few, plural, printable, shortened
 
@@ -86,7 +86,7 @@ def execute(arguments: argparse.Namespace) -> int:
         text = "\n".join(
             lines(status, colors=_colors_are_wanted(), wide=arguments.output == "wide")
         )
-    except (ValueError, RecursionError, LookupError, TypeError, AttributeError) as error:
+    except DAMAGE as error:
         why = f"{error} is missing" if isinstance(error, KeyError) else str(error)
         raise GenericdpError(
             f"what answers on port {address.port} of {address.host} is no genericdp of this"

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import genericdp
 from genericdp.config.files import Loaded, unusable
-from genericdp.errors import Problem, reason_of
+from genericdp.errors import DAMAGE, Problem, reason_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -128,7 +128,7 @@ def decode(text: bytes) -> Loaded:
             "pinned": tuple(message["pinned"]),
         }
         return Loaded(**{**message, **values})
-    except (KeyError, TypeError, AttributeError, RecursionError) as error:
+    except DAMAGE as error:
         raise ValueError(f"it is no encoded config: {error}") from error
 
 

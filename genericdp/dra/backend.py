@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from genericdp import glob
 from genericdp.cdi.folder import write
 from genericdp.devices.devicelist import NOTHING
-from genericdp.dra.claims import DAMAGE, put_aside
-from genericdp.errors import KubeletError, UnusableDeviceError, reason_of
+from genericdp.dra.claims import put_aside
+from genericdp.errors import DAMAGE, KubeletError, UnusableDeviceError, reason_of
 from genericdp.host.workers import in_worker
 from genericdp.kubelet.folder import digest_of
 from genericdp.kubelet.podresources import (
@@ -371,7 +371,7 @@ def _read_served(settings: DraSettings) -> frozenset[str]:
         return frozenset(name for name in record["resources"] if isinstance(name, str))
     except FileNotFoundError:
         pass
-    except DAMAGE:
+    except (*DAMAGE, IsADirectoryError):
         put_aside(settings.served_file)
     return frozenset()
 

@@ -20,7 +20,7 @@ from genericdp.devices.device import device_id_of
 from genericdp.devices.held import HeldDevice
 from genericdp.devices.identity import HardwareIdentity, identity_from_record
 from genericdp.devices.inventory import Identity
-from genericdp.errors import UnusableDeviceError, reason_of
+from genericdp.errors import DAMAGE, UnusableDeviceError, reason_of
 from genericdp.host.workers import in_worker
 from genericdp.model import Command, Hook, ServedBy
 
@@ -41,8 +41,6 @@ _FIRST_VERSION = 1
 """It has no holds: it names hardware by kernel names and inodes."""
 SUFFIX = ".json"
 RELEASE_SUFFIX = ".release"
-DAMAGE = (ValueError, TypeError, KeyError, AttributeError, RecursionError, IsADirectoryError)
-"""What reading a damaged file raises."""
 MAX_BYTES = 4 * 1024 * 1024
 """Size of a record, both when it is written and when it is read."""
 
@@ -552,7 +550,7 @@ def _place(record: Mapping[str, Any]) -> Place:
         instance=Identity(
             inode=int(record["inode"]),
             device_number=None if number is None else (int(number[0]), int(number[1])),
-            syspath=record["syspath"],
+            syspath=None if record["syspath"] is None else _text(record["syspath"]),
             plugged=_text(record["plugged"]),
         ),
         identity=identity_from_record(record["identity"]),

@@ -28,7 +28,7 @@ from genericdp.dra.prepare import ClaimPreparer, ServedPool
 from genericdp.dra.publisher import Publisher
 from genericdp.dra.slices import devices_of, pool_name
 from genericdp.dra.stored import StoredSlices
-from genericdp.errors import KubeletError, explained, ungrouped
+from genericdp.errors import DAMAGE, KubeletError, explained, ungrouped
 from genericdp.host.inotify import ENTRIES, FolderWatch
 from genericdp.host.workers import in_worker
 from genericdp.kubelet.dra import DraPlugin
@@ -330,7 +330,7 @@ def _pool_of(item: Mapping[str, Any]) -> object:
     """Return the pool of a ResourceSlice; None if it is malformed."""
     try:
         return item["spec"]["pool"]["name"]
-    except (KeyError, TypeError):
+    except DAMAGE:
         return None
 
 

@@ -28,7 +28,7 @@ from genericdp.dra.claims import (
     is_shared,
 )
 from genericdp.dra.given import as_device, contradicting, identities_of, locate, recorded
-from genericdp.errors import GenericdpError, explained, reason_of
+from genericdp.errors import DAMAGE, GenericdpError, explained, reason_of
 from genericdp.host.workers import finish, in_worker
 from genericdp.kubelet.servicer import PREPARE_HOOKS, counted
 from genericdp.kubelet.v1.dra_pb2 import Device as PreparedDevice
@@ -240,7 +240,7 @@ class ClaimPreparer:
                 prepared_at=time.time(),  # noqa: TID251  # to be shown
                 results=results,
             )
-        except (KeyError, TypeError, AttributeError) as error:
+        except DAMAGE as error:
             raise ClaimError(f"the API server has no proper ResourceClaim: {error!r}") from error
 
     async def _prepare_allocated(self, asked: Claim) -> tuple[PreparedDevice, ...]:
@@ -620,7 +620,7 @@ class ClaimPreparer:
         try:
             exists = found is not None and found["metadata"]["uid"] == claim.uid
             results = _results(found, claim.driver) if found is not None and exists else ()
-        except (KeyError, TypeError, AttributeError) as error:
+        except DAMAGE as error:
             raise ClaimError(f"the API server has no proper ResourceClaim: {error!r}") from error
         allocated = set(map(_allocated, results))
         former = {result.key for result in claim.results if _allocated(result) not in allocated}
@@ -827,7 +827,7 @@ class ClaimPreparer:
             async with self._lock(uid):
                 try:
                     claim = self._completed(uid, old)
-                except (ClaimError, KeyError, TypeError, AttributeError) as error:
+                except (ClaimError, *DAMAGE) as error:
                     log.debug("%s: %r", record, error)
                     continue
                 await finish(self._records.write(claim))

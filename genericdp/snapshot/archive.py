@@ -15,6 +15,8 @@ import zlib
 from enum import Enum
 from typing import IO, TYPE_CHECKING, NamedTuple
 
+from genericdp.errors import DAMAGE
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
@@ -159,7 +161,7 @@ def _check_manifest(first: ArchiveEntry | None) -> None:
         )
     try:
         found = json.loads(first.content)["format"]
-    except (ValueError, TypeError, KeyError, RecursionError) as error:
+    except DAMAGE as error:
         raise ArchiveError(f"its {MANIFEST} cannot be understood") from error
     if found != FORMAT:
         raise ArchiveError(f"it has the format {found!r:.20}; this genericdp reads {FORMAT}")

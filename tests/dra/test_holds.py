@@ -15,6 +15,7 @@ from genericdp.dra.prepare import ClaimTiming
 from genericdp.simulator.pods import Container, Pod
 from tests.dra.claims import plug_stick, unplug_stick
 from tests.dra.node import DRIVER, NAME, NODE, POOL, DraNode, by_dra
+from tests.dra.test_backends import by_plugin
 from tests.dra.test_claims import INDEXED, hook
 from tests.world import resource
 
@@ -362,6 +363,38 @@ async def test_a_record_of_a_later_version_holds_its_hardware(node: DraNode) -> 
         assert record_file(node, claim).read_bytes() == content
         assert await node.unprepare(claim) == ""
         await node.prepare(other)
+
+
+@pytest.mark.parametrize(
+    ("keys", "damaged"),
+    [
+        (("requests", 0, "edits"), "7"),
+        (("devices", 0, "places", 0, "inode"), "1e999"),
+        (("devices", 0, "places", 0, "syspath"), "1"),
+        (("devices", 0, "places", 0, "number"), "[]"),
+        (("preparedAt",), "9" * 400),
+        (("holds", 0, "identities", 0), "[]"),
+        (("holds", 0, "replicas"), "1e999"),
+    ],
+)
+async def test_a_damaged_record_is_no_reason_to_end_and_its_device_is_held(
+    node: DraNode, keys: tuple[str | int, ...], damaged: str
+) -> None:
+    async with node.serving(by_dra()):
+        await node.offers(POOL, USB0)
+        claim = node.allocate(USB0)
+        await node.prepare(claim)
+    file = record_file(node, claim)
+    at = record = json.loads(file.read_text())
+    for key in keys[:-1]:
+        at = at[key]
+    at[keys[-1]] = "DAMAGED"
+    file.write_text(json.dumps(record).replace('"DAMAGED"', damaged))
+    async with node.serving(by_plugin()) as daemon:
+        await daemon.shows(NAME, lambda found: found["contested"] or found["reason"])
+    async with node.serving(by_dra()):
+        refusal = await node.refusal(node.allocate(USB0, name="other"))
+        assert "is prepared for claim default/claim" in refusal or file.name in refusal
 
 
 async def test_a_spec_that_is_removed_is_written_again(node: DraNode) -> None:
