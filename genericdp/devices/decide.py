@@ -90,6 +90,7 @@ class _Draft:
     arriving: Mapping[str, Arriving]
     claimed: frozenset[str]
     """The keys of the candidates that no later resource gets."""
+    former: FormerDevices
 
 
 def decide(
@@ -243,6 +244,7 @@ class _Pass:
                 resource_of_key=resource_of_key,
                 arriving=arriving,
                 claimed=claimed,
+                former=former,
             )
         return drafts
 
@@ -340,7 +342,8 @@ class _Pass:
         }
         # Unguarded, since no resource can make it fail: it looks up and sorts texts. The longest,
         # a path, cannot have the more than 4,300 digits at which int() raises (natural_key).
-        winners, losers = resolve_conflicts(wanting, absent, self.previous)
+        former = {name: one.former for name, one in by_name.items()}
+        winners, losers = resolve_conflicts(wanting, absent, former)
         for name, its in losers.items():
             by_name[name].refused.extend(its)
         lists = {}

@@ -16,7 +16,6 @@ from genericdp.devices.device import (
 )
 from genericdp.devices.held import Held, Name
 from genericdp.devices.natural import natural_key
-from genericdp.devices.recognition import FormerDevices
 from genericdp.printing import plural, shortened
 
 if TYPE_CHECKING:
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
 
     from genericdp.devices.device import DeviceNode, Report
     from genericdp.devices.empty import NoDevices
+    from genericdp.devices.recognition import FormerDevices
     from genericdp.model import Resource
 
 MAX_LIST_BYTES = 4_194_304
@@ -408,7 +408,7 @@ def _why_not_its_node(resource: str, node: DeviceNode, name: str, owner: Device)
 def resolve_conflicts(
     wanting: Mapping[str, Iterable[Device]],
     absent: Mapping[str, Iterable[Device]],
-    previous: Mapping[str, DeviceList],
+    former: Mapping[str, FormerDevices],
 ) -> tuple[dict[str, list[Device]], dict[str, list[NotOffered]]]:
     """Return what each resource wins, and what it loses against whom; all are by resource.
 
@@ -423,7 +423,7 @@ def resolve_conflicts(
     all_wanting = [
         (rank, resource, device)
         for resource, devices in wanting.items()
-        for rank, device in _ranked(devices, previous.get(resource, NOTHING))
+        for rank, device in _ranked(devices, former[resource])
     ]
     for _, resource, device in sorted(all_wanting, key=lambda it: it[0]):
         if reason := claims.refusal(resource, device):
@@ -434,16 +434,15 @@ def resolve_conflicts(
     return winners, losers
 
 
-def _ranked(devices: Iterable[Device], before: DeviceList) -> Iterator[tuple[_Right, Device]]:
+def _ranked(devices: Iterable[Device], former: FormerDevices) -> Iterator[tuple[_Right, Device]]:
     """Yield devices of a resource, each after its right to what it wants: the lowest comes first.
 
     What is listed and takes nothing more than it had, what comes back as it was, what takes
     another node, what is under another ID, newcomers by syspath: a container may have what is
     listed, so no node of it goes to another device that comes to want it.
     """
-    # A device may be listed twice: as what it is, and as Unhealthy under an ID that it had.
-    former = FormerDevices(before)
     for device in devices:
+        # It may be listed twice: as what it is, and as Unhealthy under an ID that it had.
         listed = former.of_device(device)
         rank = min((_rank(device, one) for one in listed), default=_NEWCOMER)
         if rank == _NEWCOMER and device.renamed_to:

@@ -20,7 +20,7 @@ from genericdp.host.workers import in_worker
 from genericdp.kubelet.folder import digest_of
 from genericdp.kubelet.podresources import (
     PodResourcesTiming,
-    held_devices,
+    held_ids,
     list_pods,
 )
 from genericdp.model import ServedBy
@@ -149,7 +149,7 @@ class Dra:
         unknown, held = trouble, dict[str, frozenset[str]]()
         if not trouble and any(one.served_by is ServedBy.DRA for one in moving.values()):
             try:
-                held = held_devices(await self._pods(settings))
+                held = held_ids(await self._pods(settings))
             except KubeletError as error:
                 unknown = f"{_UNKNOWN}: {error}"
         verdicts = {

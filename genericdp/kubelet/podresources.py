@@ -193,7 +193,7 @@ def pod_holders(
     )
 
 
-def held_devices(answer: bytes) -> dict[str, frozenset[str]]:
+def held_ids(answer: bytes) -> dict[str, frozenset[str]]:
     """Return the IDs of what pods hold at least a share of, by resource; raise KubeletError."""
     found = pod_holders(answer)
     return {name: frozenset(map(device_id_of, ids)) for name, ids in found.holders.items()}

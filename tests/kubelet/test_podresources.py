@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from genericdp.errors import KubeletError
-from genericdp.kubelet.podresources import held_devices, list_pods, pod_holders
+from genericdp.kubelet.podresources import held_ids, list_pods, pod_holders
 from genericdp.kubelet.v1 import podresources_pb2 as api
 
 if TYPE_CHECKING:
@@ -52,8 +52,8 @@ def pod_with(name: str, *ids: str, resource: str = "example.com/x") -> api.PodRe
 
 
 def test_what_all_containers_hold_by_resource() -> None:
-    assert held_devices(listed("a", "b::1")) == {"example.com/x": {"a", "b"}}
-    assert held_devices(b"") == {}
+    assert held_ids(listed("a", "b::1")) == {"example.com/x": {"a", "b"}}
+    assert held_ids(b"") == {}
 
 
 def test_who_holds_which_share() -> None:
@@ -75,7 +75,7 @@ def test_who_holds_which_share() -> None:
 @given(st.binary())
 def test_whatever_bytes_come_the_answer_is_read_or_refused(answer: bytes) -> None:
     try:
-        held_devices(answer)
+        held_ids(answer)
     except KubeletError as error:
         assert str(error) == "the answer is not a ListPodResourcesResponse"
 
