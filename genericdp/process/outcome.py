@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import errno
 import os
+import re
 import signal
 import stat
 from contextlib import suppress
@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 MAX_KEPT = 64 * 1024
 """Bytes of a command's output, half of its start and half of its end."""
 _MAX_IN_PIPE = 64 * 1024
-_MAX_INTERPRETER = 256  # bytes of a #! line that the kernel reads
+_MAX_START = 4096  # bytes of a program, in which its interpreter or loader is named
+_LOADER = re.compile(rb"/[^\0]*/ld-[^\0]+")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -128,42 +129,24 @@ def signal_name(number: int) -> str:
         return f"signal {number}"
 
 
-def why_not_started(error: OSError | ValueError, program: str) -> str:
-    """Return why a program could not be started."""
-    if not isinstance(error, OSError):
-        return "an argument or a variable of its environment holds a NUL"
-    why = reason_of(error)
-    match error.errno:
-        case errno.ENOENT:
-            return _what_is_missing(program) or why
-        case errno.EACCES:
-            return _what_forbids(program) or why
-        case errno.ENOEXEC:
-            return f"{why} (a script needs a first line with #!)"
-        case errno.EAGAIN:
-            return f"{why} (a limit on processes is reached)"
-        case _:
-            return why
-
-
-def _what_is_missing(program: str) -> str:
-    """Return what the kernel did not find if it was not the program itself."""
+def why_not_startable(program: str) -> str:
+    """Return why the kernel cannot start a program; empty: it can. The look may hang."""
     try:
-        with open(program, "rb") as file:  # noqa: PTH123  # a regular file: exec came so far
-            first = file.read(_MAX_INTERPRETER).partition(b"\n")[0]
-    except OSError:
-        return ""
-    if not first.startswith(b"#!"):
-        return "the loader that it needs does not exist"
-    interpreter = decoded(first[2:].strip(b" \t").partition(b" ")[0])
-    return f"its interpreter does not exist: {interpreter}"
-
-
-def _what_forbids(program: str) -> str:
-    with suppress(OSError):
         mode = os.stat(program).st_mode  # noqa: PTH116
         if stat.S_ISDIR(mode):
             return "it is a directory"
         if not os.access(program, os.X_OK):
             return "it is not executable"
-    return ""
+        with open(program, "rb") as file:  # noqa: PTH123
+            start = file.read(_MAX_START)
+    except OSError as error:
+        return reason_of(error)
+    what = "its interpreter"
+    if start.startswith(b"#!"):
+        needed = start[2:].partition(b"\n")[0].strip(b" \t").partition(b" ")[0]
+    else:
+        what, found = "the loader that it needs", _LOADER.search(start)
+        needed = found[0] if found else b""
+    if not needed or os.path.exists(needed):  # noqa: PTH110
+        return ""
+    return f"{what} does not exist: {decoded(needed)}"

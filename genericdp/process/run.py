@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 import os
 import resource
+import shutil
 import signal
 import subprocess
 import time
 from contextlib import suppress
+from functools import partial
 from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from genericdp.errors import reason_of
+from genericdp.host.workers import in_worker
 from genericdp.observed import Observed, until
 from genericdp.process.orphans import (
     CHILD_SUBREAPER,
@@ -26,7 +30,7 @@ from genericdp.process.orphans import (
     prctl,
     reap,
 )
-from genericdp.process.outcome import Outcome, Pipe, outcome_of, why_not_started
+from genericdp.process.outcome import Outcome, Pipe, outcome_of, why_not_startable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -45,6 +49,8 @@ _MAX_SPARED = 64
 _RETRY_DELAY = 1.0
 """Seconds until the next sweep after one that failed."""
 
+_NOT_STARTED = {126, 127}
+"""How nice exits if it cannot start a program; the program itself may exit so, too."""
 _LIMITS = {
     resource.RLIMIT_CORE: 0,
     resource.RLIMIT_NOFILE: 1024,
@@ -53,7 +59,8 @@ _LIMITS = {
     # Also counts what is only reserved: a program in Go 1 GiB, CUDA all memory of node and cards.
     resource.RLIMIT_AS: 4096 * 1024**3,
 }
-_NICENESS = 10
+_NICE = shutil.which("nice") or "/usr/bin/nice"
+_NICENESS = "10"
 """Of commands: hundreds of them must not starve the daemon that has to end them."""
 
 
@@ -74,8 +81,11 @@ class _Child:
         """Whether something of its session could not be killed in time."""
         self.started = int(time.clock_gettime(time.CLOCK_BOOTTIME) * CLOCK_TICKS)
         """Clock ticks since boot: nothing that it starts is older."""
+        # Popen waits in the kernel until a program has begun. One on a mount that hangs begins
+        # never: so what begins is nice, and the daemon has a child that it can kill.
+        start = (_NICE, "-n", _NICENESS, *argv) if restricted else argv
         self.process = subprocess.Popen(  # noqa: S603  # what to run is the config's, and the policy's
-            argv,
+            start,
             stdin=subprocess.DEVNULL,
             stdout=stdout,
             stderr=stderr,
@@ -116,8 +126,6 @@ def _restrict(pid: int) -> None:
             _, hard = resource.getrlimit(what)  # which it inherited
             most = limit if hard == resource.RLIM_INFINITY else min(limit, hard)
             resource.prlimit(pid, what, (most, most))
-    with suppress(OSError):
-        os.setpriority(os.PRIO_PROCESS, pid, _NICENESS)
 
 
 class Commands:
@@ -187,9 +195,14 @@ class Commands:
                     stderr=pipe,
                     restricted=True,
                 )
-        except (OSError, ValueError) as error:
-            return Outcome(reason=f"cannot be started: {why_not_started(error, argv[0])}")
+        except OSError as error:
+            return Outcome(reason=f"cannot be started: {_why_not_begun(error)}")
+        except ValueError:  # all that is left to be wrong
+            why = "an argument or a variable of its environment holds a NUL"
+            return Outcome(reason=f"cannot be started: {why}")
         seconds = time.monotonic() - began
+        if code in _NOT_STARTED and (why := await _why_not_started(argv[0], timeout_seconds)):
+            return Outcome(reason=f"cannot be started: {why}", seconds=seconds)
         return outcome_of(code, pipe.text(), seconds=seconds, timeout_seconds=timeout_seconds)
 
     async def complete(
@@ -206,7 +219,7 @@ class Commands:
 
         Return its exit code, negative: the signal that killed it; None: it took too long. Whoever
         still holds its output is not waited for. If canceled, the program is ended first. If
-        ``restricted``, it starts in / and gets resource limits and a niceness right afterwards.
+        ``restricted``, it starts in /, with a niceness, and gets resource limits right afterwards.
         Raise OSError or ValueError if it cannot be started.
         """
         out, err = stdout.write_end, stderr.write_end
@@ -304,6 +317,24 @@ class Commands:
             is_clean = False
         if not is_clean:
             self._sweep_later(_RETRY_DELAY)
+
+
+def _why_not_begun(error: OSError) -> str:
+    why = reason_of(error)
+    if error.errno == errno.EAGAIN:
+        return f"{why} (a limit on processes is reached)"
+    if error.errno == errno.ENOENT:
+        return f"{_NICE}, which starts every program, does not exist"
+    return why
+
+
+async def _why_not_started(program: str, timeout_seconds: float) -> str:
+    """Return why a program could not be started; empty: it was, and the exit code is its own."""
+    try:
+        async with asyncio.timeout(timeout_seconds):
+            return await in_worker(partial(why_not_startable, program))
+    except TimeoutError:
+        return f"looking at it takes longer than {timeout_seconds:g} s"
 
 
 def _kill(pid: int) -> None:

@@ -89,16 +89,32 @@ async def test_a_command_that_cannot_be_started_is_told_why(
         ([program(tmp_path / "below", "") + "/a"], "Not a directory"),
         ([program(tmp_path / "shell", "#! /no/sh -e\n")], "its interpreter does not exist: /no/sh"),
         ([program(tmp_path / "cr", "#!/bin/sh\r\n")], "its interpreter does not exist: /bin/sh\\r"),
-        ([loaderless(tmp_path / "elf")], "the loader that it needs does not exist"),
         (
-            [program(tmp_path / "text", "exit 0\n")],
-            "Exec format error (a script needs a first line with #!)",
+            [loaderless(tmp_path / "elf")],
+            "the loader that it needs does not exist: /lib63/ld-linux-x86-64.so.2",
         ),
         (["/bin/true", "x" * 3_000_000], "Argument list too long"),
         (nul, "an argument or a variable of its environment holds a NUL"),
     ]:
         outcome = await commands.run(argv, ENV, timeout_seconds=5)
         assert (outcome.ok, outcome.reason) == (False, f"cannot be started: {reason}")
+
+
+@pytest.mark.parametrize("code", [126, 127])
+async def test_a_program_may_itself_exit_as_one_that_cannot_be_started(
+    commands: Commands, code: int
+) -> None:
+    outcome = await commands.run(["/bin/sh", "-c", f"echo no; exit {code}"], ENV, timeout_seconds=5)
+    assert outcome.reason == f"exited with {code}: no"
+
+
+async def test_a_script_without_a_first_line_is_run_by_the_shell(
+    commands: Commands, tmp_path: Path
+) -> None:
+    """As every shell, env and sudo do."""
+    script = program(tmp_path / "text", "echo $1; exit 3\n")
+    outcome = await commands.run([script, "word"], ENV, timeout_seconds=5)
+    assert outcome.reason == "exited with 3: word"
 
 
 async def test_a_program_that_comes_back_is_run_again(commands: Commands, tmp_path: Path) -> None:
@@ -114,7 +130,8 @@ async def test_a_program_that_is_being_written_is_run_when_that_is_over(
     path = program(tmp_path / "check", Path("/bin/true").read_bytes())
     with open(path, "r+b"):
         outcome = await commands.run([path], ENV, timeout_seconds=5)
-        assert outcome.reason == "cannot be started: Text file busy"
+        assert outcome.reason.startswith("exited with 126: ")
+        assert outcome.reason.endswith(": Text file busy")
     assert (await commands.run([path], ENV, timeout_seconds=5)).ok
 
 
