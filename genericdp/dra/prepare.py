@@ -29,7 +29,7 @@ from genericdp.dra.claims import (
 )
 from genericdp.dra.given import as_device, contradicting, identities_of, locate, recorded
 from genericdp.errors import DAMAGE, GenericdpError, explained, reason_of
-from genericdp.host.workers import finish, in_worker
+from genericdp.host.workers import HangingError, finish, in_worker
 from genericdp.kubelet.servicer import PREPARE_HOOKS, counted
 from genericdp.kubelet.v1.dra_pb2 import Device as PreparedDevice
 from genericdp.printing import printable
@@ -61,8 +61,6 @@ log = logging.getLogger(__name__)
 _SPEC_PREFIX = "genericdp-claim_"
 _PLAIN_LIMITS = "resource.kubernetes.io/extended-resource-claim"
 """An annotation of the claims that the scheduler makes for plain ``limits``."""
-_NODE_CHECK_SECONDS = 5.0
-"""How long looking at the nodes of a claim may take."""
 _WAITING = "waiting for the kubelet to unprepare it"
 
 
@@ -702,9 +700,8 @@ class ClaimPreparer:
         cannot be known, and OSError.
         """
         try:
-            async with asyncio.timeout(_NODE_CHECK_SECONDS):
-                now, missing = await in_worker(partial(self._locate, claim))
-        except TimeoutError as error:
+            now, missing = await in_worker(partial(self._locate, claim), f"nodes of claim {claim}")
+        except HangingError as error:
             raise ClaimError(f"looking at the nodes of claim {claim} does not end") from error
         if now is not claim and self.claims.get(claim.uid) is claim:
             await finish(self._records.write(now))
@@ -804,9 +801,8 @@ class ClaimPreparer:
             return now is not claim or present != self._spec_content(claim, missing)
 
         try:
-            async with asyncio.timeout(_NODE_CHECK_SECONDS):
-                return await in_worker(lambda: list(filter(is_outdated, prepared)))
-        except TimeoutError:
+            return await in_worker(lambda: list(filter(is_outdated, prepared)), "nodes of claims")
+        except HangingError:
             return prepared
 
     async def _update_spec(self, claim: Claim) -> None:

@@ -93,18 +93,21 @@ class Probes:
             others = f"{MAX_HANGING} others of {resource} do not end"
             return Outcome(reason=f"{what} cannot be begun: {others}")
         began = asked = time.monotonic()
-        has_begun = False
 
         def work() -> Outcome:
-            nonlocal began, has_begun
-            began, has_begun = time.monotonic(), True
+            nonlocal began
+            began = time.monotonic()
             return read()
 
-        result = start(work)
-        done, _ = await asyncio.wait([result], timeout=timeout_seconds)
-        if done:
+        result = start(work, is_one_call=True)
+        try:
+            is_done = await result.ends(timeout_seconds)
+        except asyncio.CancelledError:
+            result.cancel()
+            raise
+        if is_done:
             return replace(result.result(), seconds=time.monotonic() - began)
-        if not has_begun:
+        if not result.has_begun:
             result.cancel()
             return Outcome(reason=f"{what} cannot be begun: no thread can be started")
         self._hanging[what] = resource

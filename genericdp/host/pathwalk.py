@@ -13,6 +13,8 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from genericdp.host import calls
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -80,10 +82,10 @@ def opened(path: str, *, top: str = "", follow_symlinks: bool = True) -> Iterato
             # A new one: the traceback of that one would hold its frame, and so itself.
             raise OSError(walker.error.errno, walker.error.strerror, path)
         held = walker.held()
-        if not stat.S_ISREG(mode := os.fstat(held).st_mode):
+        if not stat.S_ISREG(mode := calls.fstat(held).st_mode):
             kind = _KINDS.get(stat.S_IFMT(mode), "something else")
             raise NotAFileError(errno.EINVAL, f"it is {kind}, not a file", path)
-        descriptor = os.open(f"/proc/self/fd/{held}", _READ)
+        descriptor = calls.open(f"/proc/self/fd/{held}", _READ)
     try:
         yield descriptor, walker.walk()
     finally:
@@ -93,9 +95,9 @@ def opened(path: str, *, top: str = "", follow_symlinks: bool = True) -> Iterato
 def read(descriptor: int, limit: int) -> bytes:
     """Return the start of a file's content: at most ``limit`` bytes."""
     # One read gives a whole attribute; files of /proc come in parts.
-    content = part = os.read(descriptor, min(limit, _CHUNK))
+    content = part = calls.read(descriptor, min(limit, _CHUNK))
     while part and len(content) < limit:
-        part = os.read(descriptor, min(limit - len(content), _CHUNK))
+        part = calls.read(descriptor, min(limit - len(content), _CHUNK))
         content += part
     return content
 
@@ -133,7 +135,7 @@ class _Walker:
     def held(self) -> int:
         """Return the descriptor of the last step; raise OSError if the top cannot be opened."""
         if not self._held:
-            self._held.append(os.open(f"{self._top}/", _HOLD))
+            self._held.append(calls.open(f"{self._top}/", _HOLD))
         return self._held[-1]
 
     def go(self, *, past_missing: bool = False, follow_symlinks: bool = True) -> None:
@@ -167,11 +169,11 @@ class _Walker:
         # The first step by path: in a machine that umockdev plays, that is what leads into it.
         folder = self.held()
         found = (
-            os.open(part, _HOLD, dir_fd=folder)
+            calls.open(part, _HOLD, dir_fd=folder)
             if self._names
-            else os.open(f"{self._top}/{part}", _HOLD)
+            else calls.open(f"{self._top}/{part}", _HOLD)
         )
-        status = os.fstat(found)
+        status = calls.fstat(found)
         if not stat.S_ISLNK(status.st_mode):
             self._held.append(found)
             self._names.append(part)
@@ -179,7 +181,7 @@ class _Walker:
         try:
             if not follow_symlinks:
                 raise OSError(errno.ELOOP, f"{path} has just become a link", path)
-            target = os.readlink("", dir_fd=found)
+            target = calls.readlink("", dir_fd=found)
         finally:
             os.close(found)
         self._links.append(path)
@@ -199,7 +201,7 @@ class _Walker:
         """Hold what a link below /proc/PID stands for: its text need not be a path of ours."""
         if self._pending:
             raise OSError(errno.ELOOP, f"{path} is a process's own link, no path", path)
-        self._held.append(os.open(part, os.O_PATH | os.O_CLOEXEC, dir_fd=self.held()))
+        self._held.append(calls.open(part, os.O_PATH | os.O_CLOEXEC, dir_fd=self.held()))
         self._names = (target if target.startswith("/") else path).split("/")[1:]
 
     def _why_untrusted(self, link: str, status: os.stat_result) -> str:
@@ -207,13 +209,13 @@ class _Walker:
 
         In a sticky folder, as /tmp, only the owners of link and folder can.
         """
-        folder, dev = os.fstat(self.held()), self._dev()
+        folder, dev = calls.fstat(self.held()), self._dev()
         owners = {folder.st_uid}
         if folder.st_mode & stat.S_IWOTH:
             # Kubelets give the folders of ConfigMaps mode 0777 and mount them read-only. Owners
             # count even there, since a mount that is read-only for us may be writable on the host.
             # That is so for /dev, from which nodes are handed out: there modes count as well.
-            is_read_only = os.fstatvfs(self.held()).f_flag & os.ST_RDONLY
+            is_read_only = calls.fstatvfs(self.held()).f_flag & os.ST_RDONLY
             if not (
                 folder.st_mode & stat.S_ISVTX or (folder.st_dev != dev.st_dev and is_read_only)
             ):
@@ -226,9 +228,9 @@ class _Walker:
 
     def _dev(self) -> os.stat_result:
         try:
-            return os.lstat(f"{self._top}/dev")
+            return calls.lstat(f"{self._top}/dev")
         except OSError:
-            return os.stat(self._top or "/")
+            return calls.stat(self._top or "/")
 
 
 def _reversed(path: str) -> list[str]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from genericdp.devices.inventory import PathTarget, is_kernels_own
 from genericdp.errors import HostError, is_shortage, reason_of
-from genericdp.host import pathwalk
+from genericdp.host import calls, pathwalk
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -74,11 +74,11 @@ class Root:
 
     def lstat(self, path: str) -> os.stat_result:
         """Return the status of the path itself."""
-        return self._heeding(os.lstat, self.real(path))
+        return self._heeding(calls.lstat, self.real(path))
 
     def entries(self, path: str) -> list[str]:
         """Return the names in a folder; links on the way lead within the root."""
-        return self._heeding(os.listdir, self._followed(path) or "/")
+        return self._heeding(calls.listdir, self._followed(path) or "/")
 
     def entries_if_any(self, path: str, why_unreadable: dict[str, str]) -> list[str]:
         """Return the same, nothing where there is no such folder, or it could never be read.
@@ -113,7 +113,7 @@ class Root:
             if self.is_machine:
                 # Read thousands of times in a look, and there is nothing to check: in sysfs
                 # there are only folders, regular files, and links that the kernel has made.
-                descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+                descriptor = calls.open(path, os.O_RDONLY | os.O_CLOEXEC)
                 try:
                     return pathwalk.read(descriptor, limit)
                 finally:
@@ -124,11 +124,11 @@ class Root:
 
     def descriptor(self, path: str, flags: int) -> int:
         """Open a path; links lead within the root. The caller closes the descriptor."""
-        return self._heeding(os.open, self._followed(path), flags | os.O_CLOEXEC)
+        return self._heeding(calls.open, self._followed(path), flags | os.O_CLOEXEC)
 
     def read_link(self, path: str) -> str:
         """Return what is written in a link."""
-        return self._heeding(os.readlink, self.real(path))
+        return self._heeding(calls.readlink, self.real(path))
 
     def _followed(self, path: str) -> str:
         # The kernel would follow an absolute link of a copied tree to this machine.

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 import threading
+import time
 from contextlib import suppress
 from functools import partial
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, TypeVar
+
+from genericdp.host.calls import watch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -23,18 +27,90 @@ MAX_IDLE = 4
 AGAIN_AFTER_SECONDS = 0.5
 """Where no thread can be started: when to try again."""
 
+HANGING_SECONDS = 5.0
+"""How long one system call may last, in time in which the loop was on schedule."""
+_PARTS = 4
+"""How often the loop looks in this time."""
+
+_hanging: set[str] = set()
+"""What is being looked at in threads that hang."""
 _idle: list[SimpleQueue[Callable[[], None]]] = []
 _scarce = False
 """Whether the last attempt to start a thread has failed."""
 
 
-async def in_worker(work: Callable[[], T]) -> T:
+class Work(asyncio.Future[T]):
+    """Work in a thread: its result, and what it does meanwhile."""
+
+    has_begun = False
+    since: float | None = None
+    """As ``Watched.since``."""
+
+    async def ends(self, seconds: float) -> bool:
+        """Wait until it is done; return False if one system call lasts too long.
+
+        Time in which this loop was late does not count: a thread of a process that gets no
+        processor makes no progress either. ``since`` is None before it has begun, too.
+        """
+        lasted, part, last = 0.0, seconds / _PARTS, self.since
+        while not self.done():
+            began = time.monotonic()
+            await asyncio.wait([self], timeout=part)
+            now = self.since  # read once: the thread goes on meanwhile
+            if now is None or now != last:
+                lasted = 0.0
+            elif time.monotonic() - began < 2 * part:
+                lasted += part
+            if lasted >= seconds:
+                return self.done()
+            last = now
+        return True
+
+
+class HangingError(TimeoutError):
+    """A look that does not end: it is left alone, and nobody begins another one meanwhile."""
+
+
+async def in_worker(work: Callable[[], T], what: str = "") -> T:
     """Run ``work`` off the loop and return its result or raise its exception.
 
     A thread that never comes back is left alone: it holds up neither others nor, unlike one of
-    ``asyncio.to_thread``, the exit.
+    ``asyncio.to_thread``, the exit. Raise HangingError, which is an OSError, if that takes too
+    long for ``what`` is looked at, a path; without it, wait forever.
     """
-    return await start(work)
+    if what in _hanging:
+        raise _hangs(what)
+    if not what:
+        return await start(work)
+    running = start(work, is_one_call=True)
+    try:
+        if await running.ends(HANGING_SECONDS):
+            return running.result()
+    except asyncio.CancelledError:
+        running.cancel()
+        raise
+    if not running.has_begun:
+        running.cancel()
+        raise HangingError(errno.EAGAIN, "no thread can be started", what)
+    _leave_alone(running, what)
+    raise _hangs(what)
+
+
+def _leave_alone(running: Work[Any], what: str) -> None:
+    """Note that work hangs until it ends, if ever."""
+    log.warning("looking at %s does not end: going on without it", what)
+    _hanging.add(what)
+
+    def ended(running: Work[Any]) -> None:
+        log.info("looking at %s has ended", what)
+        _hanging.discard(what)
+        running.exception()  # nobody waits for it any longer
+
+    running.add_done_callback(ended)
+
+
+def _hangs(what: str) -> HangingError:
+    return HangingError(errno.ETIMEDOUT, "looking at it does not end", what)
 
 
 async def finish(work: Coroutine[Any, Any, T]) -> T:
@@ -52,18 +128,28 @@ def run_in_time(work: Callable[[], T], seconds: float) -> T:
     return asyncio.run(asyncio.wait_for(in_worker(work), seconds))
 
 
-def start(work: Callable[[], T]) -> asyncio.Future[T]:
-    """Start ``work`` as ``in_worker`` does; return a future of the running loop."""
+def start(work: Callable[[], T], *, is_one_call: bool = False) -> Work[T]:
+    """Start ``work`` as ``in_worker`` does; return a future of the running loop.
+
+    If it ``is_one_call``, all of it has to end in time, except for watched calls within it, each of
+    which has to; else these alone.
+    """
     loop = asyncio.get_running_loop()
-    done: asyncio.Future[T] = loop.create_future()
+    done: Work[T] = Work(loop=loop)
+    if is_one_call:
+        done.since = time.monotonic()
 
     def job() -> None:
+        done.has_begun = True
+        watch(done)
         try:
             result = work()
         except BaseException as error:  # noqa: BLE001  # raised again where it is waited for
             deliver: Callable[[], None] = partial(_settle, done, done.set_exception, error)
         else:
             deliver = partial(_settle, done, done.set_result, result)
+        finally:
+            watch(None)
         with suppress(RuntimeError):  # the loop has been closed meanwhile: nobody waits
             loop.call_soon_threadsafe(deliver)
 

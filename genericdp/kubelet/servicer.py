@@ -19,7 +19,7 @@ from genericdp.devices.preferred import preferred_ids
 from genericdp.devices.restrictions import device_refusal
 from genericdp.errors import CallError, InvalidCallError, OverdueCallError, UnusableDeviceError
 from genericdp.host.devicefiles import DeviceFiles, is_same
-from genericdp.host.workers import in_worker, start
+from genericdp.host.workers import Work, in_worker, start
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as api
 from genericdp.model import Preference
 from genericdp.observed import Observed, until
@@ -128,7 +128,7 @@ class Servicer:
         """The latest ListAndWatchResponse, and how often streams were to send one once more."""
         self._reconciles = Observed(0)
         """How often the device list has been set, which may be the same."""
-        self._checks: dict[str, asyncio.Future[str]] = {}
+        self._checks: dict[str, Work[str]] = {}
         """By device ID, the check of its nodes that is in progress, if any."""
         self._preferring_failed = False
 
@@ -277,20 +277,23 @@ class Servicer:
         A check that hangs keeps its thread, so each device has at most one. A call that comes
         meanwhile waits for its end and then checks again.
         """
-        try:
-            async with asyncio.timeout(self.timeouts.node_check):
-                while busy := [self._checks[one.id] for one in devices if one.id in self._checks]:
-                    await asyncio.wait(busy)
-                return await asyncio.shield(self._start_check(devices))
-        except TimeoutError as error:
+        while busy := [self._checks[one.id] for one in devices if one.id in self._checks]:
+            await self._end_of(busy[0], devices)
+        check = self._start_check(devices)
+        await self._end_of(check, devices)
+        return check.result()
+
+    async def _end_of(self, check: Work[str], devices: Sequence[Device]) -> None:
+        """Wait for the end of a check; raise OverdueCallError if it hangs."""
+        if not await check.ends(self.timeouts.node_check):
             stuck = [device for device in devices if device.id in self._checks]
             why = f"looking at the nodes of {', '.join(one.id for one in stuck)} does not end"
-            raise OverdueCallError(why, device=_only_id(stuck)) from error
+            raise OverdueCallError(why, device=_only_id(stuck))
 
-    def _start_check(self, devices: Sequence[Device]) -> asyncio.Future[str]:
-        check = start(partial(why_unusable, self._root, devices))
+    def _start_check(self, devices: Sequence[Device]) -> Work[str]:
+        check = start(partial(why_unusable, self._root, devices), is_one_call=True)
 
-        def forget(check: asyncio.Future[str]) -> None:
+        def forget(check: Work[str]) -> None:
             for device in devices:
                 del self._checks[device.id]
             check.exception()  # raised where it is awaited, if anybody still waits
