@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,6 +13,8 @@ from genericdp.config.load import load
 from genericdp.devices.inventory import Inventory
 from genericdp.errors import GenericdpError
 from genericdp.explain.catalog import catalogue
+from genericdp.host.calls import watched
+from genericdp.host.root import Root
 from tests.fixtures.hanging import HangingRoot
 from tests.testbeds import loading
 
@@ -20,6 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from genericdp.host.cache import HostCache
+    from genericdp.host.pathwalk import Walk
 
 
 TTY = "/sys/devices/pci0000:00/0000:00:14.0/usb1/1-1/1-1.1/1-1.1:1.0/ttyUSB0/tty/ttyUSB0"
@@ -77,6 +81,25 @@ def test_there_is_an_end_of_leaving_out(root: HangingRoot) -> None:
 
     with pytest.raises(GenericdpError, match="too much of this host does not answer"):
         patiently(root, read_all, look_seconds=0.05)
+
+
+class SlowRoot(Root):
+    """Each look takes a moment, as on a node that is short of processors."""
+
+    def walk(self, path: str, *, past_missing: bool = False) -> Walk:
+        watched(time.sleep)(0.01)
+        return super().walk(path, past_missing=past_missing)
+
+
+def test_a_scan_that_goes_on_takes_as_long_as_it_takes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "dev").mkdir()
+    for number in range(100):
+        (tmp_path / f"dev/ttyUSB{number}").touch()
+    root = SlowRoot(tmp_path)
+    assert len(patiently(root, lambda host: host.paths("/dev/ttyUSB*"), look_seconds=0.5)) == 100
+    assert capsys.readouterr().err == ""
 
 
 def test_what_the_work_raises_is_raised(root: HangingRoot) -> None:
