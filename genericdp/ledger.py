@@ -10,12 +10,13 @@ from __future__ import annotations
 import json
 import logging
 import os
+import time
 from contextlib import suppress
 from dataclasses import dataclass, field
 from math import inf
 from typing import TYPE_CHECKING, Any
 
-from genericdp.cdi.folder import write
+from genericdp.cdi.folder import read_regular, write
 from genericdp.devices.device import device_id_of
 from genericdp.devices.held import HeldDevice, Name
 from genericdp.devices.identity import HardwareIdentity, identity_from_record
@@ -102,6 +103,8 @@ class Ledger:
         """Whether there was no ledger at the start: pods may hold IDs of earlier versions."""
         self._is_read = False
         """Whether there was one that could be read."""
+        self._is_unread = False
+        """Whether there is one that could not be read yet, so that it must not be replaced."""
         self._answer: PodHolders | None = None
         self._is_urgent = False
         self.has_changed = False
@@ -110,45 +113,64 @@ class Ledger:
         self._is_first_note = True
 
     def load(self, now: float) -> None:
-        """Read the file, if there is one. A damaged one is logged and renamed."""
+        """Read the file, if there is one; raise OSError if it cannot be read, and is kept.
+
+        A damaged one is logged and renamed.
+        """
         if self._path is None:
             return
         try:
-            with self._path.open("rb") as file:
-                content = file.read(_MAX_BYTES + 1)
-        except FileNotFoundError:
+            content = read_regular(self._path, _MAX_BYTES)
+        except (FileNotFoundError, NotADirectoryError):
+            self._is_unread = False
             return
-        except OSError as error:
-            self._is_missing = False
-            log.warning("%s cannot be read: %s", self._path, reason_of(error).lower())
+        except OSError:
+            self._is_missing, self._is_unread = False, True
+            raise
+        except ValueError as error:
+            self._put_aside(error)
             return
-        self._is_missing = False
         try:
-            self._entries = dict(_parsed(content, now))
+            entries = dict(_parsed(content, now))
         except DAMAGE as error:
-            log.warning("%s is damaged (%r): it is renamed to %s.bad", self._path, error, _FILE)
-            # Where it cannot be renamed, it cannot be replaced either, and saving says why.
+            self._put_aside(error)
+            return
+        self._entries = {**entries, **self._entries}
+        self._is_missing, self._is_unread, self._is_read = False, False, True
+
+    def _put_aside(self, error: Exception) -> None:
+        self._is_missing, self._is_unread = False, False
+        log.warning("%s is damaged (%r): it is renamed to %s.bad", self._path, error, _FILE)
+        # Where it cannot be renamed, it cannot be replaced either, and saving says why.
+        if self._path is not None:
             with suppress(OSError):
                 self._path.replace(self._path.with_name(f"{_FILE}.bad"))
-            return
-        self._is_read = True
 
     def save(self) -> None:
-        """Write the file; a failure is logged once."""
+        """Write the file, after the one of before has been read; a failure is logged once."""
         if self._path is None:
             return
+        if self._is_unread:
+            try:
+                self.load(time.monotonic())
+            except OSError as error:
+                self._note_failure(f"cannot be read: {reason_of(error).lower()}")
+                return
         records = [entry.as_record(name) for name, entry in sorted(self._entries.items())]
         content = json.dumps({"version": _VERSION, "devices": records}, indent=1)
         try:
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             os.close(write(self._path, f"{content}\n".encode(), mode=0o600))
         except OSError as error:
-            failure = f"{self._path} cannot be written: {reason_of(error).lower()}"
-            if failure != self._failure:
-                log.warning("%s: after a restart, IDs that pods hold may be unknown", failure)
-            self._failure = failure
+            self._note_failure(f"cannot be written: {reason_of(error).lower()}")
             return
         self.has_changed, self._failure = False, ""
+
+    def _note_failure(self, why: str) -> None:
+        failure = f"{self._path} {why}"
+        if failure != self._failure:
+            log.warning("%s: after a restart, IDs that pods hold may be unknown", failure)
+        self._failure = failure
 
     def note(
         self,
@@ -214,8 +236,14 @@ class Ledger:
                     ", ".join(map(str, device.identities)),
                     extra={"resource": name.resource, "device": name.device_id},
                 )
-            entry.identities = device.identities
-            self.has_changed = True
+            parts = device.identities
+            if entry.holders or (self._timing is not None and self._answer is None):
+                # A pod keeps what it was given, also a member that the group has lost since.
+                lost = (one for one in entry.identities if not any(map(one.is_same, parts)))
+                parts = (*parts, *lost)
+            if parts != entry.identities:
+                entry.identities = parts
+                self.has_changed = True
         sharing = (device.replicas, device.exclusive)
         is_settled = listed.gone_since is None and not listed.withheld
         if is_settled and sharing != (entry.replicas, entry.exclusive):
@@ -330,8 +358,6 @@ def _log_lost(name: Name, lost: Holders) -> None:
 
 def _parsed(content: bytes, now: float) -> Iterable[tuple[Name, _Entry]]:
     """Yield the entries of the file; raise one of DAMAGE."""
-    if len(content) > _MAX_BYTES:
-        raise ValueError(f"it has more than {_MAX_BYTES >> 20} MiB")
     document = json.loads(content)
     if document["version"] != _VERSION:
         raise ValueError(f"its version is {document['version']!r}, expected {_VERSION}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
@@ -19,7 +20,7 @@ from genericdp.devices.held import Held
 from genericdp.devices.matching import reads_properties
 from genericdp.devices.resourcenames import resulting
 from genericdp.health.execution import HookRunner
-from genericdp.host.workers import in_worker
+from genericdp.host.workers import HangingError, in_worker
 from genericdp.kubelet.lifecycle import Plugin
 from genericdp.kubelet.servicer import Servicer, release
 from genericdp.model import InjectBy, ServedBy
@@ -174,7 +175,8 @@ class Reconciler:
         self._ledger.note(decision.lists, by_plugin, decision.awaited, time.monotonic())
         if self._ledger.has_changed:
             # Before the kubelet can give away a device, it is known what hardware that is.
-            await in_worker(self._ledger.save)
+            with suppress(HangingError):  # which is logged; it is written once it answers
+                await in_worker(self._ledger.save, str(self._settings.state_dir))
         sent = self._apply(tasks, by_plugin, decision.lists)
         before, self.lists.value = self.lists.value, decision.lists
         for one in changes(before, decision):

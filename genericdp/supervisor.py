@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING
 from genericdp.devices.matching import for_node
 from genericdp.devices.resourcenames import resulting
 from genericdp.dra.backend import Dra
+from genericdp.errors import reason_of
 from genericdp.host import udevdb
 from genericdp.host.cache import HostReader
 from genericdp.host.inotify import ENTRIES, RECORDS, FolderWatch
@@ -40,8 +42,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_LEDGER_SECONDS = 10.0
-"""How long reading the ledger may take at the start, and asking the kubelet where there is none."""
+_ANSWER_SECONDS = 10.0
+"""How long to wait at the start for the answer of the kubelet, where there is no ledger."""
 _KUBELET_SECONDS = 1.0
 """How long to wait for the kubelet's socket then: without a kubelet, no pod can get a device."""
 
@@ -273,18 +275,23 @@ class Supervisor:
     async def _load_ledger(self) -> None:
         """Read the ledger; without one, ask first which IDs of an earlier version pods hold."""
         try:
-            async with asyncio.timeout(_LEDGER_SECONDS):
-                await in_worker(partial(self._ledger.load, time.monotonic()))
-                if self._ledger.is_new and self.pod_resources is not None:
-                    await until(
-                        lambda: self.kubelet.socket.value is not None,
-                        self.kubelet.socket,
-                        timeout_seconds=_KUBELET_SECONDS,
-                    )
-                    if self.pod_resources.is_believed:
-                        await self.pod_resources.ask()
-        except TimeoutError:
-            log.warning("reading the ledger in %s does not end", self.settings.state_dir)
+            await in_worker(
+                partial(self._ledger.load, time.monotonic()), str(self.settings.state_dir)
+            )
+        except OSError as error:
+            where = self.settings.state_dir
+            log.warning("the ledger in %s cannot be read: %s", where, reason_of(error).lower())
+        if not self._ledger.is_new or self.pod_resources is None:
+            return
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_ANSWER_SECONDS):
+                await until(
+                    lambda: self.kubelet.socket.value is not None,
+                    self.kubelet.socket,
+                    timeout_seconds=_KUBELET_SECONDS,
+                )
+                if self.pod_resources.is_believed:
+                    await self.pod_resources.ask()
 
     def _take_holders(self, answer: PodHolders) -> None:
         if self._ledger.take(answer):

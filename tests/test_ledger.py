@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+from contextlib import suppress
 from dataclasses import dataclass, field
 from math import inf
 from pathlib import Path
@@ -66,7 +67,8 @@ class Daemon:
         """Start it again: it knows no more than the file says."""
         self.lists = {}
         self.ledger = Ledger(self.folder, self.timing)
-        self.ledger.load(now)
+        with suppress(OSError):
+            self.ledger.load(now)
 
     def look(self, *files: FoundFile, now: float) -> None:
         """Decide, and write down what is about to be listed."""
@@ -350,6 +352,25 @@ def test_a_file_that_cannot_be_written_is_logged_once(
     (tmp_path / "state").unlink()
     daemon.look(TTY0, TTY1, now=2.0)
     assert [one["id"] for one in _records(tmp_path / "state")] == ["ttyUSB0", "ttyUSB1"]
+
+
+def test_a_file_that_cannot_be_read_is_not_replaced(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    ledger = tmp_path / "ledger.json"
+    ledger.symlink_to("ledger.json")  # it leads in a circle
+    daemon = Daemon(folder=tmp_path)
+    daemon.look(TTY1, now=0.0)
+    assert "cannot be read: too many levels of symbolic links" in caplog.text
+    assert ledger.is_symlink()
+    assert healthy(daemon.lists, "x") == ["ttyUSB1"], "it is offered all the same"
+    ledger.unlink()
+    ledger.write_text(json.dumps(GOOD))
+    daemon.look(TTY1, now=1.0)
+    assert {one["id"] for one in _records(tmp_path)} == {"ttyUSB0", "ttyUSB1"}
+    assert [held.device_id for held in daemon.ledger.held(1.0) if held.resource == NAME][:1] == [
+        "ttyUSB0"
+    ]
 
 
 def _records(folder: Path) -> list[dict[str, Any]]:

@@ -305,6 +305,23 @@ def _opened(path: Path, *, follow: bool = False) -> Iterator[int]:
         os.close(descriptor)
 
 
+def read_regular(path: Path, most: int) -> bytes:
+    """Return the content of a regular file of at most so many bytes; raise ValueError or OSError.
+
+    A pipe would be waited for, and a device could go on forever.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise ValueError("it is not a regular file")
+        content = _read(descriptor, most + 1)
+    finally:
+        os.close(descriptor)
+    if len(content) > most:
+        raise ValueError(f"it has more than {most:,} bytes")
+    return content
+
+
 def _read(descriptor: int, most: int = _MAX_BYTES) -> bytes:
     with os.fdopen(descriptor, "rb", closefd=False) as file:
         return file.read(most)

@@ -6,7 +6,7 @@ is the hardware: it is offered under no other name until nothing has it under th
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from genericdp.devices.identity import Nature
@@ -68,6 +68,21 @@ class HeldDevice:
         names = dict.fromkeys(who for several in self.holders.values() for who in several)
         return first_few([*names], 3) if names else "a pod, perhaps"
 
+    def merged(self, other: HeldDevice) -> HeldDevice:
+        """Return what two holders of one name have together, and the stricter of what they say."""
+        holders = dict(self.holders)
+        for share, names in other.holders.items():
+            holders[share] = tuple(dict.fromkeys((*holders.get(share, ()), *names)))
+        return replace(
+            self,
+            identities=tuple(dict.fromkeys((*self.identities, *other.identities))),
+            replicas=min(self.replicas, other.replicas),
+            exclusive=self.exclusive or other.exclusive,
+            holders=holders,
+            is_known=self.is_known and other.is_known,
+            withheld={**self.withheld, **other.withheld},
+        )
+
     def has(self, identity: HardwareIdentity) -> bool:
         """Return whether hardware at its place is a part of it."""
         return any(own.is_same(identity) for own in self.identities)
@@ -91,7 +106,10 @@ class Held:
         ``is_upgrade``: they surely are.
         """
         self.is_upgrade = is_upgrade
-        self.by_name = {one.name: one for one in devices}
+        self.by_name: dict[Name, HeldDevice] = {}
+        for one in devices:
+            other = self.by_name.get(one.name)
+            self.by_name[one.name] = one if other is None else other.merged(one)
         self.former_ids = former_ids or {}
         self._by_place: dict[tuple[str, str], list[HeldDevice]] = {}
         self._by_fact: dict[tuple[str, str], list[HeldDevice]] = {}

@@ -401,7 +401,12 @@ class _Maker:
         with suppress(UnusableValueError):
             device = None if syspath is None else host.device(syspath)
             return identity_of(
-                file, device, host, declared=self._declared, siblings=self._inventory.siblings
+                file,
+                device,
+                host,
+                interchangeable=self._is_interchangeable,
+                declared=self._declared,
+                siblings=self._inventory.siblings,
             )
         return None
 

@@ -12,11 +12,11 @@ from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 from genericdp import glob
-from genericdp.cdi.folder import write
+from genericdp.cdi.folder import read_regular, write
 from genericdp.devices.devicelist import NOTHING
 from genericdp.dra.claims import put_aside
 from genericdp.errors import DAMAGE, KubeletError, UnusableDeviceError, reason_of
-from genericdp.host.workers import in_worker
+from genericdp.host.workers import HangingError, in_worker
 from genericdp.kubelet.folder import digest_of
 from genericdp.kubelet.podresources import (
     PodResourcesTiming,
@@ -47,6 +47,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+_MAX_BYTES = 1024 * 1024
+"""Size of the list of what DRA serves."""
 _VERSION = 1  # of the format of served.json
 _ASK_SECONDS = 1.0
 """How long the kubelet may take to answer: the reconcile waits for it."""
@@ -142,7 +144,9 @@ class Dra:
             if self._dra_now is None:
                 # The file may be missing or damaged: DRA surely serves what claims have.
                 having = [one.resource for one in self._held]
-                self._dra_now = (await in_worker(partial(_read_served, settings))).union(having)
+                self._dra_now = (
+                    await in_worker(partial(_read_served, settings), str(settings.served_file))
+                ).union(having)
         except OSError as error:
             trouble = f"{settings.folder} cannot be read: {reason_of(error).lower()}"
         moving = {name: one for name, one in wanted.items() if self._moves(one)}
@@ -169,7 +173,11 @@ class Dra:
         if any(one.served_by is ServedBy.DRA for one in wanted.values()):
             return True
         # Path.exists may raise.
-        return await in_worker(partial(os.path.exists, settings.claims_folder))
+        folder = settings.claims_folder
+        try:
+            return await in_worker(partial(os.path.exists, folder), str(folder))
+        except HangingError:
+            return True
 
     def _start(self, settings: DraSettings, tasks: asyncio.TaskGroup) -> DraDriver:
         # Here, since most nodes need neither DRA nor the client of the API server.
@@ -274,8 +282,10 @@ class Dra:
                 by_dra |= _possible_names(one)
         try:
             # Somebody may have removed or damaged the file.
-            if by_dra != before or not by_dra <= await in_worker(partial(_read_served, settings)):
-                await in_worker(partial(_write_served, settings, by_dra))
+            if by_dra != before or not by_dra <= await in_worker(
+                partial(_read_served, settings), str(settings.served_file)
+            ):
+                await in_worker(partial(_write_served, settings, by_dra), str(settings.served_file))
         except OSError as error:
             return f"{settings.served_file} cannot be written: {reason_of(error).lower()}"
         self._dra_now = by_dra
@@ -364,10 +374,14 @@ def _can_have(resource: Resource, name: str) -> bool:
     return any(glob.matches(pattern, name) for pattern in resource.names)
 
 
+async def _served(settings: DraSettings) -> frozenset[str]:
+    return await in_worker(partial(_read_served, settings), str(settings.served_file))
+
+
 def _read_served(settings: DraSettings) -> frozenset[str]:
     """Return the names in the file, none if it is damaged (it is renamed then); raise OSError."""
     try:
-        record = json.loads(settings.served_file.read_bytes())
+        record = json.loads(read_regular(settings.served_file, _MAX_BYTES))
         return frozenset(name for name in record["resources"] if isinstance(name, str))
     except FileNotFoundError:
         pass

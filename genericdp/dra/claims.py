@@ -9,18 +9,17 @@ from __future__ import annotations
 import json
 import logging
 import os
-import stat
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from genericdp.cdi.folder import remove_temporary, write
+from genericdp.cdi.folder import read_regular, remove_temporary, write
 from genericdp.devices.device import device_id_of
 from genericdp.devices.held import HeldDevice
 from genericdp.devices.identity import HardwareIdentity, identity_from_record
 from genericdp.devices.inventory import Identity
-from genericdp.errors import DAMAGE, UnusableDeviceError, reason_of
+from genericdp.errors import DAMAGE, UnusableDeviceError, is_shortage, reason_of
 from genericdp.host.workers import in_worker
 from genericdp.model import Command, Hook, ServedBy
 
@@ -228,7 +227,9 @@ class ClaimRecords:
         before = tuple(self.unreadable.items())
         for uid, record in before:
             try:
-                found = await in_worker(partial(_read, record.path, self.folder.parent.name))
+                found = await in_worker(
+                    partial(_read, record.path, self.folder.parent.name), str(record.path)
+                )
             except FileNotFoundError:
                 self.unreadable.pop(uid, None)
                 continue
@@ -245,7 +246,7 @@ class ClaimRecords:
         self.claims = {**self.claims, claim.uid: claim}
 
     async def write(self, claim: Claim) -> None:
-        """Write a record; if none is on disk afterwards, drop the claim.
+        """Write a record; if none is on disk afterwards, drop the claim unless it is prepared.
 
         Raise OSError, or ClaimError if it would be too big to be read again.
         """
@@ -260,10 +261,19 @@ class ClaimRecords:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             os.close(write(path, content, mode=0o600))
 
+        def absent() -> bool:
+            try:
+                os.lstat(path)
+            except OSError as error:
+                # After any other error it may be there.
+                return isinstance(error, FileNotFoundError | NotADirectoryError)
+            return False
+
         try:
             await in_worker(put)
         except (OSError, ClaimError):
-            if not await in_worker(partial(os.path.exists, path)):
+            before = self.claims.get(claim.uid)
+            if not (before is not None and before.is_prepared) and await in_worker(absent):
                 self._drop(claim.uid)
             raise
         self.reserve(claim)
@@ -301,10 +311,15 @@ def release_marker(folder: Path, uid: str) -> Path:
 
 
 def record_folders(kubelet_root: Path) -> list[Path]:
-    """Return the directories in which drivers on this node, ours or not, may have records."""
+    """Return the directories in which drivers on this node, ours or not, may have records.
+
+    Raise OSError for lack of descriptors or memory.
+    """
     try:
         return sorted(path for path in kubelet_root.glob("plugins/*/claims") if path.is_dir())
-    except OSError:
+    except OSError as error:
+        if is_shortage(error):
+            raise
         return []
 
 
@@ -369,13 +384,17 @@ def recorded_claims(folder: Path) -> tuple[list[Claim], list[UnreadableRecord]]:
 def claims_of_others(own: Path) -> tuple[bool, list[Claim]]:
     """Return whether other drivers may have records on this node, and their claims.
 
-    What is not in our format belongs to a driver that is not ours.
+    What is not in our format belongs to a driver that is not ours. Raise OSError for lack of
+    descriptors or memory: a claim that is not seen would lose its hardware.
     """
     folders = [folder for folder in record_folders(own.parent.parent.parent) if folder != own]
     found = []
     for folder in folders:
-        with suppress(OSError):
+        try:
             found += recorded_claims(folder)[0]
+        except OSError as error:
+            if is_shortage(error):
+                raise
     return bool(folders), found
 
 
@@ -442,37 +461,24 @@ def put_aside(path: Path) -> None:
 def _read(path: Path, driver: str) -> Claim | UnreadableRecord:
     """Return the claim of a record of a driver, or why it cannot be read.
 
-    Raise FileNotFoundError.
+    Raise FileNotFoundError, or OSError for lack of descriptors or memory.
     """
     record: Any = None
     try:
-        content = _content(path)
+        content = read_regular(path, MAX_BYTES)
         record = json.loads(content)
         return _parsed(record, content, path.stem, driver)
     except FileNotFoundError:
         raise
     except OSError as error:
+        if is_shortage(error):
+            raise  # it says nothing about the record
         return UnreadableRecord(path=path, why=reason_of(error).lower())
     except DAMAGE as error:
         if isinstance(record, dict) and record.get("version") == _FIRST_VERSION:
             why = "it is of an earlier version, and its devices are not on offer as they were"
             return UnreadableRecord(path=path, why=why, first_version=record)
         return UnreadableRecord(path=path, why=f"it is damaged: {error!r}")
-
-
-def _content(path: Path) -> bytes:
-    # A pipe would be waited for.
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    try:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise ValueError("it is not a regular file")
-        with os.fdopen(descriptor, "rb", closefd=False) as file:
-            content = file.read(MAX_BYTES + 1)
-    finally:
-        os.close(descriptor)
-    if len(content) > MAX_BYTES:
-        raise ValueError(f"it has more than {MAX_BYTES:,} bytes")
-    return content
 
 
 def _parsed(record: Mapping[str, Any], content: bytes, uid: str, driver: str) -> Claim:
@@ -499,7 +505,7 @@ def _parsed(record: Mapping[str, Any], content: bytes, uid: str, driver: str) ->
             is_prepared=record["prepared"] is True,
             per_request=record["perRequest"] is True,
             prepared_at=float(record["preparedAt"]),
-            results=tuple(Result(**result) for result in record["results"]),
+            results=tuple(map(_result, record["results"])),
             devices=tuple(map(_given_device, record["devices"])),
             requests=tuple(
                 GivenRequest(
@@ -512,6 +518,17 @@ def _parsed(record: Mapping[str, Any], content: bytes, uid: str, driver: str) ->
         )
     except DAMAGE:
         return replace(claim, source=content)
+
+
+def _result(record: Mapping[str, Any]) -> Result:
+    return Result(
+        request=_text(record["request"]),
+        pool=_text(record["pool"]),
+        device=_text(record["device"]),
+        admin=record["admin"] is not False,
+        resource=_text(record["resource"]),
+        share=_text(record["share"]),
+    )
 
 
 def _hold(record: Mapping[str, Any]) -> Hold:
@@ -529,6 +546,8 @@ def _hold(record: Mapping[str, Any]) -> Hold:
 
 def _given_device(record: Mapping[str, Any]) -> GivenDevice:
     release = record["release"]
+    if not record["places"]:
+        raise ValueError("a device has no places")
     return GivenDevice(
         resource=_text(record["resource"]),
         device_id=_text(record["id"]),

@@ -203,7 +203,7 @@ class DraDriver:
     async def _load_claims(self, records: ClaimRecords, client: ApiClient) -> ClaimPreparer:
         """Return the preparer of the recorded claims; raise OSError."""
         boot_id = (await in_worker(_BOOT_ID.read_text)).strip()
-        await in_worker(records.load)
+        await in_worker(records.load, str(self._settings.claims_folder))
         preparer = ClaimPreparer(
             self._settings.driver,
             records=records,
@@ -217,7 +217,7 @@ class DraDriver:
             changed=self._held_changed,
             timing=self._settings.claim_timing,
         )
-        await in_worker(preparer.remove_leftovers)
+        await in_worker(preparer.remove_leftovers, str(self._cdi_folder))
         return preparer
 
     async def _update_specs(self, preparer: ClaimPreparer) -> Never:
@@ -311,8 +311,8 @@ class DraDriver:
         if (preparer := self._preparer) is not None:  # it may end meanwhile
             return await preparer.holds(), tuple(preparer.unreadable)
         folder = self._settings.claims_folder
-        claims, unreadable = await in_worker(partial(recorded_claims, folder))
-        _, others = await in_worker(partial(claims_of_others, folder))
+        claims, unreadable = await in_worker(partial(recorded_claims, folder), str(folder))
+        _, others = await in_worker(partial(claims_of_others, folder), "other drivers' claims")
         return held_devices((*claims, *others)), unreadable
 
 

@@ -13,10 +13,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 from weakref import WeakValueDictionary
 
-from genericdp.cdi.folder import write
+from genericdp.cdi.folder import read_regular, write
 from genericdp.cdi.spec import kind_of_ours, spec_of
 from genericdp.devices.identity import Nature
 from genericdp.dra.claims import (
+    MAX_BYTES,
     Claim,
     ClaimError,
     Hold,
@@ -61,7 +62,16 @@ log = logging.getLogger(__name__)
 _SPEC_PREFIX = "genericdp-claim_"
 _PLAIN_LIMITS = "resource.kubernetes.io/extended-resource-claim"
 """An annotation of the claims that the scheduler makes for plain ``limits``."""
+_OTHERS = "the claims of other drivers"
 _WAITING = "waiting for the kubelet to unprepare it"
+
+
+def _present(spec: Path) -> bytes:
+    """Return the content of a CDI spec; empty: there is none, or something else; raise OSError."""
+    try:
+        return read_regular(spec, MAX_BYTES)
+    except (FileNotFoundError, ValueError):
+        return b""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -267,7 +277,7 @@ class ClaimPreparer:
         ClaimError or OSError.
         """
         read_others = partial(claims_of_others, self._records.folder)
-        has_neighbors, others = await in_worker(read_others)
+        has_neighbors, others = await in_worker(read_others, _OTHERS)
         missing: Mapping[Key, str] = {}
         if before is not None:
             before, missing = await self._located(before)
@@ -283,7 +293,7 @@ class ClaimPreparer:
             # The hardware stays taken if the process is killed. Another driver may have written a
             # record meanwhile: each writes its own first, then reads the others'.
             await finish(self._records.write(claim))
-            _, others = await in_worker(read_others)
+            _, others = await in_worker(read_others, _OTHERS)
             if why := self._why_refused(claim, others, is_new=False):
                 if before is None:
                     await finish(self._forget(claim.uid))
@@ -407,7 +417,7 @@ class ClaimPreparer:
 
     async def holds(self) -> list[HeldDevice]:
         """Return what claims hold, also those of other drivers."""
-        _, others = await in_worker(partial(claims_of_others, self._records.folder))
+        _, others = await in_worker(partial(claims_of_others, self._records.folder), _OTHERS)
         others = [
             other for other in others if (other.driver, other.uid) not in self._ended_elsewhere
         ]
@@ -487,7 +497,7 @@ class ClaimPreparer:
 
         It goes on to hold ``keep``; return that. Raise CallError, or OSError.
         """
-        _, others = await in_worker(partial(claims_of_others, self._records.folder))
+        _, others = await in_worker(partial(claims_of_others, self._records.folder), _OTHERS)
         ending = [hold for hold in claim.holds if hold.key not in keep]
         passed: set[tuple[str, Key]] = set()
         try:
@@ -562,7 +572,7 @@ class ClaimPreparer:
         if await self._records.reload_unreadable():
             self._changed()
         failures = {}
-        for uid in await in_worker(self._records.markers):
+        for uid in await in_worker(self._records.markers, str(self._records.folder)):
             claim = self.claims.get(uid, uid)
             try:
                 await self._unprepare(uid)
@@ -582,7 +592,7 @@ class ClaimPreparer:
         warned: set[str] = set()
         now = asyncio.get_running_loop().time
         while True:
-            others = (await in_worker(partial(claims_of_others, self._records.folder)))[1]
+            others = (await in_worker(partial(claims_of_others, self._records.folder), _OTHERS))[1]
             claims = {
                 (other.driver, other.uid): other for other in (*self.claims.values(), *others)
             }
@@ -720,7 +730,7 @@ class ClaimPreparer:
 
         def put() -> bool:
             path, content = self._spec_file(claim.uid), self._spec_content(claim, missing)
-            present = path.read_bytes() if path.exists() else b""
+            present = _present(path)
             if not content:
                 path.unlink(missing_ok=True)
             elif content != present:
@@ -745,7 +755,7 @@ class ClaimPreparer:
         """Remove the spec that an earlier version wrote, without the driver in its name."""
         path = self._cdi_folder / f"{_SPEC_PREFIX}{uid}.json"
         with suppress(OSError):
-            if path.is_file() and kind_of_ours(path.read_bytes()) == self._kind:
+            if kind_of_ours(_present(path)) == self._kind:
                 path.unlink(missing_ok=True)
 
     def needs_spec(self, name: str) -> bool:
@@ -795,7 +805,7 @@ class ClaimPreparer:
             try:
                 now, missing = self._locate(claim)
                 path = self._spec_file(claim.uid)
-                present = path.read_bytes() if path.exists() else b""
+                present = _present(path)
             except (ClaimError, OSError):
                 return True
             return now is not claim or present != self._spec_content(claim, missing)
@@ -856,7 +866,7 @@ class ClaimPreparer:
         """Remove CDI specs of claims that are not prepared, or were before the node's start."""
         with suppress(OSError):
             for path in self._cdi_folder.glob(f"{_SPEC_PREFIX}*.json"):
-                if not (path.is_file() and kind_of_ours(path.read_bytes()) == self._kind):
+                if kind_of_ours(_present(path)) != self._kind:
                     continue
                 uid = path.stem.rpartition("_")[2]
                 claim = self.claims.get(uid)

@@ -133,6 +133,7 @@ def test_a_pod_with_a_claim_has_its_device_through_an_update(
     eventually(
         lambda: second.resource(DISK),
         lambda state: state["registered"] and not state["contested"],
+        seconds=90,  # a pod may take 30 to end
         what="the new pod serves",
     )
     print(f"\nupdated after {time.monotonic() - began:.1f} s")

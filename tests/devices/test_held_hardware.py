@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from genericdp.devices.held import Held, HeldDevice
+from genericdp.devices.identity import HardwareIdentity
 from genericdp.model import ServedBy, ValueKind, ValueSource
 from genericdp.template import parse
 from tests.devices.holding import Node
@@ -116,6 +118,26 @@ def test_other_hardware_in_its_place_is_not_what_its_holder_has(
     node.holds.clear()
     node.look()
     assert ids(node) == {other: [FIRST]}
+
+
+def test_two_claims_of_one_device_hold_all_that_either_was_given() -> None:
+    """The first one was given a group of two, of which one has left since."""
+    first, second = (
+        HeldDevice(
+            resource="example.com/x",
+            device_id="g",
+            served_by=ServedBy.DRA,
+            identities=tuple(HardwareIdentity(location=place) for place in places),
+            replicas=2,
+            holders={share: (f"claim {share}",)},
+        )
+        for share, places in (("g", ("usb 1", "usb 2")), ("g::1", ("usb 1",)))
+    )
+    for order in ((first, second), (second, first)):
+        held = Held(order)
+        (merged,) = held
+        assert merged.holders == {"g": ("claim g",), "g::1": ("claim g::1",)}
+        assert held.of(HardwareIdentity(location="usb 2")) == [merged]
 
 
 IMAGES = resource_of(
