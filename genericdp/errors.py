@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import logging
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -16,7 +17,21 @@ log = logging.getLogger(__name__)
 DAMAGE = (ValueError, TypeError, AttributeError, LookupError, ArithmeticError, RecursionError)
 """What taking a damaged document apart raises: each is a fault of the document, not of ours."""
 
+_MAX_SHOWN = 200
 _SHORTAGES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN})
+
+
+def why_damaged(error: Exception) -> str:
+    """Return what is wrong with a document, for one of DAMAGE: never what is in it."""
+    match error:
+        case UnicodeDecodeError():
+            return "it is no text"
+        case json.JSONDecodeError():
+            return f"it is no JSON at line {error.lineno}"
+        case KeyError():
+            return f"it has no {str(error)[:_MAX_SHOWN]}"
+        case _:
+            return f"{type(error).__name__}: {str(error)[:_MAX_SHOWN]}"
 
 
 def is_shortage(error: BaseException) -> bool:

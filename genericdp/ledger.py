@@ -20,7 +20,7 @@ from genericdp.cdi.folder import read_regular, write
 from genericdp.devices.device import device_id_of
 from genericdp.devices.held import HeldDevice, Name
 from genericdp.devices.identity import HardwareIdentity, identity_from_record
-from genericdp.errors import DAMAGE, reason_of
+from genericdp.errors import DAMAGE, reason_of, why_damaged
 from genericdp.model import ServedBy
 from genericdp.printing import first_few
 
@@ -140,7 +140,13 @@ class Ledger:
 
     def _put_aside(self, error: Exception) -> None:
         self._is_missing, self._is_unread = False, False
-        log.warning("%s is damaged (%r): it is renamed to %s.bad", self._path, error, _FILE)
+        log.warning(
+            "%s is damaged (%s) and is renamed to %s.bad: which hardware pods hold is unknown. Do"
+            " not edit names, id or groupBy of resources until the pods that run now have ended",
+            self._path,
+            why_damaged(error),
+            _FILE,
+        )
         # Where it cannot be renamed, it cannot be replaced either, and saving says why.
         if self._path is not None:
             with suppress(OSError):
@@ -359,8 +365,9 @@ def _log_lost(name: Name, lost: Holders) -> None:
 def _parsed(content: bytes, now: float) -> Iterable[tuple[Name, _Entry]]:
     """Yield the entries of the file; raise one of DAMAGE."""
     document = json.loads(content)
-    if document["version"] != _VERSION:
-        raise ValueError(f"its version is {document['version']!r}, expected {_VERSION}")
+    # Later versions keep what is read here.
+    if not (isinstance(version := document["version"], int) and version >= _VERSION):
+        raise ValueError(f"its version is {str(version)[:20]}, expected {_VERSION}")
     for record in document["devices"]:
         name = Name(record["resource"], record["id"], ServedBy.DEVICE_PLUGIN)
         if not all(isinstance(text, str) for text in name):

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from genericdp.cdi.folder import SpecFolder
+from genericdp.cdi.folder import SpecFolder, why_not
 from genericdp.cdi.spec import left_out, specs
 from genericdp.devices.changes import Plan, changes, plan
 from genericdp.devices.decide import decide
@@ -228,7 +228,12 @@ class Reconciler:
             return new, before if is_written else self._specs.maintain(new)
 
         # With a thousand devices an Allocate would wait for it for 40 ms.
-        self._written, self._spec_errors = await in_worker(work)
+        folder = self._specs.path
+        try:
+            self._written, self._spec_errors = await in_worker(work, str(folder))
+        except HangingError as error:
+            kinds = specs(wanted, lists, everything=self._settings.without_kubelet)
+            self._written, self._spec_errors = None, dict.fromkeys(kinds, why_not(error, folder))
         if self._settings.without_kubelet:
             without = left_out(wanted, lists)
             for name, why in without.items():

@@ -354,6 +354,12 @@ def test_a_file_that_cannot_be_written_is_logged_once(
     assert [one["id"] for one in _records(tmp_path / "state")] == ["ttyUSB0", "ttyUSB1"]
 
 
+def test_a_file_of_a_later_version_is_read(tmp_path: Path) -> None:
+    (tmp_path / "ledger.json").write_text(json.dumps(GOOD | {"version": 2, "more": []}))
+    (held,) = Daemon(folder=tmp_path).ledger.held(0.0)
+    assert held.device_id == "ttyUSB0"
+
+
 def test_a_file_that_cannot_be_read_is_not_replaced(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -427,7 +433,8 @@ def test_a_good_file_is_read(tmp_path: Path) -> None:
     [
         *(b"", b"{", b"\xff", b"null", b"[]", b"{}", b"[" * 100_000),
         b" " * (32 * 1024 * 1024 + 1),
-        _damaged(("version",), 2),
+        _damaged(("version",), 0),
+        b"\xff" * 1_000_000,
         _damaged(("version",), ...),
         _damaged(("devices",), {"a": 1}),
         _damaged(("devices", 0), "ttyUSB0"),
@@ -451,6 +458,7 @@ def test_a_damaged_file_is_kept_under_another_name(
     assert daemon.holders(0.0) == {}
     assert (tmp_path / "ledger.json.bad").read_bytes() == content
     assert f"{tmp_path}/ledger.json is damaged" in caplog.text
+    assert len(caplog.text) < 1000
     daemon.look(TTY0, now=1.0)
     assert [one["id"] for one in _records(tmp_path)] == ["ttyUSB0"]
 

@@ -79,7 +79,7 @@ class SpecFolder:
             try:
                 self._locks[kind], is_new = put(self.path, kind, content, others)
             except (SpecError, OSError, MemoryError) as error:
-                errors[kind] = _why_not(error, self.path)
+                errors[kind] = why_not(error, self.path)
                 continue
             if held is not None:
                 os.close(held)
@@ -106,7 +106,8 @@ class SpecFolder:
             os.close(self._locks.popitem()[1])
 
 
-def _why_not(error: Exception, folder: Path) -> str:
+def why_not(error: Exception, folder: Path) -> str:
+    """Return why a spec is not in the directory, for people."""
     if isinstance(error, SpecError):
         return str(error)
     if isinstance(error, MemoryError):

@@ -60,7 +60,8 @@ class HardwareIdentity:
     unique: tuple[tuple[str, str], ...] = ()
     """Facts that no other hardware has, by kind, sorted: serial numbers, WWNs, UUIDs.
 
-    Where there are none, the attributes that the config makes the ID of: `_DECLARED` and the name.
+    Where there are none, the attributes that the config makes the ID of: `_DECLARED` and the name,
+    with an empty text where the device has no such attribute.
     """
     model: str = ""
     """Vendor and product; empty where they are unknown, or where the config names several."""
@@ -72,6 +73,11 @@ class HardwareIdentity:
     """Whether another device had the same place when it was made, so that the name counts."""
 
     @property
+    def is_complete(self) -> bool:
+        """Whether every fact that counts could be read: one may appear after its device."""
+        return not self.is_unreadable and all(text for _, text in self.unique)
+
+    @property
     def declared(self) -> tuple[str, ...]:
         """The attributes that count as unique facts because the config makes the ID of them."""
         names = (kind.removeprefix(_DECLARED) for kind, _ in self.unique if _is_declared(kind))
@@ -79,7 +85,7 @@ class HardwareIdentity:
 
     def __str__(self) -> str:
         """Return a description for messages: its nature, then its place."""
-        facts = ", ".join(f"{kind} {value}" for kind, value in self.unique)
+        facts = ", ".join(f"{kind} {value or 'missing'}" for kind, value in self.unique)
         nature = facts or self.model or ("unreadable" if self.is_unreadable else "no serial number")
         return f"{nature} at {self.location}"
 
@@ -97,7 +103,7 @@ class HardwareIdentity:
         number. What could not be read is unknown, never different.
         """
         mine, its = dict(self.unique), dict(other.unique)
-        common = mine.keys() & its.keys()
+        common = {kind for kind in mine.keys() & its.keys() if mine[kind] or its[kind]}
         if any(mine[kind] != its[kind] for kind in common):
             return Nature.DIFFERENT
         if common:
@@ -640,8 +646,10 @@ def _unique_facts(
     facts, is_unreadable = _facts_in(_files_of_facts(device, hardware, host), host)
     if declared and not facts:
         files = ((f"{_DECLARED}{name}", device.syspath, name) for name in declared)
-        facts, is_unreadable_too = _facts_in(files, host)
+        found, is_unreadable_too = _facts_in(files, host)
         is_unreadable = is_unreadable or is_unreadable_too
+        kinds = () if is_unreadable else (f"{_DECLARED}{name}" for name in declared)
+        facts = dict.fromkeys(kinds, "") | found
     return tuple(sorted(facts.items())), is_unreadable
 
 

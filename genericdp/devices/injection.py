@@ -454,7 +454,7 @@ class _Maker:
     def _identity(self, member: Candidate, ids: KeptIds) -> HardwareIdentity:
         """Return what a member is; raise UnusableValueError if that cannot be read and is new."""
         known = ids.former.hardware_of(member.file.identity)
-        if known is not None and not known.is_unreadable:
+        if known is not None and known.is_complete:
             return known  # it has not been plugged in again since
         try:
             return identity_of(

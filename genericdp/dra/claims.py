@@ -19,7 +19,7 @@ from genericdp.devices.device import device_id_of
 from genericdp.devices.held import HeldDevice
 from genericdp.devices.identity import HardwareIdentity, identity_from_record
 from genericdp.devices.inventory import Identity
-from genericdp.errors import DAMAGE, UnusableDeviceError, is_shortage, reason_of
+from genericdp.errors import DAMAGE, UnusableDeviceError, is_shortage, reason_of, why_damaged
 from genericdp.host.workers import in_worker
 from genericdp.model import Command, Hook, ServedBy
 
@@ -478,7 +478,7 @@ def _read(path: Path, driver: str) -> Claim | UnreadableRecord:
         if isinstance(record, dict) and record.get("version") == _FIRST_VERSION:
             why = "it is of an earlier version, and its devices are not on offer as they were"
             return UnreadableRecord(path=path, why=why, first_version=record)
-        return UnreadableRecord(path=path, why=f"it is damaged: {error!r}")
+        return UnreadableRecord(path=path, why=f"it is damaged: {why_damaged(error)}")
 
 
 def _parsed(record: Mapping[str, Any], content: bytes, uid: str, driver: str) -> Claim:

@@ -278,8 +278,12 @@ class DraDriver:
         Yield a descriptor of the locked file. On exit, forget what ``_serve`` has started.
         """
         folder = self._settings.folder
-        folder.mkdir(mode=0o700, exist_ok=True)
-        lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+
+        def opened() -> int:
+            folder.mkdir(mode=0o700, exist_ok=True)
+            return os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+
+        lock = await in_worker(opened, str(folder))
         try:
             while not _try_lock(lock):
                 if not self.is_standby:

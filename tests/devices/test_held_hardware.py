@@ -172,6 +172,26 @@ def test_an_attribute_that_the_id_is_made_of_tells_hardware_apart(
         node.restart_daemon()
 
 
+def test_a_device_without_the_attribute_of_the_id_does_not_pass_for_the_held_one(
+    machine: Machine,
+) -> None:
+    """The kernel shows a loop device before the file behind it."""
+    held, other = Loop("loop0", "/images/held"), Loop("loop0")
+    machine.plug(held)
+    node = Node(machine, (IMAGES,))
+    node.look()
+    give(node, held)
+    machine.unplug(held)
+    machine.plug(other)
+    node.look()
+    assert ids(node) == {}
+    other.file = "/images/other"
+    for _ in range(2):
+        node.look()
+        assert ids(node).get(other) != ["held"]
+        node.restart_daemon()
+
+
 def test_a_loop_device_called_by_its_name_is_the_same_whatever_file_it_has(
     machine: Machine,
 ) -> None:

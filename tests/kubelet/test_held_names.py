@@ -185,7 +185,7 @@ async def test_after_a_restart_without_pod_resources_the_log_names_both_ids(worl
             assert daemon.log.count(both) == 1
 
 
-@pytest.mark.parametrize("content", ["", "{", "[]", '{"version": 9}', '{"version": 1}', "\0"])
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"version": 0}', '{"version": 1}', "\0"])
 async def test_a_damaged_ledger_is_put_aside_and_reported(
     world: World, settings: dict[str, Any], content: str
 ) -> None:

@@ -1,0 +1,65 @@
+"""Directories of the daemon on a mount that hangs: the device plugins serve all the same."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.dra.node import DraNode, by_dra
+from tests.hanging import hanging_mount
+from tests.world import resource
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.world import World
+
+pytestmark = pytest.mark.slow
+
+NAME, OTHER = "example.com/serial", "example.com/other"
+
+
+@pytest.fixture
+def gone(short_folder: Path) -> Iterator[Path]:
+    with hanging_mount(short_folder / "gone") as gone:
+        yield gone
+
+
+@pytest.fixture
+def plugged(world: World) -> World:
+    world.host.plug("ttyUSB0")
+    world.host.plug("ttyACM0", major=166)
+    return world
+
+
+async def test_a_state_directory_that_hangs_is_named(plugged: World, gone: Path) -> None:
+    async with plugged.serving(resource(OTHER, "/dev/ttyACM*"), state_dir=gone / "s") as daemon:
+        await daemon.log.says(f"looking at {gone}/s does not end: going on without it")
+        await plugged.container(other=1)
+
+
+async def test_a_directory_for_cdi_specs_that_hangs_concerns_those_who_need_it(
+    plugged: World, gone: Path
+) -> None:
+    by_cdi = resource(NAME, "/dev/ttyUSB*", inject={"by": "cdi"})
+    other = resource(OTHER, "/dev/ttyACM*")
+    async with plugged.serving(by_cdi, other, cdi_folder=gone / "cdi") as daemon:
+        await plugged.container(other=1)
+        why = f"its CDI spec cannot be written to {gone}/cdi: looking at it does not end"
+        await daemon.shows(NAME, lambda found: why in str(found))
+
+
+async def test_records_of_claims_that_hang_concern_the_resources_of_claims(
+    short_folder: Path, gone: Path
+) -> None:
+    node = DraNode(short_folder)
+    node.host.plug("ttyACM0", major=166)
+    settings = replace(node.settings, kubelet_root=gone)
+    async with node.world.kubelet:
+        plugin = resource(OTHER, "/dev/ttyACM*")
+        async with node.world.serving(by_dra(), plugin, dra=settings) as daemon:
+            await node.world.container(other=1)
+            await daemon.shows(NAME, lambda found: "does not end" in found["reason"])
