@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
+import subprocess
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
     from tests.e2e.cluster.daemon import Daemon
 
 DRIVER = "genericdp.io"
+ADDRESS = "127.0.0.1:10276"
+"""Where the daemon tells its state."""
 _SLICES = "/apis/resource.k8s.io/v1/resourceslices"
 _CLAIMS = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
 
@@ -109,6 +113,22 @@ class Bench:
         """Wait until no claim is prepared."""
         eventually(self.prepared, lambda uids: not uids, seconds=seconds, what="no records")
         assert self.specs() == set()
+
+    def ask(self, *words: str) -> str:
+        """Run another command of genericdp; give what it prints."""
+        command = (*self.daemon.program, *words)
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+    def status(self) -> dict[str, Any]:
+        """Give the state of the daemon."""
+        found: dict[str, Any] = json.loads(self.ask("status", f"--address={ADDRESS}", "-o", "json"))
+        return found
+
+    def complaints(self, name: str) -> list[str]:
+        """Give what the events of a pod say."""
+        of_pod = f"fieldSelector=involvedObject.name%3D{name}"
+        found = self.cluster.api.items(f"/api/v1/namespaces/default/events?{of_pod}")
+        return [one.get("message") or "" for one in found]
 
     def hooks(self) -> list[str]:
         """Give which hooks ran, with the device's id: ``allocate loop61``."""

@@ -11,6 +11,8 @@ DISK = "example.com/disk"
 COUNTED = "example.com/counted"
 """By the device plugin."""
 MANY = "example.com/many"
+IMAGE = "example.com/image"
+"""Of loop devices that are what is behind them."""
 NODES = Path("/dev/genericdp-many")
 _CONFIG = """\
   - name: example.com/fuse
@@ -37,8 +39,18 @@ _CONFIG = """\
       release: {exec: {command: [/bin/sh, -c, 'echo release "$0" >>FOLDER/hooks', $(device.id)]}}
   - name: example.com/counted
     match:
-      - path: /dev/loop7[0-9]
+      - path: /dev/loop7[0-4]
     forgetAfterSeconds: 2
+  - name: example.com/image
+    servedBy: dra
+    match:
+      - path: /dev/loop7[5-9]
+    forgetAfterSeconds: 2
+    values:
+      file: {text: $(attribute.loop/backing_file), regex: "image-(.*)"}
+    id: $(value.file)
+    inject:
+      devices: [{path: $(device.path), containerPath: /dev/image}]
   - name: example.com/many
     servedBy: dra
     match:

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.cluster.dra.account import account
-from tests.cluster.dra.bench import DRIVER, Bench
-from tests.cluster.dra.configs import DISK, FUSE, MANY, config
+from tests.cluster.dra.bench import ADDRESS, DRIVER, Bench
+from tests.cluster.dra.configs import DISK, FUSE, IMAGE, MANY, config
 from tests.e2e.cluster import loop
 from tests.e2e.cluster.daemon import Daemon
 from tests.e2e.cluster.sweep import DEVICE_PLUGINS
@@ -42,12 +42,13 @@ def installed_bench(cluster: Cluster) -> Iterator[Bench]:
             f"--kubelet-root={cluster.folder}/kubelet",
             f"--kubeconfig={kubeconfig}",
             f"--cdi-dir={cluster.cdi_folder}",
+            f"--listen={ADDRESS}",
         )
         # As on a node that has had DRA before. Otherwise it would be known only a minute after the
         # kubelet's start that no pod has such devices through a device plugin.
         state = cluster.folder / "kubelet/plugins" / DRIVER
         state.mkdir(parents=True, exist_ok=True)
-        served = {"version": 1, "resources": [FUSE, DISK, MANY]}
+        served = {"version": 1, "resources": [FUSE, DISK, MANY, IMAGE]}
         (state / "served.json").write_text(json.dumps(served))
         with daemon:
             words = (str(program), "deviceclasses", "--config", str(folder / "config.yaml"))

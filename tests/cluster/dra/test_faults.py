@@ -242,25 +242,40 @@ def test_after_a_reboot_the_same_pods_get_the_same_devices_again(bench: Bench, d
         assert {f"allocate {disk}" for disk in disks_of.values()} <= set(again)
         assert bench.specs() == {uid_of(bench, name) for name in names}
     bench.await_unprepared()
-    bench.daemon.stop()
-    bench.daemon.view = None
-    bench.daemon.start()
+    end_played_boot(bench)
     bench.await_count(DISK, len(DISKS))
 
 
 def reboot(bench: Bench) -> None:
     """End all that a reboot ends, and start it in what looks like another boot to the daemon."""
-    boot_id = bench.folder / "boot_id"
-    boot_id.write_text(f"{uuid.uuid4()}\n")
+    power_off(bench)
+    boot_daemon(bench)
+    bench.cluster.start_kubelet()
+
+
+def power_off(bench: Bench) -> None:
+    """End all of the node that a reboot ends."""
     bench.cluster.kill_kubelet()
     bench.daemon.kill()
     for process in bench.cluster.running().values():
         os.kill(process, signal.SIGKILL)
     for uid in bench.specs():
         bench.spec_of(uid).unlink()
+
+
+def boot_daemon(bench: Bench) -> None:
+    """Start the daemon in what looks like another boot to it."""
+    boot_id = bench.folder / "boot_id"
+    boot_id.write_text(f"{uuid.uuid4()}\n")
     bench.daemon.view = View(folders={"proc/sys/kernel/random/boot_id": boot_id})
     bench.daemon.start()
-    bench.cluster.start_kubelet()
+
+
+def end_played_boot(bench: Bench) -> None:
+    """Have the daemon see the boot that it is in."""
+    bench.daemon.stop()
+    bench.daemon.view = None
+    bench.daemon.start()
 
 
 def is_another(before: Mapping[str, int], found: Mapping[str, int]) -> bool:

@@ -1,0 +1,250 @@
+"""What a prepared claim holds, against all that happens to its pod, its device and the kubelet."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.cluster.dra.configs import DISK, IMAGE
+from tests.cluster.dra.pods import Pod, claim, container, pod, request
+from tests.cluster.dra.test_faults import (
+    RETRIED_SECONDS,
+    boot_daemon,
+    disk_of,
+    end_played_boot,
+    power_off,
+    slices_of,
+    uid_of,
+    with_disk,
+)
+from tests.e2e.cluster import loop
+from tests.e2e.cluster.waiting import eventually
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.cluster.dra.bench import Bench
+
+pytestmark = pytest.mark.cluster
+
+ONLY = "loop61"
+TAKEN = f"device {ONLY} of node1/{DISK} is prepared for claim default/"
+GONE = "which the API server no longer has: waiting for the kubelet to unprepare it"
+
+
+@pytest.fixture
+def disk(bench: Bench) -> Iterator[None]:
+    """Plug in the only one."""
+    loop.add(61)
+    bench.await_devices(DISK, ONLY)
+    yield
+    loop.remove_all()
+
+
+def delete_by_force(bench: Bench, name: str) -> None:
+    """Delete a pod and its claim so that the API has neither, whatever still runs.
+
+    Until it has unprepared a claim, a kubelet prepares no other one of that name.
+    """
+    objects = (f"pod/{name}", f"resourceclaim/{name}")
+    bench.cluster.kubectl("delete", "--force", "--grace-period=0", "--wait=false", *objects)
+    eventually(lambda: bench.claim(name), {}.__eq__, what="the API no longer has the claim")
+
+
+def await_complaint(bench: Bench, name: str, *words: str) -> str:
+    """Wait until an event of a pod says these words; give all that it says."""
+
+    def said() -> str:
+        messages = bench.complaints(name)
+        return next((one for one in messages if all(word in one for word in words)), "")
+
+    return eventually(said, what=f"an event of {name} says {words}")
+
+
+@contextmanager
+def undying(process: int) -> Iterator[None]:
+    """Keep a container running, whatever the kubelet asks for: what would end it hangs."""
+    status = Path(f"/proc/{process}/status").read_text()
+    shim = int(dict(line.split(":\t", 1) for line in status.splitlines())["PPid"])
+    os.kill(shim, signal.SIGSTOP)
+    try:
+        yield
+        assert Path(f"/proc/{process}").exists()
+    finally:
+        os.kill(shim, signal.SIGCONT)
+
+
+def test_a_pod_that_was_deleted_by_force_has_its_device_to_itself_until_its_container_ends(
+    bench: Bench, disk: None
+) -> None:
+    with ExitStack() as ends:
+        forced = ends.enter_context(bench.made(*with_disk("forced")))["forced"]
+        forced.await_running()
+        restart_kubelet(bench)
+        with undying(forced.containers()["main"]):
+            delete_by_force(bench, "forced")
+            began = time.monotonic()
+            later = ends.enter_context(bench.made(*with_disk("next")))["next"]
+            await_complaint(bench, "next", f"{TAKEN}forced", GONE)
+            bench.await_devices(DISK)
+            print(f"\nwithheld {time.monotonic() - began:.1f} s after the API has lost the claim")
+            the_status_says_who_has_it(bench)
+            assert not later.is_running()
+        began = time.monotonic()
+        later.await_running(RETRIED_SECONDS)
+        print(f"the next pod runs {time.monotonic() - began:.1f} s after the container can end")
+        assert disk_of(later) == ONLY
+        assert bench.prepared() == bench.specs() == {uid_of(bench, "next")}
+        bench.await_devices(DISK, ONLY)
+        assert bench.status()["goneClaims"] == 0
+        assert bench.hooks() == [f"{hook} {ONLY}" for hook in ("allocate", "release", "allocate")]
+    bench.await_unprepared()
+
+
+def restart_kubelet(bench: Bench) -> None:
+    """Have it unprepare by itself in a minute at the earliest what pods have that it has forgotten.
+
+    It does so once a minute from its start on, although their containers may run.
+    """
+    before = slices_of(bench)
+    bench.cluster.kill_kubelet()
+    bench.cluster.start_kubelet()
+    eventually(
+        lambda: slices_of(bench),
+        lambda uids: bool(uids) and not uids & before,
+        what="there are other slices than before",
+    )
+    bench.await_devices(DISK, ONLY)
+    eventually(
+        lambda: {one["metadata"]["name"] for one in bench.cluster.pods()},
+        lambda names: "forced" in names,
+        what="the kubelet knows the pod again",
+    )
+
+
+def the_status_says_who_has_it(bench: Bench) -> None:
+    status = bench.status()
+    (disks,) = (one for one in status["resources"] if one["name"] == DISK)
+    (only,) = disks["devices"]
+    assert (status["goneClaims"], disks["allocatable"]) == (1, 0)
+    assert only["holders"] == [{"share": ONLY, "holder": "claim default/forced"}]
+    assert f"claim default/forced has it, {GONE}" in only["reason"]
+
+
+def test_a_container_never_gets_other_hardware_that_is_in_the_place_of_its_own(
+    bench: Bench, tmp_path: Path
+) -> None:
+    mine, other = image_in(tmp_path, "image-mine"), image_in(tmp_path, "image-other")
+    main = container(claims=[{"name": "devices"}])
+    user = pod("user", main, claims={"devices": {"resourceClaimName": "user"}})
+    wanted = claim("user", request("image", "image.example.com"))
+    with ExitStack() as ends:
+        with loop.plugged(75, mine):
+            bench.await_devices(IMAGE, "mine")
+            one = ends.enter_context(bench.made(wanted, user))["user"]
+            one.await_running()
+            assert content_of(one, bench) == "image-mine"
+            uid = uid_of(bench, "user")
+            assert bench.specs() == {uid}
+        eventually(bench.specs, set().__eq__, what="there is no CDI spec without the device")
+        bench.daemon.stop()
+        with loop.plugged(75, other):
+            bench.daemon.start()
+            bench.await_devices(IMAGE, "other")
+            os.kill(one.containers()["main"], signal.SIGKILL)
+            print(f"\nthe container waits: {await_held_up(one, uid)}")
+            assert (bench.prepared(), bench.specs()) == ({uid}, set())
+        with loop.plugged(75, mine):
+            began = time.monotonic()
+            eventually(one.containers, bool, seconds=RETRIED_SECONDS, what="it runs again")
+            print(f"it runs again {time.monotonic() - began:.1f} s after the device is back")
+            assert content_of(one, bench) == "image-mine"
+    bench.await_unprepared()
+
+
+def image_in(folder: Path, name: str) -> Path:
+    image = folder / name
+    image.write_bytes(name.encode().ljust(8192, b"\n"))
+    return image
+
+
+def content_of(one: Pod, bench: Bench) -> str:
+    """Give what a container reads from its device."""
+    words = ("exec", one.name, "--", "/bin/busybox", "cat", "/dev/image")
+    return bench.cluster.kubectl(*words).strip()
+
+
+def await_held_up(one: Pod, uid: str) -> str:
+    """Wait until a container cannot be started for want of the claim's CDI device; give why."""
+
+    def waits() -> str:
+        (main,) = one.found()["status"]["containerStatuses"]
+        return str(main["state"].get("waiting", {}).get("message", ""))
+
+    return eventually(
+        waits,
+        lambda said: "CDI" in said and uid in said,
+        seconds=RETRIED_SECONDS,
+        what="the container cannot be started",
+    )
+
+
+def test_what_a_kubelet_has_lost_is_held_until_an_administrator_releases_it(
+    bench: Bench, disk: None
+) -> None:
+    with bench.made(*with_disk("lost")) as pods:
+        pods["lost"].await_running()
+        uid = uid_of(bench, "lost")
+        process = pods["lost"].containers()["main"]
+        bench.cluster.stop_kubelet()
+        (bench.cluster.folder / "kubelet/dra_manager_state").unlink()
+        delete_by_force(bench, "lost")
+        bench.cluster.start_kubelet()
+        bench.cluster.await_ready()
+        eventually(
+            bench.cluster.running,
+            lambda running: process not in running.values(),
+            seconds=RETRIED_SECONDS,
+            what="the kubelet has ended the container that it no longer knows",
+        )
+        with bench.made(*with_disk("next")) as later:
+            await_complaint(bench, "next", f"{TAKEN}lost", GONE)
+            assert bench.prepared() == {uid}
+            root = f"--kubelet-root={bench.cluster.folder}/kubelet"
+            (listed,) = json.loads(bench.ask("claims", root, "-o", "json"))["claims"]
+            assert (listed["uid"], listed["name"]) == (uid, "lost")
+            assert listed["devices"] == [{"resource": DISK, "share": ONLY}]
+            assert "Released." in bench.ask("claims", "release", uid, "--yes", root)
+            began = time.monotonic()
+            later["next"].await_running(RETRIED_SECONDS)
+            print(f"\nthe next pod runs {time.monotonic() - began:.1f} s after the release")
+            assert disk_of(later["next"]) == ONLY
+    bench.await_unprepared()
+
+
+def test_what_has_ended_in_the_api_while_the_node_was_off_is_free_after_the_boot(
+    bench: Bench, disk: None
+) -> None:
+    """Without a word of the kubelet, which may have lost what it knew."""
+    with bench.made(*with_disk("off")) as pods:
+        pods["off"].await_running()
+        power_off(bench)
+        delete_by_force(bench, "off")
+        boot_daemon(bench)
+        bench.await_unprepared()
+        assert bench.hooks() == [f"allocate {ONLY}", f"release {ONLY}"]
+        bench.cluster.start_kubelet()
+        bench.cluster.await_ready()
+        with bench.made(*with_disk("next")) as later:
+            later["next"].await_running(RETRIED_SECONDS)
+            assert disk_of(later["next"]) == ONLY
+    bench.await_unprepared()
+    end_played_boot(bench)
+    bench.await_devices(DISK, ONLY)
