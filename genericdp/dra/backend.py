@@ -134,7 +134,7 @@ class Dra:
         if settings is None or not (self.driver or await self._is_used(settings, wanted)):
             self.in_force = wanted
             return wanted
-        driver = self.driver or self._start(settings, tasks)
+        driver = self.driver or self._start(settings, tasks, wanted)
         by_dra = (one for one in wanted.values() if one.served_by is ServedBy.DRA)
         self._dra_wanted = frozenset[str]().union(*map(_possible_names, by_dra))
         by_plugin = {*by_plugin, *self._by_peers}  # before the kubelet is asked
@@ -179,10 +179,18 @@ class Dra:
         except HangingError:
             return True
 
-    def _start(self, settings: DraSettings, tasks: asyncio.TaskGroup) -> DraDriver:
+    def _start(
+        self, settings: DraSettings, tasks: asyncio.TaskGroup, wanted: Mapping[str, Resource]
+    ) -> DraDriver:
         # Here, since most nodes need neither DRA nor the client of the API server.
         from genericdp.dra.driver import DraDriver
 
+        if not any(one.served_by is ServedBy.DRA for one in wanted.values()):
+            log.info(
+                "the DRA driver %s starts, as claims may be prepared: there is %s",
+                settings.driver,
+                settings.claims_folder,
+            )
         self.driver = DraDriver(
             settings,
             node_name=self._node_name,
