@@ -179,7 +179,7 @@ def test_a_record_of_the_first_version_does_not_say_what_is_held(
 @pytest.mark.parametrize(
     ("content", "why"),
     [
-        ("", "Expecting value: line 1 column 1 (char 0)"),
+        ("", "it is no JSON at line 1"),
         ("[]", "list indices must be integers"),
         ("{}", "'uid'"),
         (json.dumps({"uid": "other"}), "its UID is 'other'"),
