@@ -49,8 +49,6 @@ FIRST_RESULTS_SECONDS = 5.0
 """How long a resource waits for the first results of its probes before it registers."""
 _LAST_LIST_SECONDS = 1.0
 """How long the kubelet has to take the empty list of a removed resource in."""
-_LAST_ANSWER_SECONDS = 0.05
-"""How long gRPC has to send the last answer."""
 
 
 @dataclass(slots=True)
@@ -375,18 +373,13 @@ class Reconciler:
     async def _end(
         self, leaving: _Running, earlier: asyncio.Task[None] | None, *, is_removed: bool
     ) -> None:
-        """Let an empty list arrive, so that the node shows 0 at once (KST-11), drain, and end.
+        """Let an empty list arrive, so that the node shows 0 at once (KST-11), and end.
 
-        An Allocate that was cut off would reject its pod for good. The resource may have returned
-        and be gone again meanwhile: ``earlier`` is still at it then.
+        The resource may have returned and be gone again meanwhile: ``earlier`` is still at it then.
         """
-        name, in_progress = leaving.plugin.resource, leaving.servicer.in_progress
+        name = leaving.plugin.resource
         if is_removed and leaving.plugin.registration.active.value:
             await asyncio.sleep(_LAST_LIST_SECONDS)
-        if in_progress.value:
-            limit = leaving.servicer.timeouts.allocate
-            await until(lambda: not in_progress.value, in_progress, timeout_seconds=limit)
-            await asyncio.sleep(_LAST_ANSWER_SECONDS)
         leaving.task.cancel()
         await asyncio.wait([leaving.task])
         if earlier is not None:

@@ -150,8 +150,8 @@ async def test_one_resource_whose_probes_hang_holds_up_no_other_one(world: World
         await daemon.counts("example.com/other", 40)
 
 
-def hooked(script: str, *, when: str = "allocate") -> dict[str, object]:
-    return serial(hooks={when: {"exec": {"command": ["/bin/sh", "-c", script]}}})
+def hooked(script: str, *, when: str = "allocate", **keys: object) -> dict[str, object]:
+    return serial(hooks={when: {"exec": {"command": ["/bin/sh", "-c", script]}, **keys}})
 
 
 async def test_an_allocate_hook_that_fails_refuses_the_pod_and_says_why(world: World) -> None:
@@ -193,14 +193,12 @@ async def test_a_pre_start_hook_that_fails_first_lets_the_container_start_later(
         assert (await world.kubelet.start_container(pod, container)).given is not None
 
 
-async def test_the_end_of_the_daemon_ends_a_hook_that_is_running(
-    world: World, tmp_path: Path
-) -> None:
+async def test_the_end_of_the_daemon_ends_a_hook_that_hangs(world: World, tmp_path: Path) -> None:
     world.host.plug("ttyUSB0")
     begun = tmp_path / "begun"
     os.mkfifo(begun)
     async with asyncio.TaskGroup() as tasks:
-        async with world.serving(hooked(f"echo $$ > {begun}; exec sleep 60")):
+        async with world.serving(hooked(f"echo $$ > {begun}; exec sleep 60", timeoutSeconds=1)):
             await world.listed(NAME, "ttyUSB0")
             asked = tasks.create_task(world.refusal(serial=1))
             pid = int(await asyncio.to_thread(begun.read_text))

@@ -27,7 +27,9 @@ pytestmark = pytest.mark.slow
 SERIAL = "example.com/serial"
 STUBBORN = "trap '' TERM INT HUP; setsid sleep {seconds} & echo $$ > {pid}; {more} sleep {seconds}"
 PROBED = GOOD + "    health: [{exec: {command: [/bin/sh, -c, SCRIPT]}, timeoutSeconds: 60}]\n"
-HOOKED = GOOD + "    hooks: {allocate: {exec: {command: [/bin/sh, -c, SCRIPT]}}}\n"
+HOOKED = GOOD + (
+    "    hooks: {allocate: {exec: {command: [/bin/sh, -c, SCRIPT]}, timeoutSeconds: 1}}\n"
+)
 SECONDS = 8.0
 """Four times what is promised: the machine may be busy."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import socket
@@ -14,7 +15,8 @@ import grpc
 
 from genericdp.errors import CallError, InvalidCallError, KubeletError, OverdueCallError, reason_of
 from genericdp.host.workers import finish
-from genericdp.observed import Observed
+from genericdp.observed import Observed, until
+from genericdp.printing import plural
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
@@ -39,6 +41,8 @@ _STATUS = {
     InvalidCallError: grpc.StatusCode.INVALID_ARGUMENT,
     OverdueCallError: grpc.StatusCode.DEADLINE_EXCEEDED,
 }
+_LAST_ANSWER_SECONDS = 0.05
+"""How long gRPC has to send the last answer."""
 _PRIVATE = 0o177  # as umask: the socket is 0600; the kubelet is root (TRN-5)
 
 
@@ -52,7 +56,10 @@ class Streams:
 
 @asynccontextmanager
 async def listening(path: Path, servicer: Servicer) -> AsyncIterator[Observed[Streams]]:
-    """Serve a resource as ``serving`` does; yield the streams that the kubelet opens."""
+    """Serve a resource as ``serving`` does; yield the streams that the kubelet opens.
+
+    On exit, first wait until the calls in progress have been answered.
+    """
     streams, calls = Observed(Streams()), servicer.in_progress
 
     async def options(_request: bytes, _context: _ServicerContext) -> bytes:
@@ -77,7 +84,25 @@ async def listening(path: Path, servicer: Servicer) -> AsyncIterator[Observed[St
         "PreStartContainer": answering(servicer.pre_start_container, calls),
     }
     async with serving(path, SERVICE, methods):
-        yield streams
+        try:
+            yield streams
+        finally:
+            await finish(_drain(servicer))
+
+
+async def _drain(servicer: Servicer) -> None:
+    """Wait for the calls in progress, but no longer than an Allocate may take.
+
+    A kubelet rejects the pod of an Allocate that is cut off for good. The streams stay open
+    meanwhile: a kubelet closes the connection, and with it the call, when its stream ends.
+    """
+    calls = servicer.in_progress
+    if not calls.value:
+        return
+    waiting_for = plural(calls.value, "call")
+    log.info("stopping: waiting for %s of the kubelet", waiting_for)
+    await until(lambda: not calls.value, calls, timeout_seconds=servicer.timeouts.allocate)
+    await asyncio.sleep(_LAST_ANSWER_SECONDS)
 
 
 @asynccontextmanager

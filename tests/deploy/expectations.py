@@ -66,7 +66,7 @@ def expect_daemonset(
     assert pod["priorityClassName"] == "system-node-critical"
     assert pod["tolerations"] == [{"operator": "Exists"}]
     assert pod["nodeSelector"]["kubernetes.io/os"] == "linux"
-    assert pod["terminationGracePeriodSeconds"] <= 10
+    assert pod["terminationGracePeriodSeconds"] == 15
     assert daemonset["spec"]["updateStrategy"] == {
         "type": "RollingUpdate",
         "rollingUpdate": ONE_BY_ONE if host_network else SURGE,
