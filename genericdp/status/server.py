@@ -53,6 +53,8 @@ class Limits:
     """From the beginning of a connection to the end of its request."""
     response: float = 30.0
     """To take a response, which a slow client keeps in memory."""
+    unsent_bytes: int = 4 * 1024 * 1024
+    """For the different bodies that slow clients keep in memory, all together."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -70,6 +72,8 @@ class _Connection:
     socket: socket.socket
     has_request: bool = False
     """Whether its request is complete and its response is not sent yet."""
+    body: bytes = b""
+    """Of the response that is being sent."""
 
 
 class Server:
@@ -126,6 +130,20 @@ class Server:
         for one in [*(one for one in open_ if not one.has_request), *open_][:1]:
             self._connections[one].cancel()
 
+    def _keep_body(self, connection: _Connection, body: bytes) -> None:
+        """Record the body that is being sent; above the limit, close the oldest other connections.
+
+        Clients that ask at the same time have the same body. The latest may be of any size.
+        """
+        connection.body = body
+        kept = {id(body): len(body)}
+        for other in reversed(self._open()):
+            if other.body and id(other.body) not in kept:
+                if sum(kept.values()) + len(other.body) > self._limits.unsent_bytes:
+                    self._connections[other].cancel()
+                else:
+                    kept[id(other.body)] = len(other.body)
+
     def _forget(self, connection: _Connection) -> None:
         del self._connections[connection]
         connection.socket.close()
@@ -168,10 +186,11 @@ class Server:
         """Send a response; raises OSError, of which TimeoutError is a subclass."""
         loop = asyncio.get_running_loop()
         connection.has_request = True
+        self._keep_body(connection, body)
         async with asyncio.timeout(self._limits.response):
             await loop.sock_sendall(connection.socket, head)
             await loop.sock_sendall(connection.socket, body)
-        connection.has_request = False
+        connection.has_request, connection.body = False, b""
 
 
 async def _receive_request(client: socket.socket, http: h11.Connection) -> h11.Request | None:

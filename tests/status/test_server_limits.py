@@ -142,6 +142,28 @@ async def test_who_does_not_take_his_response_is_not_waited_for() -> None:
         await it.are_left(0)
 
 
+@pytest.mark.parametrize(("is_shared", "left"), [(False, 2), (True, 5)])
+async def test_clients_that_take_nothing_keep_few_different_bodies(
+    is_shared: bool, left: int
+) -> None:
+    """64 of them kept 64 bodies of /status for half a minute."""
+
+    async def answer(path: str) -> Response:
+        return Response(status=200, body=BIG if is_shared else bytes(len(BIG)))
+
+    limits = Limits(unsent_bytes=2 * len(BIG))
+    async with serving(answer, limits=limits) as it, crowd(it, 5, request("/status")):
+        await poll_until(lambda: len(it.asked) == 5)
+        await it.are_left(left)
+        assert (await it.get("/status")).endswith(BIG)
+
+
+async def test_a_body_above_the_limit_is_sent() -> None:
+    async with serving(limits=Limits(unsent_bytes=1)) as it, crowd(it, 1, request("/big")):
+        await it.are_left(1)
+        assert (await it.get("/big")).endswith(BIG)
+
+
 async def test_a_big_response_arrives_whole() -> None:
     async with serving() as it:
         assert (await it.get("/big")).endswith(b"\r\n\r\n" + BIG)
