@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from cProfile import Profile
 from itertools import permutations
 from typing import TYPE_CHECKING
 
@@ -10,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from genericdp.devices.allocation import edits
-from genericdp.model import Selector, UdevSelector, ValueKind, ValueSource
+from genericdp.model import Inject, Mount, Selector, UdevSelector, ValueKind, ValueSource
 from genericdp.template import parse
 from tests.devices.known import Known
 from tests.devices.making import (
@@ -48,6 +49,43 @@ def test_a_group_may_be_named_after_the_node() -> None:
     one = resource("sound", "/dev/snd/*", group_by=parse("all of $(node.name)"))
     (offered,) = decide([one], CONTROLS)["example.com/sound"].devices.values()
     assert offered.device.key == "group all of node-1"
+
+
+def test_what_does_not_differ_between_members_is_looked_at_once() -> None:
+    """2,000 members and 4,000 mounts took more than a minute of each reconcile."""
+    asked: list[str] = []
+
+    class Host(Known):
+        def exists_on_host(self, path: str) -> bool:
+            asked.append(path)
+            return True
+
+    ports = [node(f"/dev/ttyUSB{n}", (188, n)) for n in range(30)]
+    paths = [*(f"/opt/{n}" for n in range(20)), "/opt/of-$(device.name)"]
+    mounts = tuple(
+        Mount(host_path=parse(path), container_path=parse(path), optional=True) for path in paths
+    )
+    one = resource("sound", "/dev/ttyUSB*", given=Inject(mounts=mounts), group_by=parse("all"))
+    (offered,) = decide([one], ports, facts=Host())["example.com/sound"].devices.values()
+    assert len(asked) == 20 + 30
+    assert [mount.host_path for mount in offered.device.mounts] == [
+        *(f"/opt/{n}" for n in range(20)),
+        *(f"/opt/of-ttyUSB{n}" for n in range(30)),
+    ]
+
+
+def test_the_work_grows_as_the_number_of_groups_does() -> None:
+    """Each group collected the keys of all."""
+
+    def calls(count: int) -> int:
+        ports = [node(f"/dev/ttyUSB{n}", (188, n)) for n in range(count)]
+        one = resource("serial", "/dev/ttyUSB*", group_by=parse("$(device.name)"))
+        with Profile() as profile:
+            assert len(decide([one], ports)["example.com/serial"].devices) == count
+        return sum(entry.callcount for entry in profile.getstats())
+
+    calls(10)  # what is only done once
+    assert calls(400) < 4.4 * calls(100)
 
 
 def test_the_nodes_of_a_group_come_in_natural_order() -> None:
