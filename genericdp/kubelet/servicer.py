@@ -393,8 +393,9 @@ def why_unusable(root: Root, devices: Sequence[Device]) -> str:
 def encode_list(devices: DeviceList) -> bytes:
     """Return a serialized ListAndWatchResponse; for a thousand devices this takes 2.5 ms."""
     response = api.ListAndWatchResponse()
+    is_without_topology = bool(devices.without_numa_node)  # goes through all devices
     for listed in devices.devices.values():
-        numa_nodes = () if devices.without_numa_node else listed.device.numa_nodes
+        numa_nodes = () if is_without_topology else listed.device.numa_nodes
         nodes = [api.NUMANode(ID=node) for node in numa_nodes]
         # The kubelet takes an empty TopologyInfo for a NUMA constraint that no node satisfies.
         topology = api.TopologyInfo(nodes=nodes) if nodes else None

@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
 from genericdp.devices.device import BindMount, ContainerEdits, DeviceSpec
 from genericdp.kubelet import servicer as messages
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as api
+from tests.devices.making import decide, node, resource
+
+if TYPE_CHECKING:
+    from collections.abc import ItemsView, ValuesView
+
+    from genericdp.devices.devicelist import ListedDevice
 
 
 def test_an_answer_has_an_entry_for_each_container() -> None:
@@ -26,6 +35,30 @@ def test_an_answer_has_an_entry_for_each_container() -> None:
         annotations={"k": "v"},
         cdi_devices=[api.CDIDevice(name="v.com/c=d")],
     )
+
+
+class _Counting(dict[str, "ListedDevice"]):
+    """Counts how often somebody goes through all devices."""
+
+    walks = 0
+
+    def items(self) -> ItemsView[str, ListedDevice]:  # type: ignore[override]
+        self.walks += 1
+        return super().items()
+
+    def values(self) -> ValuesView[ListedDevice]:  # type: ignore[override]
+        self.walks += 1
+        return super().values()
+
+
+def test_a_list_is_gone_through_as_often_however_many_devices_there_are() -> None:
+    """For each device, all were asked for their NUMA nodes."""
+    files = [node(f"/dev/ttyUSB{n}", (188, n)) for n in range(50)]
+    listed = decide([resource("serial", "/dev/ttyUSB*")], files)["example.com/serial"]
+    counting = _Counting(listed.devices)
+    encoded = messages.encode_list(replace(listed, devices=counting))
+    assert len(api.ListAndWatchResponse.FromString(encoded).devices) == 50
+    assert counting.walks <= 2
 
 
 def test_generated_code_is_not_newer_than_the_protobuf_we_ask_for() -> None:
