@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from genericdp.cli.command_line import config_of, path_of
 from genericdp.cli.loading import read_pipes
 from genericdp.cli.options import add_output, write_new
-from genericdp.cli.output import DATA, print_data, print_document
+from genericdp.cli.output import DATA, print_data, print_document, progress
 from genericdp.config.files import STDIN, read_file, shown, unreadable
 from genericdp.config.load import unquoted
 from genericdp.convert.conversion import PEERS, convert
@@ -56,7 +56,8 @@ def execute(arguments: argparse.Namespace) -> int:
     given = read_file(file, read_pipes([file]))
     if isinstance(given, OSError):
         raise ConfigError([unreadable(name, given)])
-    converted = convert(arguments.peer, name, given.text)
+    with progress(lambda: f"still converting {name}: {len(given.text):,} bytes"):
+        converted = convert(arguments.peer, name, given.text)
     if converted.problems:
         files = {problem.file for problem in converted.problems}
         raise ConfigError(unquoted(converted.problems, dict.fromkeys(files, given)))

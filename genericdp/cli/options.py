@@ -15,7 +15,7 @@ from genericdp import logs
 from genericdp.address import Address, parse_listen_address
 from genericdp.cdi.folder import FOLDER
 from genericdp.cli.command_line import Append, config_of, path_of, policy_of, unknown_variables
-from genericdp.cli.output import DATA, print_warning
+from genericdp.cli.output import DATA, print_warning, progress
 from genericdp.dra.settings import DRIVER, KUBELET_ROOT
 from genericdp.errors import GenericdpError, UsageError, reason_of
 from genericdp.host.root import Root
@@ -162,7 +162,8 @@ def _unpacked(arguments: argparse.Namespace) -> Path:
             # Who may read what is part of the copy, whatever the umask of this shell.
             before = os.umask(0o022)
             try:
-                unpack(packed, folder)
+                with progress(lambda: f"still unpacking {file}"):
+                    unpack(packed, folder)
             finally:
                 os.umask(before)
     except ArchiveError as error:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import shlex
 import sys
+import threading
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, TextIO
 
 from genericdp.errors import GenericdpError, reason_of
@@ -12,10 +14,14 @@ from genericdp.printing import printable
 from genericdp.scalars import reading
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
 DATA = ("json", "yaml")
 """The values of ``-o`` that print_data accepts."""
+
+
+_QUIET_SECONDS = 2.0
+"""Operations that take longer report their progress."""
 
 
 class StdoutError(GenericdpError):
@@ -43,6 +49,32 @@ def print_lines(lines: Iterable[str], *, file: TextIO | None = None) -> None:
 def print_warning(sentence: str) -> None:
     """Print a warning to stderr."""
     print_lines([f"warning: {sentence}"], file=sys.stderr)
+
+
+@contextmanager
+def progress(
+    sentence: Callable[[], str], *, quiet_seconds: float = _QUIET_SECONDS
+) -> Iterator[None]:
+    """Print to stderr how far a slow operation is: after 2 s, and each time twice as long after.
+
+    A thread asks for the sentence, so that the operation may do whatever takes its time.
+    """
+    over = threading.Event()
+
+    def report() -> None:
+        pause = quiet_seconds
+        while not over.wait(pause):
+            with suppress(OSError):  # stderr cannot be written
+                print_lines([sentence()], file=sys.stderr)
+            pause *= 2
+
+    reporter = threading.Thread(target=report, name="progress", daemon=True)
+    reporter.start()
+    try:
+        yield
+    finally:
+        over.set()
+        reporter.join()
 
 
 def print_data(

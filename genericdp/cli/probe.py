@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import math
-import sys
 import time
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from genericdp.cli.apply import discovered, refuse_unknown, unknown_device
 from genericdp.cli.options import add_config, add_host, add_output
-from genericdp.cli.output import print_lines, print_result, table
+from genericdp.cli.output import print_result, progress, table
 from genericdp.devices.devicelist import DeviceList
 from genericdp.health.execution import POOL
 from genericdp.health.kernellog import KernelLog
@@ -47,7 +46,6 @@ ONE_RUN = "one run cannot tell whether it changes"
 _MAX_LINES = 10
 """So many of the last lines of a command's output are shown."""
 _MAX_RUNNING = 3
-_QUIET_SECONDS = 2.0
 _HEADING = ("RESOURCE", "DEVICE", "PATH", "PROBE", "RESULT", "TIME", "REASON")
 
 
@@ -216,10 +214,8 @@ class _Round:
                     for one in health:
                         self._log.watch(one)
                     self._log.follow()
-                async with asyncio.TaskGroup() as tasks:
-                    progress = tasks.create_task(self._show_progress(), name="progress")
+                with progress(self._how_far):
                     probed = await asyncio.gather(*map(self._probe, self._devices, health))
-                    progress.cancel()
             finally:
                 self._log.close()
         return probed
@@ -258,16 +254,9 @@ class _Round:
             return Outcome(reason="reading the kernel's log does not end")
         return Outcome(reason=health.states[number].reason, seconds=time.monotonic() - begin)
 
-    async def _show_progress(self) -> None:
-        """Tell on stderr how far it is: after 2 s, and each time twice as long after."""
-        pause = _QUIET_SECONDS
-        while True:
-            await asyncio.sleep(pause)
-            print_lines([self._how_far()], file=sys.stderr)
-            pause *= 2
-
     def _how_far(self) -> str:
-        names = [f"{device_id} ({label})" for (_, device_id), label in self._running.items()]
+        running = list(self._running.items())  # another thread than the loop's asks
+        names = [f"{device_id} ({label})" for (_, device_id), label in running]
         return (
             f"{self._done} of {len(self._devices)} devices are done;"
             f" waiting for {first_few(names, _MAX_RUNNING)}"

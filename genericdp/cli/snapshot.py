@@ -12,16 +12,17 @@ from genericdp import __version__
 from genericdp.cli.apply import patiently
 from genericdp.cli.command_line import path_of
 from genericdp.cli.options import add_output, add_root, root_of, write_new
-from genericdp.cli.output import print_bytes, print_result
+from genericdp.cli.output import print_bytes, print_result, progress
 from genericdp.errors import GenericdpError, UsageError
 from genericdp.snapshot.archive import ArchiveError, write
-from genericdp.snapshot.copy import copied
+from genericdp.snapshot.copy import Copy, copied
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
-    from genericdp.snapshot.copy import Copy
+    from genericdp.host.cache import HostCache
+    from genericdp.host.root import Root
 
 EXAMPLE = (
     "  genericdp snapshot node.tar.gz                   # on the node; as any user\n"
@@ -30,6 +31,9 @@ EXAMPLE = (
 )
 STDOUT = Path("-")
 _MAX_TOLD = 5
+_MAX_SECONDS = 300.0
+"""Machines with thousands of devices take some seconds."""
+_HINT = "copy what you need of dev/, sys/ and run/udev/data into a directory, and give --root that"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -52,12 +56,15 @@ def execute(arguments: argparse.Namespace) -> int:
     if arguments.file == STDOUT and sys.stdout.isatty():
         raise UsageError("a snapshot is not for a terminal: name a file, or redirect the output")
     root, began = root_of(arguments), time.monotonic()
-    copy = patiently(root, lambda host: copied(root, guard=host.guarded))
+    copy = copy_of(root)
     packed = io.BytesIO()
     try:
-        count = write(packed, {"genericdp": __version__}, copy.in_order())
+        with progress(lambda: f"packing {len(copy.entries):,} entries"):
+            count = write(packed, {"genericdp": __version__}, copy.in_order())
     except ArchiveError as error:
-        raise GenericdpError(f"no snapshot can be made of this machine: {error}") from error
+        raise GenericdpError(
+            f"no snapshot can be made of this machine: {error} ({_HINT})"
+        ) from error
     size, seconds = len(packed.getvalue()), time.monotonic() - began
     if arguments.file == STDOUT:
         print_bytes(packed.getvalue())
@@ -70,6 +77,28 @@ def execute(arguments: argparse.Namespace) -> int:
     lines = _as_text(title, arguments.file, copy)
     print_result(said, lines, arguments.output, file=out)
     return 0
+
+
+def copy_of(root: Root, *, max_seconds: float = _MAX_SECONDS) -> Copy:
+    """Copy a machine, with its progress on stderr; raise GenericdpError if that takes too long."""
+    copy, began = Copy(), time.monotonic()
+
+    def work(host: HostCache) -> Copy:
+        nonlocal copy
+        copy = Copy()  # something hung: it starts over
+
+        def guarded(path: str, read: Callable[[], bytes]) -> bytes:
+            if time.monotonic() - began > max_seconds:
+                raise GenericdpError(
+                    f"reading this machine takes more than {max_seconds:g} s:"
+                    f" {len(copy.entries):,} entries so far, now {path} ({_HINT})"
+                )
+            return host.guarded(path, read)
+
+        return copied(root, copy, guard=guarded)
+
+    with progress(lambda: f"reading: {len(copy.entries):,} entries so far"):
+        return patiently(root, work)
 
 
 def _as_text(title: str, file: Path, copy: Copy) -> Iterator[str]:

@@ -32,6 +32,8 @@ class Source:
     within: KeyPath = ()
     """Where the text is in the document that contains it; empty if it is a file."""
     embedding: int = 0
+    parsed: dict[tuple[KeyPath, str], tuple[Part, ...]] = field(default_factory=dict)
+    """Texts that it contains: each plugin whose config it could be asks for them."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -130,13 +132,16 @@ class Part:
 
     def embedded(self, text: str) -> tuple[Part, ...]:
         """Parse a text that this part contains; return its documents, none if it has problems."""
+        if (known := self.source.parsed.get((self.path, text))) is not None:
+            return known
         source = Source(
             file=f"{self.source.file} ({self.shown})" if self.path else self.source.file,
             problems=self.source.problems,
             within=self.path,
             embedding=self.source.embedding + 1,
         )
-        return parse(source, text.encode("utf-8", "replace"))
+        documents = parse(source, text.encode("utf-8", "replace"))
+        return self.source.parsed.setdefault((self.path, text), documents)
 
     def quotation(self, why: str) -> list[str]:
         """Return the comment for a part that is not converted, which quotes it."""

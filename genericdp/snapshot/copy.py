@@ -133,9 +133,8 @@ class Copy:
         return [self.entries[path] for path in sorted(self.entries)]
 
 
-def copied(root: Root, *, guard: Guard) -> Copy:
-    """Copy a machine."""
-    copy = Copy()
+def copied(root: Root, copy: Copy, *, guard: Guard) -> Copy:
+    """Add all of a machine to an empty copy, and return it."""
     for top in ("dev", "sys", "sys/devices", *_LISTS, "sys/dev/char", "sys/dev/block"):
         copy.add_folder(top)
     sysfs = _Sysfs(root, copy, guard)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from cProfile import Profile
 from itertools import permutations
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 from genericdp.config.files import STDIN
 from genericdp.config.load import load
 from genericdp.convert.conversion import PEERS, convert
+from genericdp.convert.document import parse
 from tests.budget import examples
 from tests.convert.offering import CONFIGS, golden_of, problems_of, text_of
 
@@ -53,6 +55,17 @@ def _check(peer: str, content: bytes) -> None:
 def test_what_others_publish_becomes_this(config: Path) -> None:
     done = convert(config.parent.name, config.name, config.read_bytes())
     assert done.text == golden_of(config).read_text()
+
+
+@pytest.mark.parametrize("peer", PEERS)
+def test_a_text_within_the_text_is_parsed_once(peer: str) -> None:
+    """Each plugin that it could be for parsed it again."""
+    markers = " ".join(f"{plugin.MARKER}:" for plugin in PEERS.values())
+    inner = json.dumps({"note": f"x # kind: {markers}"})
+    with Profile() as profile:
+        convert(peer, "f", json.dumps([[inner, inner]]).encode())
+    (count,) = (one.callcount for one in profile.getstats() if one.code is parse.__code__)
+    assert count <= 1 + 2 * 2, "the file, two texts, and one in each of them"
 
 
 @given(st.sampled_from(tuple(PEERS)), _ANY)

@@ -23,7 +23,7 @@ def read_it(path: str, read: Callable[[], bytes]) -> bytes:
 
 
 def copy_of(tree: Tree) -> Copy:
-    return copied(tree.root, guard=read_it)
+    return copied(tree.root, Copy(), guard=read_it)
 
 
 @pytest.fixture
@@ -171,7 +171,7 @@ def test_what_may_not_be_read_is_told(tree: Tree) -> None:
 
     tree.write(f"{USB}/serial", "x")
     tree.write(f"{USB}/product", "x")
-    copy = copied(tree.root, guard=refuse)
+    copy = copied(tree.root, Copy(), guard=refuse)
     assert copy.left_out == {"permission denied": 1}
     assert copy.examples == {"permission denied": f"/{USB}/serial"}
 
@@ -188,7 +188,7 @@ def test_a_device_may_vanish_while_it_is_copied(tree: Tree) -> None:
             shutil.rmtree(veth, ignore_errors=True)
         return text
 
-    copy = copied(tree.root, guard=read_and_unplug)
+    copy = copied(tree.root, Copy(), guard=read_and_unplug)
     assert f"{USB}/uevent" in copy.entries
 
 

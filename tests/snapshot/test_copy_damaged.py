@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from genericdp.host.root import Root
 from genericdp.snapshot.archive import read, unpack, write
-from genericdp.snapshot.copy import copied
+from genericdp.snapshot.copy import Copy, copied
 from tests.budget import examples
 from tests.testbeds import loading
 from tests.testbeds.damaging import DAMAGES, damage, mend, paths_of
@@ -44,7 +44,7 @@ def test_whatever_is_damaged_the_rest_is_copied(damages: list[tuple[str, str]]) 
         loading.build(loading.path_of("can"), Path(folder))
         for path, kind in damages:
             damage(Path(folder), path, kind)
-        copy = copied(Root(Path(folder)), guard=read_it)
+        copy = copied(Root(Path(folder)), Copy(), guard=read_it)
         mend(Path(folder))
     entries = copy.in_order()
     assert not [one.path for one in entries if "/tty" in one.path or "/mem/" in one.path]

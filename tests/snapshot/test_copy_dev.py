@@ -9,14 +9,12 @@ import pytest
 from genericdp.host.root import Root
 from genericdp.host.sysfs import device_names
 from genericdp.snapshot.archive import Kind
-from genericdp.snapshot.copy import copied
+from genericdp.snapshot.copy import Copy, copied
 from tests.fixtures.make_tree import Tree
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
-
-    from genericdp.snapshot.copy import Copy
 
 
 class Machine(Root):
@@ -49,7 +47,7 @@ def copy_of(root: Root) -> Copy:
         del path
         return read()
 
-    return copied(root, guard=read_it)
+    return copied(root, Copy(), guard=read_it)
 
 
 def in_dev(copy: Copy) -> set[str]:
