@@ -22,6 +22,7 @@ from tests.apiserver.store import KINDS, Change, Kind, Refusal, Store, check_fie
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
     from pathlib import Path
+    from random import Random
     from types import TracebackType
 
     from tests.apiserver.store import Json, Key
@@ -103,7 +104,9 @@ class ApiServer:
         certificates: Certificates | None = None,
         token: str = "",
         bookmark_seconds: float = 60.0,
+        random: Random | None = None,
     ) -> None:
+        """``random`` draws names and UIDs; None: a seeded one."""
         self.token = token
         """The only one that is accepted; empty: no token is needed."""
         self.requests: list[Request] = []
@@ -112,6 +115,8 @@ class ApiServer:
         self._certificates = certificates
         self.bookmark_seconds = bookmark_seconds
         self._store = Store(self._announce)
+        if random is not None:
+            self._store.random = random
         self._watches: set[_Watch] = set()
         self._faults: list[_Fault] = []
         self._pages: dict[str, list[Json]] = {}
@@ -490,6 +495,8 @@ class _Connection:
             status, answer = 200, self._api.answer(request, key)
         except Refusal as refusal:
             status, answer = refusal.status["code"], refusal.status
+            if refusal.retry_after and fault.retry_after is None:
+                fault.retry_after = refusal.retry_after
         created = request.verb == "create" and status == 200
         content = json.dumps(answer).encode() if fault.content is None else fault.content
         await self._send(201 if created else status, content, fault)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import copy
-import random
 from dataclasses import dataclass, field
+from random import Random
 from typing import TYPE_CHECKING, Any
-from uuid import uuid4
+from uuid import UUID
 
 from tests.apiserver.validation import problems, unreadable_values
 
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     Key = tuple[str, str, str]
 
 _SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
+_MAX_NAMES_DRAWN = 8
+"""How often the real server draws a name for ``generateName`` before it gives up."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -46,8 +48,9 @@ KINDS = {
 class Refusal(Exception):  # noqa: N818
     """What the server answers instead of doing something."""
 
-    def __init__(self, code: int, reason: str, message: str) -> None:
+    def __init__(self, code: int, reason: str, message: str, *, retry_after: int = 0) -> None:
         super().__init__(message)
+        self.retry_after = retry_after
         self.status: Json = {
             "kind": "Status",
             "apiVersion": "v1",
@@ -79,6 +82,8 @@ class Store:
     compacted: int = 0
     objects: dict[Key, Json] = field(default_factory=dict)
     changes: list[Change] = field(default_factory=list)
+    random: Random = field(default_factory=lambda: Random(1))
+    """Draws names and UIDs, the same in each run."""
 
     def get(self, key: Key) -> Json:
         if key not in self.objects:
@@ -104,16 +109,31 @@ class Store:
             if not metadata.get("generateName"):
                 message = "metadata.name: Required value: name or generateName is required"
                 raise self._invalid(resource, "", [message])
-            letters = random.choices(_SUFFIX_LETTERS, k=5)
-            metadata["name"] = metadata["generateName"][:58] + "".join(letters)
+            metadata["name"] = self._drawn_name(resource, namespace, metadata["generateName"])
         key = (resource, namespace, metadata["name"])
         if key in self.objects:
             raise Refusal(409, "AlreadyExists", f'{_plural(resource)} "{key[2]}" already exists')
         self._check(resource, item, None)
-        metadata |= {"uid": str(uuid4()), "creationTimestamp": "2026-01-01T00:00:00Z"}
+        uid = UUID(int=self.random.getrandbits(128), version=4)
+        metadata |= {"uid": str(uid), "creationTimestamp": "2026-01-01T00:00:00Z"}
         metadata |= {"namespace": namespace} if namespace else {}
         metadata |= {"generation": 1} if resource == "resourceslices" else {}
         return self._commit("ADDED", key, item)
+
+    def _drawn_name(self, resource: str, namespace: str, start: str) -> str:
+        """Return a name that no object has; raise Refusal if several draws give none."""
+        name = ""
+        for _ in range(_MAX_NAMES_DRAWN):
+            name = start[:58] + "".join(self.random.choices(_SUFFIX_LETTERS, k=5))
+            if (resource, namespace, name) not in self.objects:
+                return name
+        raise Refusal(
+            409,
+            "AlreadyExists",
+            f'{_plural(resource)} "{name}" already exists, the server was not able to generate a'
+            " unique name for the object",
+            retry_after=1,
+        )
 
     def update(self, key: Key, body: Json) -> Json:
         item = self._received(key[0], body)

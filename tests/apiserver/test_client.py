@@ -1,7 +1,8 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from random import Random
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -60,6 +61,35 @@ async def test_a_node_and_a_claim_are_found_by_their_names(
     with pytest.raises(ApiError, match=r"404: resourceclaims.* \"other\" not found") as caught:
         await client.get(claim_path("default", "other"))
     assert (caught.value.status, caught.value.reason) == (404, "NotFound")
+
+
+class Repeating(Random):
+    """Draws the same letters a number of times before it draws others."""
+
+    def __init__(self, times: int) -> None:
+        super().__init__(1)
+        self.times = times
+
+    def choices(self, population: Any, *others: Any, k: int = 1, **keys: Any) -> list[Any]:
+        self.times -= 1
+        if self.times >= 0:
+            return [population[0]] * k
+        return super().choices(population, *others, k=k, **keys)
+
+
+@pytest.mark.parametrize("times", [8, 9])
+async def test_a_generated_name_that_exists_is_drawn_again_eight_times(times: int) -> None:
+    random = Repeating(times)
+    async with ApiServer(random=random) as server, ApiClient(server.access) as client:
+        first = await client.create(SLICES, slice_of())
+        if times == 8:
+            second = await client.create(SLICES, slice_of())
+            assert second["metadata"]["name"] != first["metadata"]["name"]
+            return
+        with pytest.raises(ApiError, match="not able to generate a unique name") as caught:
+            await client.create(SLICES, slice_of())
+        error = caught.value
+        assert (error.status, error.reason, error.retry_after) == (409, "AlreadyExists", 1)
 
 
 async def test_a_list_has_what_was_selected(server: ApiServer, client: ApiClient) -> None:
