@@ -15,6 +15,7 @@ from urllib.parse import quote
 import httpx2
 
 from genericdp import __version__
+from genericdp.backoff import delay_after, jittered
 from genericdp.errors import GenericdpError, reason_of
 from genericdp.host.workers import in_worker
 from genericdp.printing import shortened
@@ -36,6 +37,7 @@ SLICES = "/apis/resource.k8s.io/v1/resourceslices"
 _CONNECT_SECONDS = 5.0
 _WATCH_SECONDS = (300.0, 600.0)
 """The server is asked to end a watch after a random time between these."""
+_LONGEST_PAUSE = 30.0
 _MAX_RETRY_AFTER = 300.0
 _MAX_MESSAGE = 500
 _METHODS = {"create": "POST", "update": "PUT", "delete": "DELETE"}
@@ -63,8 +65,7 @@ class ApiError(GenericdpError):
 
 def pause_after(failures: int, first: float, retry_after: float = 0.0) -> float:
     """Return the seconds to wait after failures in a row: with jitter, so that nodes spread out."""
-    pause = min(first * 2.0 ** min(failures - 1, 30), 30.0)
-    return max(pause * random.uniform(0.5, 1.0), retry_after)  # noqa: S311
+    return max(jittered(delay_after(failures, first, _LONGEST_PAUSE)), retry_after)
 
 
 def node_path(name: str) -> str:

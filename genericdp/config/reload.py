@@ -15,6 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from genericdp.backoff import delay_after
 from genericdp.config.files import Digest, Loaded, read_file, read_files, unusable
 from genericdp.errors import ConfigError, reason_of
 from genericdp.host.inotify import CONTENTS, ENTRIES, FolderWatch
@@ -234,9 +235,9 @@ class Reloader:
             self._tally.reloads["applied"] += 1
             self._apply(loaded, accepted)
         if not loaded.digest:  # the loading has failed: it may be a good config
-            pause = min(self._pace.retry * 2 ** min(self._failures, 16), self._pace.last_retry)
-            self._due = asyncio.get_running_loop().time() + pause
             self._failures += 1
+            pause = delay_after(self._failures, self._pace.retry, self._pace.last_retry)
+            self._due = asyncio.get_running_loop().time() + pause
             return
         self._failures, self._due = 0, float("inf")
         for sentence in loaded.pinned:

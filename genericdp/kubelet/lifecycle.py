@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import random
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from genericdp.backoff import delay_after, jittered
 from genericdp.errors import KubeletError, explained
 from genericdp.kubelet.peers import MAX_NAMES, ResourcePeers
 from genericdp.kubelet.registration import RegistrationError, check, register
@@ -28,7 +28,6 @@ log = logging.getLogger(__name__)
 
 _SUSPICIOUS_ENDS = 3
 """So many streams in a row that end early are no accident."""
-_MAX_DOUBLINGS = 16
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -61,7 +60,7 @@ class RegistrationTiming:
     def retry_delay(self, attempts: int, *, conflict: bool) -> float:
         """Return the delay after this many attempts in a row, from 1 on, before jitter."""
         longest = self.conflict_retry if conflict else self.last_retry
-        return min(longest, _doubled(self.first_retry, attempts))
+        return delay_after(attempts, self.first_retry, longest)
 
     def doubtful_stream(self, attempts: int) -> float:
         """Return how long to wait for a stream that may never come, at the n-th attempt in a row.
@@ -69,11 +68,7 @@ class RegistrationTiming:
         The stream of a busy kubelet may just be late, and a socket given up makes it drop the next
         one, too.
         """
-        return min(self.stream, _doubled(self.peer_return, attempts))
-
-
-def _doubled(first: float, attempts: int) -> float:
-    return first * float(2 ** min(attempts - 1, _MAX_DOUBLINGS))
+        return delay_after(attempts, self.peer_return, self.stream)
 
 
 class PeerLeftError(KubeletError):
@@ -209,9 +204,7 @@ class Plugin:
             attempts = self._failures or self._early_ends or 1
             conflict = self._early_ends >= _SUSPICIOUS_ENDS
             longest = timing.retry_delay(attempts, conflict=conflict)
-        # Not all resources of all nodes at the same moment.
-        jitter = random.uniform(0.5, 1.0)  # noqa: S311
-        return _Retry(reason=reason, delay_seconds=longest * jitter)
+        return _Retry(reason=reason, delay_seconds=jittered(longest))
 
     async def _serve(self, kubelet: SocketIdentity) -> Never:
         """Serve and register once; raise KubeletError or OSError, which says why it is over."""
