@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _MAX_BYTES = 1024 * 1024
 _MAX_DEPTH = 32
+_MAX_EVENTS = 20_000
+"""Of a kubeconfig: each takes about a kilobyte while it is read. One cluster has about 50."""
 _UNSUPPORTED = ("proxy-url", "exec", "auth-provider", "username", "as")
 
 
@@ -50,11 +52,14 @@ class Access:
             )
         return {"authorization": f"Bearer {self.token}"} if self.token else {}
 
-    def load_into(self, context: ssl.SSLContext) -> None:
-        """Load CA and client certificate for new connections; raise ApiAccessError."""
-        context.check_hostname = False  # first: else the server would have to be verified
-        context.verify_mode = ssl.CERT_REQUIRED if self.verify else ssl.CERT_NONE
-        context.check_hostname = self.verify
+    def context(self) -> ssl.SSLContext:
+        """Return what connections need, with CA and client certificate; raise ApiAccessError."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        # As in Go: a CA need not be a root.
+        context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+        if not self.verify:
+            context.check_hostname = False
+            context.verify_mode = ssl.CERT_NONE
         if self.verify and self.ca is None:
             context.load_default_certs()
         if self.verify and self.ca is not None:
@@ -68,6 +73,7 @@ class Access:
             ):
                 # Else a password would be asked for at the terminal.
                 context.load_cert_chain(certificate, key, password="")
+        return context
 
 
 def in_cluster(folder: Path = SERVICE_ACCOUNT, environ: Mapping[str, str] = os.environ) -> Access:
@@ -92,10 +98,11 @@ def of_kubeconfig(path: Path) -> Access:
     content, depth = _read("kubeconfig", path), 0
     with _reasons(f"kubeconfig {path}"):
         try:
-            for event in yaml.parse(content, Loader=yaml.CSafeLoader):
+            for number, event in enumerate(yaml.parse(content, Loader=yaml.CSafeLoader)):
                 depth += isinstance(event, yaml.CollectionStartEvent)
                 depth -= isinstance(event, yaml.CollectionEndEvent)
-                if depth > _MAX_DEPTH or isinstance(event, yaml.AliasEvent):
+                is_odd = number > _MAX_EVENTS or isinstance(event, yaml.AliasEvent)
+                if depth > _MAX_DEPTH or is_odd:
                     raise TypeError  # deep nesting crashes PyYAML's composer
             config = yaml.load(content, Loader=yaml.CSafeLoader)
         except yaml.YAMLError as error:

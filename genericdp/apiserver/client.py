@@ -7,8 +7,11 @@ import json
 import logging
 import os
 import random
+import re
 import ssl
 from contextlib import aclosing, asynccontextmanager
+from dataclasses import replace
+from math import isfinite
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -18,7 +21,7 @@ from genericdp import __version__
 from genericdp.backoff import delay_after, jittered
 from genericdp.errors import GenericdpError, reason_of
 from genericdp.host.workers import in_worker
-from genericdp.printing import shortened
+from genericdp.printing import printable, shortened
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
@@ -34,17 +37,34 @@ logging.getLogger("httpx2").setLevel(logging.WARNING)
 
 SLICES = "/apis/resource.k8s.io/v1/resourceslices"
 """The collection of all ResourceSlices."""
+MAX_ANSWER_BYTES = 4 * 1024 * 1024
+"""Of one answer, of one event, and of the events of one watch. An object has at most 1.5 MiB in
+etcd, and the ResourceSlices of 6,000 devices, with a dozen attributes each, have 4 MiB."""
+MAX_ANSWER_VALUES = 200_000
+"""Of one answer: braces, brackets and commas. Parsed, such an answer has about 30 MiB, while 4 MiB
+of empty objects would have 120."""
+_CHUNK_BYTES = 256
+"""What each chunk counts besides its bytes: reading it takes as long as so many bytes of others."""
 _CONNECT_SECONDS = 5.0
 _WATCH_SECONDS = (300.0, 600.0)
 """The server is asked to end a watch after a random time between these."""
+_GRACE_SECONDS = 60.0
+"""How much later than that we end it."""
 _LONGEST_PAUSE = 30.0
 _MAX_RETRY_AFTER = 300.0
 _MAX_MESSAGE = 500
+_MAX_TEXT = 2000
 _METHODS = {"create": "POST", "update": "PUT", "delete": "DELETE"}
+_JSON = {"content-type": "application/json"}
+_STATUSES = range(100, 600)
+_VERSION = re.compile(r"[0-9]{1,20}")
 
 
 class ApiError(GenericdpError):
-    """A request to the API server has failed; the text says why, and what to do."""
+    """A request to the API server has failed; the text says why, and what to do.
+
+    It is escaped, since much of it comes from the server.
+    """
 
     def __init__(
         self,
@@ -53,14 +73,17 @@ class ApiError(GenericdpError):
         status: int | None = None,
         reason: str = "",
         retry_after: float = 0.0,
+        is_lost: bool = False,
     ) -> None:
-        super().__init__(message)
+        super().__init__(printable(shortened(message, _MAX_TEXT)))
         self.status = status
         """The HTTP status; None: there was no answer, or none that can be read."""
         self.reason = reason
         """Of the Status: ``Conflict``, ``AlreadyExists`` or ``Expired``, say; may be empty."""
         self.retry_after = retry_after
         """Seconds to wait before the next request; 0: the server did not say."""
+        self.is_lost = is_lost
+        """Whether there was no connection, or it was lost: the server said nothing wrong."""
 
 
 def pause_after(failures: int, first: float, retry_after: float = 0.0) -> float:
@@ -71,6 +94,11 @@ def pause_after(failures: int, first: float, retry_after: float = 0.0) -> float:
 def node_path(name: str) -> str:
     """Return the path of a Node."""
     return f"/api/v1/nodes/{quote(name, safe='')}"
+
+
+def slice_path(name: str) -> str:
+    """Return the path of a ResourceSlice."""
+    return f"{SLICES}/{quote(name, safe='')}"
 
 
 def claim_path(namespace: str, name: str) -> str:
@@ -97,26 +125,25 @@ class ApiClient:
         status, or ``unreachable``; a watch counts when it ends.
         """
         self._read_access = read_access
-        self._access: Access | None = None
-        """What the TLS context has been made for."""
+        self._trust: Access | None = None
+        """What the connections have been made for, without the token; None: there are none."""
+        self._choosing = asyncio.Lock()
+        """Held while the access is read: what was read earlier must not undo what was later."""
         self._count = count
         self._answer_seconds = answer_seconds
         self._silence_seconds = silence_seconds
-        self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        # As in Go: a CA need not be a root.
-        self._context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
-        agent = {"user-agent": f"genericdp/{__version__}"}
-        self._http = httpx2.AsyncClient(verify=self._context, trust_env=False, headers=agent)
+        self._http: httpx2.AsyncClient | None = None
 
     async def __aenter__(self) -> ApiClient:
         return self
 
     async def __aexit__(self, *error: object) -> None:
-        await self._http.aclose()
+        if self._http is not None:
+            await self._http.aclose()
 
-    async def get(self, path: str) -> Json:
-        """Return an object."""
-        return _valid(await self._call("get", path))
+    async def get(self, path: str, *, kind: str = "") -> Json:
+        """Return an object, of this kind if one is given."""
+        return _valid(await self._call("get", path), kind)
 
     async def list(self, path: str, field_selector: str = "") -> tuple[Objects, str]:
         """Return all objects of a collection, and the resourceVersion to watch from.
@@ -126,16 +153,15 @@ class ApiClient:
         answer = _valid(await self._call("list", path, fieldSelector=field_selector))
         if not isinstance(items := answer.get("items"), list):
             raise ApiError("the API server's answer is not a list")
-        version = str(answer["metadata"].get("resourceVersion", ""))
-        return [_valid(item) for item in items], version
+        return [_valid(item) for item in items], version_of(answer)
 
     async def create(self, path: str, body: Json) -> Json:
         """Create an object in a collection; return it as it was stored."""
-        return _valid(await self._call("create", path, body))
+        return _valid(await self._call("create", path, body), body.get("kind"))
 
     async def update(self, path: str, body: Json) -> Json:
         """Replace an object if it still has the body's resourceVersion; return what was stored."""
-        return _valid(await self._call("update", path, body))
+        return _valid(await self._call("update", path, body), body.get("kind"))
 
     async def delete(self, path: str, *, uid: str, resource_version: str) -> None:
         """Delete an object if it still has this UID and resourceVersion."""
@@ -149,18 +175,20 @@ class ApiClient:
     ) -> AsyncIterator[AsyncIterator[Event]]:
         """Watch a collection: yield an iterator of event types and objects, once the server agrees.
 
-        The iterator ends when the server ends the watch, as it does every few minutes. Some events
-        are bookmarks, whose object has nothing but a resourceVersion.
+        The iterator ends when the server ends the watch, as it does every few minutes, and once
+        there were so many events that another list is better. Some events are bookmarks, whose
+        object has nothing but a resourceVersion.
         """
+        seconds = round(random.uniform(*_WATCH_SECONDS))  # noqa: S311
         params = {
             "watch": "true",
             "allowWatchBookmarks": "true",
             "resourceVersion": resource_version,
-            "timeoutSeconds": str(round(random.uniform(*_WATCH_SECONDS))),  # noqa: S311
+            "timeoutSeconds": str(seconds),
             "fieldSelector": field_selector,
         }
         async with (
-            self._response("watch", path, params) as response,
+            self._response("watch", path, params, within=seconds + _GRACE_SECONDS) as response,
             aclosing(_events(response)) as events,
         ):
             yield events
@@ -168,7 +196,28 @@ class ApiClient:
     async def _call(self, verb: str, path: str, body: Json | None = None, **params: str) -> Json:
         within = self._answer_seconds
         async with self._response(verb, path, params, body, within=within) as response:
-            return _parsed(await response.aread())
+            return _parsed(await _read(response))
+
+    async def _connect(self) -> tuple[Access, httpx2.AsyncClient]:
+        """Return the present access, and connections that are made for it; raise ApiAccessError.
+
+        Where another CA, certificate or name counts now, those of before are closed: no token must
+        go to a server that is not trusted any more.
+        """
+        async with self._choosing:
+            access = await in_worker(self._read_access)
+            trust = replace(access, token="")
+            if self._http is None or trust != self._trust:
+                context = await in_worker(trust.context)
+                headers = {
+                    "user-agent": f"genericdp/{__version__}",
+                    "accept-encoding": "identity",
+                }
+                before, self._trust = self._http, trust
+                self._http = httpx2.AsyncClient(verify=context, trust_env=False, headers=headers)
+                if before is not None:
+                    await before.aclose()
+            return access, self._http
 
     @asynccontextmanager
     async def _response(
@@ -178,7 +227,7 @@ class ApiClient:
         params: Mapping[str, str],
         body: Json | None = None,
         *,
-        within: float | None = None,
+        within: float,
     ) -> AsyncIterator[httpx2.Response]:
         """Yield a successful response, before its content is read, and count the request.
 
@@ -187,50 +236,94 @@ class ApiClient:
         server = ""
         try:
             async with asyncio.timeout(within):
-                access = await in_worker(self._read_access)
+                access, http = await self._connect()
                 server = access.server
-                if access != self._access:
-                    access.load_into(self._context)
-                    self._access = access
-                async with self._http.stream(
+                async with http.stream(
                     _METHODS.get(verb, "GET"),
                     f"{server}{path}",
                     params=params,
-                    json=body,
-                    headers=access.headers(),
+                    content=None if body is None else _encoded(body),
+                    headers=access.headers() | (_JSON if body is not None else {}),
                     timeout=httpx2.Timeout(self._silence_seconds, connect=_CONNECT_SECONDS),
                     extensions={"sni_hostname": name} if (name := access.server_name) else None,
                 ) as response:
                     if not response.is_success:
-                        raise _refusal(response, await response.aread())
+                        raise await _refusal(response)
                     yield response
         except ApiError as error:
             self._count(verb, str(error.status or "unreachable"))
             raise
         except (OSError, httpx2.HTTPError, httpx2.InvalidURL) as error:
             self._count(verb, "unreachable")
-            raise ApiError(f"the API server {server} {_why(error)}") from error
+            raise ApiError(f"the API server {server} {_why(error)}", is_lost=True) from error
         self._count(verb, "success")
 
 
+async def _chunks(response: httpx2.Response) -> AsyncGenerator[bytes]:
+    """Yield the content in small pieces as it comes; raise ApiError if it is compressed."""
+    # Nothing is decompressed: a few bytes can become gigabytes.
+    encoding = response.headers.get("content-encoding", "").strip().lower()
+    if encoding not in ("", "identity"):
+        raise ApiError(
+            f"the API server's answer is compressed ({shortened(encoding, 20)}), which was not"
+            " requested: a proxy in between may do that"
+        )
+    async with aclosing(response.aiter_raw()) as chunks:
+        async for chunk in chunks:
+            yield chunk
+
+
+async def _read(response: httpx2.Response) -> bytearray:
+    """Return the content; raise ApiError as soon as it is too long."""
+    content, size = bytearray(), 0
+    async with aclosing(_chunks(response)) as chunks:
+        async for chunk in chunks:
+            size += len(chunk) + _CHUNK_BYTES
+            _check_size("answer", size)
+            content += chunk
+    return content
+
+
+def _check_size(what: str, size: int) -> None:
+    if size > MAX_ANSWER_BYTES:
+        raise ApiError(f"the API server's {what} has more than {MAX_ANSWER_BYTES >> 20} MiB")
+
+
 async def _events(response: httpx2.Response) -> AsyncGenerator[Event]:
-    rest = b""
-    async for chunk in response.aiter_bytes():
-        *lines, rest = (rest + chunk).split(b"\n")
-        for line in lines:
-            if line.strip():
-                event = _parsed(line)
-                kind, item = str(event.get("type")), event.get("object")
-                if kind == "ERROR" and isinstance(item, dict):
-                    raise _error(item.get("code"), item)
-                yield kind, _valid(item)
-    if rest.strip():
+    """Yield the events of a watch, a line each, until there were many; raise ApiError."""
+    line, size, begun_at = bytearray(), 0, 0
+    async with aclosing(_chunks(response)) as chunks:
+        async for chunk in chunks:
+            size += len(chunk) + _CHUNK_BYTES
+            _check_size("watch event", size - begun_at)
+            *ends, rest = chunk.split(b"\n")
+            for end in ends:
+                line += end
+                if line.strip():
+                    yield _event(line)
+                line.clear()
+                begun_at = size
+            if ends and size > MAX_ANSWER_BYTES:
+                return
+            line += rest
+    if line.strip():
         raise ApiError("the API server sends a watch event that does not end")
 
 
-def _parsed(content: bytes) -> Json:
+def _event(line: bytearray) -> Event:
+    event = _parsed(line)
+    kind, item = str(event.get("type")), event.get("object")
+    if kind == "ERROR" and isinstance(item, dict):
+        raise _error(item.get("code"), item)
+    return kind, _valid(item)
+
+
+def _parsed(content: bytearray) -> Json:
+    if sum(map(content.count, (b"{", b"[", b","))) > MAX_ANSWER_VALUES:
+        raise ApiError(f"the API server's answer has more than {MAX_ANSWER_VALUES:,} values")
     try:
-        value = json.loads(content)
+        # Numbers that JSON does not have, and those that only Python has, are none.
+        value = json.loads(content, parse_constant=_nothing, parse_float=_finite)
     except (ValueError, RecursionError):
         value = None
     if not isinstance(value, dict):
@@ -238,18 +331,43 @@ def _parsed(content: bytes) -> Json:
     return value
 
 
-def _valid(item: object) -> Json:
-    """Return an object of the API that has metadata; raise ApiError."""
+def _nothing(_name: str) -> None:
+    """Return what stands for NaN and Infinity."""
+
+
+def _finite(text: str) -> float | None:
+    number = float(text)
+    return number if isfinite(number) else None
+
+
+def _encoded(body: Json) -> bytes:
+    """Return a body as JSON, in ASCII: a server may have sent half of a surrogate pair."""
+    return json.dumps(body, separators=(",", ":"), allow_nan=False).encode()
+
+
+def _valid(item: object, kind: object = "") -> Json:
+    """Return an object of the API that has metadata, and is not of another kind; raise ApiError."""
     if not (isinstance(item, dict) and isinstance(item.get("metadata"), dict)):
         raise ApiError("the API server's answer has an object without metadata")
+    if kind and item.get("kind", kind) != kind:
+        raise ApiError(f"the API server's answer is not a {kind}")
     return item
 
 
-def _refusal(response: httpx2.Response, content: bytes) -> ApiError:
+def version_of(item: Json) -> str:
+    """Return the resourceVersion of an object; empty if it is none."""
+    version = item["metadata"].get("resourceVersion")
+    return version if isinstance(version, str) and _VERSION.fullmatch(version) else ""
+
+
+async def _refusal(response: httpx2.Response) -> ApiError:
+    content = bytearray()
     try:
+        content = await _read(response)
         status = _parsed(content)
-    except ApiError:
-        status = {"message": content.decode(errors="replace").strip()}
+    except ApiError as error:
+        text = content[:_MAX_TEXT].decode(errors="replace").strip()
+        status = {"message": text or str(error)}
     seconds = response.headers.get("retry-after", "")
     wait = float(seconds) if seconds.isascii() and seconds.isdecimal() else 0.0
     return _error(response.status_code, status, min(wait, _MAX_RETRY_AFTER))
@@ -257,7 +375,7 @@ def _refusal(response: httpx2.Response, content: bytes) -> ApiError:
 
 def _error(code: object, status: Json, retry_after: float = 0.0) -> ApiError:
     """Return the error for a Status, the object by which the API server says what is wrong."""
-    number = code if isinstance(code, int) else None
+    number = code if type(code) is int and code in _STATUSES else None
     reason, message = str(status.get("reason") or ""), str(status.get("message") or "")
     message = shortened(" ".join(message.split()) or reason or "without a reason", _MAX_MESSAGE)
     match number:

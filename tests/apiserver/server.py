@@ -31,6 +31,9 @@ _WRITES = frozenset({"create", "update", "delete", "deletecollection"})
 _END, _CUT = "end", "cut"
 """What a watch is told instead of a line."""
 _CLOSE_SECONDS = 1.0
+_CHUNKED = [("content-type", "application/json"), ("transfer-encoding", "chunked")]
+_ENDLESS_BYTES = 256 * 1024 * 1024
+"""After so much even an endless answer ends: whoever takes it must not end the tests."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +60,8 @@ class _Fault:
     hangs: bool = False
     cut: bool = False
     content: bytes | None = None
+    encoding: str = ""
+    endless: bytes | None = None
     held: asyncio.Event | None = None
 
     def check(self) -> None:
@@ -245,16 +250,19 @@ class ApiServer:
         hangs: bool = False,
         cut: bool = False,
         content: bytes | None = None,
+        encoding: str = "",
+        endless: bytes | None = None,
         held: asyncio.Event | None = None,
     ) -> Iterator[None]:
         """Fail so many requests with these verbs (all) and this text in path and query.
 
-        An answer that is held is made at once, and sent when the event is set.
+        An answer that is held is made at once, and sent when the event is set. One that is endless
+        is sent over and over, until the client has closed the connection.
         """
         fault = _Fault(
             verbs=verbs, target=target, times=times, status=status, reason=reason,
             retry_after=retry_after, seconds=seconds, hangs=hangs, cut=cut, content=content,
-            held=held,
+            encoding=encoding, endless=endless, held=held,
         )  # fmt: skip
         self._faults.append(fault)
         try:
@@ -488,6 +496,9 @@ class _Connection:
         try:
             self._authenticate(request)
             fault.check()
+            if fault.endless is not None:
+                await self._flood(fault.endless)
+                return
             key = _key(request.path)
             if request.verb == "watch":
                 await self._watch(request, key, cut=fault.cut)
@@ -512,6 +523,8 @@ class _Connection:
         if fault.held is not None:
             await fault.held.wait()
         headers = [("content-type", "application/json"), ("content-length", str(len(content)))]
+        if fault.encoding:
+            headers.append(("content-encoding", fault.encoding))
         if fault.retry_after is not None:
             headers.append(("retry-after", str(fault.retry_after)))
         await self._write(h11.Response(status_code=status, headers=headers))
@@ -521,10 +534,14 @@ class _Connection:
         await self._write(h11.Data(data=content))
         await self._write(h11.EndOfMessage())
 
+    async def _flood(self, content: bytes) -> None:
+        await self._write(h11.Response(status_code=200, headers=_CHUNKED))
+        for _ in range(_ENDLESS_BYTES // len(content)):
+            await self._write(h11.Data(data=content))
+
     async def _watch(self, request: Request, key: Key, *, cut: bool) -> None:
         with self._api.watch_of(key[0], key[1], request.query) as watch:
-            headers = [("content-type", "application/json"), ("transfer-encoding", "chunked")]
-            await self._write(h11.Response(status_code=200, headers=headers))
+            await self._write(h11.Response(status_code=200, headers=_CHUNKED))
             if cut:
                 return
             ending = asyncio.get_running_loop().call_later(

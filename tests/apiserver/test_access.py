@@ -4,6 +4,7 @@ import base64
 import json
 import os
 import shutil
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -69,6 +70,53 @@ async def test_a_pod_uses_its_service_account_and_a_token_that_is_replaced(
             (tmp_path / "token").write_text("second\nX-Other: 1")
             with pytest.raises(ApiError, match="characters that no token has"):
                 await client.list(SLICES)
+
+
+@pytest.mark.parametrize("by", ["ca", "name", "verification"])
+async def test_a_server_that_is_no_longer_trusted_gets_no_token(
+    tmp_path: Path,
+    certificates: Certificates,
+    tmp_path_factory: pytest.TempPathFactory,
+    by: str,
+) -> None:
+    other = make_certificates(tmp_path_factory.mktemp("others")).ca.read_bytes()
+    async with ApiServer(certificates=certificates, token="first") as server:
+        trusted = of_kubeconfig(server.kubeconfig(tmp_path / "kubeconfig"))
+        if by == "verification":
+            trusted = replace(trusted, verify=False, ca=other)
+        withdrawn = {
+            "ca": replace(trusted, ca=other, token="second"),
+            "name": replace(trusted, server_name="other.example", token="second"),
+            "verification": replace(trusted, verify=True, token="second"),
+        }[by]
+        access = trusted
+        async with ApiClient(lambda: access) as client:
+            with pytest.raises(ApiError, match="does not answer"):
+                async with client.watch(SLICES, resource_version="1") as events:
+                    await client.list(SLICES)
+                    access = withdrawn
+                    requests = len(server.requests)
+                    with pytest.raises(ApiError, match="certificate that is not accepted"):
+                        await client.list(SLICES)
+                    await anext(events)
+            assert len(server.requests) == requests, "the token has been sent"
+            access = trusted
+            await client.list(SLICES)
+
+
+async def test_a_token_that_is_replaced_needs_no_other_connection(
+    tmp_path: Path, certificates: Certificates
+) -> None:
+    async with ApiServer(certificates=certificates) as server:
+        access = of_kubeconfig(server.kubeconfig(tmp_path / "kubeconfig"))
+        async with (
+            ApiClient(lambda: access) as client,
+            client.watch(SLICES, resource_version="1") as events,
+        ):
+            access = replace(access, token="second")
+            await client.list(SLICES)
+            server.bookmark()
+            assert (await anext(events))[0] == "BOOKMARK"
 
 
 async def test_files_that_come_later_or_are_replaced_are_read_again(
@@ -199,6 +247,7 @@ def test_a_kubeconfig_that_cannot_be_used_says_why(
         (b"[" * 100_000, "not what kubectl writes"),
         (b"clusters: &a [*a]", "not what kubectl writes"),
         (b" " * (1 << 20) + b" ", "it is larger than 1 MiB"),
+        (b"- a\n" * 200_000, "not what kubectl writes"),
     ],
 )
 def test_a_file_that_is_no_kubeconfig_says_why(
