@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.cluster
 
 ONLY = "loop61"
-TAKEN = f"device {ONLY} of node1/{DISK} is prepared for claim default/"
 GONE = "which the API server no longer has: waiting for the kubelet to unprepare it"
 
 
@@ -56,16 +55,6 @@ def delete_by_force(bench: Bench, name: str) -> None:
     objects = (f"pod/{name}", f"resourceclaim/{name}")
     bench.cluster.kubectl("delete", "--force", "--grace-period=0", "--wait=false", *objects)
     eventually(lambda: bench.claim(name), {}.__eq__, what="the API no longer has the claim")
-
-
-def await_complaint(bench: Bench, name: str, *words: str) -> str:
-    """Wait until an event of a pod says these words; give all that it says."""
-
-    def said() -> str:
-        messages = bench.complaints(name)
-        return next((one for one in messages if all(word in one for word in words)), "")
-
-    return eventually(said, what=f"an event of {name} says {words}")
 
 
 @contextmanager
@@ -92,7 +81,6 @@ def test_a_pod_that_was_deleted_by_force_has_its_device_to_itself_until_its_cont
             delete_by_force(bench, "forced")
             began = time.monotonic()
             later = ends.enter_context(bench.made(*with_disk("next")))["next"]
-            await_complaint(bench, "next", f"{TAKEN}forced", GONE)
             bench.await_devices(DISK)
             print(f"\nwithheld {time.monotonic() - began:.1f} s after the API has lost the claim")
             the_status_says_who_has_it(bench)
@@ -215,7 +203,8 @@ def test_what_a_kubelet_has_lost_is_held_until_an_administrator_releases_it(
             what="the kubelet has ended the container that it no longer knows",
         )
         with bench.made(*with_disk("next")) as later:
-            await_complaint(bench, "next", f"{TAKEN}lost", GONE)
+            bench.await_devices(DISK)
+            assert not later["next"].is_running()
             assert bench.prepared() == {uid}
             root = f"--kubelet-root={bench.cluster.folder}/kubelet"
             (listed,) = json.loads(bench.ask("claims", root, "-o", "json"))["claims"]
