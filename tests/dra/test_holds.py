@@ -147,9 +147,13 @@ async def test_a_claim_of_many_shares_of_a_large_group_can_be_read_again(node: D
 
 
 async def test_a_claim_whose_record_could_not_be_read_again_is_refused(node: DraNode) -> None:
-    async with node.serving(by_dra()):
-        await node.offers(POOL, USB0)
-        claim = node.allocate(requests={"r" * 4 * 1024 * 1024: (USB0,)})
+    for number in range(1, 32):
+        node.host.plug(f"ttyUSB{number}")
+    names = [label(f"ttyUSB{number}") for number in range(32)]
+    long = {f"LONG{number}": f"$(device.name){'x' * 50_000}" for number in range(3)}
+    async with node.serving(by_dra(inject={"env": long})):
+        await node.offers(POOL, *names)
+        claim = node.allocate(requests={f"r-{name}": (name,) for name in names})
         assert "its record would have" in await node.refusal(claim)
         assert node.record(claim) is None
         await node.prepare(node.allocate(USB0, name="other"))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import ssl
 import tempfile
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -47,6 +46,6 @@ def opened() -> Iterator[Callable[[bytes], None]]:
                 access = of_kubeconfig(path)
                 with suppress(ApiAccessError):
                     access.headers()
-                access.load_into(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT))
+                access.context()
 
         yield run
