@@ -23,6 +23,7 @@ from genericdp.devices.device import (
 )
 from genericdp.devices.hardware import nodes_nearby, place_of, rank_name
 from genericdp.devices.identity import (
+    WHY_AMBIGUOUS,
     DefaultName,
     declared_attributes,
     default_name,
@@ -499,6 +500,8 @@ class _Maker:
         if kept is not None and kept.named_by == ids.rule and not is_group:
             return _Naming(kept.id, identities, ids.rule, weak=kept.weak)
         text, weak = self._id_text(group, names)
+        if self._resource.id is None and not is_group and identities[0].is_ambiguous:
+            weak = weak or WHY_AMBIGUOUS
         wish = as_id(text)
         if kept is None and (former_id := self._former_id(group, ids)):
             kept = KeptId(former_id)

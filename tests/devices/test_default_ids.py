@@ -9,7 +9,7 @@ import pytest
 from tests.devices import machines
 from tests.devices.machines import Machine, Part
 from tests.devices.making import resource
-from tests.devices.offering import EVERYTHING, look, offers
+from tests.devices.offering import EVERYTHING, look, offers, resource_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -146,3 +146,16 @@ def test_what_comes_and_goes_does_not_rename_what_stays(
         for found in (offers(lists, machine), offers(restarted, machine)):
             assert {key: ids for key, ids in found.items() if key in expected} == expected
         former = lists
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_an_id_that_several_devices_could_have_is_weak(tmp_path: Path, count: int) -> None:
+    """An old driver shows the same number for each port: whichever comes first has the ID."""
+    machine = Machine(tmp_path / "machine")
+    machine.plug(*(machines.Port("0000:04:00.0", 0, "can") for _ in range(count)))
+    listed = look(machine, [resource_of("net")])["example.com/net"]
+    assert [*listed.devices] == ["0000:04:00.0-net"]
+    (only,) = listed.devices.values()
+    is_weak = "nothing else tells it from another device there" in only.device.weak_id
+    assert is_weak is (count > 1)
+    assert len(listed.not_offered) == count - 1
