@@ -138,17 +138,15 @@ class Dra:
         by_dra = (one for one in wanted.values() if one.served_by is ServedBy.DRA)
         self._dra_wanted = frozenset[str]().union(*map(_possible_names, by_dra))
         by_plugin = {*by_plugin, *self._by_peers}  # before the kubelet is asked
-        trouble = ""
-        try:
-            self._held, self._unreadable = await driver.held()
-            if self._dra_now is None:
-                # The file may be missing or damaged: DRA surely serves what claims have.
-                having = [one.resource for one in self._held]
-                self._dra_now = (
-                    await in_worker(partial(_read_served, settings), str(settings.served_file))
-                ).union(having)
-        except OSError as error:
-            trouble = f"{settings.folder} cannot be read: {reason_of(error).lower()}"
+        error = await self._learn(driver, settings)
+        trouble = (
+            "" if error is None else f"{settings.folder} cannot be read: {reason_of(error).lower()}"
+        )
+        if error is not None and self._dra_now is None and not isinstance(error, HangingError):
+            # Claims may have what the device plugin would give away. Where reading hangs, it may
+            # do so forever, and the device plugin serves what the config says.
+            self._apply(wanted, dict.fromkeys(wanted, _Verdict(trouble, None)))
+            return self.in_force
         moving = {name: one for name, one in wanted.items() if self._moves(one)}
         unknown, held = trouble, dict[str, frozenset[str]]()
         if not trouble and any(one.served_by is ServedBy.DRA for one in moving.values()):
@@ -168,6 +166,18 @@ class Dra:
             waiting = dict.fromkeys(moving, _Verdict(trouble, None)) | waiting
         self._apply(wanted, waiting)
         return self.in_force
+
+    async def _learn(self, driver: DraDriver, settings: DraSettings) -> OSError | None:
+        """Find out what claims hold, and what DRA serves; return why that fails."""
+        try:
+            self._held, self._unreadable = await driver.held()
+            if self._dra_now is None:
+                # The file may be missing or damaged: DRA surely serves what claims have.
+                having = [one.resource for one in self._held]
+                self._dra_now = (await _served(settings)).union(having)
+        except OSError as error:
+            return error
+        return None
 
     async def _is_used(self, settings: DraSettings, wanted: Mapping[str, Resource]) -> bool:
         if any(one.served_by is ServedBy.DRA for one in wanted.values()):

@@ -302,6 +302,22 @@ async def test_who_has_what_is_not_known_so_neither_serves_it_and_others_are_ser
             await daemon.registered(NAME)
 
 
+async def test_what_dra_has_served_is_unknown_at_the_start_so_the_device_plugin_waits(
+    node: DraNode,
+) -> None:
+    async with node.serving(by_dra()):
+        await node.offers(POOL, USB0)
+    content = node.settings.served_file.read_text()
+    node.settings.served_file.unlink()
+    node.settings.served_file.symlink_to(node.settings.served_file)  # it leads in a circle
+    async with node.serving(by_plugin()) as daemon:
+        await daemon.shows(NAME, lambda found: "cannot be read" in found["reason"])
+        assert NAME not in node.world.kubelet.observed.registrations
+        node.settings.served_file.unlink()
+        node.settings.served_file.write_text(content)
+        await node.world.listed(NAME, "ttyUSB0")
+
+
 async def test_the_device_plugin_waits_until_the_slices_are_deleted(node: DraNode) -> None:
     with never_both(node):
         async with node.serving(by_dra()) as daemon:
