@@ -8,7 +8,6 @@ import math
 import time
 from typing import TYPE_CHECKING
 
-from genericdp.devices.device import NOT_PROBED
 from genericdp.health.execution import Slots
 from genericdp.health.kernellog import KernelLog
 from genericdp.health.state import DeviceHealth, ProbeState
@@ -29,17 +28,13 @@ log = logging.getLogger(__name__)
 
 MAX_PER_RESOURCE = 4
 """Limit on the probes of one resource that run at once."""
-TEXT_SECONDS = 5.0
-"""Time within which another text of a reason is reported; whether a device is healthy, at once."""
 
 
 class Health:
     """Owns the state of each device under watch; ``run`` must run meanwhile.
 
-    ``changed`` is called on the loop when a device has become healthy or not, also from within
-    ``watch``, and within ``text_seconds`` when only the text of its reason has changed: readings,
-    as of a temperature, differ each time, and each call costs a reconcile. ``tally`` counts the
-    results of probes.
+    ``changed`` is called on the loop whenever the reason of a device has changed, also from within
+    ``watch``; ``tally`` counts the results of probes.
     """
 
     def __init__(
@@ -51,14 +46,10 @@ class Health:
         tally: Tally | None = None,
         now: Callable[[], float] = time.monotonic,
         open_log: Callable[[], Log] = open_log,
-        text_seconds: float = TEXT_SECONDS,
     ) -> None:
         self._root = root
         self._run_probe = run_probe
         self._changed = changed
-        self._text_seconds = text_seconds
-        self._text_timer: asyncio.TimerHandle | None = None
-        """Ends when another text is reported; None: no text has changed since."""
         self._tally = tally or Tally()
         self._now = now
         self._devices: dict[str, dict[str, DeviceHealth]] = {}
@@ -156,23 +147,10 @@ class Health:
         return [one for devices in self._devices.values() for one in devices.values()]
 
     def _update(self, device: DeviceHealth) -> None:
-        """Plan and report what follows from another state of a device."""
+        """Plan and tell what follows from another state of a device."""
         self._plan(device)
-        before = device.report
-        if not device.update_report():
-            return
-        if _state(before) != _state(device.report):
-            self._report()
-        elif self._text_timer is None:
-            loop = asyncio.get_running_loop()
-            self._text_timer = loop.call_later(self._text_seconds, self._report)
-
-    def _report(self) -> None:
-        """Report all changes so far."""
-        if self._text_timer is not None:
-            self._text_timer.cancel()
-            self._text_timer = None
-        self._changed()
+        if device.update_report():
+            self._changed()
 
     def _forget(self, device: DeviceHealth) -> None:
         self._log.forget(device)
@@ -242,11 +220,6 @@ def _appeared(device: Device, before: DeviceHealth | None, otherwise: float) -> 
     if device.known_since is not None:
         return device.known_since
     return before.since if before is not None and before.is_same(device) else otherwise
-
-
-def _state(report: Report) -> tuple[bool, bool]:
-    """Return what a report says but for its text: whether all is well, and all has results."""
-    return not report.reason, NOT_PROBED not in report.reason
 
 
 def _name(device: DeviceHealth) -> tuple[str, str]:

@@ -31,7 +31,6 @@ class Watched:
     """The health of devices, and what it tells."""
 
     def __init__(self, root: Root, **settings: Any) -> None:
-        settings = {"text_seconds": 0.0, **settings}
         self.health = Health(root, changed=self._wake, **settings)
         self.wakes = 0
         self._woken = asyncio.Event()

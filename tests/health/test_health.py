@@ -71,45 +71,6 @@ async def test_all_checks_must_pass_and_the_reasons_stand_side_by_side(tmp_path:
         assert one.reasons == {"a": why}
 
 
-async def test_readings_that_only_differ_in_their_text_are_reported_together(
-    tmp_path: Path,
-) -> None:
-    """300 devices with a temperature that was too high cost six reconciles a second."""
-    readings, enough, is_cool = 0, asyncio.Event(), False
-
-    async def read(bound: BoundProbe, one: Device, **_: object) -> Outcome:
-        nonlocal readings
-        readings += 1
-        if readings == 20:
-            enough.set()
-        return Outcome() if is_cool else Outcome(reason=f"{90 + readings} degrees")
-
-    often = probe(period_seconds=0.01, failure_threshold=1, success_threshold=1)
-    async with watching(
-        Root(tmp_path), run_probe=read, open_log=Script().open, text_seconds=3600.0
-    ) as one:
-        one.watch(device("a", often))
-        await one.probed()
-        wakes = one.wakes
-        await enough.wait()
-        assert one.wakes == wakes
-        is_cool = True
-        await one.until(lambda: not one.reasons)
-        assert one.wakes == wakes + 1
-
-
-async def test_another_text_is_reported_in_the_end(tmp_path: Path) -> None:
-    texts = iter(["91 degrees", "92 degrees"])
-
-    async def read(bound: BoundProbe, one: Device, **_: object) -> Outcome:
-        return Outcome(reason=next(texts, "92 degrees"))
-
-    often = probe(period_seconds=0.01, failure_threshold=1)
-    async with watching(Root(tmp_path), run_probe=read, open_log=Script().open) as one:
-        one.watch(device("a", often))
-        await one.until(lambda: one.reasons == {"a": "exec /a/0: 92 degrees"})
-
-
 async def test_a_report_says_which_device_it_is_about(tmp_path: Path) -> None:
     async with World().health(tmp_path) as one:
         first, other = device("a", probe()), device("a", probe(), inode=2)
