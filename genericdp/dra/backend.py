@@ -145,7 +145,8 @@ class Dra:
         if error is not None and self._dra_now is None and not isinstance(error, HangingError):
             # Claims may have what the device plugin would give away. Where reading hangs, it may
             # do so forever, and the device plugin serves what the config says.
-            self._apply(wanted, dict.fromkeys(wanted, _Verdict(trouble, None)))
+            new = [name for name in wanted if self._in_force_as(name) is None]
+            self._apply(wanted, dict.fromkeys(new, _Verdict(trouble, None)))
             return self.in_force
         moving = {name: one for name, one in wanted.items() if self._moves(one)}
         unknown, held = trouble, dict[str, frozenset[str]]()
