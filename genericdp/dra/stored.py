@@ -69,6 +69,8 @@ class StoredSlices:
         self.changed = asyncio.Event()
         """Set when any of this has changed."""
         self._client = client
+        self._answers: dict[str, Json] = {}
+        """What the API server has made of what we wrote last, by name."""
         self._selector = f"spec.driver={driver},spec.nodeName={node_name}"
         self._list_within = list_within
         self._watch_from = ""
@@ -77,8 +79,7 @@ class StoredSlices:
         """How many writes have succeeded."""
         self._list_at = inf
         """When to list again at the latest."""
-        self._watching: asyncio.Timeout | None = None
-        """The timeout that ends the watch; None: there is no watch."""
+        self._watching: asyncio.Timeout | None = None  # ends the watch, if there is one
         self._failures = 1
         """Failures since the last event; the first after one is not logged: a lost connection."""
         self._logged: set[str] = set()
@@ -128,6 +129,7 @@ class StoredSlices:
             self._writes += 1
             known = (self.by_name.value or {}).items()
             self.by_name.value = {name: it for name, it in known if name != metadata["name"]}
+            self._answers.pop(metadata["name"], None)
             return
         if verb == "update":
             answer = await self._client.update(path, one)
@@ -142,8 +144,32 @@ class StoredSlices:
                 first_few(sorted(changed), _MAX_FIELDS),
             )
             self._logged |= changed
+        if self._is_ours(answer):
+            self._answers[answer["metadata"]["name"]] = answer
         owners = {"ownerReferences": metadata["ownerReferences"]}
         self._store(answer | {"metadata": answer["metadata"] | owners, "spec": one["spec"]})
+
+    def _is_ours(self, item: Json) -> bool:
+        """Return whether a slice is of this driver and node, whatever the server was asked for."""
+        spec, metadata = item.get("spec"), item["metadata"]
+        return (
+            isinstance(spec, dict)
+            and (spec.get("driver"), spec.get("nodeName")) == (self.driver, self.node_name)
+            and isinstance(metadata.get("name"), str)
+            and isinstance(metadata.get("uid"), str)
+            and str(metadata.get("resourceVersion")).isdecimal()
+        )
+
+    def _as_sent(self, item: Json) -> Json:
+        """Return a slice as we have sent it, if it is what the server made of that."""
+        name = item["metadata"]["name"]
+        answer, known = self._answers.get(name), (self.by_name.value or {}).get(name)
+        is_same = (
+            answer is not None
+            and _resource_version(answer) == _resource_version(item)
+            and content_of(answer) == content_of(item)
+        )
+        return known if known is not None and is_same else item
 
     def _store(self, item: Json) -> None:
         """Store a slice, unless a newer version of it is known."""
@@ -170,9 +196,8 @@ class StoredSlices:
             listed, version = await self._client.list(SLICES, self._selector)
             if writes == self._writes:  # else the list may be older than a write
                 break
-        known = {_resource_version(one): one for one in (self.by_name.value or {}).values()}
         self.by_name.value = {
-            one["metadata"]["name"]: known.get(_resource_version(one), one) for one in listed
+            one["metadata"]["name"]: self._as_sent(one) for one in listed if self._is_ours(one)
         }
         self.changed.set()
         if missing is not None:
@@ -191,6 +216,8 @@ class StoredSlices:
             ):
                 self._set_failure("")
                 async for kind, item in events:
+                    if kind in ("ADDED", "MODIFIED", "DELETED") and not self._is_ours(item):
+                        continue
                     known = (self.by_name.value or {}).get(item["metadata"].get("name"))
                     if kind == "DELETED" and known is not None:
                         self.list_again(within=0)

@@ -112,6 +112,8 @@ class ApiServer:
         random: Random | None = None,
     ) -> None:
         """``random`` draws names and UIDs; None: a seeded one."""
+        self.selects = True
+        """Whether it heeds field selectors."""
         self.token = token
         """The only one that is accepted; empty: no token is needed."""
         self.requests: list[Request] = []
@@ -200,6 +202,9 @@ class ApiServer:
     def objects(self, resource: str, **fields: str) -> list[Json]:
         """Return what there is, as ``objects("resourceslices")``."""
         return self._store.select(resource, "", fields)
+
+    def _fields(self, query: dict[str, str]) -> dict[str, str]:
+        return _fields(query) if self.selects else {}
 
     def put(self, resource: str, item: Json) -> Json:
         """Create or replace an object, whatever its resourceVersion."""
@@ -396,7 +401,7 @@ class ApiServer:
                 raise Refusal(410, "Expired", "The provided continue parameter is too old")
             items, version = self._pages[token], token.partition(":")[0]
         else:
-            items = self._store.select(resource, namespace, _fields(query))
+            items = self._store.select(resource, namespace, self._fields(query))
         limit = int(query.get("limit") or 0) or len(items)
         metadata = {"resourceVersion": version}
         if len(items) > limit:
@@ -429,7 +434,7 @@ class ApiServer:
     @contextmanager
     def watch_of(self, resource: str, namespace: str, query: dict[str, str]) -> Iterator[_Watch]:
         """Register a watch, with what happened since the version it starts from."""
-        fields = _fields(query)
+        fields = self._fields(query)
         check_fields(resource, fields)
         version = int(query.get("resourceVersion") or 0)
         watch = _Watch(resource, namespace, fields, version)

@@ -295,3 +295,32 @@ async def test_what_is_written_during_a_list_is_kept(server: ApiServer) -> None:
                 await knows(stored, new, server.put("resourceslices", slice_of()))
     assert all(one is not None and new["metadata"]["name"] in one for one in seen)
     assert all(one is not None and old["metadata"]["name"] not in one for one in seen)
+
+
+async def test_slices_of_others_are_ignored_whatever_the_server_sends(server: ApiServer) -> None:
+    """A server that ignores the field selector had them deleted."""
+    server.selects = False
+    other_driver = slice_of()
+    other_driver["spec"]["driver"] = "other.io"
+    for other in (slice_of(node="node-2"), other_driver):
+        server.put("resourceslices", other)
+    async with storing(server) as stored:
+        await watches(server)
+        ours = server.put("resourceslices", slice_of())
+        await knows(stored, ours)
+        server.put("resourceslices", slice_of(node="node-3"))
+        more = server.put("resourceslices", slice_of())
+        await knows(stored, ours, more)
+
+
+async def test_other_content_under_a_known_version_is_taken_over(server: ApiServer) -> None:
+    """As after a restore of etcd."""
+    async with storing(server) as stored:
+        await watches(server)
+        owned = slice_of()
+        owned["metadata"]["ownerReferences"] = []
+        await stored.send("create", owned)
+        (there,) = server.objects("resourceslices")
+        there["spec"]["devices"] = []  # it is the server's own
+        stored.list_again(within=0)
+        await knows(stored, there)
