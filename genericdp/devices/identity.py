@@ -80,8 +80,8 @@ class HardwareIdentity:
     @property
     def declared(self) -> tuple[str, ...]:
         """The attributes that count as unique facts because the config makes the ID of them."""
-        names = (kind.removeprefix(_DECLARED) for kind, _ in self.unique if _is_declared(kind))
-        return tuple(names)
+        kinds = (kind for kind, _ in self.unique if kind.startswith(_DECLARED))
+        return tuple(kind.removeprefix(_DECLARED) for kind in kinds)
 
     def __str__(self) -> str:
         """Return a description for messages: its nature, then its place."""
@@ -160,10 +160,6 @@ def identity_from_record(record: Mapping[str, Any]) -> HardwareIdentity:
 
 
 _DECLARED = "attribute "
-
-
-def _is_declared(kind: str) -> bool:
-    return kind.startswith(_DECLARED)
 
 
 Siblings = dict[tuple[str, str], "Counter[tuple[bool, tuple[str, ...]]]"]

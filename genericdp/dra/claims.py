@@ -398,6 +398,11 @@ def claims_of_others(own: Path) -> tuple[bool, list[Claim]]:
     return bool(folders), found
 
 
+async def read_others(own: Path) -> tuple[bool, list[Claim]]:
+    """Return the same, read off the loop; raise OSError, also if that hangs."""
+    return await in_worker(partial(claims_of_others, own), "the claims of other drivers")
+
+
 def held_devices(
     claims: Iterable[Claim], withheld: Callable[[Claim, str, str], str] = lambda *_: ""
 ) -> list[HeldDevice]:

@@ -20,8 +20,8 @@ from genericdp.dra.backend import DELETED_FIRST
 from genericdp.dra.claims import (
     RELEASE_SUFFIX,
     ClaimRecords,
-    claims_of_others,
     held_devices,
+    read_others,
     recorded_claims,
 )
 from genericdp.dra.prepare import ClaimPreparer, ServedPool
@@ -316,7 +316,7 @@ class DraDriver:
             return await preparer.holds(), tuple(preparer.unreadable)
         folder = self._settings.claims_folder
         claims, unreadable = await in_worker(partial(recorded_claims, folder), str(folder))
-        _, others = await in_worker(partial(claims_of_others, folder), "other drivers' claims")
+        _, others = await read_others(folder)
         return held_devices((*claims, *others)), unreadable
 
 

@@ -24,9 +24,9 @@ from genericdp.dra.claims import (
     Result,
     UnreadableRecord,
     are_same,
-    claims_of_others,
     held_devices,
     is_shared,
+    read_others,
 )
 from genericdp.dra.given import as_device, contradicting, identities_of, locate, recorded
 from genericdp.errors import DAMAGE, GenericdpError, explained, reason_of
@@ -62,7 +62,6 @@ log = logging.getLogger(__name__)
 _SPEC_PREFIX = "genericdp-claim_"
 _PLAIN_LIMITS = "resource.kubernetes.io/extended-resource-claim"
 """An annotation of the claims that the scheduler makes for plain ``limits``."""
-_OTHERS = "the claims of other drivers"
 _WAITING = "waiting for the kubelet to unprepare it"
 
 
@@ -276,8 +275,7 @@ class ClaimPreparer:
         Return its record, its devices that are on offer, and the claims of other drivers. Raise
         ClaimError or OSError.
         """
-        read_others = partial(claims_of_others, self._records.folder)
-        has_neighbors, others = await in_worker(read_others, _OTHERS)
+        has_neighbors, others = await read_others(self._records.folder)
         missing: Mapping[Key, str] = {}
         if before is not None:
             before, missing = await self._located(before)
@@ -293,7 +291,7 @@ class ClaimPreparer:
             # The hardware stays taken if the process is killed. Another driver may have written a
             # record meanwhile: each writes its own first, then reads the others'.
             await finish(self._records.write(claim))
-            _, others = await in_worker(read_others, _OTHERS)
+            _, others = await read_others(self._records.folder)
             if why := self._why_refused(claim, others, is_new=False):
                 if before is None:
                     await finish(self._forget(claim.uid))
@@ -417,7 +415,7 @@ class ClaimPreparer:
 
     async def holds(self) -> list[HeldDevice]:
         """Return what claims hold, also those of other drivers."""
-        _, others = await in_worker(partial(claims_of_others, self._records.folder), _OTHERS)
+        _, others = await read_others(self._records.folder)
         others = [
             other for other in others if (other.driver, other.uid) not in self._ended_elsewhere
         ]
@@ -497,7 +495,7 @@ class ClaimPreparer:
 
         It goes on to hold ``keep``; return that. Raise CallError, or OSError.
         """
-        _, others = await in_worker(partial(claims_of_others, self._records.folder), _OTHERS)
+        _, others = await read_others(self._records.folder)
         ending = [hold for hold in claim.holds if hold.key not in keep]
         passed: set[tuple[str, Key]] = set()
         try:
@@ -592,7 +590,7 @@ class ClaimPreparer:
         warned: set[str] = set()
         now = asyncio.get_running_loop().time
         while True:
-            others = (await in_worker(partial(claims_of_others, self._records.folder), _OTHERS))[1]
+            others = (await read_others(self._records.folder))[1]
             claims = {
                 (other.driver, other.uid): other for other in (*self.claims.values(), *others)
             }
