@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import sys
+import warnings
 from contextlib import contextmanager
 from functools import partial
 
@@ -42,6 +43,8 @@ def exit_on(
         _received.append(signal.Signals(number))
         # Python would complain there of a signal that has arrived already and is now ignored.
         sys.unraisablehook = lambda _: None
+        # And of a coroutine that the event loop was about to run.
+        warnings.simplefilter("ignore", RuntimeWarning)
         for one in numbers:
             signal.signal(one, then)
         raise SystemExit(128 + number if code is None else code)

@@ -16,6 +16,7 @@ from genericdp.cli import main
 from genericdp.cli.command_line import COMMANDS, LOGGING
 
 REPOSITORY = Path(__file__).parents[2]
+THIS_MACHINE = REPOSITORY / "examples/configs/this-machine.yaml"
 
 pytestmark = pytest.mark.slow
 
@@ -327,3 +328,29 @@ def test_run_offers_no_devices_of_a_snapshot(
     (tmp_path / "node.tar.gz").touch()
     assert main(["run", f"--config={FUSE}", f"--root={tmp_path / 'node.tar.gz'}"]) == 2
     assert "is a snapshot: its devices are not this node's" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        ("discover --all", 143),
+        (f"probe --config {THIS_MACHINE}", 143),
+        (f"simulate --once --config {THIS_MACHINE}", 0),
+    ],
+)
+def test_a_signal_just_before_the_event_loop_runs_ends_without_a_word(
+    words: str, code: int
+) -> None:
+    """Python would complain of a coroutine that never ran."""
+    script = (
+        "import asyncio, os, signal, sys\n"
+        "from genericdp.cli import main\n"
+        "def signaled(make=asyncio.events.new_event_loop):\n"
+        "    os.kill(os.getpid(), signal.SIGTERM)\n"
+        "    return make()\n"
+        "asyncio.events.new_event_loop = signaled\n"
+        "sys.exit(main())"
+    )
+    argv = [sys.executable, "-c", script, *words.split()]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (code, "")
