@@ -10,7 +10,7 @@ import time
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from inotify_simple import flags
 
@@ -279,11 +279,13 @@ class DraDriver:
         """
         folder = self._settings.folder
 
-        def opened() -> int:
+        def opened() -> BinaryIO:
             folder.mkdir(mode=0o700, exist_ok=True)
-            return os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
+            return os.fdopen(os.open(folder / "lock", flags, 0o600), "rb+", buffering=0)
 
-        lock = await in_worker(opened, str(folder))
+        file = await in_worker(opened, str(folder))
+        lock = file.fileno()
         try:
             while not _try_lock(lock):
                 if not self.is_standby:
@@ -295,7 +297,7 @@ class DraDriver:
             yield lock
         finally:
             self._plugin = self._preparer = self._publisher = None
-            os.close(lock)
+            file.close()
 
     @property
     def claim_counts(self) -> dict[str, int]:

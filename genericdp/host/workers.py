@@ -76,18 +76,20 @@ async def in_worker(work: Callable[[], T], what: str = "") -> T:
 
     A thread that never comes back is left alone: it holds up neither others nor, unlike one of
     ``asyncio.to_thread``, the exit. Raise HangingError, which is an OSError, if that takes too
-    long for ``what`` is looked at, a path; without it, wait forever.
+    long for ``what`` is looked at, a path; without it, wait forever. A result that can be closed is
+    closed where nobody waits for it any longer.
     """
     if what in _hanging:
         raise _hangs(what)
-    if not what:
-        return await start(work)
-    running = start(work, is_one_call=True)
+    running = start(work, is_one_call=bool(what))
     try:
+        if not what:
+            return await running
         if await running.ends(HANGING_SECONDS):
             return running.result()
     except asyncio.CancelledError:
-        running.cancel()
+        if not running.cancel():
+            _discard(running)
         raise
     if not running.has_begun:
         running.cancel()
@@ -104,9 +106,21 @@ def _leave_alone(running: Work[Any], what: str) -> None:
     def ended(running: Work[Any]) -> None:
         log.info("looking at %s has ended", what)
         _hanging.discard(what)
-        running.exception()  # nobody waits for it any longer
+        _discard(running)
 
     running.add_done_callback(ended)
+
+
+def _discard(running: Work[Any]) -> None:
+    """Close the result of finished work, if there is one: a file or a socket."""
+    if not running.cancelled() and running.exception() is None:
+        _close(running.result())
+
+
+def _close(result: object) -> None:
+    close = getattr(result, "close", None)
+    if close is not None:
+        close()
 
 
 def _hangs(what: str) -> HangingError:
@@ -194,5 +208,7 @@ def _serve(jobs: SimpleQueue[Callable[[], None]]) -> None:
 
 
 def _settle(done: asyncio.Future[Any], settle: Callable[[Any], None], outcome: object) -> None:
-    if not done.done():
+    if done.done():
+        _close(outcome)
+    else:
         settle(outcome)

@@ -123,7 +123,7 @@ async def test_a_version_that_is_no_longer_known_leads_to_another_list_at_once(
         await knows(stored, created)
         await fails(stored, "")
     assert verbs(server).count("list") == 2
-    assert "410" not in caplog.text, "that is no failure, after which it would wait"
+    assert "answers 410" not in caplog.text, "that is no failure, after which it would wait"
 
 
 @pytest.mark.parametrize("line", [b"garbage\n", b'{"type":"ADDED"}\n', b"\xff\n"])

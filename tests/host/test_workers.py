@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import subprocess
 import sys
 import threading
+from functools import partial
+from typing import TYPE_CHECKING
 
 import pytest
 
 from genericdp.host.workers import MAX_IDLE, in_worker, start
 from tests.polling import poll_until
+
+if TYPE_CHECKING:
+    from typing import BinaryIO
 
 
 async def test_the_result_comes_from_another_thread() -> None:
@@ -128,3 +134,27 @@ def test_without_a_thread_it_waits_for_better_times() -> None:
     first, last = done.stderr.splitlines()
     assert first.startswith("no thread can be started: looks at the host wait")
     assert last == "threads can be started again"
+
+
+@pytest.mark.parametrize("is_late", [False, True])
+@pytest.mark.parametrize("what", ["", "a pipe"])
+async def test_a_file_that_nobody_waits_for_any_more_is_closed(what: str, is_late: bool) -> None:
+    """The descriptor would be lost, and with it a lock."""
+    loop = asyncio.get_running_loop()
+
+    async def open_and_cancel() -> None:
+        cancel = asyncio.current_task().cancel  # type: ignore[union-attr]
+
+        def work() -> BinaryIO:
+            # The loop may learn of the cancellation before it learns of the end, or after.
+            loop.call_soon_threadsafe(partial(loop.call_soon, cancel) if is_late else cancel)
+            return os.fdopen(writer, "wb", buffering=0)
+
+        with await in_worker(work, what):
+            pass
+
+    for _ in range(50):
+        reader, writer = os.pipe()
+        await asyncio.gather(open_and_cancel(), return_exceptions=True)
+        assert await in_worker(partial(os.read, reader, 1)) == b"", "the other end is closed"
+        os.close(reader)
