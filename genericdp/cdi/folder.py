@@ -311,13 +311,11 @@ def read_regular(path: Path, most: int) -> bytes:
 
     A pipe would be waited for, and a device could go on forever.
     """
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise ValueError("it is not a regular file")
-        content = _read(descriptor, most + 1)
-    finally:
-        os.close(descriptor)
+        with _opened(path, follow=True) as descriptor:
+            content = _read(descriptor, most + 1)
+    except SpecError:
+        raise ValueError("it is not a regular file") from None
     if len(content) > most:
         raise ValueError(f"it has more than {most:,} bytes")
     return content
