@@ -2,16 +2,45 @@
 
 from __future__ import annotations
 
+import math
 import random
 
 _MAX_DOUBLINGS = 30
 
 
-def delay_after(attempts: int, first: float, longest: float) -> float:
+def delay_after(attempts: float, first: float, longest: float) -> float:
     """Return the delay after this many attempts in a row, from 1 on, before jitter."""
-    return min(longest, first * 2.0 ** min(attempts - 1, _MAX_DOUBLINGS))
+    return min(longest, first * math.pow(2.0, min(attempts - 1, _MAX_DOUBLINGS)))
 
 
 def jittered(delay: float) -> float:
     """Return a random part of a delay, at least half: nodes must not all act at one moment."""
     return delay * random.uniform(0.5, 1.0)  # noqa: S311
+
+
+class Backoff:
+    """Counts attempts, and forgets one in each ``longest`` seconds.
+
+    Only time makes the delays shorter again, not an answer: a server that answers anything at all
+    still gets hardly more than one attempt in that time.
+    """
+
+    def __init__(self, first: float, longest: float) -> None:
+        """``first`` and ``longest``: the shortest and the longest delay, in seconds."""
+        self.attempts = 0.0
+        """How many there were in a row, less those that are forgotten."""
+        self._first, self._longest = first, longest
+        self._most = 1 + max(0.0, math.log2(longest / first))
+        self._counted_at = -math.inf
+
+    def delay(self, now: float, *, at_once: bool = False) -> float:
+        """Count an attempt; return the seconds until the next one may begin, with jitter.
+
+        ``at_once``: there is no delay after a single attempt.
+        """
+        forgotten = (now - self._counted_at) / self._longest
+        self.attempts = min(max(self.attempts - forgotten, 0.0) + 1, self._most)
+        self._counted_at = now
+        if at_once and self.attempts <= 1:
+            return 0.0
+        return jittered(delay_after(self.attempts, self._first, self._longest))

@@ -18,7 +18,6 @@ from urllib.parse import quote
 import httpx2
 
 from genericdp import __version__
-from genericdp.backoff import delay_after, jittered
 from genericdp.errors import GenericdpError, reason_of
 from genericdp.host.workers import in_worker
 from genericdp.printing import printable, shortened
@@ -50,7 +49,6 @@ _WATCH_SECONDS = (300.0, 600.0)
 """The server is asked to end a watch after a random time between these."""
 _GRACE_SECONDS = 60.0
 """How much later than that we end it."""
-_LONGEST_PAUSE = 30.0
 _MAX_RETRY_AFTER = 300.0
 _MAX_MESSAGE = 500
 _MAX_TEXT = 2000
@@ -84,11 +82,6 @@ class ApiError(GenericdpError):
         """Seconds to wait before the next request; 0: the server did not say."""
         self.is_lost = is_lost
         """Whether there was no connection, or it was lost: the server said nothing wrong."""
-
-
-def pause_after(failures: int, first: float, retry_after: float = 0.0) -> float:
-    """Return the seconds to wait after failures in a row: with jitter, so that nodes spread out."""
-    return max(jittered(delay_after(failures, first, _LONGEST_PAUSE)), retry_after)
 
 
 def node_path(name: str) -> str:

@@ -10,10 +10,9 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import TYPE_CHECKING, Any
 
-from genericdp.apiserver.client import ApiError, pause_after
+from genericdp.apiserver.client import ApiError
 from genericdp.devices.device import NOT_PROBED
 from genericdp.dra.slices import (
-    Offered,
     Pool,
     devices_of,
     layout_of,
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
     from typing import Never
 
     from genericdp.apiserver.client import Json
+    from genericdp.backoff import Backoff
     from genericdp.devices.devicelist import DeviceList
     from genericdp.dra.slices import Layout
     from genericdp.dra.stored import Node, StoredSlices
@@ -43,24 +43,29 @@ _UNDONE = "somebody changes or deletes its ResourceSlices whenever they are writ
 _CONFLICTS = (404, 409)  # deleted or changed meanwhile
 _UNSURE = (None, *_CONFLICTS)
 """The status of answers after which the state of a slice is unknown."""
+_OTHERS = ""
+"""The key of the pools that are not wanted, which have one backoff: a server may invent any."""
 _RANDOM = re.compile(r'-[a-z0-9]{5}"')
 """The random end of a generated name, omitted in reasons: they would differ each time."""
 _MAX_UNDONE = 3
 """How often in a row a write may be undone before status and log say so."""
-_REST_SECONDS = 10.0
-"""This long after a write was allowed again, the same one counts as new: at once, no backoff."""
+_MAX_DELETIONS = (200, 2)
+"""How many slices a write deletes at most, the first time and again: a server may invent others
+with each list, while 6,000 devices have a hundred."""
 
 
 @dataclass(slots=True)
 class _Published:
     """State of a pool between reconciles."""
 
+    backoff: Backoff
+    """Counts how often this content was written in a row."""
     layout: Layout = field(default_factory=dict)
     """Empty: it is to be read from the slices in the API."""
     content: tuple[Any, ...] = ()
     """The wanted content when it was written last."""
-    writes: int = 0
-    """How often this content was written in a row."""
+    node: Node | None = None
+    """The Node when it was written last."""
     retry_at: float = -inf
     error: str = ""
     """Why the last write failed; empty: it did not, or the pool is as it should be."""
@@ -73,7 +78,7 @@ class _Published:
     def forget_failure(self) -> None:
         """Forget a failed write that is not needed any more: nobody has undone it."""
         if self.error:
-            self.error, self.content, self.writes = "", (), 0
+            self.error, self.content = "", ()
 
 
 class Publisher:
@@ -130,66 +135,88 @@ class Publisher:
         if stored is None or node is None:
             self.state.value = dict.fromkeys(wanted, self.slices.failure or _NOT_LISTED)
             return inf
-        slices: dict[str, list[Json]] = {}
-        for one in stored.values():
-            slices.setdefault(one["spec"]["pool"]["name"], []).append(one)
         resources = {pool_name(self.slices.node_name, name): name for name in wanted}
-        names = {**resources, **slices}
-        self._pools = {name: self._pools.get(name) or _Published() for name in names}
+        slices: dict[str, list[Json]] = {name: [] for name in resources}
+        others: list[Json] = []
+        for one in stored.values():
+            slices.get(one["spec"]["pool"]["name"], others).append(one)
+        known = {**self._pools, _OTHERS: self._pools.get(_OTHERS)}
+        self._pools = {
+            name: known.get(name) or _Published(self.slices.new_backoff())
+            for name in (*resources, _OTHERS)
+        }
         state, began = {}, now()
-        for name in names:
-            resource = resources.get(name, "")
-            observed = slices.get(name, [])
-            reason = await self._sync_pool(name, resource, node, wanted.get(resource), observed)
-            if resource or reason:
-                state[resource or name] = reason
+        for name, resource in resources.items():
+            state[resource] = await self._sync_pool(
+                name, resource, node, wanted[resource], slices[name]
+            )
+        if reason := await self._remove(others, tuple(resources), node):
+            state |= {one["spec"]["pool"]["name"]: reason for one in others}
         self.state.value = state
         dues = (one.retry_at for one in self._pools.values())
         return min((due for due in dues if due > began), default=inf)
+
+    async def _remove(self, others: Sequence[Json], wanted: tuple[str, ...], node: Node) -> str:
+        """Delete the slices of pools that are not wanted; say why they are still there."""
+        published = self._pools[_OTHERS]
+        todo = [("delete", one) for one in others if "deletionTimestamp" not in one["metadata"]]
+        reason = await self._carry_out(published, wanted, node, todo)
+        published.logged = reason
+        return reason
 
     async def _sync_pool(
         self,
         name: str,
         resource: str,
         node: Node,
-        devices: DeviceList | None,
+        devices: DeviceList,
         observed: Sequence[Json],
     ) -> str:
-        """Write the slices of a pool or delete them (no ``devices``); say why they are wrong."""
-        published, about = self._pools[name], {"resource": resource or name}
-        if devices is None:
-            offered, published.layout = Offered(devices={}, shares={}, not_offered={}), {}
-        elif not published.layout and self._awaits_probes(devices):
+        """Write the slices of a pool; say why they are wrong."""
+        published, about = self._pools[name], {"resource": resource}
+        if not published.layout and self._awaits_probes(devices):
             published.retry_at = self._probed_by
             return _PROBING
-        else:
-            offered = devices_of(resource, devices, extended_resource=node.extended_resources)
-            before = published.layout or layout_of(observed)
-            published.layout = next_layout(before, offered.shares)
-            for share in offered.not_offered.keys() - published.not_offered.keys():
-                why = offered.not_offered[share]
-                log.warning("not in a ResourceSlice: %s", why, extra={**about, "device": share})
-            published.not_offered = offered.not_offered
+        offered = devices_of(resource, devices, extended_resource=node.extended_resources)
+        before = published.layout or layout_of(observed)
+        published.layout = next_layout(before, offered.shares)
+        for share in offered.not_offered.keys() - published.not_offered.keys():
+            why = offered.not_offered[share]
+            log.warning("not in a ResourceSlice: %s", why, extra={**about, "device": share})
+        published.not_offered = offered.not_offered
         pool = Pool(
             name=name, driver=self.slices.driver, node_name=self.slices.node_name, node_uid=node.uid
         )
         content = (pool, published.layout, offered.devices)
         todo = plan(*content, observed)
+        reason = await self._carry_out(published, content, node, todo, about)
+        if not reason and not todo and published.logged:
+            it = plural(len(offered.devices), "device"), plural(len(observed), "ResourceSlice")
+            log.info("%s in %s published", *it, extra=about)
+            published.logged = ""
+        return reason or (_NOT_WRITTEN if any(verb == "create" for verb, _ in todo) else "")
+
+    async def _carry_out(
+        self,
+        published: _Published,
+        content: tuple[Any, ...],
+        node: Node,
+        todo: Sequence[tuple[str, Json]],
+        about: Mapping[str, str] | None = None,
+    ) -> str:
+        """Carry out a plan, now or later; return why the slices are not as they should be."""
         if published.unsure_at == self.slices.lists:
             pass  # wait for a list: it is not known what the last write has done
         elif todo:
-            await self._write(published, content, todo)
+            await self._write(published, content, node, todo)
         else:
             published.forget_failure()
-        reason = published.error or (_UNDONE if todo and published.writes > _MAX_UNDONE else "")
-        if (reason or (resource and not todo)) and reason != published.logged:
-            if reason:
-                log.warning("ResourceSlices are not as they should be: %s", reason, extra=about)
-            else:
-                it = plural(len(offered.devices), "device"), plural(len(observed), "ResourceSlice")
-                log.info("%s in %s published", *it, extra=about)
+        is_undone = todo and published.backoff.attempts > _MAX_UNDONE
+        reason = published.error or (_UNDONE if is_undone else "")
+        if reason and reason != published.logged:
+            log.warning("ResourceSlices are not as they should be: %s", reason, extra=about)
             published.logged = reason
-        return reason or (_NOT_WRITTEN if any(verb == "create" for verb, _ in todo) else "")
+        return reason
 
     def _awaits_probes(self, devices: DeviceList) -> bool:
         """Return whether to wait for the first result of a probe."""
@@ -197,28 +224,34 @@ class Publisher:
         return unprobed and now() < self._probed_by
 
     async def _write(
-        self, published: _Published, content: tuple[Any, ...], todo: Sequence[tuple[str, Json]]
+        self,
+        published: _Published,
+        content: tuple[Any, ...],
+        node: Node,
+        todo: Sequence[tuple[str, Json]],
     ) -> None:
         """Carry out a plan, unless the same was written too recently.
 
         New content is written at once, the same ever more rarely, so that the API server is not
-        overrun if somebody changes the slices.
+        overrun if somebody changes the slices. What the server itself says is no new content: the
+        Node could be another one each time.
         """
-        is_new = content != published.content
-        if is_new or now() > published.retry_at + _REST_SECONDS:
-            published.content, published.writes = content, 0
+        is_new = published.node in (None, node) and content != published.content
+        if is_new:
+            published.backoff = self.slices.new_backoff()
+        published.content, published.node = content, node
         if now() < published.retry_at and not (is_new and not published.error):
             return
-        published.writes += 1
-        retry_after = 0.0
+        deletions, most = [one for one in todo if one[0] == "delete"], _MAX_DELETIONS[not is_new]
+        pause, retry_after = published.backoff.delay(now()), 0.0
         try:
-            for verb, one in todo:
+            for verb, one in (*deletions[:most], *todo[len(deletions) :]):
                 await self.slices.send(verb, one)
         except ApiError as error:
             if error.status in _UNSURE:
                 published.unsure_at = self.slices.lists
                 self.slices.list_again(within=0)
-            if error.status not in _CONFLICTS or published.writes > 1:
+            if error.status not in _CONFLICTS or published.backoff.attempts > 1:
                 published.error = _RANDOM.sub('-…"', str(error))
             retry_after = error.retry_after
-        published.retry_at = now() + pause_after(published.writes, self.slices.pause, retry_after)
+        published.retry_at = now() + max(pause, retry_after)

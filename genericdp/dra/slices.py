@@ -28,6 +28,8 @@ _MAX_POOL = 253
 _MAX_GENERATED = 58
 """Characters of ``generateName``; the API server cuts longer ones."""
 _INDEX = re.compile(r"([0-9a-f]{4})-")
+_NAME = re.compile(r"[a-z0-9]([-.a-z0-9]*[a-z0-9])?")
+_MAX_GENERATION = 2**63 - 1  # there is none after it
 _VERSION = re.compile(r"v?(\d{1,6})\.(\d{1,6})(?!\d)")
 _EXTENDED_RESOURCES = (1, 36)
 """The first version of Kubernetes in which DRAExtendedResource is on by default."""
@@ -179,6 +181,23 @@ def plan(
     obsolete = (one for one in observed if one["metadata"]["name"] not in names_kept)
     gone = [("delete", one) for one in obsolete if "deletionTimestamp" not in one["metadata"]]
     return gone + todo
+
+
+def is_well_formed(item: Json) -> bool:
+    """Return whether a slice in the API has all that is read of one, of the proper type."""
+    metadata, spec = item["metadata"], item["spec"]
+    name, pool, devices = metadata.get("name"), spec.get("pool"), spec.get("devices") or []
+    return (
+        isinstance(name, str)
+        and _NAME.fullmatch(name) is not None
+        and isinstance(metadata.get("uid"), str)
+        and isinstance(pool, dict)
+        and isinstance(pool.get("name"), str)
+        and type(generation := pool.get("generation", 0)) is int
+        and 0 <= generation < _MAX_GENERATION
+        and isinstance(devices, list)
+        and all(isinstance(one, dict) and isinstance(one.get("name"), str) for one in devices)
+    )
 
 
 def content_of(one: Json) -> Json:

@@ -8,20 +8,32 @@ from math import inf
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from genericdp.apiserver.access import ApiAccessError
-from genericdp.apiserver.client import SLICES, ApiError, node_path, pause_after
-from genericdp.dra.slices import content_of, has_extended_resources
+from genericdp.apiserver.client import SLICES, ApiError, node_path, slice_path, version_of
+from genericdp.backoff import Backoff
+from genericdp.dra.slices import content_of, has_extended_resources, is_well_formed
 from genericdp.observed import Observed
-from genericdp.printing import first_few
+from genericdp.printing import first_few, printable, shortened
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from typing import Never
 
     from genericdp.apiserver.client import ApiClient, Json
 
 log = logging.getLogger(__name__)
 
-_MAX_FIELDS = 5  # in a log line
+_MAX_NAMES = 5  # in a log line
+_MAX_LOGGED = 100
+"""Fields in the log, in all: a server may invent others with each answer."""
+_LONGEST_PAUSE = 30.0
+_EARLY_SECONDS = 1.0
+"""A watch that ends sooner was of no use."""
+_MAX_WITHOUT_ACCESS = 2
+_MAX_EARLY = 3
+"""How many watches in a row may end so early before status and log say so."""
+_NO_WATCH_LASTS = (
+    f"no watch of {SLICES} lasts: the API server ends each, or says that listed slices are deleted"
+)
 
 
 class Node(NamedTuple):
@@ -34,7 +46,8 @@ class Node(NamedTuple):
 class StoredSlices:
     """Lists, watches and writes the slices of a driver on a node, and gets the Node.
 
-    Where listing and watching fails, it tries again, ever more rarely.
+    It lists again whenever a watch has ended or failed, whatever the reason, and ever more rarely
+    where that happens again and again.
     """
 
     def __init__(
@@ -51,9 +64,7 @@ class StoredSlices:
         List again ``list_within`` seconds after a slice was created: the watch may have told of its
         deletion before the API server answered.
         """
-        self.driver = driver
-        self.node_name = node_name
-        self.pause = pause
+        self.driver, self.node_name = driver, node_name
         self.by_name: Observed[Mapping[str, Json] | None] = Observed(None)
         """The slices, as last known; None: they have never been listed.
 
@@ -68,7 +79,8 @@ class StoredSlices:
         """Why they are not being watched; empty: they are."""
         self.changed = asyncio.Event()
         """Set when any of this has changed."""
-        self._client = client
+        self._client, self._pause = client, pause
+        self._backoff = self.new_backoff()
         self._answers: dict[str, Json] = {}
         """What the API server has made of what we wrote last, by name."""
         self._selector = f"spec.driver={driver},spec.nodeName={node_name}"
@@ -79,11 +91,12 @@ class StoredSlices:
         """How many writes have succeeded."""
         self._list_at = inf
         """When to list again at the latest."""
+        self._watching_since = inf  # when the server agreed to watch; infinite: it has not
         self._watching: asyncio.Timeout | None = None  # ends the watch, if there is one
-        self._failures = 1
-        """Failures since the last event; the first after one is not logged: a lost connection."""
+        self._proof = 0.0  # how long a watch has to last until the last failure is over
         self._logged: set[str] = set()
         """The fields that the API server changes or drops, as logged."""
+        self._malformed: Sequence[str] = ()  # slices, as logged
 
     async def run(self) -> Never:
         """List and watch, forever.
@@ -92,26 +105,40 @@ class StoredSlices:
         what a watch cannot.
         """
         while True:
-            retry_after, resumed = 0.0, bool(self._watch_from)
+            error, resumed, self._watching_since = None, bool(self._watch_from), inf
             try:
                 if not resumed:
                     await self._list()
                 await self._watch()
-                self._watch_from, self._failures = "", 0
             except TimeoutError:
+                pass
+            except ApiError as it:
+                error = it
+            if error is None or error.status is not None:  # not a lost connection
                 self._watch_from = ""
-                continue
-            except ApiError as error:
-                if error.status is not None:  # not a lost connection: 410, or anything like it
-                    self._watch_from = ""
-                if error.status == 410 and resumed:
-                    continue  # the server answers, but no longer has that resourceVersion
-                self._set_failure(str(error))
-                if isinstance(error, ApiAccessError):  # no server was asked: back off only a little
-                    self._failures = min(self._failures, 2)
-                retry_after = error.retry_after
-            self._failures += 1
-            await asyncio.sleep(pause_after(self._failures, self.pause, retry_after))
+            if error is not None and error.status == 410 and resumed:
+                error = None  # the server answers, but no longer has that resourceVersion
+            pause = self._count_round(error)
+            await asyncio.sleep(pause if error is None else max(pause, error.retry_after))
+
+    def _count_round(self, error: ApiError | None) -> float:
+        """Note how listing and watching has ended; return the seconds until it begins again."""
+        watched = now() - self._watching_since
+        if isinstance(error, ApiAccessError):  # no server was asked: back off only a little
+            self._backoff.attempts = min(self._backoff.attempts, _MAX_WITHOUT_ACCESS)
+        pause = self._backoff.delay(now(), at_once=error is None)
+        self._proof = min(pause, _EARLY_SECONDS) if watched >= 0 else 0.0
+        attempts = self._backoff.attempts
+        if error is None:
+            if watched < _EARLY_SECONDS and attempts > _MAX_EARLY:
+                self._set_failure(_NO_WATCH_LASTS)
+        elif attempts > 1 or not (error.is_lost and watched >= 0):  # it may have lasted long
+            self._set_failure(str(error))
+        return pause
+
+    def new_backoff(self) -> Backoff:
+        """Return what delays requests that the API server makes necessary again and again."""
+        return Backoff(self._pause, _LONGEST_PAUSE)
 
     def list_again(self, *, within: float) -> None:
         """List again within so many seconds, or as soon as the API server answers."""
@@ -122,7 +149,7 @@ class StoredSlices:
     async def send(self, verb: str, one: Json) -> None:
         """Send a request of ``slices.plan``, and store the answer; raise ApiError."""
         metadata = one["metadata"]
-        path = f"{SLICES}/{metadata.get('name')}"
+        path = slice_path(metadata.get("name", ""))
         if verb == "delete":
             version = metadata["resourceVersion"]
             await self._client.delete(path, uid=metadata["uid"], resource_version=version)
@@ -137,28 +164,40 @@ class StoredSlices:
             answer = await self._client.create(SLICES, one)
             self.list_again(within=self._list_within)
         self._writes += 1
-        if changed := set(_differences(content_of(one), content_of(answer))) - self._logged:
+        if not (self._is_ours(answer) and _is_usable(answer)):
+            raise ApiError("the API server's answer is not the ResourceSlice that was sent")
+        changed = set(_differences(content_of(one), content_of(answer))) - self._logged
+        if changed and len(self._logged) < _MAX_LOGGED:
             log.warning(
                 "the API server, or a webhook of it, changes or drops fields of ResourceSlices:"
                 " %s; they stay as it stores them",
-                first_few(sorted(changed), _MAX_FIELDS),
+                first_few([shortened(path) for path in sorted(changed)], _MAX_NAMES),
             )
             self._logged |= changed
-        if self._is_ours(answer):
-            self._answers[answer["metadata"]["name"]] = answer
+        self._answers[answer["metadata"]["name"]] = answer
         owners = {"ownerReferences": metadata["ownerReferences"]}
         self._store(answer | {"metadata": answer["metadata"] | owners, "spec": one["spec"]})
 
     def _is_ours(self, item: Json) -> bool:
         """Return whether a slice is of this driver and node, whatever the server was asked for."""
-        spec, metadata = item.get("spec"), item["metadata"]
-        return (
-            isinstance(spec, dict)
-            and (spec.get("driver"), spec.get("nodeName")) == (self.driver, self.node_name)
-            and isinstance(metadata.get("name"), str)
-            and isinstance(metadata.get("uid"), str)
-            and str(metadata.get("resourceVersion")).isdecimal()
+        spec = item.get("spec")
+        return isinstance(spec, dict) and (spec.get("driver"), spec.get("nodeName")) == (
+            self.driver,
+            self.node_name,
         )
+
+    def _usable(self, items: Iterable[Json]) -> list[Json]:
+        """Return the slices of this driver and node; log those that are malformed."""
+        own = [item for item in items if self._is_ours(item)]
+        usable = [item for item in own if _is_usable(item)]
+        malformed = [_name_of(item) for item in own if not _is_usable(item)]
+        if malformed != self._malformed and malformed:
+            log.warning(
+                "the API server has malformed ResourceSlices of this node, which are ignored: %s",
+                first_few(malformed, _MAX_NAMES),
+            )
+        self._malformed = malformed
+        return usable
 
     def _as_sent(self, item: Json) -> Json:
         """Return a slice as we have sent it, if it is what the server made of that."""
@@ -181,10 +220,7 @@ class StoredSlices:
         """Get the Node, which may be another one, and list the slices; raise ApiError."""
         missing = None
         try:
-            node = await self._client.get(node_path(self.node_name))
-            version = str(node.get("status", {}).get("nodeInfo", {}).get("kubeletVersion", ""))
-            uid = str(node["metadata"].get("uid", ""))
-            self.node = Node(uid, has_extended_resources(version))
+            self.node = _node(await self._client.get(node_path(self.node_name)))
         except ApiError as error:
             if error.status != 404:
                 raise
@@ -197,7 +233,7 @@ class StoredSlices:
             if writes == self._writes:  # else the list may be older than a write
                 break
         self.by_name.value = {
-            one["metadata"]["name"]: self._as_sent(one) for one in listed if self._is_ours(one)
+            one["metadata"]["name"]: self._as_sent(one) for one in self._usable(listed)
         }
         self.changed.set()
         if missing is not None:
@@ -214,25 +250,33 @@ class StoredSlices:
                     SLICES, resource_version=self._watch_from, field_selector=self._selector
                 ) as events,
             ):
-                self._set_failure("")
-                async for kind, item in events:
-                    if kind in ("ADDED", "MODIFIED", "DELETED") and not self._is_ours(item):
-                        continue
-                    known = (self.by_name.value or {}).get(item["metadata"].get("name"))
-                    if kind == "DELETED" and known is not None:
-                        self.list_again(within=0)
-                    elif kind in ("ADDED", "MODIFIED") and (
-                        known is None or _resource_version(known) != _resource_version(item)
-                    ):
-                        self._store(item)
-                    self._watch_from = str(item["metadata"].get("resourceVersion", ""))
-                    self._failures = 0
+                self._watching_since = now()
+                loop = asyncio.get_running_loop()
+                proven = loop.call_later(self._proof, self._set_failure, "")
+                try:
+                    async for kind, item in events:
+                        self._note(kind, item)
+                finally:
+                    proven.cancel()
         finally:
             self._watching = None
 
+    def _note(self, kind: str, item: Json) -> None:
+        """Take over what an event of the watch says."""
+        if kind in ("ADDED", "MODIFIED", "DELETED"):
+            if not (self._is_ours(item) and _is_usable(item)):
+                return
+            known = (self.by_name.value or {}).get(item["metadata"]["name"])
+            if kind != "DELETED":
+                if known is None or _resource_version(known) != _resource_version(item):
+                    self._store(item)
+            elif known is not None:
+                self.list_again(within=0)
+        self._watch_from = version_of(item)
+
     def _set_failure(self, failure: str) -> None:
         """Record a failure (empty: none), and log it when it begins, changes and ends."""
-        if failure == self.failure or (failure and not self._failures):
+        if failure == self.failure:
             return
         if failure:
             log.warning("%s; trying again", failure)
@@ -240,6 +284,25 @@ class StoredSlices:
             log.info("the API server answers again: watching %s", SLICES)
         self.failure = failure
         self.changed.set()
+
+
+def _node(item: Json) -> Node:
+    """Return what slices depend on of a Node; raise ApiError."""
+    uid, found = item["metadata"].get("uid"), item
+    for key in ("status", "nodeInfo"):
+        inner = found.get(key)
+        found = inner if isinstance(inner, dict) else {}
+    if not isinstance(uid, str):
+        raise ApiError("the API server's answer is a malformed Node")
+    return Node(uid, has_extended_resources(str(found.get("kubeletVersion"))))
+
+
+def _is_usable(item: Json) -> bool:
+    return is_well_formed(item) and version_of(item) != ""
+
+
+def _name_of(item: Json) -> str:
+    return printable(shortened(str(item["metadata"].get("name"))))
 
 
 def _differences(sent: Any, stored: Any, path: str = "") -> Iterator[str]:  # noqa: ANN401

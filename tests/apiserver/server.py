@@ -20,7 +20,7 @@ from genericdp.observed import Observed
 from tests.apiserver.store import KINDS, Change, Kind, Refusal, Store, check_fields, fits
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Callable, Collection, Iterator
     from pathlib import Path
     from random import Random
     from types import TracebackType
@@ -59,7 +59,7 @@ class _Fault:
     seconds: float = 0.0
     hangs: bool = False
     cut: bool = False
-    content: bytes | None = None
+    content: bytes | Callable[[], bytes] | None = None
     encoding: str = ""
     endless: bytes | None = None
     held: asyncio.Event | None = None
@@ -254,12 +254,14 @@ class ApiServer:
         seconds: float = 0.0,
         hangs: bool = False,
         cut: bool = False,
-        content: bytes | None = None,
+        content: bytes | Callable[[], bytes] | None = None,
         encoding: str = "",
         endless: bytes | None = None,
         held: asyncio.Event | None = None,
     ) -> Iterator[None]:
         """Fail so many requests with these verbs (all) and this text in path and query.
+
+        Content may be made for each answer; of a watch, it is all that it has before it ends.
 
         An answer that is held is made at once, and sent when the event is set. One that is endless
         is sent over and over, until the client has closed the connection.
@@ -505,16 +507,18 @@ class _Connection:
                 await self._flood(fault.endless)
                 return
             key = _key(request.path)
-            if request.verb == "watch":
+            if request.verb == "watch" and fault.content is None:
                 await self._watch(request, key, cut=fault.cut)
                 return
-            status, answer = 200, self._api.answer(request, key)
+            status = 200
+            answer = {} if request.verb == "watch" else self._api.answer(request, key)
         except Refusal as refusal:
             status, answer = refusal.status["code"], refusal.status
             if refusal.retry_after and fault.retry_after is None:
                 fault.retry_after = refusal.retry_after
         created = request.verb == "create" and status == 200
-        content = json.dumps(answer).encode() if fault.content is None else fault.content
+        made = fault.content() if callable(fault.content) else fault.content
+        content = json.dumps(answer).encode() if made is None else made
         await self._send(201 if created else status, content, fault)
 
     def _authenticate(self, request: Request) -> None:

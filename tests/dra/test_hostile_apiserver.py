@@ -1,0 +1,452 @@
+"""An API server that answers what no API server should, for an hour of virtual time.
+
+Whatever it does, the driver says why its slices may not be as they should be, leaves alone what is
+not its own, sends few requests, and heals once the server is right again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import itertools
+import json
+from contextlib import ExitStack, asynccontextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from genericdp.apiserver.access import of_kubeconfig
+from genericdp.apiserver.client import ApiClient
+from genericdp.dra.publisher import Publisher
+from genericdp.dra.settings import DRIVER
+from genericdp.dra.stored import StoredSlices
+from genericdp.observed import Observed
+from tests.apiserver.scenarios import NODE, slice_of
+from tests.apiserver.server import ApiServer, make_certificates
+from tests.devices.making import decide, node, resource
+from tests.virtual_time import virtually
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+    from pathlib import Path
+
+    from genericdp.apiserver.access import Access
+    from genericdp.devices.devicelist import DeviceList
+
+    Json = dict[str, Any]
+    Fault = dict[str, Any]
+
+pytestmark = pytest.mark.slow
+
+SERIAL = resource("serial", "/dev/ttyUSB*")
+NAME, POOL = "example.com/serial", f"{NODE}/example.com/serial"
+HOUR = 3600.0
+FEW = 800
+"""Requests in an hour: a round of three, or four with a write, in 20 to 30 s each."""
+
+
+def lists(count: int) -> Mapping[str, DeviceList]:
+    return decide([SERIAL], [node(f"/dev/ttyUSB{n}", (188, n)) for n in range(count)])
+
+
+def foreign() -> list[Json]:
+    """Slices of another driver, of another node, and of neither."""
+    other_driver, other_node, neither = slice_of(), slice_of(node="node-2"), slice_of(node="node-3")
+    other_driver["spec"]["driver"] = neither["spec"]["driver"] = "other.io"
+    return [other_driver, other_node, neither]
+
+
+def events(*told: tuple[str, Json]) -> bytes:
+    return b"".join(
+        json.dumps({"type": kind, "object": item}).encode() + b"\n" for kind, item in told
+    )
+
+
+GONE = ("ERROR", {"kind": "Status", "metadata": {}, "code": 410, "reason": "Expired"})
+
+
+def bookmark(server: ApiServer) -> tuple[str, Json]:
+    return "BOOKMARK", {"metadata": {"resourceVersion": f"{server.version}"}}
+
+
+def ours(server: ApiServer) -> list[Json]:
+    return server.objects("resourceslices", **{"spec.driver": DRIVER, "spec.nodeName": NODE})
+
+
+def listing(server: ApiServer, items: Sequence[Json]) -> bytes:
+    metadata = {"resourceVersion": f"{server.version}"}
+    return json.dumps({"metadata": metadata, "items": items}).encode()
+
+
+def watch(content: Callable[[ApiServer], bytes]) -> Callable[[ApiServer], list[Fault]]:
+    """Have each watch say this and end."""
+    return lambda server: [{"verbs": {"watch"}, "content": lambda: content(server)}]
+
+
+def listed(change: Callable[[ApiServer], list[Json]]) -> Callable[[ApiServer], list[Fault]]:
+    """Have each list say this, and each watch end at once, so that another list follows."""
+    return lambda server: [
+        {"verbs": {"list"}, "content": lambda: listing(server, change(server))},
+        {"verbs": {"watch"}, "content": b""},
+    ]
+
+
+def with_other_content(server: ApiServer) -> list[Json]:
+    """Return what is stored, with other devices under the same versions."""
+    return [{**item, "spec": {**item["spec"], "devices": []}} for item in ours(server)]
+
+
+_numbers = itertools.count()
+
+
+def invented(server: ApiServer) -> list[Json]:
+    """Return what is stored, and 50 slices of pools that never were."""
+    found = []
+    for number in itertools.islice(_numbers, 50):
+        item = slice_of(pool=f"{NODE}/invented.example/{number}")
+        item["metadata"] |= {"name": f"s{number}", "uid": f"u{number}", "resourceVersion": "7"}
+        found.append(item)
+    return ours(server) + found
+
+
+def invented_in_our_pool(server: ApiServer) -> list[Json]:
+    found = invented(server)
+    for item in found:
+        item["spec"]["pool"]["name"] = POOL
+    return found
+
+
+def with_numbers(server: ApiServer) -> list[Json]:
+    """Return what is stored, and slices with numbers that are none."""
+    found = []
+    for place, number in enumerate((float("nan"), float("inf"), -1, -(10**400), 10**400, 1e308)):
+        item = slice_of(pool=POOL)
+        item["metadata"] |= {"name": f"n{place}", "uid": f"u{place}", "resourceVersion": "7"}
+        item["spec"]["pool"] |= {"generation": number, "resourceSliceCount": number}
+        found.append(item)
+    return found + ours(server)
+
+
+def another_node(_server: ApiServer) -> bytes:
+    metadata = {"name": NODE, "uid": f"uid-{next(_numbers)}"}
+    info = {"kubeletVersion": f"v1.{35 + next(_numbers) // 2 % 2}.0"}
+    return json.dumps({"metadata": metadata, "status": {"nodeInfo": info}}).encode()
+
+
+ESCAPES = "\x1b[2J\x07\u202e\x9b31m\r\n"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Case:
+    """What a server does wrong, and what the driver says of it in status or log."""
+
+    name: str
+    faults: Callable[[ApiServer], list[Fault]]
+    says: str
+    selects: bool = True
+
+
+CASES = [
+    Case(
+        name="an endless list",
+        faults=lambda _: [{"verbs": {"list"}, "endless": b" " * 2**20}],
+        says="answer has more than 4 MiB",
+    ),
+    Case(
+        name="a gzip bomb",
+        faults=lambda _: [{"content": gzip.compress(bytes(2**20)), "encoding": "gzip"}],
+        says="compressed (gzip)",
+    ),
+    Case(
+        name="a line of a watch without end",
+        faults=lambda _: [{"verbs": {"watch"}, "endless": b"x" * 2**20}],
+        says="watch event has more than 4 MiB",
+    ),
+    Case(
+        name="watches that end at once",
+        faults=watch(lambda _: b""),
+        says="no watch of",
+    ),
+    Case(
+        name="watches that end after a bookmark",
+        faults=watch(lambda server: events(bookmark(server))),
+        says="no watch of",
+    ),
+    Case(
+        name="watches that are lost after a bookmark",
+        faults=lambda _: [{"verbs": {"watch"}, "cut": True}],
+        says="does not answer",
+    ),
+    Case(
+        name="410 to each watch",
+        faults=lambda _: [{"verbs": {"watch"}, "status": 410}],
+        says="410",
+    ),
+    Case(
+        name="410 in each watch",
+        faults=watch(lambda _: events(GONE)),
+        says="410",
+    ),
+    Case(
+        name="a bookmark before each 410",
+        faults=watch(lambda server: events(bookmark(server), GONE)),
+        says="410",
+    ),
+    Case(
+        name="DELETED for what is listed",
+        faults=watch(lambda server: events(*(("DELETED", item) for item in ours(server)))),
+        says="listed slices are deleted",
+    ),
+    Case(
+        name="DELETED for what nobody knows",
+        faults=watch(lambda server: events(("DELETED", invented(server)[-1]))),
+        says="no watch of",
+    ),
+    Case(
+        name="slices of others in lists and watches",
+        faults=watch(
+            lambda server: events(
+                *(("ADDED", item) for item in server.objects("resourceslices")),
+                *(("DELETED", item) for item in server.objects("resourceslices")),
+            )
+        ),
+        says="listed slices are deleted",
+        selects=False,
+    ),
+    Case(
+        name="other content under the same version",
+        faults=listed(with_other_content),
+        says="somebody changes or deletes",
+    ),
+    Case(
+        name="nothing of what was written",
+        faults=listed(lambda _: []),
+        says="somebody changes or deletes",
+    ),
+    Case(
+        name="slices of pools that never were",
+        faults=listed(invented),
+        says="no watch of",
+    ),
+    Case(
+        name="slices of our pool that never were",
+        faults=listed(invented_in_our_pool),
+        says="no watch of",
+    ),
+    Case(
+        name="numbers that are none",
+        faults=listed(with_numbers),
+        says="malformed",
+    ),
+    Case(
+        name="a Node that is another one each time",
+        faults=lambda server: [
+            {"verbs": {"get"}, "content": lambda: another_node(server)},
+            {"verbs": {"watch"}, "content": b""},
+        ],
+        says="no watch of",
+    ),
+    Case(
+        name="a Node that is none",
+        faults=lambda _: [{"verbs": {"get"}, "content": b'{"metadata":{"uid":7},"status":[]}'}],
+        says="malformed",
+    ),
+    Case(
+        name="escape characters in a refusal",
+        faults=lambda _: [
+            {"status": 500, "content": json.dumps({"message": ESCAPES + "no"}).encode()}
+        ],
+        says=r"\x1b[2J\x07\u202e\x9b31m no",
+    ),
+    Case(
+        name="a conflict with each write",
+        faults=lambda server: [
+            {"verbs": {"create", "update", "delete"}, "status": 409},
+            *listed(with_other_content)(server),
+        ],
+        says="409",
+    ),
+]
+
+
+@asynccontextmanager
+async def publishing(client: ApiClient) -> AsyncIterator[Publisher]:
+    stored = StoredSlices(client, driver=DRIVER, node_name=NODE)
+    publisher = Publisher(stored, registered=Observed(True))
+    publisher.wanted.value = lists(2)
+    async with asyncio.TaskGroup() as tasks:
+        running = tasks.create_task(publisher.run())
+        yield publisher
+        running.cancel()
+
+
+def offered(server: ApiServer) -> int:
+    return sum(len(item["spec"].get("devices", ())) for item in ours(server))
+
+
+def complaints(publisher: Publisher) -> list[str]:
+    """Return what status shows."""
+    return [text for text in (publisher.slices.failure, *publisher.state.value.values()) if text]
+
+
+async def becomes(condition: Callable[[], object]) -> None:
+    """Wait until something holds: leftovers by the hundred are deleted at leisure."""
+    async with asyncio.timeout(3 * HOUR):
+        while not condition():  # noqa: ASYNC110  # it would stop virtual time more often
+            await asyncio.sleep(0.5)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name.replace(" ", "-"))
+def test_a_hostile_server_gets_few_requests_and_no_foreign_slice_and_is_forgiven(
+    case: Case, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main() -> None:
+        async with (
+            ApiServer() as server,
+            ApiClient(server.access) as client,
+            publishing(client) as publisher,
+        ):
+            server.add_node(NODE)
+            others = [server.put("resourceslices", item) for item in foreign()]
+            await becomes(lambda: offered(server) == 2 and server.watching)
+            server.selects = case.selects
+            with ExitStack() as faults:
+                for fault in case.faults(server):
+                    faults.enter_context(server.failing(**fault))
+                server.end_watches()
+                before = len(server.requests)
+                await asyncio.sleep(HOUR)
+                sent = server.requests[before:]
+                said = [*complaints(publisher), *caplog.messages]
+            print(f"{case.name}: {len(sent)} requests in an hour")
+            assert any(case.says in text for text in said), said
+            assert all(text.isprintable() for text in said)
+            assert len(sent) < FEW
+            server.selects = True
+            server.end_watches()
+            publisher.wanted.value = lists(3)
+            await becomes(lambda: offered(server) == 3 and not complaints(publisher))
+            assert all(item in server.objects("resourceslices") for item in others)
+
+    virtually(main())
+
+
+def test_another_ca_gets_few_connections_and_is_forgiven(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As after a restore of the control plane, until somebody replaces the kubeconfig."""
+    proper, other = tmp_path / "proper", tmp_path / "other"
+    proper.mkdir()
+    other.mkdir()
+    reads = 0
+
+    def access() -> Access:
+        nonlocal reads
+        reads += 1
+        return of_kubeconfig(tmp_path / "kubeconfig")
+
+    async def main() -> None:
+        async with (
+            ApiServer(certificates=make_certificates(proper)) as server,
+            ApiClient(access) as client,
+        ):
+            server.add_node(NODE)
+            server.kubeconfig(tmp_path / "kubeconfig")
+            good = (tmp_path / "kubeconfig").read_bytes()
+            async with ApiServer(certificates=make_certificates(other)) as stranger:
+                stranger.kubeconfig(tmp_path / "kubeconfig")
+                ca = json.loads((tmp_path / "kubeconfig").read_text())["clusters"][0]["cluster"]
+            config = json.loads(good)
+            config["clusters"][0]["cluster"] |= {
+                "certificate-authority-data": ca["certificate-authority-data"]
+            }
+            (tmp_path / "kubeconfig").write_text(json.dumps(config))
+            async with publishing(client) as publisher:
+                await asyncio.sleep(HOUR)
+                assert not server.requests
+                assert reads < FEW
+                assert any("certificate that is not accepted" in it for it in complaints(publisher))
+                (tmp_path / "kubeconfig").write_bytes(good)
+                await becomes(lambda: offered(server) == 2 and not complaints(publisher))
+
+    virtually(main())
+    assert all(message.isprintable() for message in caplog.messages)
+
+
+_VALUES: Mapping[str, tuple[object, ...]] = {
+    "metadata.name": (None, 7, [], "", "../pods", "a/b", "A b"),
+    "metadata.uid": (None, 7, []),
+    "metadata.resourceVersion": (None, 7, "", "abc", "-1", "1e3", "1" + "0" * 400),
+    "spec.pool": (None, 7, [], {}),
+    "spec.pool.name": (None, 7, [], {}),
+    "spec.pool.generation": (None, "1", True, [], -1, 1.5, 10**400, 2**63 - 1),
+    "spec.devices": (7, "x", {"name": "x"}, [None], [[]], [{}], [{"name": []}]),
+}
+MALFORMED = [(path, value) for path, values in _VALUES.items() for value in values]
+
+
+@pytest.mark.parametrize(
+    ("path", "value"), MALFORMED, ids=lambda it: repr(it).replace("/", "_")[:40]
+)
+def test_a_malformed_slice_concerns_itself_alone(
+    path: str, value: object, caplog: pytest.LogCaptureFixture
+) -> None:
+    def malformed() -> Json:
+        item = slice_of(pool=POOL)
+        item["metadata"] |= {"name": "odd", "uid": "u", "resourceVersion": "7"}
+        *parents, last = path.split(".")
+        inner = item
+        for name in parents:
+            inner = inner[name]
+        inner[last] = value
+        return item
+
+    async def main() -> None:
+        async with (
+            ApiServer() as server,
+            ApiClient(server.access) as client,
+        ):
+            server.add_node(NODE)
+            with server.failing(
+                verbs={"list"}, content=lambda: listing(server, [malformed(), *ours(server)])
+            ):
+                async with publishing(client) as publisher:
+                    await becomes(lambda: offered(server) == 2 and not complaints(publisher))
+                    server.tell_watches(
+                        events(*((kind, malformed()) for kind in ("ADDED", "MODIFIED", "DELETED")))
+                    )
+                    publisher.wanted.value = lists(3)
+                    await becomes(lambda: offered(server) == 3 and not complaints(publisher))
+            assert [request.verb for request in server.writes] == ["create", "update"]
+
+    virtually(main())
+    assert len([text for text in caplog.messages if "malformed ResourceSlices" in text]) == 1
+
+
+def test_what_happens_once_is_healed_at_once_and_a_healthy_hour_is_quiet() -> None:
+    async def main() -> None:
+        now = asyncio.get_running_loop().time
+        async with (
+            ApiServer() as server,
+            ApiClient(server.access) as client,
+            publishing(client) as publisher,
+        ):
+            server.add_node(NODE)
+            await becomes(lambda: offered(server) == 2 and server.watching)
+            await asyncio.sleep(HOUR)
+            # The client has each watch end after 5 to 10 minutes; three requests begin another.
+            assert len(server.requests) < 3 * 15
+            disturbances: list[Callable[[], None]]
+            disturbances = [lambda: server.wipe(NODE), server.compact, server.end_watches]
+            for disturb in disturbances:
+                before, lists_before = now(), publisher.slices.lists
+                disturb()
+                server.end_watches()
+                while publisher.slices.lists == lists_before or offered(server) != 2:  # noqa: ASYNC110
+                    await asyncio.sleep(0.01)
+                assert now() - before < 1
+                await asyncio.sleep(HOUR)
+            assert not complaints(publisher)
+
+    virtually(main())
