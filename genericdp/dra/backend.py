@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 import os
-import time
 from dataclasses import replace
 from functools import partial
 from itertools import chain
@@ -333,11 +332,10 @@ class Dra:
 
     async def _pods(self, settings: DraSettings) -> bytes:
         """Return the kubelet's answer about all pods; raise KubeletError if it may lack some."""
-        socket = self._kubelet.socket.value
-        if socket is None:
+        if self._kubelet.socket.value is None:
             raise KubeletError(_NO_KUBELET)
         # A kubelet that has just started may not know its pods yet, and would list none.
-        if time.time() - socket[2] / 10**9 < self._timing.pods_known:  # noqa: TID251
+        if self._kubelet.kubelet_age < self._timing.pods_known:
             age = f"less than {self._timing.pods_known:g} s ago"
             raise KubeletError(f"the kubelet has started {age}")
         return await list_pods(settings.pod_resources, timeout_seconds=_ASK_SECONDS)

@@ -8,6 +8,7 @@ import itertools
 import logging
 import os
 import stat
+import time
 from typing import TYPE_CHECKING
 
 from genericdp.errors import KubeletError, UsageError
@@ -56,6 +57,7 @@ class KubeletFolder:
         """What the sockets of this process have in their names."""
         self._made = itertools.count(1)
         self.socket: Observed[SocketIdentity | None] = Observed(None)
+        self._socket_since = 0.0  # on the monotonic clock
         self.absence = Observed("it has not been looked for yet")
         """Why there is no kubelet.sock; empty: there is one."""
         self.registrations = asyncio.Semaphore(REGISTRATIONS_AT_ONCE)
@@ -139,7 +141,14 @@ class KubeletFolder:
             # Here and not in each plugin: one line for all of them.
             log.info("waiting for a kubelet: %s", why)
         self.absence.value = why
+        if found is not None and found != self.socket.value:
+            self._socket_since = since_when(found[2])
         self.socket.value = found
+
+    @property
+    def kubelet_age(self) -> float:
+        """How long the kubelet has been running, in seconds; 0: there is none."""
+        return 0.0 if self.socket.value is None else time.monotonic() - self._socket_since
 
     def _find_socket(self) -> tuple[SocketIdentity | None, str]:
         """Return kubelet.sock, or why there is none; raise if the folder cannot be used."""
@@ -178,6 +187,17 @@ def find_socket(path: Path) -> tuple[SocketIdentity | None, str]:
         kind = "folder" if stat.S_ISDIR(status.st_mode) else "file"
         return None, f"{path} is a {kind}, not a socket (is this the kubelet's folder?)"
     return (status.st_dev, status.st_ino, status.st_ctime_ns), ""
+
+
+def since_when(changed_ns: int) -> float:
+    """Return since when a file that is seen for the first time is there, on the monotonic clock.
+
+    The wall clock, by which files have their times, may have been set since then: what cannot be is
+    not believed. So this is asked once for each file.
+    """
+    age = time.time() - changed_ns / 10**9  # noqa: TID251  # as the times of files
+    uptime = time.clock_gettime(time.CLOCK_BOOTTIME)
+    return time.monotonic() - min(max(age, 0.0), uptime)
 
 
 def digest_of(resource: str) -> str:

@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from genericdp.kubelet.folder import PREFIX, digest_of
+from genericdp.kubelet.folder import PREFIX, digest_of, since_when
 from genericdp.observed import until
 from genericdp.printing import first_few
 
@@ -65,6 +65,8 @@ class PeerWatch:
         """By instance."""
         self._logged: set[str] = set()
         """The instances that run and have been logged."""
+        self._dead_since: dict[Peer, float] = {}
+        """Since when sockets that refuse connections are there, on the monotonic clock."""
         self._last: SocketIdentity | None = None
         """The kubelet.sock beside which they were seen."""
 
@@ -117,21 +119,23 @@ class PeerWatch:
                 status = (self._kubelet.path / name).lstat()
                 if stat.S_ISSOCK(status.st_mode):
                     found.append(Peer(name=name, bound_ns=status.st_ctime_ns, **parts.groupdict()))
+        known, self._dead_since = self._dead_since, {}
         running = set()
         for instance in {one.instance for one in found}:
             its = [one for one in found if one.instance == instance]
             if instance in self._connections or self._connect(instance, its):
                 running.add(instance)
             else:
-                self._remove_leftovers(its)
+                self._dead_since |= {one: known.get(one) or since_when(one.bound_ns) for one in its}
+        self._remove_leftovers()
         for instance in self._connections.keys() - running:
             self._disconnect(instance)
         return tuple(one for one in found if one.instance in running)
 
-    def _remove_leftovers(self, peers: Iterable[Peer]) -> None:
-        """Remove the sockets of an instance that does not run, unless they are new."""
-        for peer in peers:
-            if time.time() - peer.bound_ns / 10**9 > _LEFTOVER_AFTER_SECONDS:  # noqa: TID251
+    def _remove_leftovers(self) -> None:
+        """Remove the sockets of instances that do not run, unless they are new."""
+        for peer, since in self._dead_since.items():
+            if time.monotonic() - since > _LEFTOVER_AFTER_SECONDS:
                 with suppress(OSError):
                     (self._kubelet.path / peer.name).unlink()
                     log.info("removed %s, left by a run that crashed", peer.name)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from dataclasses import dataclass, field
 from functools import partial
 from math import inf
@@ -118,10 +117,8 @@ class PodResourcesPoller:
     @property
     def is_believed(self) -> bool:
         """Whether the kubelet has been running for long enough to know its pods."""
-        socket = self._kubelet.socket.value
-        if socket is None:
-            return False
-        return time.time() - socket[2] / 10**9 >= self.timing.pods_known  # noqa: TID251
+        is_there = self._kubelet.socket.value is not None
+        return is_there and self._kubelet.kubelet_age >= self.timing.pods_known
 
     async def ask(self) -> None:
         """Ask once; a failure is kept, and logged when it begins and ends."""

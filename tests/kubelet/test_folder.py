@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
+import time
 from contextlib import asynccontextmanager
 from pathlib import Path, PosixPath
 from typing import TYPE_CHECKING
@@ -69,6 +70,32 @@ async def test_what_is_no_socket_is_told_as_what_it_is(
     assert folder.socket.value is None
     told = f"waiting for a kubelet: {said.format(short_folder / 'kubelet.sock')}"
     assert caplog.messages == [told]
+
+
+@pytest.mark.parametrize(("set_by", "oldest"), [(0, 60), (-3600, 60), (30, 90), (1e9, 1e9)])
+def test_the_age_of_a_kubelet_is_that_of_its_socket_and_grows_whoever_sets_the_clock(
+    short_folder: Path, monkeypatch: pytest.MonkeyPatch, set_by: float, oldest: float
+) -> None:
+    wall, monotonic = time.time, time.monotonic  # noqa: TID251
+    folder = KubeletFolder(short_folder)
+    assert folder.kubelet_age == 0
+    make_socket(short_folder)
+    monkeypatch.setattr(time, "time", lambda: wall() + set_by)
+    folder.look()
+    uptime = time.clock_gettime(time.CLOCK_BOOTTIME)
+    first = folder.kubelet_age
+    assert min(max(set_by, 0), uptime - 60) <= first <= min(oldest, uptime + 60)
+    for jump in (-1e9, 1e9):
+        monkeypatch.setattr(time, "time", lambda jump=jump: wall() + jump)
+        folder.look()
+        assert first <= folder.kubelet_age <= first + 60
+    monkeypatch.setattr(time, "monotonic", lambda: monotonic() + 100)
+    folder.look()
+    assert folder.kubelet_age >= first + 100
+    path = short_folder / "kubelet.sock"
+    path.unlink()
+    folder.look()
+    assert folder.kubelet_age == 0
 
 
 async def test_a_socket_with_the_same_inode_number_is_another_one(short_folder: Path) -> None:
