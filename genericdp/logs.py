@@ -142,9 +142,9 @@ def _is_canceled_call(record: logging.LogRecord) -> bool:
 
 class _TextLines(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
-        resource, message = getattr(record, "resource", ""), printable(record.getMessage())
+        resource, message = getattr(record, "resource", ""), record.getMessage()
         line = f"{timestamp(record.created)} {record.levelname.lower():7} "
-        line += f"{resource}: {message}" if resource else message
+        line += printable(f"{resource}: {message}" if resource else message)
         if record.exc_info:
             traceback = self.formatException(record.exc_info).split("\n")
             line = "\n".join([line, *map(printable, traceback)])

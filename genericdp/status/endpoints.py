@@ -14,6 +14,7 @@ from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 
 from genericdp.host.cache import HostCache
 from genericdp.host.workers import start
+from genericdp.printing import printable
 from genericdp.status import metrics
 from genericdp.status.hardware import hardware_of
 from genericdp.status.server import Response
@@ -148,4 +149,5 @@ def _status(hardware: HardwareOf, state: DaemonState) -> Response:
 
 
 def _text(status: int, *lines: str) -> Response:
-    return Response(status=status, body="".join(f"{line}\n" for line in lines).encode())
+    """Return lines that a terminal can show: reasons hold what the kubelet or others have said."""
+    return Response(status=status, body="".join(f"{printable(line)}\n" for line in lines).encode())
