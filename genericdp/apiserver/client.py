@@ -335,7 +335,10 @@ def _finite(text: str) -> float | None:
 
 def _encoded(body: Json) -> bytes:
     """Return a body as JSON, in ASCII: a server may have sent half of a surrogate pair."""
-    return json.dumps(body, separators=(",", ":"), allow_nan=False).encode()
+    try:
+        return json.dumps(body, separators=(",", ":"), allow_nan=False).encode()
+    except RecursionError:  # what could just be parsed
+        raise ApiError("the API server has an object that is nested too deeply") from None
 
 
 def _valid(item: object, kind: object = "") -> Json:

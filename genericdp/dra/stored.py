@@ -81,8 +81,8 @@ class StoredSlices:
         """Set when any of this has changed."""
         self._client, self._pause = client, pause
         self._backoff = self.new_backoff()
-        self._answers: dict[str, Json] = {}
-        """What the API server has made of what we wrote last, by name."""
+        self._sent: dict[str, tuple[Json, Json]] = {}
+        """What the API server has made of what we wrote last, and that as we sent it, by name."""
         self._selector = f"spec.driver={driver},spec.nodeName={node_name}"
         self._list_within = list_within
         self._watch_from = ""
@@ -156,7 +156,7 @@ class StoredSlices:
             self._writes += 1
             known = (self.by_name.value or {}).items()
             self.by_name.value = {name: it for name, it in known if name != metadata["name"]}
-            self._answers.pop(metadata["name"], None)
+            self._sent.pop(metadata["name"], None)
             return
         if verb == "update":
             answer = await self._client.update(path, one)
@@ -174,9 +174,10 @@ class StoredSlices:
                 first_few([shortened(path) for path in sorted(changed)], _MAX_NAMES),
             )
             self._logged |= changed
-        self._answers[answer["metadata"]["name"]] = answer
         owners = {"ownerReferences": metadata["ownerReferences"]}
-        self._store(answer | {"metadata": answer["metadata"] | owners, "spec": one["spec"]})
+        sent = answer | {"metadata": answer["metadata"] | owners, "spec": one["spec"]}
+        self._sent[answer["metadata"]["name"]] = answer, sent
+        self._store(sent)
 
     def _is_ours(self, item: Json) -> bool:
         """Return whether a slice is of this driver and node, whatever the server was asked for."""
@@ -201,14 +202,13 @@ class StoredSlices:
 
     def _as_sent(self, item: Json) -> Json:
         """Return a slice as we have sent it, if it is what the server made of that."""
-        name = item["metadata"]["name"]
-        answer, known = self._answers.get(name), (self.by_name.value or {}).get(name)
+        answer, sent = self._sent.get(item["metadata"]["name"], (None, item))
         is_same = (
             answer is not None
             and _resource_version(answer) == _resource_version(item)
             and content_of(answer) == content_of(item)
         )
-        return known if known is not None and is_same else item
+        return sent if is_same else item
 
     def _store(self, item: Json) -> None:
         """Store a slice, unless a newer version of it is known."""
@@ -232,9 +232,9 @@ class StoredSlices:
             listed, version = await self._client.list(SLICES, self._selector)
             if writes == self._writes:  # else the list may be older than a write
                 break
-        self.by_name.value = {
-            one["metadata"]["name"]: self._as_sent(one) for one in self._usable(listed)
-        }
+        found = {one["metadata"]["name"]: self._as_sent(one) for one in self._usable(listed)}
+        self._sent = {name: it for name, it in self._sent.items() if name in found}
+        self.by_name.value = found
         self.changed.set()
         if missing is not None:
             raise missing
