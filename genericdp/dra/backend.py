@@ -151,7 +151,7 @@ class Dra:
         unknown, held = trouble, dict[str, frozenset[str]]()
         if not trouble and any(one.served_by is ServedBy.DRA for one in moving.values()):
             try:
-                held = held_ids(await self._pods(settings))
+                held = await in_worker(partial(held_ids, await self._pods(settings)))
             except KubeletError as error:
                 unknown = f"{_UNKNOWN}: {error}"
         verdicts = {

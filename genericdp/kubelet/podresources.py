@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from math import inf
 from typing import TYPE_CHECKING
 
 import grpc
-from google.protobuf.message import DecodeError
 
 from genericdp.devices.device import device_id_of
 from genericdp.errors import KubeletError, explained
 from genericdp.host.workers import in_worker
 from genericdp.kubelet.folder import find_socket
 from genericdp.kubelet.registration import call
-from genericdp.kubelet.v1 import podresources_pb2 as api
+from genericdp.kubelet.wire import WireReader
 from genericdp.observed import Observed, until
 
 if TYPE_CHECKING:
@@ -28,6 +28,12 @@ if TYPE_CHECKING:
     from genericdp.kubelet.folder import KubeletFolder, SocketIdentity
 
 log = logging.getLogger(__name__)
+
+_MAX_STRINGS = 150_000
+"""Of an answer: the names of pods and resources, and the IDs of devices. These are 70,000 devices,
+or some 35 MB, twice while a new answer is read; the shipped pod may have 160."""
+_MAX_FIELDS = 1_000_000
+"""Of an answer: reading so many takes a second or two. A device has four, each read twice."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -162,6 +168,15 @@ async def list_pods(socket: Path, *, timeout_seconds: float) -> bytes:
         raise KubeletError(why) from error
 
 
+@contextmanager
+def _readable() -> Iterator[None]:
+    try:
+        yield
+    except ValueError as error:
+        raise KubeletError(f"the answer is not a ListPodResourcesResponse: {error}") from error
+
+
+@_readable()
 def pod_holders(
     answer: bytes, asked_at: float = 0.0, kubelet: SocketIdentity | None = None
 ) -> PodHolders:
@@ -169,25 +184,21 @@ def pod_holders(
 
     Init containers that have ended are not among them: no kubelet lists these.
     """
-    holders: dict[str, dict[str, dict[str, None]]] = {}
+    holders: dict[str, dict[str, tuple[str, ...]]] = {}
+    several: dict[tuple[str, str], dict[str, None]] = {}
+    """The pods that hold a share, by resource and share, if there is more than one."""
     pods = set()
     for pod in _pods(answer):
         name = f"pod {pod.namespace}/{pod.name}"
         pods.add(name)
-        for container in pod.containers:
-            for devices in container.devices:
-                shares = holders.setdefault(devices.resource_name, {})
-                for share in devices.device_ids:
-                    shares.setdefault(share, {})[name] = None
-    return PodHolders(
-        asked_at=asked_at,
-        kubelet=kubelet,
-        holders={
-            resource: {share: tuple(names) for share, names in shares.items()}
-            for resource, shares in holders.items()
-        },
-        pods=frozenset(pods),
-    )
+        only = (name,)
+        for resource, share in pod.devices():
+            known = holders.setdefault(resource, {}).setdefault(share, only)
+            if known is not only:
+                several.setdefault((resource, share), dict.fromkeys(known))[name] = None
+    for (resource, share), names in several.items():
+        holders[resource][share] = tuple(names)
+    return PodHolders(asked_at=asked_at, kubelet=kubelet, holders=holders, pods=frozenset(pods))
 
 
 def held_ids(answer: bytes) -> dict[str, frozenset[str]]:
@@ -196,33 +207,46 @@ def held_ids(answer: bytes) -> dict[str, frozenset[str]]:
     return {name: frozenset(map(device_id_of, ids)) for name, ids in found.holders.items()}
 
 
+@_readable()
 def held_claims(answer: bytes) -> set[tuple[str, str]]:
     """Return namespace and name of the ResourceClaims of all pods; raise KubeletError."""
-    return {
-        (one.claim_namespace, one.claim_name)
-        for pod in _pods(answer)
-        for container in pod.containers
-        for one in container.dynamic_resources
-    }
+    return {claim for pod in _pods(answer) for claim in pod.claims()}
 
 
+@_readable()
 def pods_of_claim(answer: bytes, namespace: str, name: str) -> list[str]:
     """Return namespace and name of the pods that use a ResourceClaim; raise KubeletError."""
     claim = (namespace, name)
-    return [
-        f"{pod.namespace}/{pod.name}"
-        for pod in _pods(answer)
-        if any(
-            (used.claim_namespace, used.claim_name) == claim
-            for container in pod.containers
-            for used in container.dynamic_resources
-        )
-    ]
+    return [f"{pod.namespace}/{pod.name}" for pod in _pods(answer) if claim in pod.claims()]
 
 
-def _pods(answer: bytes) -> Iterator[api.PodResources]:
-    try:
-        listed = api.ListPodResourcesResponse.FromString(answer)
-    except DecodeError as error:
-        raise KubeletError("the answer is not a ListPodResourcesResponse") from error
-    yield from listed.pod_resources
+class _Pod:
+    """A message PodResources; the methods may raise ValueError."""
+
+    def __init__(self, reader: WireReader, content: memoryview) -> None:
+        self._reader = reader
+        self._content = content
+        self.name = reader.string(content, 1)
+        self.namespace = reader.string(content, 2)
+
+    def devices(self) -> Iterator[tuple[str, str]]:
+        """Yield the resource and ID of each device, or share, of its containers."""
+        read = self._reader
+        for container in read.messages(self._content, 3):
+            for devices in read.messages(container, 2):
+                resource = read.string(devices, 1)
+                for share in read.strings(devices, 2):
+                    yield resource, share
+
+    def claims(self) -> Iterator[tuple[str, str]]:
+        """Yield namespace and name of the ResourceClaims of its containers."""
+        read = self._reader
+        for container in read.messages(self._content, 3):
+            for claim in read.messages(container, 5):
+                yield read.string(claim, 3), read.string(claim, 2)
+
+
+def _pods(answer: bytes) -> Iterator[_Pod]:
+    read = WireReader(max_fields=_MAX_FIELDS, max_strings=_MAX_STRINGS)
+    for content in read.messages(memoryview(answer), 1):
+        yield _Pod(read, content)

@@ -24,8 +24,8 @@ _CHANNEL_OPTIONS = (
     ("grpc.enable_http_proxy", 0),
     # Channels to one address share a connection otherwise: each attempt needs its own (REG-3).
     ("grpc.use_local_subchannel_pool", 1),
-    # A node's pods with tens of thousands of devices pass the 4 MiB of the default (PRS-1). These
-    # are 120,000 devices, which need 80 MiB when taken apart; the shipped pod may have 160.
+    # A node's pods with tens of thousands of devices pass the 4 MiB of the default (PRS-1).
+    # What such an answer becomes in memory is limited where it is read.
     ("grpc.max_receive_message_length", 8 * 1024 * 1024),
 )
 

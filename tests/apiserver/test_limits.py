@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import gzip
-import tracemalloc
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,12 +11,11 @@ import pytest
 from genericdp.apiserver.client import SLICES, ApiClient, ApiError, node_path
 from tests.apiserver.scenarios import slice_of
 from tests.apiserver.server import ApiServer
+from tests.memory import little_memory
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
+    from collections.abc import AsyncIterator
 
-MAX_MIB = 48
-"""The pod is limited to 160 MiB, of which the daemon has about 30."""
 CHUNK = 64 * 1024
 LONGEST = 2**22 - 2**15
 """Nearly as long as an answer can be: each chunk of it counts for a little more than its bytes."""
@@ -36,21 +34,6 @@ async def server() -> AsyncIterator[ApiServer]:
 async def client(server: ApiServer) -> AsyncIterator[ApiClient]:
     async with ApiClient(server.access) as client:
         yield client
-
-
-@contextmanager
-def little_memory() -> Iterator[None]:
-    """Fail if Python's memory grows by more than a container has for an answer."""
-    tracemalloc.start()
-    try:
-        before, _ = tracemalloc.get_traced_memory()
-        yield
-        _, peak = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    mib = (peak - before) / 2**20
-    print(f"{mib:.1f} MiB at most")
-    assert mib < MAX_MIB
 
 
 def bomb() -> bytes:

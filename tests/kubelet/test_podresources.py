@@ -13,8 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from genericdp.errors import KubeletError
-from genericdp.kubelet.podresources import held_ids, list_pods, pod_holders
+from genericdp.kubelet.podresources import held_claims, held_ids, list_pods, pod_holders
 from genericdp.kubelet.v1 import podresources_pb2 as api
+from tests.memory import little_memory
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
@@ -88,7 +89,84 @@ def test_whatever_bytes_come_the_answer_is_read_or_refused(answer: bytes) -> Non
     try:
         held_ids(answer)
     except KubeletError as error:
-        assert str(error) == "the answer is not a ListPodResourcesResponse"
+        assert str(error).startswith("the answer is not a ListPodResourcesResponse: ")
+
+
+_names = st.text(max_size=3)
+_devices = st.builds(
+    api.ContainerDevices,
+    resource_name=_names,
+    device_ids=st.lists(_names, max_size=3),
+    topology=st.builds(
+        api.TopologyInfo, nodes=st.lists(st.builds(api.NUMANode, ID=st.integers(0, 9)))
+    ),
+)
+_claims = st.builds(api.DynamicResource, claim_name=_names, claim_namespace=_names)
+_containers = st.builds(
+    api.ContainerResources,
+    name=_names,
+    devices=st.lists(_devices, max_size=3),
+    dynamic_resources=st.lists(_claims, max_size=3),
+)
+_pods = st.builds(
+    api.PodResources, name=_names, namespace=_names, containers=st.lists(_containers, max_size=3)
+)
+
+
+@given(st.lists(_pods, max_size=4))
+def test_an_answer_is_read_as_protobuf_reads_it(pods: list[api.PodResources]) -> None:
+    holders: dict[tuple[str, str], set[str]] = {}
+    claims = set()
+    for pod in pods:
+        for container in pod.containers:
+            for devices in container.devices:
+                for share in devices.device_ids:
+                    key = (devices.resource_name, share)
+                    holders.setdefault(key, set()).add(f"pod {pod.namespace}/{pod.name}")
+            claims |= {(it.claim_namespace, it.claim_name) for it in container.dynamic_resources}
+    answer = api.ListPodResourcesResponse(pod_resources=pods).SerializeToString()
+    found = pod_holders(answer)
+    assert found.pods == {f"pod {pod.namespace}/{pod.name}" for pod in pods}
+    assert {
+        (resource, share): set(names)
+        for resource, shares in found.holders.items()
+        for share, names in shares.items()
+    } == holders
+    assert held_claims(answer) == claims
+
+
+def test_millions_of_empty_messages_are_refused() -> None:
+    with pytest.raises(KubeletError, match="more than 1,000,000 fields"):
+        pod_holders(b"\x0a\x00" * 2**20)
+
+
+@pytest.mark.parametrize("what", ["pods", "devices"])
+def test_the_most_names_take_little_memory(what: str) -> None:
+    names = [f"{i:x}" for i in range(160_000)]
+    if what == "pods":
+        pods = [api.PodResources(name=name) for name in names]
+    else:
+        devices = api.ContainerDevices(resource_name="x", device_ids=names)
+        pods = [api.PodResources(containers=[api.ContainerResources(devices=[devices])])]
+    answer = api.ListPodResourcesResponse(pod_resources=pods).SerializeToString()
+    with little_memory(), pytest.raises(KubeletError, match="more than 150,000 strings"):
+        pod_holders(answer)
+
+
+def test_a_long_name_is_refused() -> None:
+    answer = api.ListPodResourcesResponse(pod_resources=[pod_with("p" * 65_537)])
+    with pytest.raises(KubeletError, match="a string has more than 64 KiB"):
+        pod_holders(answer.SerializeToString())
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [b"\x0a", b"\x0a\x05", b"\x0b", b"\x0a" + b"\xff" * 10, b"\x09", b"\x0d\x00", b"\x08\x80"],
+    ids=["no size", "cut off", "group", "long number", "8 bytes", "4 bytes", "number"],
+)
+def test_what_is_malformed_is_refused(answer: bytes) -> None:
+    with pytest.raises(KubeletError, match="is not a ListPodResourcesResponse"):
+        held_ids(answer)
 
 
 async def test_an_answer_may_be_longer_than_what_grpc_takes_by_default(short_folder: Path) -> None:
