@@ -267,7 +267,8 @@ class Ledger:
         found: dict[Name, dict[str, tuple[str, ...]]] = {}
         for resource, shares in answer.holders.items():
             for share, pods in shares.items():
-                found.setdefault(Name(resource, device_id_of(share)), {})[share] = pods
+                if (known := Name(resource, device_id_of(share))) in self._entries:
+                    found.setdefault(known, {})[share] = pods
         having = {resource: answer.holders_of(resource) for resource in answer.holders}
         for name, entry in self._entries.items():
             before = entry.holders if is_other_kubelet else entry.lost

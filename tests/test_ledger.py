@@ -21,6 +21,7 @@ from genericdp.kubelet.podresources import PodHolders, PodResourcesTiming
 from genericdp.ledger import Ledger
 from tests.budget import examples
 from tests.devices.making import decide, decision, healthy, node, resource, unhealthy
+from tests.memory import little_memory
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -461,6 +462,14 @@ def test_a_damaged_file_is_kept_under_another_name(
     assert len(caplog.text) < 1000
     daemon.look(TTY0, now=1.0)
     assert [one["id"] for one in _records(tmp_path)] == ["ttyUSB0"]
+
+
+def test_devices_of_others_in_an_answer_take_no_memory() -> None:
+    shares = dict.fromkeys(map(str, range(300_000)), (POD,))
+    answer = PodHolders(asked_at=1.0, holders={NAME: shares, "example.com/other": shares})
+    ledger = Ledger(None, TIMING)
+    with little_memory():
+        ledger.take(answer)
 
 
 def test_a_damaged_file_that_cannot_be_renamed_is_no_reason_to_end(
