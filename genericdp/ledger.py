@@ -21,6 +21,7 @@ from genericdp.devices.device import device_id_of
 from genericdp.devices.held import HeldDevice, Name
 from genericdp.devices.identity import HardwareIdentity, identity_from_record
 from genericdp.errors import DAMAGE, reason_of, why_damaged
+from genericdp.jsonvalues import parse_json
 from genericdp.model import ServedBy
 from genericdp.printing import first_few
 
@@ -37,8 +38,10 @@ log = logging.getLogger(__name__)
 
 _FILE = "ledger.json"
 _VERSION = 1
-_MAX_BYTES = 32 * 1024 * 1024
-"""Size of the file; an entry takes some 300 bytes."""
+_MAX_BYTES = 16 * 1024 * 1024
+"""Size of the file; an entry takes some 400 bytes."""
+_MAX_VALUES = 600_000
+"""Of the file: an entry has some 16. Parsed, so many need up to 60 MB; the shipped pod has 160."""
 
 
 @dataclass(slots=True)
@@ -365,7 +368,7 @@ def _log_lost(name: Name, lost: Holders) -> None:
 
 def _parsed(content: bytes, now: float) -> Iterable[tuple[Name, _Entry]]:
     """Yield the entries of the file; raise one of DAMAGE."""
-    document = json.loads(content)
+    document = parse_json(content, _MAX_VALUES)
     # Later versions keep what is read here.
     if not (isinstance(version := document["version"], int) and version >= _VERSION):
         raise ValueError(f"its version is {str(version)[:20]}, expected {_VERSION}")

@@ -433,7 +433,7 @@ def test_a_good_file_is_read(tmp_path: Path) -> None:
     "content",
     [
         *(b"", b"{", b"\xff", b"null", b"[]", b"{}", b"[" * 100_000),
-        b" " * (32 * 1024 * 1024 + 1),
+        b" " * (16 * 1024 * 1024 + 1),
         _damaged(("version",), 0),
         b"\xff" * 1_000_000,
         _damaged(("version",), ...),
@@ -470,6 +470,13 @@ def test_devices_of_others_in_an_answer_take_no_memory() -> None:
     ledger = Ledger(None, TIMING)
     with little_memory():
         ledger.take(answer)
+
+
+def test_a_file_of_tiny_values_does_not_become_large_in_memory(tmp_path: Path) -> None:
+    (tmp_path / "ledger.json").write_bytes(b"[" + b"{}," * 5_000_000 + b"{}]")
+    with little_memory():
+        Daemon(folder=tmp_path)
+    assert (tmp_path / "ledger.json.bad").exists()
 
 
 def test_a_damaged_file_that_cannot_be_renamed_is_no_reason_to_end(

@@ -20,6 +20,7 @@ import httpx2
 from genericdp import __version__
 from genericdp.errors import GenericdpError, reason_of
 from genericdp.host.workers import in_worker
+from genericdp.jsonvalues import count_values
 from genericdp.printing import printable, shortened
 
 if TYPE_CHECKING:
@@ -312,7 +313,7 @@ def _event(line: bytearray) -> Event:
 
 
 def _parsed(content: bytearray) -> Json:
-    if sum(map(content.count, (b"{", b"[", b","))) > MAX_ANSWER_VALUES:
+    if count_values(content) > MAX_ANSWER_VALUES:
         raise ApiError(f"the API server's answer has more than {MAX_ANSWER_VALUES:,} values")
     try:
         # Numbers that JSON does not have, and those that only Python has, are none.

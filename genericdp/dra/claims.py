@@ -21,6 +21,7 @@ from genericdp.devices.identity import HardwareIdentity, identity_from_record
 from genericdp.devices.inventory import Identity
 from genericdp.errors import DAMAGE, UnusableDeviceError, is_shortage, reason_of, why_damaged
 from genericdp.host.workers import in_worker
+from genericdp.jsonvalues import count_values, parse_json
 from genericdp.model import Command, Hook, ServedBy
 
 if TYPE_CHECKING:
@@ -42,6 +43,8 @@ SUFFIX = ".json"
 RELEASE_SUFFIX = ".release"
 MAX_BYTES = 4 * 1024 * 1024
 """Size of a record, both when it is written and when it is read."""
+_MAX_VALUES = 300_000
+"""Likewise. Those of a daemon have some 20 bytes each; parsed, so many need 30 MB."""
 
 
 class ClaimError(UnusableDeviceError):
@@ -254,9 +257,7 @@ class ClaimRecords:
 
         def put() -> None:
             content = claim.source or _content_of(claim)
-            if len(content) > MAX_BYTES:
-                size = f"{len(content):,} bytes, of {MAX_BYTES:,} at most"
-                raise ClaimError(f"its record would have {size} (allocate fewer devices to it)")
+            _check_size(content)
             # The directory may have been removed.
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             os.close(write(path, content, mode=0o600))
@@ -457,6 +458,17 @@ def is_shared(wanted: Hold, held: HeldDevice) -> bool:
     return not (wanted.exclusive or held.exclusive)
 
 
+def _check_size(content: bytes) -> None:
+    """Raise ClaimError if a record is too big to be read again."""
+    for count, most, what in (
+        (len(content), MAX_BYTES, "bytes"),
+        (count_values(content), _MAX_VALUES, "values"),
+    ):
+        if count > most:
+            size = f"{count:,} {what}, of {most:,} at most"
+            raise ClaimError(f"its record would have {size} (allocate fewer devices to it)")
+
+
 def put_aside(path: Path) -> None:
     """Rename a damaged file, and log that; raise OSError."""
     new = path.replace(path.with_suffix(".bad")).name
@@ -471,7 +483,7 @@ def _read(path: Path, driver: str) -> Claim | UnreadableRecord:
     record: Any = None
     try:
         content = read_regular(path, MAX_BYTES)
-        record = json.loads(content)
+        record = parse_json(content, _MAX_VALUES)
         return _parsed(record, content, path.stem, driver)
     except FileNotFoundError:
         raise

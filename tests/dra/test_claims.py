@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from genericdp.devices.labels import label
+from genericdp.dra.claims import listed_records
 from tests.dra.node import DRIVER, NAME, POOL, DraNode, by_dra
+from tests.memory import little_memory
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -396,6 +398,13 @@ async def test_a_record_without_readable_holds_blocks_new_claims_until_it_is_rem
             assert await node.unprepare(claim) == ""
             assert node.given(claim) == {}
         await node.prepare(other)
+
+
+def test_a_record_of_tiny_values_does_not_become_large_in_memory(tmp_path: Path) -> None:
+    (tmp_path / "uid.json").write_bytes(b"[" + b"{}," * 1_300_000 + b"{}]")
+    with little_memory():
+        (record,) = listed_records(tmp_path)
+    assert record.unreadable == "it is damaged: ValueError: it has more than 300,000 values"
 
 
 async def test_a_claim_whose_record_cannot_be_written_has_nothing(node: DraNode) -> None:
