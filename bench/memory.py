@@ -49,7 +49,7 @@ async def measure(bench: Bench) -> AsyncIterator[Result]:
         more = []
         for _ in range(rounds):
             without = await _memory(bench, DAEMON, 1, host.root)
-            listening = await _memory(bench, DAEMON, 1, host.root, port=_free_port())
+            listening = await _memory(bench, DAEMON, 1, host.root, port=free_port())
             more.append(listening - without)
         yield Result(
             what="more memory with --listen",
@@ -71,7 +71,8 @@ async def _memory(
         return resident_memory(plugin.process.pid)
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """Return a port at which nothing listens on loopback."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         port: int = server.getsockname()[1]
         return port

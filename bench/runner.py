@@ -129,7 +129,7 @@ class Bench:
             process = await asyncio.create_subprocess_exec(
                 *command,
                 cwd=REPOSITORY,
-                env=_environment(),
+                env=environment(),
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=asyncio.subprocess.DEVNULL,
                 stderr=errors,
@@ -196,7 +196,7 @@ def config_text(globs: Mapping[str, str], *, key: str = "path") -> str:
     )
 
 
-def _environment() -> dict[str, str]:
+def environment() -> dict[str, str]:
     """Return our environment without the daemon's options, with what image and unit set."""
     ours = {key: text for key, text in os.environ.items() if not key.startswith("GENERICDP_")}
     return {**ours, "MALLOC_ARENA_MAX": "1"}
