@@ -14,7 +14,12 @@ def count_values(content: bytes | bytearray) -> int:
 
 
 def parse_json(content: bytes, max_values: int) -> Any:  # noqa: ANN401
-    """Return what JSON says; raise ValueError if it is none, or has more values."""
+    """Return what JSON in ASCII says; raise ValueError if it is none, or has more values.
+
+    With a single character of another plane, Python needs four bytes for each of a text.
+    """
+    if not content.isascii():
+        raise ValueError("it is not in ASCII")
     if count_values(content) > max_values:
         raise ValueError(f"it has more than {max_values:,} values")
     return json.loads(content)

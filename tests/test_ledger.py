@@ -472,8 +472,13 @@ def test_devices_of_others_in_an_answer_take_no_memory() -> None:
         ledger.take(answer)
 
 
-def test_a_file_of_tiny_values_does_not_become_large_in_memory(tmp_path: Path) -> None:
-    (tmp_path / "ledger.json").write_bytes(b"[" + b"{}," * 5_000_000 + b"{}]")
+@pytest.mark.parametrize(
+    "content",
+    ["[" + "{}," * 5_000_000 + "{}]", '["\U0001f600' + "a" * 16_000_000 + '"]'],
+    ids=["tiny values", "wide characters"],
+)
+def test_a_small_file_does_not_become_large_in_memory(content: str, tmp_path: Path) -> None:
+    (tmp_path / "ledger.json").write_text(content)
     with little_memory():
         Daemon(folder=tmp_path)
     assert (tmp_path / "ledger.json.bad").exists()
