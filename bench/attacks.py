@@ -110,9 +110,15 @@ def deleted(node: Node) -> Iterator[None]:
 @contextmanager
 def stored(node: Node) -> Iterator[None]:
     """Have slices of this driver and node, for pools that it does not know."""
-    for i in range(1_000):
-        node.server.put("resourceslices", slice_of(pool=f"{NODE}/example.com/invented-{i}"))
+
+    async def store() -> None:
+        await node.served.wait()  # before, the kubelet deletes all
+        for i in range(1_000):
+            node.server.put("resourceslices", slice_of(pool=f"{NODE}/example.com/invented-{i}"))
+
+    task = node.tasks.create_task(store())
     yield
+    task.cancel()
 
 
 def slices(count: int, node_name: str) -> bytes:
@@ -193,6 +199,8 @@ def put(path: Path, kind: str) -> None:
             path.write_text("[" + "{}," * ((4 * MIB - 100) // 3) + "{}]")
         case "many objects":
             path.write_text("[" + "{}," * ((32 * MIB - 100) // 3) + "{}]")
+        case "wide":
+            path.write_text(f'["😀{"a" * (16 * MIB - 100)}"]')
         case _:
             path.write_text(_YAML[kind])
 
@@ -255,7 +263,7 @@ async def _allocate(node: Node) -> None:
 
 @contextmanager
 def clients(node: Node, count: int, sent: bytes, again: bytes = b"") -> Iterator[None]:
-    """Connect so often at once, send something, perhaps more each 10 ms, and read nothing."""
+    """Connect so often at once, send something, perhaps more each 100 ms, and read nothing."""
 
     async def connect() -> None:
         await asyncio.sleep(2)  # until it listens
@@ -264,12 +272,12 @@ def clients(node: Node, count: int, sent: bytes, again: bytes = b"") -> Iterator
                 _, writer = await asyncio.open_connection("127.0.0.1", node.port, limit=1)
                 with suppress(OSError, TimeoutError):
                     writer.write(sent)
-                    for _ in range(500):
-                        await asyncio.sleep(0.01)
+                    for _ in range(50):
+                        await asyncio.sleep(0.1)
                         writer.write(again)
                         await asyncio.wait_for(writer.drain(), 5)
                 writer.transport.abort()
-            await asyncio.sleep(0.05)
+            await asyncio.sleep(0.2)
 
     tasks = [node.tasks.create_task(connect()) for _ in range(count)]
     yield
@@ -336,7 +344,10 @@ ATTACKS: dict[str, Attack] = {
         if name != "kubeconfig"
         for kind in ("fifo", "zero", "sparse", "objects")
     },
-    "g ledger is many objects": of(files, _PLACES["ledger"], "many objects"),
+    **{
+        f"g ledger is {kind}": of(files, _PLACES["ledger"], kind)
+        for kind in ("many objects", "wide")
+    },
     **{f"h kubeconfig is {kind}": of(files, _PLACES["kubeconfig"], kind) for kind in _YAML},
     **{f"h config is {kind}": of(config, kind) for kind in (*_YAML, "fifo", "zero")},
     "i probe hangs": of(resource, **exec_probe("HANGING/check")),
@@ -344,7 +355,7 @@ ATTACKS: dict[str, Attack] = {
     "i hook's output is endless": of(allocating, of(resource, **hook("/usr/bin/yes"))),
     "j 500 slow /status": of(clients, 500, _GET % b"/status"),
     "j 500 slow /metrics": of(clients, 500, _GET % b"/metrics"),
-    "j 500 with endless headers": of(clients, 500, b"GET / HTTP/1.1\r\n", again=b"x: y\r\n" * 1000),
+    "j 500 with endless headers": of(clients, 500, b"GET / HTTP/1.1\r\n", again=b"x: y\r\n" * 5000),
     "j 2,000 silent": of(clients, 2_000, b""),
     "k state hangs": of(hangs, "--state-dir", "/state"),
     "k claims hang": claims_hang,
