@@ -275,7 +275,8 @@ def clients(node: Node, count: int, sent: bytes, again: bytes = b"") -> Iterator
                     for _ in range(50):
                         await asyncio.sleep(0.1)
                         writer.write(again)
-                        await asyncio.wait_for(writer.drain(), 5)
+                        async with asyncio.timeout(5):  # wait_for may lose a cancellation
+                            await writer.drain()
                 writer.transport.abort()
             await asyncio.sleep(0.2)
 
@@ -360,6 +361,7 @@ ATTACKS: dict[str, Attack] = {
     "k state hangs": of(hangs, "--state-dir", "/state"),
     "k claims hang": claims_hang,
     "k CDI directory hangs": of(hangs, "--cdi-dir", "/cdi"),
+    "k PodResources socket hangs": of(hangs, "--pod-resources", "/kubelet.sock"),
     "k kubelet root hangs": of(hangs, "--kubelet-root"),
     "k kubelet directory hangs": of(hangs, "--kubelet-dir"),
 }  # fmt: skip

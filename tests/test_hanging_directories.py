@@ -7,8 +7,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from genericdp.simulator.kubelet import Kubelet
+from tests.config.changing import config
 from tests.dra.node import DraNode, by_dra
 from tests.hanging import hanging_mount
+from tests.test_daemon import Place
 from tests.world import resource
 
 if TYPE_CHECKING:
@@ -39,6 +42,22 @@ async def test_a_state_directory_that_hangs_is_named(plugged: World, gone: Path)
     async with plugged.serving(resource(OTHER, "/dev/ttyACM*"), state_dir=gone / "s") as daemon:
         await daemon.log.says(f"looking at {gone}/s does not end: going on without it")
         await plugged.container(other=1)
+
+
+@pytest.mark.parametrize("option", ["--state-dir", "--pod-resources"])
+async def test_a_path_that_hangs_at_the_start_is_named(
+    short_folder: Path, gone: Path, option: str
+) -> None:
+    place = Place(short_folder)
+    place.config.write_text(config("ttyUSB0"))
+    async with (
+        Kubelet(place.kubelet_folder) as kubelet,
+        place.daemon(f"{option}={gone}/s") as daemon,
+    ):
+        await daemon.says(f"looking at {gone}/s does not end: going on without it")
+        await kubelet.wait_for(lambda: kubelet.capacity("example.com/ttyUSB0") == 1)
+        daemon.process.terminate()
+        assert await daemon.ends() == 0
 
 
 async def test_a_directory_for_cdi_specs_that_hangs_concerns_those_who_need_it(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import stat
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,12 +28,16 @@ from genericdp.daemon import KUBELET_FOLDER
 from genericdp.daemon import run as run_daemon
 from genericdp.dra.settings import DraSettings
 from genericdp.errors import UsageError, reason_of
+from genericdp.host.workers import run_in_time
 from genericdp.settings import Settings
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Callable
 
 log = logging.getLogger(__name__)
+
+_CHECK_SECONDS = 5.0
 
 EXAMPLE = "  genericdp run --config /etc/genericdp"
 
@@ -93,8 +98,8 @@ def execute(arguments: argparse.Namespace) -> int:
         )
     root_of(arguments)
     pod_resources = pod_resources_of(arguments)
-    _check_state_dir(arguments.state_dir)
-    _check_socket(pod_resources)
+    _check(_check_state_dir, arguments.state_dir)
+    _check(_check_socket, pod_resources)
     run_daemon(
         Settings(
             configs=tuple(arguments.config),
@@ -117,10 +122,20 @@ def execute(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _check_state_dir(folder: Path | None) -> None:
+def _check(check: Callable[[Path], None], path: Path | None) -> None:
+    """Check a path of an option, if there is one, unless that hangs."""
+    if path is None:
+        return
+    try:
+        run_in_time(partial(check, path), _CHECK_SECONDS)
+    except TimeoutError:
+        log.warning("looking at %s does not end: going on without it", path)
+
+
+def _check_state_dir(folder: Path) -> None:
     """Warn if others than its owner can write to ``--state-dir``."""
     try:
-        mode = 0 if folder is None else folder.stat().st_mode
+        mode = folder.stat().st_mode
     except OSError:
         return
     if stat.S_ISDIR(mode) and mode & (stat.S_IWGRP | stat.S_IWOTH):
@@ -133,10 +148,8 @@ def _check_state_dir(folder: Path | None) -> None:
         )
 
 
-def _check_socket(socket: Path | None) -> None:
+def _check_socket(socket: Path) -> None:
     """Warn if nobody will answer at ``--pod-resources``."""
-    if socket is None:
-        return
     try:
         if not socket.is_socket() and socket.stat():
             log.warning("--pod-resources: %s is not a socket: nobody can be asked there", socket)
