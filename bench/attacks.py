@@ -49,6 +49,7 @@ _HEAD = """\
 | attack | VmHWM, MiB | cgroup, MiB | killed | CPU s/min | requests/s | Allocate, worst | slices \
 | s to end | /readyz | log lines, last warning |
 |---|---|---|---|---|---|---|---|---|---|---|"""
+_ABOUT_PODS = ("f ", "k PodResources")
 _POD_SECONDS = 140.0
 """The daemon asks for pods once its kubelet is a minute old, and a minute later again."""
 _YAML = {
@@ -380,7 +381,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="gdp") as scratch, nodes(3, Path(scratch)):
         for number, name in enumerate(chosen):
             folder = Path(scratch) / str(number)
-            seconds = max(options.seconds, _POD_SECONDS if name.startswith("f ") else 0)
+            seconds = max(options.seconds, _POD_SECONDS if name.startswith(_ABOUT_PODS) else 0)
             run = partial(play, name, ATTACKS[name], folder, seconds=seconds)
             rows.append(asyncio.run(run(limit=options.limit * MIB)))
             print(_line(rows[-1]), flush=True)
