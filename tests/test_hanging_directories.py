@@ -60,6 +60,18 @@ async def test_a_path_that_hangs_at_the_start_is_named(
         assert await daemon.ends() == 0
 
 
+async def test_the_daemon_ends_though_the_directory_of_the_kubelet_hangs(
+    short_folder: Path, gone: Path
+) -> None:
+    place = Place(short_folder)
+    place.config.write_text(config("ttyUSB0"))
+    place.kubelet_folder = gone / "k"
+    async with place.daemon() as daemon:
+        await daemon.says(f"looking at {gone}/k does not end: going on without it")
+        daemon.process.terminate()
+        assert await daemon.ends() == 0
+
+
 async def test_a_directory_for_cdi_specs_that_hangs_concerns_those_who_need_it(
     plugged: World, gone: Path
 ) -> None:

@@ -9,11 +9,13 @@ import logging
 import os
 import stat
 import time
+from functools import partial
 from typing import TYPE_CHECKING
 
 from genericdp.errors import KubeletError, UsageError
 from genericdp.host.descriptors import REGISTRATIONS_AT_ONCE, Places
 from genericdp.host.inotify import ENTRIES, FolderWatch
+from genericdp.host.workers import HangingError, in_worker
 from genericdp.observed import Observed
 
 if TYPE_CHECKING:
@@ -60,6 +62,8 @@ class KubeletFolder:
         self._socket_since = 0.0  # on the monotonic clock
         self.absence = Observed("it has not been looked for yet")
         """Why there is no kubelet.sock; empty: there is one."""
+        self.answers: Observed[bool] = Observed(value=False)
+        """Whether the folder can be looked at: on a mount that hangs, that does not end."""
         self.registrations = asyncio.Semaphore(REGISTRATIONS_AT_ONCE)
         """Limits how many plugins register at once: memory for many is never freed."""
         self.places = Places()
@@ -83,6 +87,9 @@ class KubeletFolder:
         try:
             while True:
                 changed.clear()
+                if not await self._answers():
+                    await asyncio.sleep(self._poll_seconds)
+                    continue
                 # Watch before looking, so that nothing that comes in between is missed.
                 watch.set_folders({str(self.path): ENTRIES})
                 await self._look_until_sure()
@@ -98,6 +105,19 @@ class KubeletFolder:
                 self.events.value += 1
         finally:
             watch.close()
+
+    async def _answers(self) -> bool:
+        """Look in a thread: all others look on the loop, which must not hang with the folder."""
+        try:
+            await in_worker(partial(os.stat, self.path), str(self.path))
+        except HangingError:
+            self.absence.value = f"looking at {self.path} does not end"
+            self.answers.value = False
+            return False
+        except OSError:
+            pass  # the next look says why
+        self.answers.value = True
+        return True
 
     async def _look_until_sure(self) -> None:
         """Look; raise KubeletError only if the folder is still deleted a moment later.

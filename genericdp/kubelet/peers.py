@@ -75,6 +75,7 @@ class PeerWatch:
         events = self._kubelet.events
         try:
             while True:
+                await until(lambda: self._kubelet.answers.value, self._kubelet.answers)
                 seen = events.value
                 is_unchanged = self.look()
                 await asyncio.sleep(_BURST_SECONDS)
