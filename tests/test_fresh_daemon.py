@@ -1,7 +1,8 @@
 """After any events, a daemon that has run all along offers what a freshly started one offers.
 
-Both run whole, each with a kubelet of its own, over one host. What a vanished device leaves behind,
-an Unhealthy entry, is the only thing that depends on history.
+Both run whole, each with a kubelet of its own, over one host. What a vanished device leaves behind
+is the only thing that depends on history: an Unhealthy entry, and its ID, which the same hardware
+has again if it comes back under another link.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 Event = tuple[Any, ...]
 """What happens, and to what."""
 Offered = dict[str, dict[str, str]]
-"""By resource and ID of a Healthy device: what Allocate answers, as text."""
+"""By resource and ID of a Healthy device, but for links just a number: what Allocate answers."""
 
 LINKED = "example.com/linked"
 PORT = "example.com/port"
@@ -150,7 +151,8 @@ async def offered(world: World) -> Offered:
         listed = world.kubelet.devices(name)
         healthy = sorted(one for one, health in listed.items() if health == "Healthy")
         answers = [str(await world.allocated(name, [one])) for one in healthy]
-        found[name] = dict(zip(healthy, answers, strict=True))
+        keys = map(str, range(len(healthy))) if name == LINKED else healthy
+        found[name] = dict(zip(keys, sorted(answers) if name == LINKED else answers, strict=True))
     return found
 
 
