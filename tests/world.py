@@ -352,11 +352,12 @@ class World:
                 await self._commands.__aexit__()
 
     async def listed(self, name: str, *healthy: str) -> None:
-        """Wait until the kubelet's healthy devices are exactly these."""
+        """Wait until the kubelet has a list, and its healthy devices are exactly these."""
 
         def as_wanted() -> bool:
             devices = self.kubelet.devices(name)
-            return {one for one, health in devices.items() if health == "Healthy"} == set(healthy)
+            its = {one for one, health in devices.items() if health == "Healthy"}
+            return bool(self.kubelet.observed.lists[name]) and its == set(healthy)
 
         await self.kubelet.wait_for(as_wanted)
 
