@@ -87,7 +87,7 @@ class KubeletFolder:
         try:
             while True:
                 changed.clear()
-                if not await self._answers():
+                if not await self.check_answers():
                     await asyncio.sleep(self._poll_seconds)
                     continue
                 # Watch before looking, so that nothing that comes in between is missed.
@@ -106,8 +106,10 @@ class KubeletFolder:
         finally:
             watch.close()
 
-    async def _answers(self) -> bool:
-        """Look in a thread: all others look on the loop, which must not hang with the folder."""
+    async def check_answers(self) -> bool:
+        """Look in a thread, and return whether that ends: the loop, on which all others look, must
+        not hang with the folder.
+        """
         try:
             await in_worker(partial(os.stat, self.path), str(self.path))
         except HangingError:
