@@ -258,7 +258,7 @@ class Ledger:
         if is_settled and sharing != (entry.replicas, entry.exclusive):
             entry.replicas, entry.exclusive = sharing
             self.has_changed = True
-        if listed.unhealthy:
+        if listed.reasons:
             entry.withdrawn_at = now if entry.withdrawn_at is None else entry.withdrawn_at
         else:
             entry.offer()

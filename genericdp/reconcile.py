@@ -14,7 +14,6 @@ from genericdp.cdi.folder import SpecFolder, why_not
 from genericdp.cdi.spec import left_out, specs
 from genericdp.devices.changes import Plan, changes, plan
 from genericdp.devices.decide import decide
-from genericdp.devices.device import NOT_PROBED
 from genericdp.devices.devicelist import NOTHING
 from genericdp.devices.held import Held
 from genericdp.devices.matching import reads_properties
@@ -351,7 +350,7 @@ class Reconciler:
 
         def has_results() -> bool:
             listed = self.lists.value.get(name, NOTHING).devices.values()
-            return not any(NOT_PROBED in one.failing for one in listed)
+            return all(one.is_probed for one in listed)
 
         state.not_registered("its devices are being probed for the first time")
         if not await until(has_results, self.lists, timeout_seconds=FIRST_RESULTS_SECONDS):

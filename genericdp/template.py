@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from genericdp.printing import shortened
+from genericdp.reasons import Code, Reason
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -38,9 +39,22 @@ class TemplateSyntaxError(ValueError):
 class UnusableValueError(Exception):
     """A name that this device lacks, or whose text cannot stand at that place."""
 
+    code = Code.BAD_VALUE
+
+    def __init__(self, text: str, code: Code | None = None) -> None:
+        super().__init__(text)
+        self.code = code or self.code
+
+    @property
+    def reason(self) -> Reason:
+        """Why there is no such device."""
+        return Reason(self.code, str(self))
+
 
 class LackingValueError(UnusableValueError):
     """A name that this device lacks: a default takes its place."""
+
+    code = Code.LACKS_VALUE
 
 
 class AmbiguousValueError(LackingValueError):

@@ -29,6 +29,7 @@ from genericdp.model import (
     ValueKind,
     ValueSource,
 )
+from genericdp.reasons import Code
 from genericdp.template import parse
 from tests.budget import examples
 from tests.changing_machine import PLACES, Changing, Told, tty_of
@@ -149,8 +150,8 @@ def is_known_as(device: Device, former: Device) -> bool:
 
 
 def is_contested(*offers: DeviceList) -> bool:
-    reasons = [one.reason for offer in offers for one in offer.not_offered]
-    return any(" is that of " in one or " belongs to device " in one for one in reasons)
+    reasons = [one.reason.code for offer in offers for one in offer.not_offered]
+    return not {Code.ID_TAKEN, Code.NODE_TAKEN}.isdisjoint(reasons)
 
 
 class Pass:

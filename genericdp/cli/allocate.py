@@ -107,7 +107,7 @@ def _healthy_shares(
     healthy = {}
     for name in names:
         refuse_unknown(name, lists)
-        devices = [one.device for one in lists[name].devices.values() if not one.unhealthy]
+        devices = [one.device for one in lists[name].devices.values() if not one.reasons]
         healthy[name] = {share: device for device in devices for share in device.shares}
     return healthy
 
@@ -137,7 +137,7 @@ def _unavailable(devices: DeviceList, nothing: Sequence[tuple[str, str]]) -> Ite
         yield f"no devices: {reason}"
         nothing = ()
     for device_id, one in devices.devices.items():
-        if one.unhealthy:
+        if one.reasons:
             yield f"{device_id} is Unhealthy: {printable(one.unhealthy)}"
     for left in devices.not_offered:
         yield printable(f"not offered: {left.path}: {left.reason}")

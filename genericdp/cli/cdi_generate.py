@@ -100,7 +100,7 @@ def _warn(resource: Resource, devices: DeviceList, *, has_spec: bool) -> None:
     name = resource.name
     for device_id, one in devices.devices.items():
         if one.missing:
-            print_warning(f"{name}: {device_id} is left out: {one.missing}")
+            print_warning(f"{name}: {device_id} is left out: {one.unhealthy}")
     if not has_spec:
         why, cause = devices.why_empty
         if cause:

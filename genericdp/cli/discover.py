@@ -27,6 +27,7 @@ from genericdp.explain.find import names_like
 from genericdp.explain.weak_ids import weak_ids
 from genericdp.glob import has_wildcard, unescape
 from genericdp.printing import plural, printable
+from genericdp.reasons import Code
 from genericdp.status.hardware import hardware_of
 
 if TYPE_CHECKING:
@@ -114,9 +115,15 @@ def look(
             "devices": [],
             **dict(zip(("empty", "emptyCause"), listed.why_empty, strict=True)),
             "notOffered": [
-                *({"path": one.path, "reason": one.reason} for one in listed.not_offered),
+                *(
+                    {"path": one.path, "code": one.reason.code, "reason": one.reason.text}
+                    for one in listed.not_offered
+                ),
                 # It may concern any resource.
-                *({"path": printable(one), "reason": _HANGS} for one in sorted(host.hanging)),
+                *(
+                    {"path": printable(one), "code": Code.HANGING, "reason": _HANGS}
+                    for one in sorted(host.hanging)
+                ),
             ],
             "nothingFound": [pattern for pattern, _ in nothing.get(name, ())],
             "nearest": {
@@ -146,7 +153,7 @@ def _weak_ids(weak: WeakIds) -> dict[str, Any]:
 
 def _not_read(resource: Mapping[str, Any]) -> list[dict[str, str]]:
     """Return what did not answer, of ``notOffered``."""
-    return [one for one in resource["notOffered"] if one["reason"] == _HANGS]
+    return [one for one in resource["notOffered"] if one["code"] is Code.HANGING]
 
 
 def _dangling_target(pattern: str, root: Root) -> str:

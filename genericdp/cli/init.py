@@ -177,7 +177,7 @@ def _found(example: _Example, name: str, listed: DeviceList, host: HostCache) ->
 
 
 def _healthy(listed: DeviceList) -> list[Device]:
-    return [one.device for one in listed.devices.values() if not one.unhealthy]
+    return [one.device for one in listed.devices.values() if not one.reasons]
 
 
 def _shares(found: _Found) -> int:

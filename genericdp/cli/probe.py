@@ -17,7 +17,7 @@ from genericdp.devices.devicelist import DeviceList
 from genericdp.health.execution import POOL
 from genericdp.health.kernellog import KernelLog
 from genericdp.health.probes import Probes
-from genericdp.health.state import DeviceHealth, join_reasons
+from genericdp.health.state import DeviceHealth
 from genericdp.host.kmsg import open_log
 from genericdp.model import FileCheck, KernelLogCheck
 from genericdp.printing import first_few, plural, printable, shortened
@@ -69,12 +69,12 @@ class Probed:
     @property
     def probes(self) -> Sequence[BoundProbe]:
         """What there is to run: nothing for a device that nobody gets anyway."""
-        return () if self.listed.unhealthy else self.listed.device.probes
+        return () if self.listed.reasons else self.listed.device.probes
 
     @property
     def state(self) -> DeviceState:
         """What the kubelet would be told after a first round of these probes."""
-        if self.listed.unhealthy or any(one and not one.ok for one in self.outcomes):
+        if self.listed.reasons or any(one and not one.ok for one in self.outcomes):
             return DeviceState.UNHEALTHY
         was_run = all(outcome for _, outcome in self._outcomes())
         return DeviceState.HEALTHY if was_run else DeviceState.UNPROBED
@@ -82,8 +82,9 @@ class Probed:
     @property
     def reason(self) -> str:
         """Why it is not Healthy, or what a single run cannot tell; empty if there is no more."""
-        reasons = ((bound.name, self._said(one)) for bound, one in self._outcomes())
-        known = self.listed.unhealthy or join_reasons(reasons)
+        said = ((bound.name, self._said(one)) for bound, one in self._outcomes())
+        texts = dict.fromkeys(f"{name}: {text}" for name, text in said if text)
+        known = self.listed.unhealthy or "; ".join(texts)
         return known or (NOT_ASKED if self.state is DeviceState.UNPROBED else "")
 
     def _outcomes(self) -> Iterator[tuple[BoundProbe, Outcome | None]]:
@@ -252,7 +253,9 @@ class _Round:
                 await self._log.caught_up()
         except TimeoutError:
             return Outcome(reason="reading the kernel's log does not end")
-        return Outcome(reason=health.states[number].reason, seconds=time.monotonic() - begin)
+        return Outcome(
+            reason=str(health.states[number].reason or ""), seconds=time.monotonic() - begin
+        )
 
     def _how_far(self) -> str:
         running = list(self._running.items())  # another thread than the loop's asks
@@ -282,7 +285,7 @@ def _as_text(probed: Iterable[Probed], *, wide: bool) -> Iterator[str]:
     for device in probed:
         one = device.listed
         start = (device.resource, one.device.id, one.device.path)
-        if one.unhealthy:
+        if one.reasons:
             rows.append((*start, "", "failed", "", one.unhealthy))
             below.append("")
         for result in device.results():

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from genericdp.devices.device import BindMount, ContainerEdits, DeviceSpec
 from genericdp.devices.natural import natural_key
+from genericdp.reasons import Code
 from genericdp.template import Template, UnusableValueError, expand, is_share
 
 if TYPE_CHECKING:
@@ -18,8 +19,10 @@ if TYPE_CHECKING:
     from genericdp.template import Lookup
 
 
-class AllocationConflictError(Exception):
+class AllocationConflictError(UnusableValueError):
     """Two devices that cannot be in one container, with the reason."""
+
+    code = Code.CONFLICT
 
 
 def edits(
@@ -102,7 +105,7 @@ class _AnswerBuilder:
             if device.policy is not None:
                 refusals = (device.policy.annotation_refusal(key, text) for text in given)
                 if refusal := next(filter(None, refusals), ""):
-                    raise UnusableValueError(refusal)
+                    raise UnusableValueError(refusal, Code.FORBIDDEN)
             self._annotations.setdefault(key, {}).update({text: None for text in given if text})
 
     def _add_node(self, device: Device, node: DeviceNode, path: str) -> None:

@@ -3,27 +3,25 @@
 from __future__ import annotations
 
 import logging
-import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from genericdp.devices.device import NOT_PROBED
 from genericdp.devices.devicelist import NOTHING
 from genericdp.devices.natural import natural_key
 from genericdp.model import Preference
 from genericdp.printing import first_few
+from genericdp.reasons import Code, are_expected, text_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from genericdp.devices.decide import Decision, DeviceLists
     from genericdp.devices.devicelist import DeviceList
     from genericdp.model import Resource
+    from genericdp.reasons import Reason
 
 MAX_LINES = 5
 """Of one kind, for one resource: of more that change at once, one line names the first ones."""
-# Tried only where letters begin: at each of them, that would take quadratic time.
-_NUMBER = re.compile(r"(?<![0-9a-fA-F])[a-fA-F]*[0-9][0-9a-fA-F]*")
 
 _DOUBTFUL = "should not be on offer"
 """Said of a device with a warning, before it."""
@@ -117,7 +115,7 @@ def changes(before: DeviceLists, decision: Decision) -> Iterator[Change]:
 def _device_changes(
     name: str, before: DeviceList, after: DeviceList, *, is_first: bool
 ) -> Iterator[Change]:
-    was, now = ({key: one.unhealthy for key, one in of.devices.items()} for of in (before, after))
+    was, now = ({key: one.reasons for key, one in of.devices.items()} for of in (before, after))
     for device_id, listed in after.devices.items():
         new_id, former = listed.device.renamed_to, before.devices.get(device_id)
         if new_id and (former is None or former.device.renamed_to != new_id):
@@ -142,32 +140,42 @@ def _device_changes(
         yield from _each(left, name, "has left the list", "have left the list")
     yield from _each(recovered, name, "is Healthy again", "are Healthy again")
     yield from _each(other, name, "is now Unhealthy because", "are Unhealthy for another reason")
-    yield from _each(fallen, name, "is Unhealthy", "are Unhealthy", logging.WARNING)
+    expected = {one: text for one, text in fallen.items() if are_expected(now[one])}
+    yield from _each(expected, name, "is Unhealthy", "are Unhealthy")
+    others = {one: text for one, text in fallen.items() if one not in expected}
+    yield from _each(others, name, "is Unhealthy", "are Unhealthy", logging.WARNING)
 
 
-def _changed(was: Mapping[str, str], now: Mapping[str, str]) -> tuple[dict[str, str], ...]:
+def _changed(
+    was: Mapping[str, tuple[Reason, ...]], now: Mapping[str, tuple[Reason, ...]]
+) -> tuple[dict[str, str], ...]:
     """Return which devices wait for first results or have good ones, are Healthy again, are
-    Unhealthy, and are so for another reason; each with the reason.
+    Unhealthy, and are so for another reason; each with the reasons in words.
     """
     first: dict[str, str] = {}
     recovered: dict[str, str] = {}
     fallen: dict[str, str] = {}
     other: dict[str, str] = {}
-    for device_id, reason in now.items():
-        former = was.get(device_id, "")
-        if reason == former:
+    for device_id, reasons in now.items():
+        # A text alone is no news: a temperature is another one each time.
+        kinds, former = _kinds(reasons), _kinds(was.get(device_id, ()))
+        was_probed = Code.NOT_PROBED not in {code for code, _ in former}
+        if kinds == former:
             continue
-        was_probed = NOT_PROBED not in former
-        if NOT_PROBED in reason or not (was_probed or reason):
-            first[device_id] = reason
-        elif not reason:
-            recovered[device_id] = reason
+        text = text_of(reasons)
+        if Code.NOT_PROBED in {code for code, _ in kinds} or not (was_probed or reasons):
+            first[device_id] = text
+        elif not reasons:
+            recovered[device_id] = text
         elif not (former and was_probed):
-            fallen[device_id] = reason
-        elif _NUMBER.sub("0", former) != _NUMBER.sub("0", reason):
-            # Other digits alone are no news: a temperature has others each time.
-            other[device_id] = reason
+            fallen[device_id] = text
+        else:
+            other[device_id] = text
     return first, recovered, fallen, other
+
+
+def _kinds(reasons: Iterable[Reason]) -> frozenset[tuple[Code, str]]:
+    return frozenset((one.code, one.subject) for one in reasons)
 
 
 def _refusals(name: str, before: DeviceList, after: DeviceList) -> Iterator[Change]:
@@ -178,20 +186,22 @@ def _refusals(name: str, before: DeviceList, after: DeviceList) -> Iterator[Chan
     if left_out and left_out != _left_out(before):
         text = f"list full: left out are {left_out} of the devices"
         yield Change(text, name, level=logging.WARNING)
-    logged = {(one.path, one.reason) for one in before.not_offered}
+    logged = {(one.path, one.reason.code, one.reason.subject) for one in before.not_offered}
     # Of what is listed it has been logged already why it is Unhealthy.
     told = {
-        key: one.unhealthy
+        (key, reason.code)
         for one in after.devices.values()
         for key in (one.device.key, *one.device.keys)
+        for reason in one.reasons
     }
     refused = [
         one
         for one in after.not_offered
-        if (one.path, one.reason) not in logged and one.reason not in told.get(one.key, "")
+        if (one.path, one.reason.code, one.reason.subject) not in logged
+        and (one.key, one.reason.code) not in told
     ]
     if len(refused) > MAX_LINES:
-        reasons = {one.path: one.reason for one in refused}
+        reasons = {one.path: str(one.reason) for one in refused}
         yield Change(_together("are not offered", reasons), name)
         return
     for refusal in refused:
@@ -222,7 +232,7 @@ def _few(ids: Collection[str]) -> str:
 
 
 def _left_out(devices: DeviceList) -> int:
-    return sum(one.reason.startswith("list full: ") for one in devices.not_offered)
+    return sum(one.reason.code is Code.LIST_FULL for one in devices.not_offered)
 
 
 def shared_ids(lists: Mapping[str, DeviceList]) -> frozenset[str]:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from genericdp import glob
 from genericdp.devices.control_nodes import with_control_nodes
 from genericdp.devices.device import (
-    MAX_REASON,
     Device,
     Member,
     NotOffered,
@@ -38,6 +37,7 @@ from genericdp.devices.matching import Owners, match, of_file, path_globs
 from genericdp.devices.recognition import FormerDevices, KeptIds
 from genericdp.devices.resourcenames import NameOwners, resulting, results, with_name
 from genericdp.printing import shortened
+from genericdp.reasons import MAX_REASON, Code, Reason
 from genericdp.regex import SearchTimeError
 
 if TYPE_CHECKING:
@@ -282,7 +282,7 @@ class _Pass:
         devices, refused = [], [*made.refused]
         for one in made.devices:
             if reason := self._why_reserved(one, owners):
-                refused.append(one.refused(reason))
+                refused.append(one.refused(Reason(Code.TAKEN, reason)))
             else:
                 devices.append(one)
         return devices, refused
@@ -382,7 +382,8 @@ class _Pass:
             if (hold := self.held.blocking(its_name, device, present)) is None:
                 free.append(device)
                 continue
-            draft.refused.append(device.refused(why_blocked(hold, its_name, device)))
+            why = why_blocked(hold, its_name, device)
+            draft.refused.append(device.refused(Reason(Code.HELD, why)))
             self.awaited.setdefault(hold.name, str(its_name))
         return free
 
@@ -406,7 +407,7 @@ class _Pass:
         own, other = self.held.by_name.get(name), self.awaited.get(name)
         if other and own is not None and not own.may_be_held and not listed.missing:
             why = f"it becomes {other} once the kubelet confirms that no pod holds it"
-            listed = replace(listed, missing=why)
+            listed = replace(listed, missing=(Reason(Code.RENAMED, why),))
         return with_shares(listed, name, self.held)
 
     def _list(self, draft: _Draft, devices: Sequence[Device]) -> DeviceList:
@@ -455,8 +456,8 @@ def _as_it_was(resource: Resource, before: DeviceList, error: Exception) -> Devi
     if isinstance(error, MemoryError):
         what = "there is not enough memory"
     failed = shortened(f"it cannot be decided what is offered: {what}", MAX_REASON)
-    others = (one for one in before.not_offered if one.path != EVERYTHING)
-    reason = f"{failed}; what was offered stays as it was"
+    others = (one for one in before.not_offered if one.reason.code is not Code.UNDECIDED)
+    reason = Reason(Code.UNDECIDED, f"{failed}; what was offered stays as it was")
     everything = NotOffered(path=EVERYTHING, key="", reason=reason)
     undecided = NoDevices(resource=resource, cause=EmptyCause.UNDECIDED, seen=failed)
     return replace(
@@ -481,50 +482,51 @@ class _Reasons:
         # Another config gives another ID.
         self._ids = {it.appearances: it.id for it in devices}
 
-    def of_member(self, member: Member) -> str:
+    def of_member(self, member: Member) -> Reason:
         """Return why a group has lost a member."""
-        reason = self._refused.get(member.key)
-        return f"{member.path}: {reason}" if reason else f"{member.path} is missing"
+        if (refused := self._refused.get(member.key)) is not None:
+            return replace(refused, text=f"{member.path}: {refused}", subject=member.path)
+        return Reason(Code.MEMBER_LOST, f"{member.path} is missing", member.path)
 
-    def of_device(self, device: Device) -> str:
+    def of_device(self, device: Device) -> tuple[Reason, ...]:
         """Return why a device is gone."""
-        if reason := self._refused.get(device.key):
-            about = "" if device.members else f"{device.path}: "
-            return f"{self._lost_members(device)}{about}{reason}"
-        refused = [self.of_member(one) for one in device.members if one.key in self._refused]
-        if refused:
-            return "; ".join(refused)
+        if (refused := self._refused.get(device.key)) is not None:
+            if not device.members:
+                refused = replace(refused, text=f"{device.path}: {refused}")
+            return (*self._lost_members(device), refused)
+        refusals = [self.of_member(one) for one in device.members if one.key in self._refused]
+        return tuple(refusals) or (self._gone(device),)
+
+    def _gone(self, device: Device) -> Reason:
+        """Return why a device is gone that nothing keeps from being offered."""
         if hanging := _hidden_by(self._resource, device, self._inventory):
-            return f"looking at {hanging} does not end"
+            return Reason(Code.HANGING, f"looking at {hanging} does not end")
         new_id = self._ids.get(device.appearances, "")
         found = self._inventory.file(device.path)
         if found is None:
             now = f"; it is {new_id} now" if new_id else ""
-            return f"{self._not_existing(device)}{now}"
+            return Reason(Code.GONE, f"{self._not_existing(device)}{now}")
         if found.key != device.keys[0]:
             now = f"; its device is {new_id} now" if new_id else ""
-            reason = self._refused.get(found.key, "")
-            why = f"; that is not offered: {reason}" if reason else ""
-            return f"{device.path} is something else now{now}{why}"
+            refused = self._refused.get(found.key)
+            why = f"; that is not offered: {refused}" if refused else ""
+            return Reason(Code.REPLACED, f"{device.path} is something else now{now}{why}")
         if new_id:
-            return f"{device.path} is now {new_id}"
+            return Reason(Code.RENAMED, f"{device.path} is now {new_id}")
         if self._inventory.host.awaited(found.identity.syspath or ""):
-            return f"{device.path} is back, but udev has not recorded it yet"
-        return self._not_its_own(device)
-
-    def _not_its_own(self, device: Device) -> str:
+            why = f"{device.path} is back, but udev has not recorded it yet"
+            return Reason(Code.UNREADABLE, why)
         # Another resource of the same template may have it now.
         name = self._resource_of_key.get(device.key, self._resource.name)
         if name != self._resource.name:
-            return f"{device.path} is one of {name} now"
-        return f"{device.path} is no longer matched"
+            return Reason(Code.RENAMED, f"{device.path} is one of {name} now")
+        return Reason(Code.NOT_MATCHED, f"{device.path} is no longer matched")
 
-    def _lost_members(self, device: Device) -> str:
+    def _lost_members(self, device: Device) -> list[Reason]:
         """Return which members a group has lost, if some are still there."""
         if self._matched.isdisjoint(device.keys):
-            return ""
-        gone = (one for one in device.members if one.key not in self._matched)
-        return "".join(f"{self.of_member(one)}; " for one in gone)
+            return []
+        return [self.of_member(one) for one in device.members if one.key not in self._matched]
 
     def _not_existing(self, device: Device) -> str:
         paths = [one.path for one in device.members if self._inventory.file(one.path) is None]

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         ValueSource,
     )
     from genericdp.policy import Policy
+    from genericdp.reasons import Reason
     from genericdp.template import Template
 
 
@@ -35,8 +36,6 @@ MAX_LENGTH = 63 - len(f"::{MAX_REPLICAS - 1}")
 renames nothing (LAW-4 asks for 63 at most)."""
 
 _FOREIGN = re.compile(r"[^A-Za-z0-9._:-]")
-MAX_REASON = 2000
-"""Of a reason, in characters: it is kept, logged and shown, and may quote texts of anybody."""
 _SHARE = re.compile("[1-9][0-9]{0,3}")
 
 
@@ -49,17 +48,13 @@ def as_id(text: str) -> str:
     return f"{clean[: MAX_LENGTH - len(digest) - 1]}-{digest}"
 
 
-NOT_PROBED = "not probed yet"
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Report:
     """Health of the device that ``identity`` tells from others with its ID."""
 
     identity: Identity
-    reason: str = ""
-    """Why it is not healthy, with NOT_PROBED in it while first results are missing; empty: it is
-    healthy."""
+    reasons: tuple[Reason, ...] = ()
+    """Why it is not healthy, by the probes that do not pass; empty: it is healthy."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -188,8 +183,8 @@ class Device:
     """CDI devices of others that come with it."""
     cdi_name: str = ""
     """The CDI device that stands for its nodes; empty: the kubelet is told of the nodes."""
-    missing: tuple[str, ...] = ()
-    """What it needs and the host lacks, as sentences: it is Unhealthy."""
+    missing: tuple[Reason, ...] = ()
+    """What it needs and the host lacks: it is Unhealthy."""
     identity: Identity
     replicas: int = 1
     exclusive: bool = True
@@ -234,7 +229,7 @@ class Device:
         """How its hardware appears now, of each member; other ones after each replug."""
         return tuple(one.identity for one in self.members) or (self.identity,)
 
-    def refused(self, reason: str) -> NotOffered:
+    def refused(self, reason: Reason) -> NotOffered:
         """Return that no container can get it, with the reason."""
         members = tuple(one.key for one in self.members)
         return NotOffered(path=self.path, key=self.key, reason=reason, members=members)
@@ -282,7 +277,7 @@ class NotOffered:
 
     path: str
     key: str
-    reason: str
+    reason: Reason
     members: tuple[str, ...] = ()
     """The keys of all candidates that it is about, if it is a group."""
 

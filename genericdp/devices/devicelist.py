@@ -6,17 +6,11 @@ from dataclasses import dataclass, field, replace
 from math import inf
 from typing import TYPE_CHECKING
 
-from genericdp.devices.device import (
-    MAX_REASON,
-    NOT_PROBED,
-    Device,
-    Member,
-    NotOffered,
-    share_number,
-)
+from genericdp.devices.device import Device, Member, NotOffered, share_number
 from genericdp.devices.held import Held, Name
 from genericdp.devices.natural import natural_key
-from genericdp.printing import plural, shortened
+from genericdp.printing import plural
+from genericdp.reasons import NOT_PROBED, Code, Reason, text_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -75,9 +69,9 @@ class ListedDevice:
     """A device in the list that the kubelet gets, with its state."""
 
     device: Device
-    missing: str = ""
+    missing: tuple[Reason, ...] = ()
     """Why it is Unhealthy whatever its probes say: it or a part of it is not there."""
-    failing: str = ""
+    failing: tuple[Reason, ...] = ()
     """Why it is not healthy although it is there, mostly by its probes; empty: it is healthy."""
     since: float = -inf
     """When it became Healthy or Unhealthy, on the monotonic clock, in seconds."""
@@ -85,18 +79,28 @@ class ListedDevice:
     """When it was first not found any more, on the monotonic clock, in seconds."""
     lost: tuple[Lost, ...] = ()
     """The members of its group that it lacks and is Unhealthy for."""
-    withheld: Mapping[str, str] = field(default_factory=dict)
+    withheld: Mapping[str, Reason] = field(default_factory=dict)
     """Why shares of it are Unhealthy although the device is healthy, by share."""
 
     @property
-    def unhealthy(self) -> str:
+    def reasons(self) -> tuple[Reason, ...]:
         """Why it is Unhealthy; empty: Healthy."""
         return self.missing or self.failing
 
     @property
+    def unhealthy(self) -> str:
+        """Why it is Unhealthy, in words; empty: Healthy."""
+        return text_of(self.reasons)
+
+    @property
+    def is_probed(self) -> bool:
+        """Whether each of its probes has a result."""
+        return all(one.code is not Code.NOT_PROBED for one in self.failing)
+
+    @property
     def explanation(self) -> str:
         """Why it is Unhealthy, or what about a Healthy one differs from the config."""
-        if self.unhealthy or not (self.withheld or self.device.renamed_to):
+        if self.reasons or not (self.withheld or self.device.renamed_to):
             return self.unhealthy
         if self.withheld:
             share, reason = next(iter(self.withheld.items()))
@@ -107,11 +111,11 @@ class ListedDevice:
     @property
     def offered_shares(self) -> int:
         """How many shares of it containers can get."""
-        return 0 if self.unhealthy else self.device.replicas - len(self.withheld)
+        return 0 if self.reasons else self.device.replicas - len(self.withheld)
 
     def why_share_unhealthy(self, share: str) -> str:
-        """Return why a share of it is Unhealthy; empty: it is Healthy."""
-        return self.unhealthy or self.withheld.get(share, "")
+        """Return why a share of it is Unhealthy, in words; empty: it is Healthy."""
+        return self.unhealthy or str(self.withheld.get(share, ""))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -179,8 +183,8 @@ def with_vanished(
     previous: Mapping[str, ListedDevice],
     devices: Iterable[Device],
     *,
-    why_gone: Callable[[Device], str],
-    why_lost: Callable[[Member], str],
+    why_gone: Callable[[Device], tuple[Reason, ...]],
+    why_lost: Callable[[Member], Reason],
     stays: Callable[[Device], bool],
     now: float,
     held: Held,
@@ -201,11 +205,11 @@ def with_vanished(
         if whole_groups and before is not None:
             lost = _lost(before, device, forgotten, now=now)
         reasons = (*device.missing, *(why_lost(one.member) for one in lost))
-        listed[device.id] = ListedDevice(device=device, missing="; ".join(reasons), lost=lost)
+        listed[device.id] = ListedDevice(device=device, missing=reasons, lost=lost)
     for device_id in previous.keys() - listed.keys():
         before = previous[device_id]
         if stays(before.device):
-            listed[device_id] = replace(before, gone_since=None, missing="")
+            listed[device_id] = replace(before, gone_since=None, missing=())
             continue
         since = now if before.gone_since is None else before.gone_since
         due = since + resource.forget_after_seconds
@@ -243,25 +247,26 @@ def with_health(
     ``reports`` are by ID; None: nobody probes. ``spec_error``: why none can be had now, or empty.
     """
     listed = {}
+    without_spec = (Reason(Code.SPEC_FAILED, spec_error),) if spec_error else ()
     for device_id, one in devices.devices.items():
-        failing = spec_error or _why_failing(one, reports)
+        failing = without_spec or _why_failing(one, reports)
         before, is_unhealthy = previous.devices.get(device_id), bool(one.missing or failing)
-        stays = before is not None and bool(before.unhealthy) is is_unhealthy
+        stays = before is not None and bool(before.reasons) is is_unhealthy
         since = before.since if before is not None and stays else now
-        new = replace(one, missing=shortened(one.missing, MAX_REASON), failing=failing, since=since)
+        new = replace(one, failing=failing, since=since)
         # Who compares ten thousand on the loop is soon done if they are mostly the same objects.
         listed[device_id] = before if before is not None and before == new else new
     return replace(devices, devices=listed)
 
 
-def _why_failing(one: ListedDevice, reports: Mapping[str, Report] | None) -> str:
+def _why_failing(one: ListedDevice, reports: Mapping[str, Report] | None) -> tuple[Reason, ...]:
     device = one.device
     if reports is None or not device.probes or one.gone_since is not None:
-        return ""
+        return ()
     report = reports.get(device.id)
     if report is None or report.identity != device.identity:
-        return NOT_PROBED
-    return report.reason
+        return (NOT_PROBED,)
+    return report.reasons
 
 
 def next_change(devices: DeviceList, forget_after_seconds: float, *, now: float) -> float | None:
@@ -304,9 +309,10 @@ def within_limit(
             fitting.add(device_id)
     kept = {device_id: one for device_id, one in listed.items() if device_id in fitting}
     here, wanted = (sum(one.device.replicas for one in of.values()) for of in (kept, listed))
-    reason = (
+    reason = Reason(
+        Code.LIST_FULL,
         f"list full: {here} of {wanted} devices, shares counted, fit into the {limit} bytes that"
-        " a kubelet takes (use fewer replicas or shorter ids)"
+        " a kubelet takes (use fewer replicas or shorter ids)",
     )
     left_out = (one.device for device_id, one in listed.items() if device_id not in kept)
     return kept, tuple(device.refused(reason) for device in left_out)
@@ -354,10 +360,8 @@ def stable_groups(
         if known.due <= now:
             ready.append(device)
         else:
-            reason = (
-                f"its group has just changed: other members may come within {GROUP_SECONDS:g} s"
-            )
-            waiting.append(device.refused(reason))
+            why = f"its group has just changed: other members may come within {GROUP_SECONDS:g} s"
+            waiting.append(device.refused(Reason(Code.GROUP_SETTLING, why)))
     return ready, waiting, arriving
 
 
@@ -370,23 +374,26 @@ class _Claims:
     """Devices of resources with ``exclusive: false``, by ID: no two of these have the same."""
     nodes: dict[str, list[tuple[str, Device]]] = field(default_factory=dict)
 
-    def refusal(self, resource: str, device: Device) -> str:
+    def refusal(self, resource: str, device: Device) -> Reason | None:
         if (other := self.ids.get((resource, device.id))) is not None:
-            return (
+            return Reason(
+                Code.ID_TAKEN,
                 f"its id {device.id!r} is that of {other.path}"
-                " (add something to id that tells them apart)"
+                " (add something to id that tells them apart)",
             )
         name, twin = self.shared_ids.get(device.id, (resource, device))
         if name != resource and not device.exclusive:
-            return (
+            return Reason(
+                Code.ID_TAKEN,
                 f"its id {device.id!r} is that of {twin.path} of {name} (of resources with"
-                " exclusive: false, each needs an id of its own form)"
+                " exclusive: false, each needs an id of its own form)",
             )
         for node in device.nodes if self.nodes else ():
             for name, owner in self.nodes.get(node.key, ()) if node.exclusive else ():
                 if name == resource or owner.exclusive or device.exclusive:
-                    return _why_not_its_node(resource, node, name, owner)
-        return ""
+                    why = _why_not_its_node(resource, node, name, owner)
+                    return Reason(Code.NODE_TAKEN, why, node.host_path)
+        return None
 
     def enter(self, resource: str, device: Device) -> None:
         self.ids[resource, device.id] = device
@@ -426,7 +433,7 @@ def resolve_conflicts(
         for rank, device in _ranked(devices, former[resource])
     ]
     for _, resource, device in sorted(all_wanting, key=lambda it: it[0]):
-        if reason := claims.refusal(resource, device):
+        if (reason := claims.refusal(resource, device)) is not None:
             losers[resource].append(device.refused(reason))
         else:
             claims.enter(resource, device)
@@ -488,4 +495,5 @@ def with_shares(listed: ListedDevice, name: Name, held: Held) -> ListedDevice:
         elif is_conflict:
             withheld[share] = f"{own.holder} holds it with replicas: {own.replicas}"
     withheld |= {share: why for share, why in own.withheld.items() if device.has_share(share)}
-    return replace(listed, device=device, withheld=withheld)
+    reasons = {share: Reason(Code.SHARE_WITHHELD, why) for share, why in withheld.items()}
+    return replace(listed, device=device, withheld=reasons)

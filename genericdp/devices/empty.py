@@ -15,10 +15,10 @@ from genericdp.devices.conditions import (
     shown,
     why_unknown,
 )
-from genericdp.devices.device import MAX_REASON
-from genericdp.devices.matching import EXCLUDED, unseen
+from genericdp.devices.matching import unseen
 from genericdp.model import UdevSelector
 from genericdp.printing import first_few, plural, printable, shortened
+from genericdp.reasons import MAX_REASON, Code
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -84,7 +84,7 @@ def why_empty(
 ) -> NoDevices:
     """Return why a resource whose devices have been decided has none; nothing is read for it."""
     paths = [printable(one.path) for one in not_offered]
-    if paths and all(one.reason == EXCLUDED for one in not_offered):
+    if paths and all(one.reason.code is Code.EXCLUDED for one in not_offered):
         cause, seen = EmptyCause.EXCLUDED, first_few(paths, _MAX_LISTED)
     elif paths:
         cause, first = EmptyCause.NOT_OFFERED, f"{paths[0]}: {not_offered[0].reason}"

@@ -28,6 +28,7 @@ from genericdp.devices.hardware import (
 from genericdp.devices.natural import natural_key
 from genericdp.devices.topology import functions_of, group_number
 from genericdp.model import PciSelector, UsbSelector, ValueKind
+from genericdp.reasons import Code
 from genericdp.template import UnusableValueError
 
 if TYPE_CHECKING:
@@ -420,7 +421,8 @@ def _read(syspath: str, name: str, host: Host) -> str | None:
     """
     text = host.attribute(syspath, name)
     if text is None and (why := host.why_unreadable(f"{syspath}/{name}")):
-        raise UnusableValueError(f"its id depends on {syspath}/{name}: {why} (write an id)")
+        reason = f"its id depends on {syspath}/{name}: {why} (write an id)"
+        raise UnusableValueError(reason, Code.UNREADABLE)
     return text
 
 

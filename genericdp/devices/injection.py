@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from genericdp import glob
-from genericdp.devices.allocation import AllocationConflictError, edits
+from genericdp.devices.allocation import edits
 from genericdp.devices.attributes import attributes_of
 from genericdp.devices.device import (
     BoundProbe,
@@ -54,6 +54,7 @@ from genericdp.model import (
     number,
 )
 from genericdp.printing import printable, shortened
+from genericdp.reasons import Code, Reason
 from genericdp.template import (
     MAX_TEXTS,
     LackingValueError,
@@ -110,8 +111,8 @@ def make_devices(
                 name = maker.name(resource.name_template, one, why_no_name)
                 made.setdefault(name, MadeDevices())
             made[name].devices.append(maker.make(one, name))
-        except (UnusableValueError, AllocationConflictError) as error:
-            made[name].refused.append(_refusal(one, str(error)))
+        except UnusableValueError as error:
+            made[name].refused.append(_refusal(one, error.reason))
     made[resource.name].refused.extend(incomplete)
     return made
 
@@ -131,7 +132,7 @@ class _CandidateGroup:
         return self.members[0].key if self.text is None else f"group {self.text}"
 
 
-def _refusal(group: _CandidateGroup, reason: str) -> NotOffered:
+def _refusal(group: _CandidateGroup, reason: Reason) -> NotOffered:
     """Return why a group is not offered: one line, and every member knows of it."""
     keys = () if group.text is None else tuple(one.key for one in group.members)
     return not_offered(group.members[0], reason, key=group.key, members=keys)
@@ -221,19 +222,19 @@ class _Maker:
             try:
                 text = expand(resource.group_by, names.get_text)
             except UnusableValueError as error:
-                refused.append(not_offered(one, f"groupBy: {error}"))
+                refused.append(not_offered(one, Reason(error.code, f"groupBy: {error}")))
                 continue
             if not text:
-                reason = f"groupBy '{resource.group_by}' gives an empty text"
-                refused.append(not_offered(one, reason))
+                why = f"groupBy '{resource.group_by}' gives an empty text"
+                refused.append(not_offered(one, Reason(Code.BAD_VALUE, why)))
                 continue
             members.setdefault(text, []).append(one)
         groups = []
         for text, several in members.items():
             made = _CandidateGroup(members=tuple(several), text=text)
             if lacking := _lacking(resource, several):
-                reason = f"its group '{printable(text)}' has {lacking}"
-                refused.append(_refusal(made, reason))
+                why = f"its group '{printable(text)}' has {lacking}"
+                refused.append(_refusal(made, Reason(Code.GROUP_INCOMPLETE, why)))
             else:
                 groups.append(made)
         self._groups = tuple(groups)
@@ -247,7 +248,7 @@ class _Maker:
         Raises UnusableValueError.
         """
         texts = dict[str, str]()
-        lacking = UnusableValueError()
+        lacking: LackingValueError | None = None
         for one in group.members:
             names = Names(one, resource=self._resource, inventory=self._inventory)
             try:
@@ -255,7 +256,7 @@ class _Maker:
             except LackingValueError as error:  # as the network card beside a GPU has no GPU model
                 lacking = error
         if not texts:
-            raise UnusableValueError(f"name: {lacking}") from lacking
+            raise LackingValueError(f"name: {lacking}") from lacking
         if len(texts) > 1:
             both = [f"{text!r} ({path})" for text, path in texts.items()]
             raise UnusableValueError(f"its members have different names: {both[0]} and {both[1]}")
@@ -268,7 +269,7 @@ class _Maker:
         """Expand all templates of the resource; what must be there and is not makes it Unhealthy.
 
         ``name`` is that of the resource, also where it results from a template. Raises
-        UnusableValueError or AllocationConflictError where there can be no device.
+        UnusableValueError where there can be no device.
         """
         resource, inventory, host = self._resource, self._inventory, self._host
         first, entries = group.members[0], [min(member.entries) for member in group.members]
@@ -295,9 +296,10 @@ class _Maker:
         values = _bound((name, it.value, one.lookup) for name, it, one in variables)
         declared = {name: it for name, it, _ in reversed(variables)}  # the first one counts
         if paths and not nodes and not missing:
-            raise UnusableValueError("all nodes of inject.devices are optional and absent")
-        if reason := why_not_bound(nodes, host, paths):
-            raise UnusableValueError(reason)
+            why = "all nodes of inject.devices are optional and absent"
+            raise UnusableValueError(why, Code.NOTHING_TO_INJECT)
+        if why := why_not_bound(nodes, host, paths):
+            raise UnusableValueError(why, Code.NOT_BOUND)
         hardware = [member.device for member in group.members if member.device is not None]
         spot = spot_of(hardware, host, closeness(resource, lookups))
         device = Device(
@@ -352,7 +354,7 @@ class _Maker:
                 yield _Injection(member, lookup, differing if is_repeated else inject)
 
     def _check(self, device: Device, first: Candidate, injected: Iterable[_Injection]) -> None:
-        """Raise UnusableValueError or AllocationConflictError if no container can get it."""
+        """Raise UnusableValueError if no container can get it."""
         # Else it always fits: a node at its own path.
         if device.members or any(
             one.inject.devices or one.inject.mounts or one.inject.annotations for one in injected
@@ -360,13 +362,15 @@ class _Maker:
             edits([device])
         given = (device.nodes, device.given_mounts, device.env, device.annotations, device.cdi)
         if not device.missing and not any(given):
-            raise UnusableValueError(_nothing_to_give(first, self._host))
-        if reason := device_refusal(device, self._inventory.file, self._host.mount_target):
-            raise UnusableValueError(reason)
+            raise UnusableValueError(_nothing_to_give(first, self._host), Code.NOTHING_TO_INJECT)
+        if why := device_refusal(device, self._inventory.file, self._host.mount_target):
+            raise UnusableValueError(why, Code.FORBIDDEN)
 
-    def _nodes(self, given: Iterable[_Injection]) -> tuple[list[DeviceNode], list[str], list[str]]:
-        """Return the device nodes of all members, what must be there and is not, as sentences,
-        and the paths that were asked for, with or without wildcards; they may not exist.
+    def _nodes(
+        self, given: Iterable[_Injection]
+    ) -> tuple[list[DeviceNode], list[Reason], list[str]]:
+        """Return the device nodes of all members, what must be there and is not, and the paths
+        that were asked for, with or without wildcards; they may not exist.
         """
         nodes, missing, paths = [], [], []
         for member, lookup, inject in given:
@@ -449,20 +453,25 @@ class _Maker:
 
     def _why_missing(
         self, entry: DeviceNodeSelector, pattern: str, found: Iterable[FoundFile]
-    ) -> str:
+    ) -> Reason:
         if entry.subsystem is not None:
             names = f" called {' or '.join(entry.name)}" if entry.name else ""
-            return f"there is no {entry.subsystem} node{names} on the same hardware"
+            why = f"there is no {entry.subsystem} node{names} on the same hardware"
+            return Reason(Code.NODE_MISSING, why, entry.subsystem)
         path = printable(glob.unescape(pattern))
         if pattern in self._inventory.hanging:
-            return f"looking at {path} does not end"
-        reasons = (f"{file.printable_path}: {self._why_not_given(file)}" for file in found)
-        return next(reasons, f"{path} does not exist")
+            return Reason(Code.HANGING, f"looking at {path} does not end", path)
+        for file in found:
+            if (why_not := self._why_not_given(file)) is not None:
+                return replace(why_not, text=f"{file.printable_path}: {why_not}", subject=path)
+        return Reason(Code.NODE_MISSING, f"{path} does not exist", path)
 
-    def _why_not_given(self, file: FoundFile) -> str:
+    def _why_not_given(self, file: FoundFile) -> Reason | None:
         if file.type not in NODE_TYPES:
-            return f"no device node (its type is {file.type})"
-        return file.refusal or self._excluded.reason(file)
+            return Reason(Code.WRONG_TYPE, f"no device node (its type is {file.type})")
+        if file.refusal:
+            return Reason(Code.FORBIDDEN, file.refusal)
+        return self._excluded.reason(file)
 
     def _identity(self, member: Candidate, ids: KeptIds) -> HardwareIdentity:
         """Return what a member is; raise UnusableValueError if that cannot be read and is new."""
@@ -611,7 +620,7 @@ def _check_nodes(resource: Resource, group: _CandidateGroup, host: Host) -> None
         expects_file = one.device is not None and one.device.number is not None
         is_udev = isinstance(resource.match[min(one.entries)].candidates, UdevSelector)
         if is_udev and not one.has_node and (alone or expects_file):
-            raise UnusableValueError(_why_no_node(one, host))
+            raise UnusableValueError(_why_no_node(one, host), Code.NO_NODE)
 
 
 def _why_no_node(candidate: Candidate, host: Host) -> str:

@@ -12,6 +12,7 @@ from genericdp.devices.restrictions import file_to_read
 from genericdp.devices.topology import spot_of
 from genericdp.model import ValueKind
 from genericdp.printing import shortened
+from genericdp.reasons import Code
 from genericdp.regex import TextTooLongError, extract
 from genericdp.template import (
     MAX_TEXT,
@@ -93,7 +94,7 @@ class Names:
             where = source_device(kind, device, key, self._host, sitting)
             text = text_of(kind, where, key, self._host)
         if self._wary and (why := unread(asked, where.syspath, self._host)):
-            raise UnusableValueError(why)
+            raise UnusableValueError(why, Code.UNREADABLE)
         return text
 
     def _of_candidate(self, name: str) -> str | None:
@@ -169,7 +170,7 @@ class Names:
         if text is not None:
             return text
         if why := self._host.why_unreadable(target):
-            raise UnusableValueError(f"{path}: {why}")
+            raise UnusableValueError(f"{path}: {why}", Code.UNREADABLE)
         if self._look(glob.escape(path)).dangling:
             raise AmbiguousValueError(f"{path} is a link that leads nowhere")
         raise LackingValueError(f"{path}: it does not exist")
@@ -186,7 +187,7 @@ class Names:
         target = self._allowed_link(paths[0])
         path = self._host.realpath(target)
         if path is None and (why := self._host.why_unreadable(target)):
-            raise UnusableValueError(f"{paths[0]}: {why}")
+            raise UnusableValueError(f"{paths[0]}: {why}", Code.UNREADABLE)
         return path and path.rpartition("/")[2]
 
     def _linked_by(self, pattern: str) -> str:
@@ -201,7 +202,8 @@ class Names:
         if look.dangling:
             raise AmbiguousValueError(f"{look.dangling[0]} is a link that leads nowhere")
         if (one := look.untrusted) is not None:
-            raise UnusableValueError(f"{one.path} must not be read: {one.mount_refusal}")
+            why = f"{one.path} must not be read: {one.mount_refusal}"
+            raise UnusableValueError(why, Code.FORBIDDEN)
         paths = [one.path for one in look.by_target.get(syspath, ()) if one.is_link]
         if not paths:
             raise LackingValueError(f"no link among {glob.unescape(pattern)} leads to {syspath}")
@@ -216,7 +218,7 @@ class Names:
         """Return all that a glob finds; raises UnusableValueError if there may be more."""
         look = self._host.look(pattern)
         if look is None or look.unreadable:
-            raise UnusableValueError(self._host.why_unreadable(pattern))
+            raise UnusableValueError(self._host.why_unreadable(pattern), Code.UNREADABLE)
         return look
 
     def _allowed_link(self, path: str) -> str:
@@ -230,7 +232,7 @@ class Names:
     def _allowed(self, path: str) -> str:
         found = file_to_read(self._resource.policy, path, self._host.target)
         if found.refusal:
-            raise UnusableValueError(found.refusal)
+            raise UnusableValueError(found.refusal, Code.FORBIDDEN)
         return found.target
 
 

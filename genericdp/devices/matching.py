@@ -16,12 +16,13 @@ from genericdp.devices.conditions import (
     unmet_hardware,
     why_unknown,
 )
-from genericdp.devices.device import MAX_REASON, NotOffered
+from genericdp.devices.device import NotOffered
 from genericdp.devices.inventory import NODE_TYPES, SysDevice
 from genericdp.devices.lookup import Names
 from genericdp.devices.natural import natural_key
 from genericdp.model import Inject, PathSelector, UdevSelector
-from genericdp.printing import printable, shortened
+from genericdp.printing import printable
+from genericdp.reasons import Code, Reason
 from genericdp.template import LackingValueError, Template, UnusableValueError
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from genericdp.devices.inventory import FoundFile, Host, Inventory
     from genericdp.model import Resource, Selector
 
-EXCLUDED = "excluded by the config"
+_EXCLUDED = Reason(Code.EXCLUDED, "excluded by the config")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -73,12 +74,12 @@ class Excluded:
     unknown: str
     """Why nobody can know that of anything."""
 
-    def reason(self, file: FoundFile) -> str:
-        """Return why the file is out; empty if it is not."""
+    def reason(self, file: FoundFile) -> Reason | None:
+        """Return why the file is out; None if it is not."""
         doubt = self.doubt(file)
-        if doubt is None:
-            return ""
-        return f"may be excluded, but {doubt}" if doubt else EXCLUDED
+        if doubt:
+            return Reason(Code.UNREADABLE, f"may be excluded, but {doubt}")
+        return None if doubt is None else _EXCLUDED
 
     def doubt(self, file: FoundFile) -> str | None:
         """Return why nobody can know whether the file is excluded.
@@ -128,17 +129,19 @@ class Owners:
             self.sharing.add(resource.name)
         self.undecided += ((resource.name, selector) for selector in resource.match)
 
-    def why_not(self, candidate: Candidate, *, exclusive: bool) -> str:
-        """Return why a resource cannot have a candidate; empty: it can."""
+    def why_not(self, candidate: Candidate, *, exclusive: bool) -> Reason | None:
+        """Return why a resource cannot have a candidate; None: it can."""
         owner = self.names.get(candidate.key)
         shares = owner in self.sharing
         if owner is None or (shares and not exclusive):
-            return self.why_reserved(candidate, exclusive=exclusive)
+            reserved = self.why_reserved(candidate, exclusive=exclusive)
+            return Reason(Code.TAKEN, reserved) if reserved else None
         hint = ""
         if shares or not exclusive:
             where = "here" if exclusive else "there"
             hint = f" (both can have it only with exclusive: false {where}, too)"
-        return f"belongs to resource {owner}, which comes first in the config{hint}"
+        text = f"belongs to resource {owner}, which comes first in the config{hint}"
+        return Reason(Code.TAKEN, text, owner)
 
     def why_reserved(self, candidate: Candidate, *, exclusive: bool) -> str:
         """Return which undecided resource might take it, in words; empty: none."""
@@ -237,9 +240,13 @@ def match(resource: Resource, owners: Owners, inventory: Inventory) -> Match:
     not_excluded = [one for one in candidates if not out.reason(one.file)]
     of_some_entry = _entry_doubts(resource, not_excluded, inventory)
     for one in candidates:
-        reason = out.reason(one.file) or one.file.refusal
+        reason = out.reason(one.file)
+        if reason is None and one.file.refusal:
+            reason = Reason(Code.FORBIDDEN, one.file.refusal)
         reason = reason or owners.why_not(one, exclusive=resource.exclusive)
-        if reason := reason or of_some_entry.get(one.key, ""):
+        if reason is None and one.key in of_some_entry:
+            reason = Reason(Code.UNREADABLE, of_some_entry[one.key])
+        if reason is not None:
             refused.append(not_offered(one, reason))
         else:
             members.append(one)
@@ -278,13 +285,13 @@ def _entry_doubts(
 
 
 def not_offered(
-    candidate: Candidate, reason: str, *, key: str = "", members: tuple[str, ...] = ()
+    candidate: Candidate, reason: Reason, *, key: str = "", members: tuple[str, ...] = ()
 ) -> NotOffered:
     """Return why a candidate, or the group ``key`` that begins with it, is not offered."""
     return NotOffered(
         path=candidate.file.printable_path,
         key=key or candidate.key,
-        reason=shortened(reason, MAX_REASON),
+        reason=reason,
         members=members,
     )
 
@@ -330,7 +337,8 @@ def _wrong_types(resource: Resource, own: set[str], inventory: Inventory) -> Ite
             for found in () if glob.has_wildcard(pattern) else inventory.found(pattern):
                 if found.type not in paths.types and found.key not in own:
                     wanted = " or ".join(paths.types)
-                    reason = f"its type is {found.type}, wanted {wanted} (see the key type)"
+                    text = f"its type is {found.type}, wanted {wanted} (see the key type)"
+                    reason = Reason(Code.WRONG_TYPE, text)
                     yield NotOffered(path=found.printable_path, key=found.key, reason=reason)
 
 

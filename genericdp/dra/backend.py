@@ -351,7 +351,7 @@ class Dra:
             served = self.servicers.get(held.resource)
             listed = NOTHING if served is None else served.devices
             one = listed.devices.get(held.device_id)
-            if one is None or one.unhealthy:
+            if one is None or one.reasons:
                 return True
         return False
 

@@ -11,7 +11,6 @@ from math import inf
 from typing import TYPE_CHECKING, Any
 
 from genericdp.apiserver.client import ApiError
-from genericdp.devices.device import NOT_PROBED
 from genericdp.dra.slices import (
     Pool,
     devices_of,
@@ -220,8 +219,8 @@ class Publisher:
 
     def _awaits_probes(self, devices: DeviceList) -> bool:
         """Return whether to wait for the first result of a probe."""
-        unprobed = any(NOT_PROBED in one.failing for one in devices.devices.values())
-        return unprobed and now() < self._probed_by
+        is_probed = all(one.is_probed for one in devices.devices.values())
+        return not is_probed and now() < self._probed_by
 
     async def _write(
         self,

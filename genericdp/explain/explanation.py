@@ -106,6 +106,8 @@ class Verdict:
     closest: Try | None = None
     """The failed try, of the device or of something that sits on it, with most conditions held."""
     hint: str = ""
+    has_changed: bool = False
+    """Whether it is neither on offer nor refused: it has changed while it was looked at."""
     empty: tuple[str, str] = ("", "")
     """Why the resource has no devices at all, as ``DeviceList.why_empty``."""
 
@@ -142,7 +144,7 @@ def explain(
             _verdict(asked, _Trial(one, inventory), lists.get(name, NOTHING))
             for name, one in resulting([resource], lists).items()
         )
-        best = min(named, key=lambda one: (_rank(one), one.reason == _CHANGED))
+        best = min(named, key=lambda one: (_rank(one), one.has_changed))
         verdicts.append(replace(best, empty=lists.get(resource.name, NOTHING).why_empty))
     return Explanation(asked=asked, headline=_headline(asked, verdicts), verdicts=tuple(verdicts))
 
@@ -335,14 +337,16 @@ def _verdict(asked: Asked, trial: _Trial, offer: DeviceList) -> Verdict:
         if candidate.key in listed.device.keys:
             return replace(
                 verdict,
-                outcome=VerdictKind.UNHEALTHY if listed.unhealthy else VerdictKind.OFFERED,
+                outcome=VerdictKind.UNHEALTHY if listed.reasons else VerdictKind.OFFERED,
                 device_id=device_id,
                 device=listed.device,
                 reason=listed.unhealthy,
                 hint=_also_there(candidate, trial.inventory, listed.device),
             )
-    reason = _why_not_offered(candidate, offer) or _CHANGED
-    return replace(verdict, outcome=VerdictKind.REFUSED, reason=reason)
+    reason = _why_not_offered(candidate, offer)
+    return replace(
+        verdict, outcome=VerdictKind.REFUSED, reason=reason or _CHANGED, has_changed=not reason
+    )
 
 
 def _exclude_entry(trial: _Trial, candidate: Candidate) -> tuple[VerdictKind, str] | None:
@@ -364,7 +368,7 @@ def _exclude_entry(trial: _Trial, candidate: Candidate) -> tuple[VerdictKind, st
 
 def _why_not_offered(candidate: Candidate, offer: DeviceList) -> str:
     about = (one for one in offer.not_offered if candidate.key in {one.key, *one.members})
-    return next((one.reason for one in about), "")
+    return next((one.reason.text for one in about), "")
 
 
 def _brought_along(verdict: Verdict, candidate: Candidate, offer: DeviceList) -> Verdict | None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from genericdp.host.kmsg import KernelRecords, open_log
 from genericdp.printing import printable, shortened
+from genericdp.reasons import Code, Reason
 from genericdp.regex import compiled, search
 
 if TYPE_CHECKING:
@@ -126,8 +127,8 @@ class LogState:
     names: DeviceNames
     since: float
     """Older lines do not count."""
-    trouble: str
-    """Why it is not known what the log says; empty: the log has been read."""
+    trouble: Reason | None
+    """Why it is not known what the log says; None: the log has been read."""
     line: str = ""
     due: float | None = None
     """When ``line`` stops counting; None: never."""
@@ -135,9 +136,9 @@ class LogState:
     """Of the last line that was counted, so that none counts twice."""
 
     @property
-    def reason(self) -> str:
-        """Return why the device is not healthy by this probe; empty if it is."""
-        return self.line or self.trouble
+    def reason(self) -> Reason | None:
+        """Return why the device is not healthy by this probe; None if it is."""
+        return Reason(Code.LOG_LINE, self.line) if self.line else self.trouble
 
     def add(self, line: Line, now: float) -> None:
         """Count a line about the device."""
@@ -192,7 +193,7 @@ class KernelLog:
         self._records = KernelRecords(self._add_record, self._update_devices, open_log=open_log)
         self._rules: dict[LogRule, _Followed] = {}
         self._has_new_rule = False
-        self._trouble = ""
+        self._trouble: Reason | None = None
         self._read = asyncio.Event()
         self._read.set()  # there is nothing to read
 
@@ -267,8 +268,9 @@ class KernelLog:
                     rule.hand_over(stems, state, now)
                     self._changed(device)
             rule.new.clear()
-        trouble, was_read = self._records.why_unreadable, self._read.is_set()
-        is_read = self._records.caught_up or bool(trouble)
+        why, was_read = self._records.why_unreadable, self._read.is_set()
+        trouble = Reason(Code.UNREADABLE, why) if why else None
+        is_read = self._records.caught_up or trouble is not None
         if is_read and (trouble != self._trouble or not was_read):
             self._read.set()
             self._trouble = trouble

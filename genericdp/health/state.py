@@ -8,14 +8,13 @@ from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import TYPE_CHECKING
 
-from genericdp.devices.device import MAX_REASON, NOT_PROBED, Report
+from genericdp.devices.device import Report
 from genericdp.health.kernellog import LogState, names_of, rule_of
 from genericdp.model import KernelLogCheck
-from genericdp.printing import shortened
+from genericdp.reasons import NOT_PROBED, Code, Reason
 
 if TYPE_CHECKING:
     from asyncio import TimerHandle
-    from collections.abc import Iterable
 
     from genericdp.devices.device import BoundProbe, Device
     from genericdp.process.outcome import Outcome
@@ -41,16 +40,17 @@ class ProbeState:
     """Of the content that was last read, if that must change; empty: none was."""
 
     @property
-    def reason(self) -> str:
-        """Return why the device is not healthy by this probe; empty if it is."""
+    def reason(self) -> Reason | None:
+        """Return why the device is not healthy by this probe; None if it is."""
         if self.healthy:
-            return ""
+            return None
         if self.healthy is None:
             return NOT_PROBED
-        if not self.contrary:
-            return self.failure
-        threshold = self.bound.probe.success_threshold
-        return f"{self.failure} (well since, {self.contrary} of {threshold} times)"
+        text = self.failure
+        if self.contrary:
+            threshold = self.bound.probe.success_threshold
+            text = f"{text} (well since, {self.contrary} of {threshold} times)"
+        return Reason(Code.PROBE_FAILED, text)
 
     def add(self, outcome: Outcome) -> None:
         """Count a result against the thresholds, as corev1 defines them.
@@ -109,7 +109,7 @@ class DeviceHealth:
         A healthy device is presumed to stay healthy until the new probes have failed often enough.
         """
         old, new = ([one.probe for one in of.probes] for of in (self.device, device))
-        healthy = not self.report.reason
+        healthy = not self.report.reasons
         self.device = device
         self.states = [
             _state(bound, now, self.since, healthy=healthy, before=before)
@@ -153,12 +153,14 @@ class DeviceHealth:
 
     def update_report(self) -> bool:
         """Bring the report up to date; return whether it has changed."""
-        reason = join_reasons((one.bound.name, one.reason) for one in self.states)
-        if len(reason) > MAX_REASON:  # its end is cut, where this may be said
-            reason = shortened(f"{NOT_PROBED}; " * (NOT_PROBED in reason) + reason, MAX_REASON)
-        changed = reason != self.report.reason
+        reasons = tuple(
+            replace(reason, text=f"{one.bound.name}: {reason}", subject=one.bound.name)
+            for one in self.states
+            if (reason := one.reason) is not None
+        )
+        changed = reasons != self.report.reasons
         if changed:
-            self.report = replace(self.report, reason=reason)
+            self.report = replace(self.report, reasons=reasons)
         return changed
 
 
@@ -173,7 +175,7 @@ def _state(
 ) -> CheckState:
     """Return the state of a probe; ``before``: its state under another text, whose results stay."""
     if isinstance(bound.check, KernelLogCheck):
-        trouble = "" if healthy else NOT_PROBED
+        trouble = None if healthy else NOT_PROBED
         return LogState(bound, rule_of(bound.check), names_of(bound.check), since, trouble)
     if isinstance(before, ProbeState):
         before.bound = bound
@@ -186,8 +188,3 @@ def share_of_period(*names: str) -> float:
     """Return where in its period a probe runs, from 0 to 1: the same after each restart."""
     digest = hashlib.sha256("\0".join(names).encode(errors="surrogatepass")).digest()
     return int.from_bytes(digest[:6], "big") / 2**48
-
-
-def join_reasons(reasons: Iterable[tuple[str, str]]) -> str:
-    """Join the names and reasons of probes that do not pass; empty: all pass."""
-    return "; ".join(dict.fromkeys(f"{name}: {reason}" for name, reason in reasons if reason))

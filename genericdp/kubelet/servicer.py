@@ -443,7 +443,7 @@ def preferred_allocation(
     unhealthy = {
         share
         for listed in devices.devices.values()
-        for share in (listed.device.shares if listed.unhealthy else listed.withheld)
+        for share in (listed.device.shares if listed.reasons else listed.withheld)
     }
     response = api.PreferredAllocationResponse()
     for container in api.PreferredAllocationRequest.FromString(request).container_requests:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from genericdp.config.reload import ConfigState
 from genericdp.daemon import serve
-from genericdp.devices.device import NOT_PROBED
 from genericdp.dra.settings import DRIVER
 from genericdp.dra.slices import Pool, devices_of, next_layout, plan, pool_name
 from genericdp.errors import GenericdpError, UsageError, ungrouped
@@ -55,6 +54,8 @@ class NodeResource:
     allocatable: int
     unhealthy: Mapping[str, str] = field(default_factory=dict)
     """The reason for each Unhealthy device, by ID."""
+    is_probed: bool = True
+    """Whether each probe of its devices has a result."""
     not_offered: tuple[tuple[str, str], ...] = ()
     """What was matched and is not on the list at all: path and reason."""
     empty: str = ""
@@ -158,7 +159,7 @@ class Simulation:
     def _is_probed(self) -> bool:
         """Return whether every device has been probed that slices wait for."""
         slices = (one for one in self._node_resources().values() if one.slices)
-        return not any(NOT_PROBED in reason for it in slices for reason in it.unhealthy.values())
+        return all(one.is_probed for one in slices)
 
     def _node_resources(self) -> dict[str, NodeResource]:
         """Return what the node shows, by resource."""
@@ -171,9 +172,10 @@ class Simulation:
                 unhealthy={
                     device_id: listed.unhealthy
                     for device_id, listed in device_list.devices.items()
-                    if listed.unhealthy
+                    if listed.reasons
                 },
-                not_offered=tuple((one.path, one.reason) for one in device_list.not_offered),
+                is_probed=all(one.is_probed for one in device_list.devices.values()),
+                not_offered=tuple((one.path, one.reason.text) for one in device_list.not_offered),
                 empty=device_list.why_empty[0],
                 slices=self._slices(name, device_list) if name in by_dra else (),
             )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+from collections import Counter
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
@@ -14,8 +15,8 @@ from prometheus_client.registry import Collector
 
 from genericdp import __version__
 from genericdp.devices.empty import EmptyCause
-from genericdp.devices.matching import EXCLUDED
 from genericdp.kubelet.registration import GRPC_VERSION
+from genericdp.reasons import Code
 from genericdp.tally import BOUNDS, Durations
 
 if TYPE_CHECKING:
@@ -50,8 +51,8 @@ _GAUGES = {
     f" {MAX_PER_RESOURCE:,} devices of a resource and {MAX_DEVICES:,} in all, none with"
     " --no-status.",
     "device_series_left_out": "Devices that have no device_healthy because there are too many.",
-    "not_offered resource": "Things that a selector matched and that are not in the list; without"
-    " those that `exclude` matches.",
+    "not_offered resource reason": "Things that a selector matched and that are not in the list, by"
+    " reason (see below); without those that `exclude` matches.",
     "resource_empty resource cause": "1 for a resource without devices, with the cause:"
     f" {', '.join(EmptyCause)}; absent: it has devices, or those that result from its name have.",
     "registered resource": "Whether the kubelet has the resource and its stream is open, or, with"
@@ -160,7 +161,7 @@ def _samples(state: DaemonState, tally: Tally, *, each_device: bool) -> Iterator
             shown = listed[: min(room, MAX_PER_RESOURCE)]
             room, left_out = room - len(shown), left_out + len(listed) - len(shown)
             for one in shown:
-                yield "device_healthy", (name, one.device.id), not one.unhealthy
+                yield "device_healthy", (name, one.device.id), not one.reasons
         # A resource that has just been added is counted from its first reconcile on.
         if (counted := tally.resources.get(name)) is not None:
             yield from _of_tally(name, counted)
@@ -192,11 +193,14 @@ def _of_process(state: DaemonState, tally: Tally) -> Iterator[Sample]:
 
 def _of_resource(state: ResourceState) -> Iterator[Sample]:
     name, listed = state.resource.name, state.listed
-    unhealthy = sum(bool(one.unhealthy) for one in listed)
+    unhealthy = sum(bool(one.reasons) for one in listed)
     yield "devices", (name, "Healthy"), len(listed) - unhealthy
     yield "devices", (name, "Unhealthy"), unhealthy
     left_out = () if state.devices is None else state.devices.not_offered
-    yield "not_offered", (name,), sum(one.reason != EXCLUDED for one in left_out)
+    codes = Counter(one.reason.code for one in left_out)
+    for code, number in codes.items():
+        if code is not Code.EXCLUDED:
+            yield "not_offered", (name, code), number
     if cause := state.why_empty[1]:
         yield "resource_empty", (name, cause), 1
     yield "registered", (name,), state.registered

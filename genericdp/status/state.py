@@ -334,7 +334,7 @@ def _resource_json(state: ResourceState, hardware: HardwareOf) -> dict[str, Any]
             for one in listed
         ],
         "notOffered": [
-            {"path": one.path, "reason": one.reason}
+            {"path": one.path, "code": one.reason.code, "reason": one.reason.text}
             for one in (() if state.devices is None else state.devices.not_offered)
         ],
     }
@@ -344,7 +344,7 @@ def _device_json(one: ListedDevice, since: float, hardware: HardwareLabels) -> d
     device = one.device
     return {
         "id": device.id,
-        "state": "Unhealthy" if one.unhealthy else "Healthy",
+        "state": "Unhealthy" if one.reasons else "Healthy",
         "reason": one.explanation,
         "since": _time(since),
         "path": device.path,

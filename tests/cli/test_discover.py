@@ -115,7 +115,9 @@ def test_json_says_the_same(config: Path, capsys: pytest.CaptureFixture[str]) ->
         ],
         "empty": "",
         "emptyCause": "",
-        "notOffered": [{"path": "/dev/nvme0n1p1", "reason": "excluded by the config"}],
+        "notOffered": [
+            {"path": "/dev/nvme0n1p1", "code": "excluded", "reason": "excluded by the config"}
+        ],
         "nothingFound": [],
         "nearest": {},
         "danglingLinks": {},
@@ -138,6 +140,7 @@ def test_json_says_the_same(config: Path, capsys: pytest.CaptureFixture[str]) ->
         "notOffered": [
             {
                 "path": "/dev/video0",
+                "code": "taken",
                 "reason": taken,
             }
         ],

@@ -119,7 +119,7 @@ def test_what_the_host_knows_is_a_reason_of_the_device(
         "/dev/ttyUSB0 is not among the device nodes that are allowed"
         f" (policy {place.policy}:3 says devices: /dev/ttyUSB1)"
     )
-    assert left == {"path": "/dev/ttyUSB0", "reason": why}
+    assert left == {"path": "/dev/ttyUSB0", "code": "forbidden", "reason": why}
     assert place.call("explain", "/dev/ttyUSB0", policy=policy) == 0
     assert why in capsys.readouterr().out
     assert place.call("allocate", "example.com/serial=2", policy=policy) == 1

@@ -180,4 +180,4 @@ def unhealthy(offers: Mapping[str, DeviceList], name: str) -> dict[str, str]:
 
 def refusals(offers: Mapping[str, DeviceList], name: str) -> dict[str, str]:
     """What was matched and is not offered, with the reasons."""
-    return {one.path: one.reason for one in offers[f"example.com/{name}"].not_offered}
+    return {one.path: one.reason.text for one in offers[f"example.com/{name}"].not_offered}

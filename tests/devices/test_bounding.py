@@ -26,7 +26,7 @@ DISK = node("/dev/sda", (8, 0), block=True)
 def _refused(resource: Resource, *files: FoundFile) -> str:
     offer = decide([resource], files)[resource.name]
     assert bool(offer.devices) is not bool(offer.not_offered)
-    return offer.not_offered[0].reason if offer.not_offered else ""
+    return offer.not_offered[0].reason.text if offer.not_offered else ""
 
 
 @pytest.mark.parametrize(

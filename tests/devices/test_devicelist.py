@@ -239,7 +239,7 @@ def test_a_list_never_passes_the_limit_and_those_on_offer_stay(
     assert list(kept) == [name for name in offered if name in kept]
     fitting = sum(one.device.replicas for one in kept.values())
     said = f"list full: {fitting} of {sum(replicas.values())} devices, shares counted, fit into the"
-    assert all(one.reason.startswith(f"{said} {limit} bytes ") for one in refused)
+    assert all(one.reason.text.startswith(f"{said} {limit} bytes ") for one in refused)
 
 
 def test_the_limit_is_met_to_the_byte_with_real_messages() -> None:

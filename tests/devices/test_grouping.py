@@ -307,7 +307,7 @@ def test_of_a_group_one_member_must_have_a_node_and_each_the_one_that_the_kernel
     files += [plain(syspath, folder=True) for syspath in known.devices]
     wanted = Selector(candidates=UdevSelector(subsystem=("usb", "tty")))
     offer = decide([resource("port", wanted, group_by=parse("x"))], files, facts=known)
-    refused = [one.reason for one in offer["example.com/port"].not_offered]
+    refused = [one.reason.text for one in offer["example.com/port"].not_offered]
     if reason:
         assert [one.startswith(reason) for one in refused] == [True]
     else:

@@ -266,4 +266,4 @@ def test_only_a_path_that_is_written_out_tells_that_its_type_is_another() -> Non
     offers = decide([resource("x", of_udev, "/dev/ttyUSB0", "/dev/dri", "/run/*")], HOST)
     (refused,) = offers["example.com/x"].not_offered
     assert (refused.path, refused.key) == ("/dev/dri", FOLDER.key)
-    assert "its type is directory" in refused.reason
+    assert "its type is directory" in refused.reason.text

@@ -1,14 +1,14 @@
-"""Reasons why a device is Unhealthy: how long they may be, and which are news for the log."""
+"""Reasons why a device is Unhealthy: how long they may be, and what is news for the log."""
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 
 import pytest
 
 from genericdp.devices.changes import changes
 from genericdp.devices.decide import Decision, DeviceLists
+from genericdp.reasons import MEANINGS, NOT_PROBED, Code, Reason
 from tests.devices.making import decide, inject, node, nodes, resource
 
 NAME = "example.com/gpu"
@@ -24,28 +24,43 @@ def test_the_reason_of_a_missing_node_has_at_most_2000_characters() -> None:
     assert len(lists[NAME].devices["gpu0"].unhealthy) == 2000
 
 
-def failing(reason: str) -> DeviceLists:
+def failing(*reasons: Reason) -> DeviceLists:
     listed = decide([resource("gpu", "/dev/gpu0")], [GPU])[NAME]
-    return {
-        NAME: replace(listed, devices={"gpu0": replace(listed.devices["gpu0"], failing=reason)})
-    }
+    device = replace(listed.devices["gpu0"], failing=reasons)
+    return {NAME: replace(listed, devices={"gpu0": device})}
+
+
+def probe_failed(text: str, subject: str = "file") -> Reason:
+    return Reason(Code.PROBE_FAILED, f"{subject}: {text}", subject)
 
 
 @pytest.mark.parametrize(
-    ("former", "reason", "is_news"),
+    ("former", "now", "news"),
     [
-        ("it has 91 C", "it has 95 C", False),
-        ("state 0x1f", "state 0xbeef2", False),
-        ("state ab1cd", "state 9", False),
-        ("91", "hot", True),
-        ("it is bad", "it is dead", True),
-        ("cafe", "babe", True),
-        ("a" * 300_000 + "g1", "a" * 300_000 + "g2", False),
-        ("a" * 300_000, "a" * 300_001, True),
+        (probe_failed("it has 91 C"), probe_failed("it has 95 C"), ""),
+        (probe_failed("cold"), probe_failed("hot"), ""),
+        (probe_failed("hot"), probe_failed("hot", "open"), "is now Unhealthy because: open: hot"),
+        (probe_failed("hot"), Reason(Code.GONE, "gone"), "is now Unhealthy because: gone"),
+        (NOT_PROBED, probe_failed("hot"), "is Unhealthy: file: hot"),
     ],
 )
-def test_other_digits_are_no_news(former: str, reason: str, *, is_news: bool) -> None:
-    begun = time.process_time()
-    said = [one.text for one in changes(failing(former), Decision(lists=failing(reason)))]
-    assert time.process_time() - begun < 5  # the daemon's loop does this: never quadratic
-    assert said == ([f"device gpu0 is now Unhealthy because: {reason}"] if is_news else [])
+def test_what_is_news_is_a_code_or_what_it_is_about_never_a_text(
+    former: Reason, now: Reason, news: str
+) -> None:
+    said = [one.text for one in changes(failing(former), Decision(lists=failing(now)))]
+    assert [one for one in said if one.startswith("device")] == (
+        [f"device gpu0 {news}"] if news else []
+    )
+
+
+def test_what_a_probe_prints_is_never_taken_for_a_state_of_genericdp() -> None:
+    """A command may print any of our own sentences."""
+    for text in ("not probed yet", "list full: 1 of 2", "excluded by the config"):
+        listed = failing(probe_failed(text))[NAME].devices["gpu0"]
+        assert listed.is_probed
+        said = [one.text for one in changes(failing(), Decision(lists=failing(probe_failed(text))))]
+        assert said[-1] == f"device gpu0 is Unhealthy: file: {text}"
+
+
+def test_every_code_is_explained() -> None:
+    assert MEANINGS.keys() == set(Code)

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from genericdp.apiserver.client import ApiClient
-from genericdp.devices.device import NOT_PROBED
 from genericdp.devices.labels import label
 from genericdp.dra.publisher import Publisher
 from genericdp.dra.settings import DRIVER
 from genericdp.dra.stored import StoredSlices
 from genericdp.observed import Observed, until
+from genericdp.reasons import NOT_PROBED
 from tests.apiserver.scenarios import slice_of
 from tests.devices.making import decide, node, resource
 from tests.polling import poll_until
@@ -243,7 +243,7 @@ def unprobed() -> Mapping[str, DeviceList]:
     return {
         name: replace(
             one,
-            devices={key: replace(it, failing=NOT_PROBED) for key, it in one.devices.items()},
+            devices={key: replace(it, failing=(NOT_PROBED,)) for key, it in one.devices.items()},
         )
         for name, one in lists().items()
     }

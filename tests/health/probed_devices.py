@@ -6,13 +6,14 @@ import asyncio
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
-from genericdp.devices.device import NOT_PROBED, BoundProbe, Device
+from genericdp.devices.device import BoundProbe, Device
 from genericdp.devices.inventory import Identity
 from genericdp.health.execution import HookRunner
 from genericdp.health.health import Health
 from genericdp.health.kernellog import names_match, names_of, rule_of
 from genericdp.model import Command, FileCheck, Probe
 from genericdp.process.run import Commands
+from genericdp.reasons import Code, text_of
 from genericdp.template import parse
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ class Watched:
     def reasons_of(self, resource: str) -> dict[str, str]:
         """Return the same for any resource."""
         reports: Mapping[str, Any] = self.health.reports().get(resource, {})
-        return {name: one.reason for name, one in reports.items() if one.reason}
+        return {name: text_of(one.reasons) for name, one in reports.items() if one.reasons}
 
     async def until(self, reached: Callable[[], bool]) -> None:
         """Wait until something holds, asked after each change that is told."""
@@ -62,9 +63,12 @@ class Watched:
 
     async def probed(self, resource: str = R) -> None:
         """Wait for the first results of all devices."""
-        await self.until(
-            lambda: not any(NOT_PROBED in one for one in self.reasons_of(resource).values())
-        )
+
+        def is_probed() -> bool:
+            reports = self.health.reports().get(resource, {}).values()
+            return all(it.code is not Code.NOT_PROBED for one in reports for it in one.reasons)
+
+        await self.until(is_probed)
 
 
 @asynccontextmanager

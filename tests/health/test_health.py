@@ -6,10 +6,11 @@ import asyncio
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from genericdp.devices.device import NOT_PROBED, BoundProbe, Report
+from genericdp.devices.device import BoundProbe, Report
 from genericdp.host.root import Root
 from genericdp.model import KernelLogCheck, Probe
 from genericdp.process.outcome import Outcome
+from genericdp.reasons import NOT_PROBED, text_of
 from tests.health.probed_devices import R, device, probe, watching
 from tests.host.kernel_log import Script, record
 
@@ -79,10 +80,10 @@ async def test_a_report_says_which_device_it_is_about(tmp_path: Path) -> None:
         before = one.health.reports()
         assert before == {R: {"a": Report(identity=first.identity)}}
         one.watch(other)
-        why = f"exec /a/0: {NOT_PROBED}"
-        after = Report(identity=other.identity, reason=why)
-        assert one.health.reports() == {R: {"a": after}}
-        assert before[R]["a"].reason == "", "it is a snapshot"
+        (report,) = one.health.reports()[R].values()
+        assert report.identity == other.identity
+        assert text_of(report.reasons) == f"exec /a/0: {NOT_PROBED}"
+        assert not before[R]["a"].reasons, "it is a snapshot"
 
 
 async def test_a_device_is_well_again_while_another_probe_of_it_hangs(tmp_path: Path) -> None:

@@ -6,11 +6,11 @@ import asyncio
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING
 
-from genericdp.devices.device import NOT_PROBED
 from genericdp.host.root import Root
 from genericdp.model import Command, FileCheck
 from genericdp.observed import Observed, until
 from genericdp.process.outcome import Outcome
+from genericdp.reasons import NOT_PROBED
 from tests.health.probed_devices import R, device, probe, watching
 
 if TYPE_CHECKING:

@@ -10,10 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genericdp.devices.device import NOT_PROBED, BoundProbe
-from genericdp.health.state import DeviceHealth, ProbeState, join_reasons, share_of_period
+from genericdp.devices.device import BoundProbe
+from genericdp.health.state import DeviceHealth, ProbeState, share_of_period
 from genericdp.model import Command
 from genericdp.process.outcome import Outcome
+from genericdp.reasons import Code, text_of
 from tests.health.probed_devices import R, device, probe
 
 if TYPE_CHECKING:
@@ -34,10 +35,10 @@ def state(failures: int = 3, successes: int = 1, *, healthy: bool | None = None)
 
 def after_each(of: ProbeState, outcomes: Iterable[Outcome]) -> list[tuple[bool | None, str]]:
     """Whether the device is healthy, and why not: at first, and after each result."""
-    found = [(of.healthy, of.reason)]
+    found = [(of.healthy, str(of.reason or ""))]
     for outcome in outcomes:
         of.add(outcome)
-        found.append((of.healthy, of.reason))
+        found.append((of.healthy, str(of.reason or "")))
     return found
 
 
@@ -77,7 +78,7 @@ def test_a_device_that_was_well_stays_so_until_a_new_probe_has_failed_often_enou
 def test_the_reason_is_that_of_the_latest_failure_and_goes_with_it() -> None:
     outcomes = [failed("a"), failed("b"), OK, OK, failed("c"), OK, OK, OK]
     assert [reason for _, reason in after_each(state(1, 3), outcomes)] == [
-        NOT_PROBED,
+        "not probed yet",
         "a",
         "b",
         "b (well since, 1 of 3 times)",
@@ -90,10 +91,15 @@ def test_the_reason_is_that_of_the_latest_failure_and_goes_with_it() -> None:
 
 
 def test_each_probe_that_does_not_pass_is_named() -> None:
-    assert join_reasons([("open", ""), ("file", "")]) == ""
-    assert join_reasons([("open", ""), ("file", "gone")]) == "file: gone"
-    assert join_reasons([("open", "busy"), ("file", "gone")]) == "open: busy; file: gone"
-    assert join_reasons([("kernelLog", "it is gone")] * 2) == "kernelLog: it is gone"
+    one = DeviceHealth.new(R, device("a", probe(), probe(), probe()), 0.0)
+    for state, outcome in zip(one.states, (failed("busy"), OK, failed("gone")), strict=True):
+        assert isinstance(state, ProbeState)
+        one.add(state, outcome, 0.0)
+    one.update_report()
+    assert [(reason.code, reason.text) for reason in one.report.reasons] == [
+        (Code.PROBE_FAILED, "exec /a/0: busy"),
+        (Code.PROBE_FAILED, "exec /a/2: gone"),
+    ]
 
 
 @given(
@@ -130,8 +136,8 @@ def test_a_report_has_at_most_2000_characters_and_says_that_results_are_missing(
         assert isinstance(at, ProbeState)
         one.add(at, failed("x" * 60_000), 0.0)
         assert one.update_report()
-        assert len(one.report.reason) == 2000
-        assert (NOT_PROBED in one.report.reason) is said
+        assert len(text_of(one.report.reasons)) == 2000
+        assert (Code.NOT_PROBED in {it.code for it in one.report.reasons}) is said
 
 
 def next_run(of: DeviceHealth, now: float) -> float:

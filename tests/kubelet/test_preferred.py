@@ -17,6 +17,7 @@ from genericdp.host.root import Root
 from genericdp.kubelet.servicer import CallTimeouts, Servicer
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as api
 from genericdp.model import Preference
+from genericdp.reasons import Code, Reason
 from tests.fixtures.topologies import two_sockets
 from tests.health.probed_devices import no_hooks
 
@@ -36,7 +37,8 @@ def offer_of(
         device = Device(
             id=name, key=name, path=f"/dev/{name}", identity=identity, replicas=replicas, spot=spot
         )
-        return ListedDevice(device=device, missing="it is broken" if name in unhealthy else "")
+        why = (Reason(Code.GONE, "it is broken"),) if name in unhealthy else ()
+        return ListedDevice(device=device, missing=why)
 
     return DeviceList(devices={name: offered(name, spot) for name, spot in spots.items()})
 

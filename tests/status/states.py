@@ -22,6 +22,7 @@ from genericdp.model import (
     Selector,
 )
 from genericdp.policy import SECTIONS, Policy, Section
+from genericdp.reasons import Code, Reason
 from genericdp.status.state import DaemonState, ResourceState
 from genericdp.template import Template
 
@@ -56,7 +57,9 @@ def device(number: int, *, reason: str = "", device_id: str = "") -> ListedDevic
     """Return a device that is listed, Unhealthy if there is a reason."""
     path = f"/dev/a{number}"
     one = Device(id=device_id or f"a{number}", key=path, path=path, identity=Identity(inode=number))
-    return ListedDevice(device=one, missing=reason, since=0.0)
+    return ListedDevice(
+        device=one, missing=(Reason(Code.GONE, reason),) if reason else (), since=0.0
+    )
 
 
 def devices(*listed: ListedDevice, not_offered: Mapping[str, str] | None = None) -> DeviceList:
@@ -64,7 +67,7 @@ def devices(*listed: ListedDevice, not_offered: Mapping[str, str] | None = None)
     return DeviceList(
         devices={one.device.id: one for one in listed},
         not_offered=tuple(
-            NotOffered(path=path, key=path, reason=reason)
+            NotOffered(path=path, key=path, reason=Reason(Code.TAKEN, reason))
             for path, reason in (not_offered or {}).items()
         ),
     )

@@ -243,4 +243,6 @@ async def test_what_is_excluded_is_not_counted_as_not_offered(world: World) -> N
     )
     async with world.serving(without_serial) as daemon:
         await daemon.registered("example.com/acm")
-        await daemon.counts_so(lambda found: found.get("not_offered{example.com/acm}") == 2)
+        await daemon.counts_so(
+            lambda found: found.get("not_offered{lacks_value,example.com/acm}") == 2
+        )
