@@ -14,6 +14,7 @@ from genericdp import glob
 from genericdp.cdi.folder import read_regular, write
 from genericdp.devices.devicelist import NOTHING
 from genericdp.dra.claims import put_aside
+from genericdp.dra.slices import DELETED_FIRST
 from genericdp.errors import DAMAGE, KubeletError, UnusableDeviceError, reason_of
 from genericdp.host.workers import HangingError, in_worker
 from genericdp.kubelet.folder import digest_of
@@ -54,7 +55,6 @@ _ASK_SECONDS = 1.0
 _UNKNOWN = "it cannot be known whether pods hold such devices already"
 _NO_KUBELET = "there is no kubelet yet"
 _PLUGIN_ENDS_FIRST = "its device plugin ends first"
-DELETED_FIRST = "its ResourceSlices are deleted first"
 _TRANSIENT = (f"{_UNKNOWN}: {_NO_KUBELET}", _PLUGIN_ENDS_FIRST, DELETED_FIRST)
 """Reasons that end without anybody doing anything: logged as info."""
 

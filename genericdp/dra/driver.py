@@ -16,7 +16,6 @@ from inotify_simple import flags
 
 from genericdp.apiserver.access import in_cluster, of_kubeconfig
 from genericdp.apiserver.client import ApiClient, ApiError, claim_path
-from genericdp.dra.backend import DELETED_FIRST
 from genericdp.dra.claims import (
     RELEASE_SUFFIX,
     ClaimRecords,
@@ -26,7 +25,7 @@ from genericdp.dra.claims import (
 )
 from genericdp.dra.prepare import ClaimPreparer, ServedPool
 from genericdp.dra.publisher import Publisher
-from genericdp.dra.slices import devices_of, pool_name
+from genericdp.dra.slices import DELETED_FIRST, devices_of, pool_name
 from genericdp.dra.stored import StoredSlices
 from genericdp.errors import DAMAGE, KubeletError, explained, ungrouped
 from genericdp.host.inotify import ENTRIES, FolderWatch
