@@ -9,6 +9,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from genericdp.printing import printable, shortened
+
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable
 
@@ -18,6 +20,7 @@ DAMAGE = (ValueError, TypeError, AttributeError, LookupError, ArithmeticError, R
 """What taking a damaged document apart raises: each is a fault of the document, not of ours."""
 
 _MAX_SHOWN = 200
+_MAX_API_TEXT = 2000
 _SHORTAGES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN})
 
 
@@ -130,6 +133,36 @@ class UnusableDeviceError(CallError):
 
 class OverdueCallError(CallError):
     """A call that could not be answered in time."""
+
+
+class ApiError(GenericdpError):
+    """A request to the API server has failed; the text says why, and what to do.
+
+    It is escaped and shortened, since much of it comes from the server.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        status: int | None = None,
+        reason: str = "",
+        retry_after: float = 0.0,
+        is_lost: bool = False,
+    ) -> None:
+        super().__init__(printable(shortened(message, _MAX_API_TEXT)))
+        self.status = status
+        """The HTTP status; None: there was no answer, or none that can be read."""
+        self.reason = reason
+        """Of the Status: ``Conflict``, ``AlreadyExists`` or ``Expired``, say; may be empty."""
+        self.retry_after = retry_after
+        """Seconds to wait before the next request; 0: the server did not say."""
+        self.is_lost = is_lost
+        """Whether there was no connection, or it was lost: the server said nothing wrong."""
+
+
+class ApiAccessError(ApiError):
+    """Access to the API server is missing, or cannot be used as it is described."""
 
 
 @asynccontextmanager

@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from genericdp.apiserver.client import ApiError
-from genericdp.errors import DAMAGE, reason_of
+from genericdp.errors import DAMAGE, ApiAccessError, reason_of
 from genericdp.host.pathwalk import opened, read
 
 if TYPE_CHECKING:
@@ -23,10 +22,6 @@ _MAX_DEPTH = 32
 _MAX_EVENTS = 20_000
 """Of a kubeconfig: each takes about a kilobyte while it is read. One cluster has about 50."""
 _UNSUPPORTED = ("proxy-url", "exec", "auth-provider", "username", "as")
-
-
-class ApiAccessError(ApiError):
-    """Access to the API server is missing, or cannot be used as it is described."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

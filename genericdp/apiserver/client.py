@@ -18,10 +18,10 @@ from urllib.parse import quote
 import httpx2
 
 from genericdp import __version__
-from genericdp.errors import GenericdpError, reason_of
+from genericdp.errors import ApiError, reason_of
 from genericdp.host.workers import in_worker
 from genericdp.jsonvalues import count_values
-from genericdp.printing import printable, shortened
+from genericdp.printing import shortened
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
@@ -59,30 +59,6 @@ _STATUSES = range(100, 600)
 _VERSION = re.compile(r"[0-9]{1,20}")
 
 
-class ApiError(GenericdpError):
-    """A request to the API server has failed; the text says why, and what to do.
-
-    It is escaped, since much of it comes from the server.
-    """
-
-    def __init__(
-        self,
-        message: str,
-        *,
-        status: int | None = None,
-        reason: str = "",
-        retry_after: float = 0.0,
-        is_lost: bool = False,
-    ) -> None:
-        super().__init__(printable(shortened(message, _MAX_TEXT)))
-        self.status = status
-        """The HTTP status; None: there was no answer, or none that can be read."""
-        self.reason = reason
-        """Of the Status: ``Conflict``, ``AlreadyExists`` or ``Expired``, say; may be empty."""
-        self.retry_after = retry_after
-        """Seconds to wait before the next request; 0: the server did not say."""
-        self.is_lost = is_lost
-        """Whether there was no connection, or it was lost: the server said nothing wrong."""
 
 
 def node_path(name: str) -> str:

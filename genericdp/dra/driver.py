@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from inotify_simple import flags
 
 from genericdp.apiserver.access import in_cluster, of_kubeconfig
-from genericdp.apiserver.client import ApiClient, ApiError, claim_path
+from genericdp.apiserver.client import ApiClient, claim_path
 from genericdp.dra.claims import (
     RELEASE_SUFFIX,
     ClaimRecords,
@@ -27,7 +27,7 @@ from genericdp.dra.prepare import ClaimPreparer, ServedPool
 from genericdp.dra.publisher import Publisher
 from genericdp.dra.slices import DELETED_FIRST, devices_of, pool_name
 from genericdp.dra.stored import StoredSlices
-from genericdp.errors import DAMAGE, KubeletError, explained, ungrouped
+from genericdp.errors import DAMAGE, ApiError, KubeletError, explained, ungrouped
 from genericdp.host.inotify import ENTRIES, FolderWatch
 from genericdp.host.workers import in_worker
 from genericdp.kubelet.dra import DraPlugin

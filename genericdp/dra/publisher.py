@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import TYPE_CHECKING, Any
 
-from genericdp.apiserver.client import ApiError
 from genericdp.dra.slices import (
     Pool,
     devices_of,
@@ -20,6 +19,7 @@ from genericdp.dra.slices import (
     pool_name,
 )
 from genericdp.dra.stored import now
+from genericdp.errors import ApiError
 from genericdp.observed import Observed, until
 from genericdp.printing import plural
 

@@ -10,10 +10,10 @@ from genericdp.apiserver.access import Access
 from genericdp.apiserver.client import (
     SLICES,
     ApiClient,
-    ApiError,
     claim_path,
     node_path,
 )
+from genericdp.errors import ApiError
 from tests.apiserver.scenarios import DRIVER, SELECTOR, device, precondition, renewed, slice_of
 from tests.apiserver.server import ApiServer
 

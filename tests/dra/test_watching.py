@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from genericdp.apiserver.access import ApiAccessError
 from genericdp.apiserver.client import SLICES, ApiClient
 from genericdp.dra.stored import StoredSlices
+from genericdp.errors import ApiAccessError
 from genericdp.observed import until
 from tests.apiserver.scenarios import DRIVER, NODE, device, renewed, slice_of
 from tests.polling import poll_until

@@ -8,7 +8,8 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from genericdp.apiserver.access import Access
-from genericdp.apiserver.client import SLICES, ApiClient, ApiError
+from genericdp.apiserver.client import SLICES, ApiClient
+from genericdp.errors import ApiError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -8,7 +8,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from genericdp.apiserver.access import ApiAccessError, of_kubeconfig
+from genericdp.apiserver.access import of_kubeconfig
+from genericdp.errors import ApiAccessError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
