@@ -9,6 +9,7 @@ import logging
 import os
 import stat
 import time
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -21,8 +22,6 @@ from genericdp.observed import Observed
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
-
-    from genericdp.kubelet.peers import Peer
 
 log = logging.getLogger(__name__)
 
@@ -39,6 +38,19 @@ second cost as much as everything else that is done when nothing happens."""
 
 SocketIdentity = tuple[int, int, int]
 """Filesystem, inode and time of the last change: an inode number alone is often reused (K4)."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Peer:
+    """A socket of another instance of genericdp that runs."""
+
+    name: str
+    """The file's name."""
+    digest: str
+    """Of its resource, as ``digest_of`` returns it."""
+    instance: str
+    bound_ns: int
+    """When it was created, by the clock of the filesystem."""
 
 
 class KubeletFolder:

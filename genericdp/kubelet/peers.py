@@ -11,10 +11,9 @@ import socket
 import stat
 import time
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from genericdp.kubelet.folder import PREFIX, digest_of, since_when
+from genericdp.kubelet.folder import PREFIX, Peer, digest_of, since_when
 from genericdp.observed import until
 from genericdp.printing import first_few
 
@@ -33,19 +32,6 @@ _BURST_SECONDS = 0.05
 _RECHECK_SECONDS = 0.3
 _LEFTOVER_AFTER_SECONDS = 60
 """A younger socket that refuses connections may be about to listen."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Peer:
-    """A socket of another instance of genericdp that runs."""
-
-    name: str
-    """The file's name."""
-    digest: str
-    """Of its resource, as ``digest_of`` returns it."""
-    instance: str
-    bound_ns: int
-    """When it was created, by the clock of the filesystem."""
 
 
 class PeerWatch:
