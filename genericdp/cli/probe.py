@@ -201,7 +201,7 @@ class _Round:
         self._commands = Commands()
         self._probes = Probes(self._commands.run)
         self._slots = asyncio.Semaphore(POOL)
-        self._log = KernelLog(lambda _: None, open_log=open_log)
+        self._log = KernelLog(open_log=open_log)
         self._running: dict[tuple[str, str], str] = {}
         """What runs now, by resource and ID."""
         self._done = 0
@@ -213,7 +213,7 @@ class _Round:
             try:
                 if self._root.is_machine:
                     for one in health:
-                        self._log.watch(one)
+                        self._log.watch(one.log_states, lambda: None)
                     self._log.follow()
                 with progress(self._how_far):
                     probed = await asyncio.gather(*map(self._probe, self._devices, health))

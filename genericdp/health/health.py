@@ -6,6 +6,7 @@ import asyncio
 import logging
 import math
 import time
+from functools import partial
 from typing import TYPE_CHECKING
 
 from genericdp.health.execution import Slots
@@ -54,7 +55,7 @@ class Health:
         self._now = now
         self._devices: dict[str, dict[str, DeviceHealth]] = {}
         """By resource and ID."""
-        self._log = KernelLog(self._update, open_log=open_log, now=now)
+        self._log = KernelLog(open_log=open_log, now=now)
         self._tasks: asyncio.TaskGroup | None = None
         """Of the probes that run; None: ``run`` has not begun, and nothing is."""
         self._slots = Slots(max_per_owner=MAX_PER_RESOURCE)
@@ -97,9 +98,9 @@ class Health:
                 one.device = device
                 continue
             else:
-                self._log.forget(one)
+                self._log.forget(one.log_states)
                 one.set_device(device, now)
-            self._log.watch(one)
+            self._log.watch(one.log_states, partial(self._update, one))
             self._update(one)
         self._log.follow()
 
@@ -153,7 +154,7 @@ class Health:
             self._changed()
 
     def _forget(self, device: DeviceHealth) -> None:
-        self._log.forget(device)
+        self._log.forget(device.log_states)
         device.states = []  # so that what runs of it comes to nothing
         self._plan(device)
 

@@ -15,10 +15,9 @@ from genericdp.reasons import Code, Reason
 from genericdp.regex import compiled, search
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from genericdp.devices.device import BoundProbe
-    from genericdp.health.state import DeviceHealth
     from genericdp.host.kmsg import Log, LogRecord
     from genericdp.model import KernelLogCheck
 
@@ -161,7 +160,7 @@ class LogState:
 class _Followed:
     """A rule, and what it is about; by what is equal for all names that may match."""
 
-    devices: dict[Stems, dict[LogState, DeviceHealth]] = field(default_factory=dict)
+    devices: dict[Stems, dict[LogState, Callable[[], None]]] = field(default_factory=dict)
     lines: dict[Stems, dict[DeviceNames, Line]] = field(default_factory=dict)
     """The last line with each combination of names."""
     new: set[Stems] = field(default_factory=set)
@@ -175,7 +174,7 @@ class _Followed:
 
 
 class KernelLog:
-    """Follows the log and calls ``changed`` with each device whose state may differ.
+    """Follows the log and calls back for each state that may differ.
 
     That may be from within ``follow``, if the log cannot be opened. The log is read from its start
     whenever there is a new rule; no line counts twice. ``now`` is the monotonic clock in seconds.
@@ -183,12 +182,10 @@ class KernelLog:
 
     def __init__(
         self,
-        changed: Callable[[DeviceHealth], None],
         *,
         open_log: Callable[[], Log] = open_log,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._changed = changed
         self._now = now
         self._records = KernelRecords(self._add_record, self._update_devices, open_log=open_log)
         self._rules: dict[LogRule, _Followed] = {}
@@ -197,21 +194,21 @@ class KernelLog:
         self._read = asyncio.Event()
         self._read.set()  # there is nothing to read
 
-    def watch(self, device: DeviceHealth) -> None:
-        """Add a device, with the lines that are known; call ``follow`` after the last one."""
-        for state in device.log_states:
+    def watch(self, states: Iterable[LogState], changed: Callable[[], None]) -> None:
+        """Add the states of a device, with the known lines; call ``follow`` after the last one."""
+        for state in states:
             if state.rule not in self._rules:
                 self._rules[state.rule] = _Followed()
                 self._has_new_rule = True
             rule, stems = self._rules[state.rule], stems_of(state.names)
-            rule.devices.setdefault(stems, {})[state] = device
+            rule.devices.setdefault(stems, {})[state] = changed
             rule.hand_over(stems, state, self._now())
             if self._read.is_set() and not self._has_new_rule:
                 state.trouble = self._trouble
 
-    def forget(self, device: DeviceHealth) -> None:
-        """Remove a device; call ``follow`` after the last one."""
-        for state in device.log_states:
+    def forget(self, states: Iterable[LogState]) -> None:
+        """Remove the states of a device; call ``follow`` after the last one."""
+        for state in states:
             devices, stems = self._rules[state.rule].devices, stems_of(state.names)
             del devices[stems][state]
             if not devices[stems]:
@@ -264,9 +261,9 @@ class KernelLog:
         now = self._now()
         for rule in self._rules.values():
             for stems in rule.new:
-                for state, device in rule.devices.get(stems, {}).items():
+                for state, changed in rule.devices.get(stems, {}).items():
                     rule.hand_over(stems, state, now)
-                    self._changed(device)
+                    changed()
             rule.new.clear()
         why, was_read = self._records.why_unreadable, self._read.is_set()
         trouble = Reason(Code.UNREADABLE, why) if why else None
@@ -276,9 +273,9 @@ class KernelLog:
             self._trouble = trouble
             for rule in self._rules.values():
                 for alike in rule.devices.values():
-                    for state, device in alike.items():
+                    for state, changed in alike.items():
                         state.trouble = trouble
-                        self._changed(device)
+                        changed()
 
 
 def _forget_names_of_no_device(rule: _Followed) -> None:
