@@ -342,7 +342,7 @@ class _Pass:
         }
         # Unguarded, since no resource can make it fail: it looks up and sorts texts. The longest,
         # a path, cannot have the more than 4,300 digits at which int() raises (natural_key).
-        former = {name: one.former for name, one in by_name.items()}
+        former = {name: one.former.of_device for name, one in by_name.items()}
         winners, losers = resolve_conflicts(wanting, absent, former)
         for name, its in losers.items():
             by_name[name].refused.extend(its)

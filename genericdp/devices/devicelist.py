@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     from genericdp.devices.device import DeviceNode, Report
     from genericdp.devices.empty import NoDevices
-    from genericdp.devices.recognition import FormerDevices
     from genericdp.model import Resource
 
 MAX_LIST_BYTES = 4_194_304
@@ -415,11 +414,12 @@ def _why_not_its_node(resource: str, node: DeviceNode, name: str, owner: Device)
 def resolve_conflicts(
     wanting: Mapping[str, Iterable[Device]],
     absent: Mapping[str, Iterable[Device]],
-    former: Mapping[str, FormerDevices],
+    former: Mapping[str, Callable[[Device], Sequence[ListedDevice]]],
 ) -> tuple[dict[str, list[Device]], dict[str, list[NotOffered]]]:
     """Return what each resource wins, and what it loses against whom; all are by resource.
 
     ``absent`` are listed devices that cannot be had just now: nobody gets what is theirs.
+    ``former`` returns what a device was in the last list.
     """
     claims = _Claims()
     for resource, held in absent.items():
@@ -441,7 +441,9 @@ def resolve_conflicts(
     return winners, losers
 
 
-def _ranked(devices: Iterable[Device], former: FormerDevices) -> Iterator[tuple[_Right, Device]]:
+def _ranked(
+    devices: Iterable[Device], former: Callable[[Device], Sequence[ListedDevice]]
+) -> Iterator[tuple[_Right, Device]]:
     """Yield devices of a resource, each after its right to what it wants: the lowest comes first.
 
     What is listed and takes nothing more than it had, what comes back as it was, what takes
@@ -450,7 +452,7 @@ def _ranked(devices: Iterable[Device], former: FormerDevices) -> Iterator[tuple[
     """
     for device in devices:
         # It may be listed twice: as what it is, and as Unhealthy under an ID that it had.
-        listed = former.of_device(device)
+        listed = former(device)
         rank = min((_rank(device, one) for one in listed), default=_NEWCOMER)
         if rank == _NEWCOMER and device.renamed_to:
             rank = _KEEPS_ID

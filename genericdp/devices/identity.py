@@ -34,7 +34,7 @@ from genericdp.template import UnusableValueError
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
-    from genericdp.devices.inventory import FoundFile, Host, SysDevice
+    from genericdp.devices.inventory import FoundFile, Host, Siblings, SysDevice
     from genericdp.model import Globs, Resource
 
 
@@ -161,10 +161,6 @@ def identity_from_record(record: Mapping[str, Any]) -> HardwareIdentity:
 
 
 _DECLARED = "attribute "
-
-
-Siblings = dict[tuple[str, str], "Counter[tuple[bool, tuple[str, ...]]]"]
-"""How many devices have the same parts, by place and subsystem."""
 
 
 class DefaultName(NamedTuple):

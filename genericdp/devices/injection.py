@@ -70,8 +70,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from genericdp.devices.identity import HardwareIdentity
-    from genericdp.devices.inventory import FoundFile, Host, Inventory
-    from genericdp.devices.matching import Candidate, Excluded, Match
+    from genericdp.devices.inventory import Candidate, FoundFile, Host, Inventory
+    from genericdp.devices.matching import Excluded, Match
     from genericdp.devices.recognition import KeptIds
     from genericdp.model import Check, HookName, Inject, Mount, Resource
     from genericdp.template import Lookup

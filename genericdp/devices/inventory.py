@@ -15,15 +15,17 @@ from genericdp.regex import limited
 from genericdp.template import MAX_TEXT
 
 if TYPE_CHECKING:
+    from collections import Counter
     from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from genericdp.devices.identity import Siblings
 
 _SEARCH_SECONDS = 2.0
 """CPU time that the expressions of one resource may take, so that the others need not wait."""
 _OF_OTHERS = ("/sys/fs/", "/sys/kernel/")
 """Where other filesystems are mounted: in one for BPF, users may make links."""
 NODE_TYPES = (FileType.CHAR, FileType.BLOCK)
+
+Siblings = dict[tuple[str, str], "Counter[tuple[bool, tuple[str, ...]]]"]
+"""How many devices have the same parts, by place and subsystem."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -157,6 +159,36 @@ class SysDevice:
             return self.syspath
         kind = FileType.BLOCK if self.subsystem == "block" else FileType.CHAR
         return f"{kind}:{self.number[0]}:{self.number[1]}"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Candidate:
+    """One thing of the host under all the names that the selectors found it by."""
+
+    file: FoundFile
+    """The first link in natural order if a glob found one, else the device file or path; the
+    folder in sysfs of what has no device file."""
+    device: SysDevice | None = None
+    """What sysfs knows of it."""
+    doubt: str = ""
+    """Why nobody can know whether the selectors take it; empty if they surely do."""
+    entries: frozenset[int] = frozenset()
+    """The places in the list of selectors of all that take it."""
+
+    @property
+    def path(self) -> str:
+        """What it was found by."""
+        return self.file.path
+
+    @property
+    def key(self) -> str:
+        """Equal for all names of one thing."""
+        return self.file.key
+
+    @property
+    def has_node(self) -> bool:
+        """Whether it has a device file."""
+        return self.file.type in NODE_TYPES
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

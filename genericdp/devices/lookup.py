@@ -26,8 +26,7 @@ from genericdp.template import (
 )
 
 if TYPE_CHECKING:
-    from genericdp.devices.inventory import Inventory, Look
-    from genericdp.devices.matching import Candidate
+    from genericdp.devices.inventory import Candidate, Inventory, Look
     from genericdp.model import Resource, ValueSource
 
 MAX_SEARCHED_BYTES = 1024 * 1024

@@ -17,7 +17,7 @@ from genericdp.devices.conditions import (
     why_unknown,
 )
 from genericdp.devices.device import NotOffered
-from genericdp.devices.inventory import NODE_TYPES, SysDevice
+from genericdp.devices.inventory import Candidate, SysDevice
 from genericdp.devices.lookup import Names
 from genericdp.devices.natural import natural_key
 from genericdp.model import Inject, PathSelector, UdevSelector
@@ -32,36 +32,6 @@ if TYPE_CHECKING:
     from genericdp.model import Resource, Selector
 
 _EXCLUDED = Reason(Code.EXCLUDED, "excluded by the config")
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Candidate:
-    """One thing of the host under all the names that the selectors found it by."""
-
-    file: FoundFile
-    """The first link in natural order if a glob found one, else the device file or path; the
-    folder in sysfs of what has no device file."""
-    device: SysDevice | None = None
-    """What sysfs knows of it."""
-    doubt: str = ""
-    """Why nobody can know whether the selectors take it; empty if they surely do."""
-    entries: frozenset[int] = frozenset()
-    """The places in the list of selectors of all that take it."""
-
-    @property
-    def path(self) -> str:
-        """What it was found by."""
-        return self.file.path
-
-    @property
-    def key(self) -> str:
-        """Equal for all names of one thing."""
-        return self.file.key
-
-    @property
-    def has_node(self) -> bool:
-        """Whether it has a device file."""
-        return self.file.type in NODE_TYPES
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -27,8 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from genericdp.devices.device import AttributeValue, Device
-    from genericdp.devices.inventory import Host, Inventory, SysDevice
-    from genericdp.devices.matching import Candidate
+    from genericdp.devices.inventory import Candidate, Host, Inventory, SysDevice
 
 _MAX_SHARES = 3
 _NEITHER = re.compile(r"_ENC$|_FROM_DATABASE$|_TAG$")

@@ -45,8 +45,7 @@ if TYPE_CHECKING:
 
     from genericdp.devices.device import Device
     from genericdp.devices.devicelist import DeviceList
-    from genericdp.devices.inventory import Host, Inventory, SysDevice
-    from genericdp.devices.matching import Candidate
+    from genericdp.devices.inventory import Candidate, Host, Inventory, SysDevice
     from genericdp.explain.find import Asked
     from genericdp.model import Resource, Selector
 

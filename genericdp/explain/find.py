@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from genericdp import glob
 from genericdp.devices.hardware import BUSES, function_of
-from genericdp.devices.inventory import NODE_TYPES
-from genericdp.devices.matching import Candidate, of_device, of_file
+from genericdp.devices.inventory import NODE_TYPES, Candidate
+from genericdp.devices.matching import of_device, of_file
 from genericdp.devices.natural import natural_key
 from genericdp.model import FileType, PathSelector
 from genericdp.printing import printable

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from genericdp.devices.inventory import FoundFile, Identity, Inventory, Look
+from genericdp.devices.inventory import Candidate, FoundFile, Identity, Inventory, Look
 from genericdp.devices.lookup import Names
-from genericdp.devices.matching import Candidate, of_device
+from genericdp.devices.matching import of_device
 from genericdp.model import ValueKind, ValueSource
 from genericdp.template import UnusableValueError, expand, parse
 from tests.devices.known import ROOT, Known

@@ -4,9 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from genericdp.devices.inventory import Inventory
+from genericdp.devices.inventory import Candidate, Inventory
 from genericdp.devices.lookup import Names
-from genericdp.devices.matching import Candidate
 from genericdp.model import ValueKind, ValueSource
 from genericdp.template import UnusableValueError, parse
 from tests.devices.known import ROOT, Known
