@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from genericdp.devices.device import BindMount, ContainerEdits, DeviceSpec
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as pb
-from genericdp.simulator.devicemanager import Allocation, SimulatedKubeletError
+from genericdp.simulator.client import SimulatedKubeletError
+from genericdp.simulator.devicemanager import Allocation
 from genericdp.simulator.pods import Admission, Start
 from genericdp.simulator.topology import (
     IMPOSSIBLE,

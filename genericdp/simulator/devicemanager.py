@@ -11,13 +11,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as pb
+from genericdp.simulator.client import PluginClient, SimulatedKubeletError
 from genericdp.simulator.settings import Generation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
     from pathlib import Path
 
-    from genericdp.simulator.services import PluginClient
     from genericdp.simulator.settings import Timing, Topology
     from genericdp.simulator.topology import NumaNodes
 
@@ -29,10 +29,6 @@ Ids = dict[str, set[str]]
 """Device IDs by resource."""
 
 log = logging.getLogger(__name__)
-
-
-class SimulatedKubeletError(Exception):
-    """An error within the kubelet; its text is the kubelet's."""
 
 
 @dataclass(kw_only=True, slots=True)

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Self
 
+    from genericdp.simulator.client import PluginClient
     from genericdp.simulator.pods import Admission, Container, Pod, Start
-    from genericdp.simulator.services import PluginClient
 
 log = logging.getLogger(__name__)
 

@@ -1,4 +1,4 @@
-"""The kubelet's gRPC services, Registration and PodResources, and its connections to plugins."""
+"""The kubelet's gRPC services, Registration and PodResources."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ import asyncio
 import json
 import os.path
 from contextlib import aclosing
-from typing import TYPE_CHECKING, TypeVar
-from urllib.parse import quote
+from typing import TYPE_CHECKING
 
 import grpc
 
@@ -15,10 +14,10 @@ from genericdp.devices.resourcenames import name_problem
 from genericdp.kubelet.v1 import podresources_pb2, podresources_pb2_grpc
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as pb
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2_grpc as rpc
-from genericdp.simulator.devicemanager import SimulatedKubeletError
+from genericdp.simulator.client import PluginClient, SimulatedKubeletError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
+    from collections.abc import Callable, Coroutine
     from typing import Any
 
     from genericdp.simulator.admission import Admitter
@@ -27,112 +26,6 @@ if TYPE_CHECKING:
     from genericdp.simulator.settings import Faults
 
 VERSION = "v1beta1"
-MAX_LIST_BYTES = 4_194_304
-"""grpc-go's default limit of a message; the kubelet does not change it (LAW-6)."""
-_OPTIONS = (
-    ("grpc.default_authority", "localhost"),
-    ("grpc.enable_http_proxy", 0),
-    ("grpc.max_receive_message_length", MAX_LIST_BYTES),
-    # Otherwise channels to the same path share a connection and its back-off.
-    ("grpc.use_local_subchannel_pool", 1),
-)
-
-_AnswerT = TypeVar("_AnswerT")
-
-
-def _call_error(code: grpc.StatusCode, description: str) -> SimulatedKubeletError:
-    """Return the error of a gRPC call as Go prints it."""
-    words = "".join(word.capitalize() for word in code.name.split("_"))
-    name = "Canceled" if code is grpc.StatusCode.CANCELLED else words
-    if description == "Deadline Exceeded":
-        description = "context deadline exceeded"
-    return SimulatedKubeletError(f"rpc error: code = {name} desc = {description}")
-
-
-def _connection_closing() -> SimulatedKubeletError:
-    return _call_error(grpc.StatusCode.CANCELLED, "grpc: the client connection is closing")
-
-
-class PluginClient:
-    """A connection to a plugin: it is dialed once and never again."""
-
-    def __init__(self, *, resource: str, path: str) -> None:
-        self.resource = resource
-        self.path = path
-        self.streams: set[grpc.aio.UnaryStreamCall[pb.Empty, pb.ListAndWatchResponse]] = set()
-        """The calls of ListAndWatch that have not ended."""
-        self._channel: grpc.aio.Channel | None = None
-
-    @property
-    def plugin(self) -> rpc.DevicePluginAsyncStub:
-        """The stub for calls; raises SimulatedKubeletError if the connection is closed."""
-        if self._channel is None:
-            raise _connection_closing()
-        return rpc.DevicePluginStub(self._channel)
-
-    async def dial(self, timeout_seconds: float) -> None:
-        """Connect and wait until HTTP/2 is ready (REG-1)."""
-        channel = grpc.aio.insecure_channel(f"unix:{quote(self.path)}", options=_OPTIONS)
-        try:
-            async with asyncio.timeout(timeout_seconds):
-                await channel.channel_ready()
-        except TimeoutError:
-            await channel.close()
-            text = "failed to dial device plugin: context deadline exceeded"
-            raise SimulatedKubeletError(text) from None
-        except asyncio.CancelledError:
-            await channel.close()
-            raise
-        self._channel = channel
-
-    async def ask(self, call: Awaitable[_AnswerT]) -> _AnswerT:
-        """Return what a call to the plugin returns.
-
-        Raises SimulatedKubeletError in the kubelet's words if it fails.
-        """
-        try:
-            return await call
-        except grpc.aio.AioRpcError as error:
-            raise _call_error(error.code(), error.details() or "") from None
-        except asyncio.CancelledError:
-            if _is_task_canceled():
-                raise
-            raise _connection_closing() from None
-
-    async def lists(self) -> AsyncGenerator[pb.ListAndWatchResponse, None]:
-        """Open a ListAndWatch stream; yield its lists until it ends for any reason (KST-7)."""
-        if self._channel is None:
-            return
-        call = self.plugin.ListAndWatch(pb.Empty())
-        self.streams.add(call)
-        try:
-            async for response in call:
-                yield response
-        except grpc.aio.AioRpcError:
-            pass
-        except asyncio.CancelledError:
-            if _is_task_canceled():
-                raise
-        finally:
-            self.streams.discard(call)
-            call.cancel()
-
-    def reset_streams(self) -> None:
-        """Cancel the streams; the plugin sees RST_STREAM on a connection that stays open."""
-        for call in tuple(self.streams):
-            call.cancel()
-
-    async def close(self) -> None:
-        """Close the connection; pending calls end with ``Canceled``."""
-        channel, self._channel = self._channel, None
-        if channel is not None:
-            await channel.close()
-
-
-def _is_task_canceled() -> bool:
-    """Tell a canceled task from a canceled call: grpc.aio raises the same for both."""
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0
 
 
 class RegistrationService(rpc.RegistrationServicer):
