@@ -1,0 +1,68 @@
+"""Imports between the modules of genericdp lead in one direction, within a directory too.
+
+import-linter checks the directories. Imports for types and within functions count here as well: a
+reader has to follow them.
+"""
+
+from __future__ import annotations
+
+import ast
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def test_no_modules_import_each_other() -> None:
+    files = {_name(path): path for path in (ROOT / "genericdp").rglob("*.py")}
+    sources = {name: path.read_text() for name, path in files.items()}
+    circle = _circle(sources)
+    assert not circle, circle
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "from p.b import B",
+        "from p import b",
+        "import p.b",
+        "if TYPE_CHECKING:\n    from p.b import B",
+        "def f():\n    from p.b import B",
+    ],
+)
+def test_a_circle_is_found_however_it_is_closed(statement: str) -> None:
+    assert _circle({"p": "", "p.a": statement, "p.b": "from p.c import C", "p.c": ""}) == ""
+    found = _circle({"p": "", "p.a": statement, "p.b": "from p.c import C", "p.c": "import p.a"})
+    assert sorted(found.split(" -> ")[1:]) == ["p.a", "p.b", "p.c"]
+
+
+def _name(path: Path) -> str:
+    name = ".".join(path.relative_to(ROOT).with_suffix("").parts)
+    return name.removesuffix(".__init__")
+
+
+def _circle(sources: Mapping[str, str]) -> str:
+    """Return a circle of imports between modules, or an empty string."""
+    graph = {name: set(_imports(source, sources)) - {name} for name, source in sources.items()}
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        return " -> ".join(reversed(error.args[1]))
+    return ""
+
+
+def _imports(source: str, known: Mapping[str, str]) -> Iterator[str]:
+    """Yield the modules, of those that are known, that a source imports anywhere."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names if alias.name in known)
+        elif isinstance(node, ast.ImportFrom):
+            for name in (f"{node.module}.{alias.name}" for alias in node.names):
+                if (module := name if name in known else node.module) in known:
+                    yield str(module)
