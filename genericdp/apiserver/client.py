@@ -22,6 +22,7 @@ from genericdp.errors import ApiError, reason_of
 from genericdp.host.workers import in_worker
 from genericdp.jsonvalues import count_values
 from genericdp.printing import shortened
+from genericdp.repeat import delay_after, jittered
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping

@@ -15,7 +15,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from genericdp.backoff import delay_after
 from genericdp.config.files import Digest, Loaded, read_file, read_files, unusable
 from genericdp.errors import ConfigError, reason_of
 from genericdp.host.inotify import CONTENTS, ENTRIES, FolderWatch
@@ -23,6 +22,7 @@ from genericdp.host.pathwalk import walk
 from genericdp.host.root import upwards
 from genericdp.host.workers import in_worker, start
 from genericdp.observed import Observed, until
+from genericdp.repeat import delay_after
 from genericdp.tally import Tally
 
 if TYPE_CHECKING:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from typing import Never
 
     from genericdp.apiserver.client import Json
-    from genericdp.backoff import Backoff
+    from genericdp.repeat import Backoff
     from genericdp.devices.devicelist import DeviceList
     from genericdp.dra.slices import Layout
     from genericdp.dra.stored import Node, StoredSlices

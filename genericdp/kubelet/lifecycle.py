@@ -8,7 +8,6 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from genericdp.backoff import delay_after, jittered
 from genericdp.errors import KubeletError, explained
 from genericdp.kubelet.peers import MAX_NAMES, ResourcePeers
 from genericdp.kubelet.registration import RegistrationError, check, register
@@ -16,6 +15,7 @@ from genericdp.kubelet.server import Streams, listening
 from genericdp.logs import resource_name
 from genericdp.observed import Observed, next_change, until
 from genericdp.printing import first_few
+from genericdp.repeat import delay_after, jittered
 
 if TYPE_CHECKING:
     from typing import Never

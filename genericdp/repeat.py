@@ -1,11 +1,38 @@
-"""Delays before another attempt: doubled each time up to a limit, with jitter."""
+"""Repeat what fails: log why once, and wait ever longer between attempts."""
 
 from __future__ import annotations
 
 import math
 import random
+from logging import WARNING, Logger
 
 _MAX_DOUBLINGS = 30
+
+
+class Latch:
+    """Logs when a condition begins, when its reason changes, and when it ends."""
+
+    def __init__(self, log: Logger) -> None:
+        self.reason = ""
+        """Why the condition holds, or an empty string if it does not."""
+        self._log = log
+
+    def update(
+        self, reason: str, message: str = "", *args: object, ended: str = "", level: int = WARNING
+    ) -> bool:
+        """Set the reason; return whether it is another one.
+
+        Then log the message, or that the condition has ``ended`` if there is no reason. What the
+        message says may vary with each attempt: only another reason is logged again.
+        """
+        if reason == self.reason:
+            return False
+        self.reason = reason
+        if reason:
+            self._log.log(level, message, *args)
+        elif ended:
+            self._log.info("%s", ended)
+        return True
 
 
 def delay_after(attempts: float, first: float, longest: float) -> float:
