@@ -265,7 +265,7 @@ class KernelLog:
                     rule.hand_over(stems, state, now)
                     changed()
             rule.new.clear()
-        why, was_read = self._records.why_unreadable, self._read.is_set()
+        why, was_read = self._records.unreadable.reason, self._read.is_set()
         trouble = Reason(Code.UNREADABLE, why) if why else None
         is_read = self._records.caught_up or trouble is not None
         if is_read and (trouble != self._trouble or not was_read):

@@ -21,6 +21,7 @@ from genericdp.host.root import ABSENT
 from genericdp.host.sysfs import SysDevices
 from genericdp.host.udevdb import udevd_runs
 from genericdp.host.workers import start
+from genericdp.repeat import Latch, delay_after
 from genericdp.template import MAX_TEXT
 
 if TYPE_CHECKING:
@@ -313,11 +314,11 @@ class HostReader:
         self._hanging: set[str] = set()
         self._host = self._anew()
         self._stale = Stale()
-        self._blind = False
+        self._blind = Latch(log)
         """Whether nothing can be concluded from the host just now."""
         self._unreadable: dict[str, str] = {}
         """What could not be read in the last reconcile, and why."""
-        self._pause = AGAIN_SECONDS
+        self._attempts = 0
         self._again = 0.0
         """When to read again what could not be read."""
         self._arrived: dict[str, float] = {}
@@ -410,16 +411,13 @@ class HostReader:
         """Wait a moment where nothing can be concluded; raises any other error."""
         if not isinstance(error, HostError):
             raise error
-        if not self._blind:
-            log.warning("the host cannot be looked at (%s): what is known of it stays", error)
-        self._blind = True
+        message = "the host cannot be looked at (%s): what is known of it stays"
+        self._blind.update("blind", message, error)  # whichever path the error is about
         await asyncio.sleep(AGAIN_SECONDS)
 
     def _log_unreadable(self, unreadable: dict[str, str]) -> None:
         """Log what cannot be read since this reconcile, or can be again; plan when to try."""
-        if self._blind:
-            self._blind = False
-            log.info("the host can be looked at again")
+        self._blind.update("", ended="the host can be looked at again")
         before, self._unreadable = self._unreadable, unreadable
         new = sorted(unreadable.keys() - before.keys())
         for path in new:
@@ -427,11 +425,9 @@ class HostReader:
         for path in sorted(before.keys() - unreadable.keys()):
             log.info("%s can be read again", path)
         now = self._now()
-        if new:
-            self._pause, self._again = AGAIN_SECONDS, now + AGAIN_SECONDS
-        elif now >= self._again:
-            self._pause = min(2 * self._pause, MAX_AGAIN_SECONDS)
-            self._again = now + self._pause
+        if new or now >= self._again:
+            self._attempts = 1 if new else self._attempts + 1
+            self._again = now + delay_after(self._attempts, AGAIN_SECONDS, MAX_AGAIN_SECONDS)
 
     def _give_up(self, pattern: str, result: asyncio.Future[Any]) -> None:
         """Leave the thread alone until its look ends, if ever; then look again."""

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 from inotify_simple import INotify, flags, parse_events
 
+from genericdp.repeat import Latch
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
@@ -49,8 +51,7 @@ class FolderWatch:
         self._watched: dict[str, tuple[int, str]] = {}
         """By folder, the number of the watch and, if that is an ancestor's, the entry awaited."""
         self.complete = False
-        self._is_polled = False
-        """Whether that has been logged."""
+        self._polled = Latch(log)
 
     def set_folders(self, folders: Mapping[str, int]) -> set[str]:
         """Watch these folders and no others, each for the events of its mask.
@@ -75,9 +76,8 @@ class FolderWatch:
         for number in numbers - {number for number, _ in self._watched.values()}:
             with suppress(OSError):  # the kernel has removed it along with its folder
                 inotify.rm_watch(number)
-        if self.complete and self._is_polled:
-            self._is_polled = False
-            log.info("%s can be watched again", self._what)
+        if self.complete:
+            self._polled.update("", ended=f"{self._what} can be watched again")
         return {one for one, place in self._watched.items() if before.get(one) != place}
 
     def _opened(self) -> INotify:
@@ -93,15 +93,14 @@ class FolderWatch:
 
     def _poll_instead(self, error: OSError) -> None:
         self.complete = False
-        if not self._is_polled:
-            self._is_polled = True
-            is_limit = error.errno in {errno.EMFILE, errno.ENOSPC}
-            log.warning(
-                "%s cannot be watched (%s): polled instead%s",
-                self._what,
-                error.strerror,
-                "; raise fs.inotify.max_user_instances and max_user_watches" if is_limit else "",
-            )
+        is_limit = error.errno in {errno.EMFILE, errno.ENOSPC}
+        self._polled.update(
+            "polled",  # whatever else fails: the folders may fail for different reasons
+            "%s cannot be watched (%s): polled instead%s",
+            self._what,
+            error.strerror,
+            "; raise fs.inotify.max_user_instances and max_user_watches" if is_limit else "",
+        )
 
     def close(self) -> None:
         """Stop watching."""

@@ -14,6 +14,7 @@ from io import FileIO, RawIOBase
 from typing import TYPE_CHECKING
 
 from genericdp.errors import reason_of
+from genericdp.repeat import Latch
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -93,7 +94,7 @@ def open_log(path: str = PATH) -> Log:
 class KernelRecords:
     """Calls ``told`` on the loop for each record, and ``paused`` after each few of them.
 
-    Where the log cannot be read, ``why_unreadable`` says why, ``paused`` is called, and it is tried
+    Where the log cannot be read, ``unreadable`` says why, ``paused`` is called, and it is tried
     again every half a minute.
     """
 
@@ -104,7 +105,7 @@ class KernelRecords:
         *,
         open_log: Callable[[], Log] = open_log,
     ) -> None:
-        self.why_unreadable = ""
+        self.unreadable = Latch(log)
         self.caught_up = False
         """Whether all that the log held has been told: what is told now happens now."""
         self._told = told
@@ -143,9 +144,7 @@ class KernelRecords:
     def _give_up(self, error: OSError) -> None:
         self.stop()
         why = _why_unreadable(error)
-        if why != self.why_unreadable:
-            log.warning("%s", why)
-        self.why_unreadable = why
+        self.unreadable.update(why, "%s", why)
         loop = asyncio.get_running_loop()
         self._retry = loop.call_later(AGAIN_AFTER_SECONDS, self.start)
         self._paused()
@@ -187,9 +186,7 @@ class KernelRecords:
 
     def _reached_the_end(self) -> None:
         self.caught_up = True
-        if self.why_unreadable:
-            log.info("the kernel's log can be read again")
-            self.why_unreadable = ""
+        self.unreadable.update("", ended="the kernel's log can be read again")
 
 
 def _why_unreadable(error: OSError) -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from genericdp.errors import reason_of
 from genericdp.host.workers import in_worker
+from genericdp.repeat import Latch
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -69,7 +70,7 @@ class Uevents:
         self._changed = changed
         self._again_seconds = again_seconds
         self._open_monitor = open_monitor
-        self._is_polling = False
+        self._polling = Latch(log)
         self.complete = False
 
     async def run(self) -> None:
@@ -81,11 +82,8 @@ class Uevents:
             try:
                 await self._listen(await in_worker(self._open_monitor))
             except (OSError, ImportError) as error:
-                if not self._is_polling:
-                    self._is_polling = True
-                    log.warning(
-                        "kernel events are unavailable (%s): polling instead", reason_of(error)
-                    )
+                why = f"kernel events are unavailable ({reason_of(error)}): polling instead"
+                if self._polling.update(why, "%s", why):
                     self._changed(None)
                 await asyncio.sleep(self._again_seconds)
             else:
@@ -96,9 +94,7 @@ class Uevents:
         """Pass on the events of a monitor until it loses some."""
         loop, lost = asyncio.get_running_loop(), asyncio.Event()
         loop.add_reader(monitor.fileno(), self._drain, monitor, lost)
-        if self._is_polling:
-            self._is_polling = False
-            log.info("kernel events are available again")
+        self._polling.update("", ended="kernel events are available again")
         self.complete = True
         try:
             self._changed(None)

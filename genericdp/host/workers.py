@@ -13,6 +13,7 @@ from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from genericdp.host.calls import watch
+from genericdp.repeat import Latch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -35,8 +36,8 @@ _PARTS = 4
 _hanging: set[str] = set()
 """What is being looked at in threads that hang."""
 _idle: list[SimpleQueue[Callable[[], None]]] = []
-_scarce = False
-"""Whether the last attempt to start a thread has failed."""
+_shortage = Latch(log)
+"""Of threads: the last attempt to start one has failed."""
 
 
 class Work(asyncio.Future[T]):
@@ -173,7 +174,6 @@ def start(work: Callable[[], T], *, is_one_call: bool = False) -> Work[T]:
 
 def _run(job: Callable[[], None], done: asyncio.Future[T]) -> None:
     """Run a job in a thread, later where none can be had: a limit must not end the daemon."""
-    global _scarce
     if done.done():  # nobody waits for it any longer
         return
     if _idle:
@@ -183,18 +183,15 @@ def _run(job: Callable[[], None], done: asyncio.Future[T]) -> None:
     try:
         threading.Thread(target=_serve, args=(jobs,), name="worker", daemon=True).start()
     except (RuntimeError, MemoryError):
-        if not _scarce:
-            log.warning(
-                "no thread can be started: looks at the host wait (a limit on processes or memory"
-                " is reached: pids.max, RLIMIT_NPROC, memory.max)"
-            )
-        _scarce = True
+        _shortage.update(
+            "no thread",
+            "no thread can be started: looks at the host wait (a limit on processes or memory"
+            " is reached: pids.max, RLIMIT_NPROC, memory.max)",
+        )
         done.get_loop().call_later(AGAIN_AFTER_SECONDS, _run, job, done)
         return
     jobs.put(job)
-    if _scarce:
-        log.info("threads can be started again")
-    _scarce = False
+    _shortage.update("", ended="threads can be started again")
 
 
 def _serve(jobs: SimpleQueue[Callable[[], None]]) -> None:

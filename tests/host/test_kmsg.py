@@ -171,8 +171,8 @@ async def test_an_overrun_is_survived_and_its_losses_are_told_once(
 
 async def test_a_log_that_ends_is_given_up() -> None:
     async with telling(Script([record("one", sequence=1), b""]).open) as told:
-        await told.until(lambda: bool(told.records.why_unreadable))
-    assert (told.texts, told.records.why_unreadable) == (
+        await told.until(lambda: bool(told.records.unreadable.reason))
+    assert (told.texts, told.records.unreadable.reason) == (
         ["one"],
         "the kernel's log cannot be read: it has ended",
     )
@@ -192,9 +192,9 @@ async def test_where_it_cannot_be_opened_it_says_so_once_and_tries_again(
         return script.open()
 
     async with telling(open_at_last) as told:
-        trouble = told.records.why_unreadable
+        trouble = told.records.unreadable.reason
         await told.caught_up()
-        assert told.records.why_unreadable == ""
+        assert told.records.unreadable.reason == ""
     assert trouble == (
         "the kernel's log cannot be read: Operation not permitted"
         " (needs CAP_SYSLOG or kernel.dmesg_restrict=0, and a pod a device cgroup with it)"
@@ -213,7 +213,7 @@ async def test_what_is_not_there_or_not_the_log_is_named(tmp_path: Path) -> None
         (other, f"{other} is not the character device 1:11"),
     ):
         async with telling(lambda path=str(path): open_log(path)) as told:  # type: ignore[misc]
-            assert told.records.why_unreadable == f"the kernel's log cannot be read: {why}"
+            assert told.records.unreadable.reason == f"the kernel's log cannot be read: {why}"
 
 
 async def test_a_long_replay_lets_the_loop_do_other_things() -> None:
