@@ -16,6 +16,7 @@ from genericdp.kubelet.servicer import parsed
 from genericdp.kubelet.v1 import dra_pb2 as api
 from genericdp.kubelet.v1 import pluginregistration_pb2 as registration_api
 from genericdp.observed import Observed, until
+from genericdp.repeat import Latch
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -78,8 +79,7 @@ class DraPlugin:
         self._look_seconds, self._retry_seconds = look_seconds, retry_seconds
         self._calls = Observed(0)
         """How many calls are in progress."""
-        self._logged = ""
-        """Why it is not registered, as last logged; empty: it has been registered since."""
+        self._unregistered = Latch(log)
         self._socket = self._root / "plugins" / driver / "dra.sock"
         self._registration_socket = self._root / "plugins_registry" / f"{driver}-reg.sock"
         for path in (self._socket, self._registration_socket):
@@ -100,10 +100,9 @@ class DraPlugin:
             await until(lambda: not self._calls.value, self._calls)
 
     def _not_registered(self, reason: str) -> None:
-        """Record why it is not registered, and log that unless it was the last thing logged."""
-        level = logging.DEBUG if reason == self._logged else logging.WARNING
-        log.log(level, "the DRA driver %s is not registered: %s", self._driver, reason)
-        self._logged = reason
+        """Record and log why it is not registered."""
+        message = "the DRA driver %s is not registered: %s"
+        self._unregistered.update(reason, message, self._driver, reason)
         self.registration.not_registered(reason)
 
     async def _serve(self) -> Never:
@@ -158,7 +157,7 @@ class DraPlugin:
         status = parsed(registration_api.RegistrationStatus, request)
         if status.plugin_registered:
             log.info("the DRA driver %s is registered", self._driver)
-            self._logged = ""
+            self._unregistered.update("")
             self.registration.registered()
         else:
             self._not_registered(f"the kubelet refuses the driver: {status.error[:_MAX_TEXT]}")

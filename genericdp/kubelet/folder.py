@@ -18,6 +18,7 @@ from genericdp.host.descriptors import REGISTRATIONS_AT_ONCE, Places
 from genericdp.host.inotify import ENTRIES, FolderWatch
 from genericdp.host.workers import HangingError, in_worker
 from genericdp.observed import Observed
+from genericdp.repeat import Latch
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -84,7 +85,7 @@ class KubeletFolder:
         self.peers: Observed[Sequence[Peer]] = Observed(())
         """The sockets of other instances of genericdp that run."""
         self._looked = False
-        self._is_unusable = False
+        self._unusable = Latch(log)
         self._poll_seconds, self._deletion_seconds = poll_seconds, deletion_seconds
         self._watched_times = watched_times
 
@@ -164,13 +165,11 @@ class KubeletFolder:
         except (UsageError, OSError) as error:
             if not self._looked:  # at the start a person repairs it; later a mount may recover
                 raise
-            if not self._is_unusable:
-                log.error("the kubelet's folder cannot be used just now: %s", error)
-            self._is_unusable = True
+            message = "the kubelet's folder cannot be used just now: %s"
+            self._unusable.update(str(error), message, error, level=logging.ERROR)
             return
-        if self._is_unusable:
-            log.info("the kubelet's folder can be used again")
-        self._is_unusable, self._looked = False, True
+        self._unusable.update("", ended="the kubelet's folder can be used again")
+        self._looked = True
         if why and why != self.absence.value:
             # Here and not in each plugin: one line for all of them.
             log.info("waiting for a kubelet: %s", why)

@@ -15,7 +15,7 @@ from genericdp.kubelet.server import Streams, listening
 from genericdp.logs import resource_name
 from genericdp.observed import Observed, next_change, until
 from genericdp.printing import first_few
-from genericdp.repeat import delay_after, jittered
+from genericdp.repeat import Latch, delay_after, jittered
 
 if TYPE_CHECKING:
     from typing import Never
@@ -135,8 +135,8 @@ class Plugin:
         """Streams in a row that this kubelet has ended soon after they had begun (REG-9b)."""
         self._suspicion = ""
         """What has been logged about another plugin that seems to serve the resource."""
-        self._last_reason = ""
-        """Why the last attempt failed or ended; empty: there was none, or a stream is open."""
+        self._trouble = Latch(log)
+        """Why the last attempt failed or ended, until a stream is open."""
 
     async def run(self) -> None:
         """Serve and register, forever."""
@@ -188,7 +188,7 @@ class Plugin:
             return self._retry_after(KubeletError("new kubelet") if limit.expired() else error)
 
     def _not_registered_yet(self, step: str) -> None:
-        before = f"; the last time: {self._last_reason}" if self._last_reason else ""
+        before = f"; the last time: {self._trouble.reason}" if self._trouble.reason else ""
         self.registration.not_registered(f"{step}{before}")
 
     def _retry_after(self, error: Exception) -> _Retry:
@@ -231,7 +231,7 @@ class Plugin:
             self._not_registered_yet("the kubelet has taken it, but has not opened its stream yet")
             await self._wait_for_stream(streams, began)
             log.info("registered")
-            self._last_reason = ""
+            self._trouble.update("")
             self._failures = 0
             self.registration.registered()
             self._tally.registrations["success"] += 1
@@ -313,14 +313,9 @@ class Plugin:
         if self._is_replaced(kubelet):
             log.info("%s: registering again", retry.reason)
             return
-        is_repeated = retry.reason == self._last_reason  # perhaps for hours
-        self._last_reason = retry.reason
-        log.log(
-            logging.DEBUG if is_repeated else retry.level,
-            "%s: registering again in %.1f s",
-            retry.reason,
-            retry.delay_seconds,
-        )
+        about = "%s: registering again in %.1f s", retry.reason, retry.delay_seconds
+        if not self._trouble.update(retry.reason, *about, level=retry.level):
+            log.debug(*about)  # perhaps for hours
         had_peers = bool(self._peers.current)
         await until(
             lambda: self._is_replaced(kubelet) or (had_peers and not self._peers.current),
