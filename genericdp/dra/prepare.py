@@ -34,6 +34,7 @@ from genericdp.host.workers import HangingError, finish, in_worker
 from genericdp.kubelet.servicer import PREPARE_HOOKS, counted
 from genericdp.kubelet.v1.dra_pb2 import Device as PreparedDevice
 from genericdp.printing import printable
+from genericdp.repeat import Latch
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
@@ -156,8 +157,8 @@ class ClaimPreparer:
         """UID and device of claims that are ending and do not count as holders any more."""
         self._ended_elsewhere: set[tuple[str, str]] = set()
         """Driver and UID of claims of other drivers that a reboot and the API server have ended."""
-        self._trouble = ""
-        """Why CDI specs could not be written, as logged."""
+        self._unwritten = Latch(log)
+        """Why CDI specs could not be written."""
         self._release_failures: dict[str, str] = {}
         """Why claims that an administrator has released are not ended yet, by UID, as logged."""
 
@@ -783,9 +784,7 @@ class ClaimPreparer:
                         is_complete = False
                     except OSError as error:
                         trouble = f"{self._cdi_folder}: {reason_of(error).lower()}"
-        if trouble and trouble != self._trouble:
-            log.warning("CDI specs of claims cannot be written to %s", trouble)
-        self._trouble = trouble
+        self._unwritten.update(trouble, "CDI specs of claims cannot be written to %s", trouble)
         return is_complete and not trouble
 
     async def _outdated(self) -> list[Claim]:
