@@ -24,6 +24,7 @@ from genericdp.errors import DAMAGE, reason_of, why_damaged
 from genericdp.jsonvalues import parse_json
 from genericdp.model import ServedBy
 from genericdp.printing import first_few
+from genericdp.repeat import Latch
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -112,7 +113,7 @@ class Ledger:
         self._is_urgent = False
         self.has_changed = False
         """Whether the file is out of date."""
-        self._failure = ""
+        self._failure = Latch(log)
         self._is_first_note = True
 
     def load(self, now: float) -> None:
@@ -173,13 +174,12 @@ class Ledger:
         except OSError as error:
             self._note_failure(f"cannot be written: {reason_of(error).lower()}")
             return
-        self.has_changed, self._failure = False, ""
+        self.has_changed = False
+        self._failure.update("")
 
     def _note_failure(self, why: str) -> None:
-        failure = f"{self._path} {why}"
-        if failure != self._failure:
-            log.warning("%s: after a restart, IDs that pods hold may be unknown", failure)
-        self._failure = failure
+        message = "%s %s: after a restart, IDs that pods hold may be unknown"
+        self._failure.update(why, message, self._path, why)
 
     def note(
         self,

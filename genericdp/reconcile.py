@@ -233,9 +233,8 @@ class Reconciler:
             self._written, self._spec_errors = None, dict.fromkeys(kinds, why_not(error, folder))
         if self._settings.without_kubelet:
             without = left_out(wanted, lists)
-            for name, why in without.items():
-                if self._without_spec.get(name) != why:
-                    log.warning("%s has no CDI spec: %s", name, why)
+            for name, why in sorted(without.items() - self._without_spec.items()):
+                log.warning("%s has no CDI spec: %s", name, why)
             self._without_spec = without
         return self._spec_errors == before
 

@@ -13,6 +13,7 @@ from genericdp.errors import UsageError
 from genericdp.host import descriptors
 from genericdp.host.workers import in_worker
 from genericdp.observed import until
+from genericdp.repeat import Latch
 
 if TYPE_CHECKING:
     from genericdp.address import Address
@@ -91,27 +92,26 @@ async def listening(address: Address, *, has_been: bool = False) -> list[socket.
     this machine does not have: it may come by DHCP. ``has_been``: the address was possible before,
     so whatever is wrong passes.
     """
-    logged = ""
+    trouble = Latch(log)
     while True:
         try:
             sockets = bind_sockets(address)
         except OSError as error:
             number = error.errno or 0
-            if number in _NEVER and not (has_been or logged):
+            if number in _NEVER and not (has_been or trouble.reason):
                 why = f"cannot listen on {address}: {_NEVER[number]} (--listen)"
                 raise UsageError(why) from error
             lacking = number == errno.EADDRNOTAVAIL
             reason = (os.strerror(number) if number > 0 else str(error)).lower()
             if lacking:
                 reason = "this machine does not have that address"
-            if reason != logged:
-                logged = reason
-                log.log(
-                    logging.ERROR if lacking else logging.WARNING,
-                    "cannot listen on %s: %s; devices are served meanwhile, and it is tried again"
-                    " each %g s",
-                    *(address, reason, BIND_AGAIN_SECONDS),
-                )
+            trouble.update(
+                reason,
+                "cannot listen on %s: %s; devices are served meanwhile, and it is tried again"
+                " each %g s",
+                *(address, reason, BIND_AGAIN_SECONDS),
+                level=logging.ERROR if lacking else logging.WARNING,
+            )
             await asyncio.sleep(BIND_AGAIN_SECONDS)
             continue
         log.info("endpoints at %s", ", ".join(map(_url, sockets)))
