@@ -37,6 +37,11 @@ class Observed(Generic[T]):
         for callback in tuple(self._callbacks):
             callback()
 
+    def watch(self) -> Callable[[], bool]:
+        """Return a condition for ``until``: the value is not the one of now any more."""
+        seen = self._value
+        return lambda: self._value != seen
+
     @contextmanager
     def calling(self, callback: Callable[[], None]) -> Iterator[None]:
         """Call back now and at each change, for as long as the context lasts."""
@@ -46,6 +51,17 @@ class Observed(Generic[T]):
             yield
         finally:
             self._callbacks.remove(callback)
+
+
+class Signal(Observed[int]):
+    """Something that happens again and again: each time is a change."""
+
+    def __init__(self) -> None:
+        super().__init__(0)
+
+    def send(self) -> None:
+        """Wake those that wait."""
+        self.value += 1
 
 
 async def until(

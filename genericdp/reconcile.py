@@ -23,7 +23,7 @@ from genericdp.host.workers import HangingError, in_worker
 from genericdp.kubelet.lifecycle import Plugin
 from genericdp.kubelet.servicer import Servicer, release
 from genericdp.model import InjectBy, ServedBy
-from genericdp.observed import Observed, until
+from genericdp.observed import Observed, Signal, until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -83,10 +83,10 @@ class Reconciler:
     ) -> None:
         self.lists: Observed[DeviceLists] = Observed({})
         """What the kubelet is told, with all reasons."""
-        self.health_news = Observed(0)
-        """How often probes have said something else."""
-        self._health_seen = 0
-        """How often they had when it was last decided."""
+        self.health_news = Signal()
+        """Sent when probes have reported something else."""
+        self.has_health_news = self.health_news.watch()
+        """Whether that was since the last decision."""
         self._settings, self._root = settings, root
         self._kubelet = kubelet
         self._reader = reader
@@ -115,11 +115,6 @@ class Reconciler:
     def running(self) -> dict[str, Plugin]:
         """The running plugins, by resource name."""
         return {name: one.plugin for name, one in self._running.items()}
-
-    @property
-    def has_health_news(self) -> bool:
-        """Whether probes have said something else since it was last decided."""
-        return self.health_news.value != self._health_seen
 
     def probe_results(self, resource: str) -> Mapping[str, tuple[Outcome | None, ...]]:
         """Return the latest result of each probe of a resource, by device ID."""
@@ -192,7 +187,7 @@ class Reconciler:
         )
 
     async def _decide(self, wanted: Mapping[str, Resource], held: Held, *, full: bool) -> Decision:
-        previous, self._health_seen = self.lists.value, self.health_news.value
+        previous, self.has_health_news = self.lists.value, self.health_news.watch()
         health: Reports = {} if self._health.value is None else self._health.value.reports()
 
         def work(host: HostCache) -> Decision:
@@ -290,12 +285,9 @@ class Reconciler:
         return make(
             self._root,
             run_probe=Probes(self._run_command).run,
-            changed=self._note_health,
+            changed=self.health_news.send,
             tally=self._tally,
         )
-
-    def _note_health(self) -> None:
-        self.health_news.value += 1
 
     def _serve_by_dra(self, served: Mapping[str, Resource], decision: Decision) -> None:
         servicers = {

@@ -24,7 +24,7 @@ from genericdp.kubelet.folder import KubeletFolder
 from genericdp.kubelet.peers import PeerWatch
 from genericdp.kubelet.podresources import PodResourcesPoller, PodResourcesTiming
 from genericdp.ledger import Ledger
-from genericdp.observed import Observed, until
+from genericdp.observed import Observed, Signal, until
 from genericdp.reconcile import Reconciler
 from genericdp.tally import Tally
 
@@ -101,10 +101,10 @@ class Supervisor:
         self.root = root = Root(settings.root)
         self._pace = pace or Pace()
         self.tally = tally = Tally()
-        self._noted = Observed(0)
-        """How often the ledger has taken over lists."""
-        self._host_news = Observed(0)
-        """How often the host was to be looked at again."""
+        self._noted = Signal()
+        """Sent when the ledger has taken over lists."""
+        self._rescan = Signal()
+        """Sent when something on the host may have changed."""
         self._records = root.real(udevdb.FOLDER)
         self._watch = FolderWatch(self._mark_entry, what="device folders")
         self._uevents = Uevents(self._mark_event, again_seconds=self._pace.full_look)
@@ -154,7 +154,7 @@ class Supervisor:
 
     def look_again(self) -> None:
         """Ask for a reconcile: something may have changed."""
-        self._host_news.value += 1
+        self._rescan.send()
 
     def _mark_event(self, event: Uevent | None) -> None:
         self.tally.happened("resync" if event is None else event.action)
@@ -246,10 +246,10 @@ class Supervisor:
 
         Return whether all of the host has to be looked at then.
         """
-        host_news, resources, begun = self._host_news.value, self.resources.value, time.monotonic()
+        has_changed, resources, begun = self._rescan.watch(), self.resources.value, time.monotonic()
         reconciler = self._reconciler
         decision, lists_changed = await reconciler.reconcile(tasks, self.wanted, full=full)
-        self._noted.value += 1
+        self._noted.send()
         took = time.monotonic() - begun
         self.tally.discovery.add(took)
         if full:
@@ -261,11 +261,11 @@ class Supervisor:
         await asyncio.sleep(pause)
 
         def has_news() -> bool:
-            return self._host_news.value != host_news or self.resources.value is not resources
+            return has_changed() or self.resources.value is not resources
 
         await until(
-            lambda: has_news() or reconciler.has_health_news,
-            self._host_news,
+            lambda: has_news() or reconciler.has_health_news(),
+            self._rescan,
             reconciler.health_news,
             self.resources,
             timeout_seconds=self._seconds_to_next_look(decision),

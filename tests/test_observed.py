@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import asyncio
 
-from genericdp.observed import Observed, until
+from genericdp.observed import Observed, Signal, until
 
 
 async def test_every_waiter_sees_a_change() -> None:
@@ -52,3 +52,19 @@ async def test_an_equal_value_is_no_change() -> None:
         assert not waiter.done()
         waiter.cancel()
     assert len(asked) == 1
+
+
+async def test_a_signal_shows_whether_it_was_sent_since_it_was_watched() -> None:
+    signal = Signal()
+    before = signal.watch()
+    assert not await until(before, signal, timeout_seconds=0.01)
+    signal.send()
+    after = signal.watch()
+    assert await until(before, signal, timeout_seconds=0)
+    async with asyncio.TaskGroup() as tasks:
+        waiter = tasks.create_task(until(after, signal))
+        await asyncio.sleep(0)
+        assert not waiter.done()
+        signal.send()
+    assert waiter.result()
+    assert before()

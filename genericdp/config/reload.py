@@ -21,7 +21,7 @@ from genericdp.host.inotify import CONTENTS, ENTRIES, FolderWatch
 from genericdp.host.pathwalk import walk
 from genericdp.host.root import upwards
 from genericdp.host.workers import in_worker, start
-from genericdp.observed import Observed, until
+from genericdp.observed import Observed, Signal, until
 from genericdp.repeat import delay_after
 from genericdp.tally import Tally
 
@@ -104,8 +104,8 @@ class Reloader:
         clock: Callable[[], float] = time.time,  # noqa: TID251
     ) -> None:
         self.state = Observed(ConfigState())
-        self.news = Observed(0)
-        """How often something told that the config may have changed."""
+        self.news = Signal()
+        """Sent when the config may have changed."""
         self._configs = configs
         self._policy = policy
         self._paths = configs if policy is None else (*configs, policy)
@@ -166,11 +166,11 @@ class Reloader:
             self._hangup.clear()
             log.info("SIGHUP: the config is read again")
             self._asked = True
-            self._tell()
+            self.news.send()
 
     async def _follow(self, loaded: Loaded) -> None:
         with closing(
-            FolderWatch(lambda *_: self._tell(), what=f"the config {self._shown}")
+            FolderWatch(lambda *_: self.news.send(), what=f"the config {self._shown}")
         ) as watch:
             while True:
                 # What could not be loaded is tried again when it changes, or is due.
@@ -183,14 +183,14 @@ class Reloader:
         """Wait until another config has been on disk for a while, one is due, or asked for."""
         before, is_told, waits = taken, False, 0
         while True:
-            told, seen = self.news.value, await self._look() or taken
+            has_news, seen = self.news.watch(), await self._look() or taken
             is_new = bool(watch.set_folders(self._folders))
             due_in = self._due - asyncio.get_running_loop().time()
             if self._asked or due_in <= 0 or seen == before != taken:
                 return
             if seen == taken and not is_told and not is_new:
                 rest = min(due_in, self._pace.net if watch.complete else self._pace.poll)
-                is_told = await self._until_told(told, rest)
+                is_told = await until(has_news, self.news, timeout_seconds=rest)
                 continue
             # What is written together is one config. And where a folder is new, it may have
             # changed before it was watched.
@@ -199,12 +199,6 @@ class Reloader:
             if waits == _MAX_WAITS:  # it keeps changing, which is said once it is read
                 return
             before, is_told = seen, False
-
-    async def _until_told(self, told: int, seconds: float) -> bool:
-        return await until(lambda: self.news.value != told, self.news, timeout_seconds=seconds)
-
-    def _tell(self) -> None:
-        self.news.value += 1
 
     async def _look(self) -> str:
         """Look at the files off the loop; return their digest, or "" where that is impossible."""

@@ -17,7 +17,7 @@ from genericdp.errors import KubeletError, UsageError
 from genericdp.host.descriptors import REGISTRATIONS_AT_ONCE, Places
 from genericdp.host.inotify import ENTRIES, FolderWatch
 from genericdp.host.workers import HangingError, in_worker
-from genericdp.observed import Observed
+from genericdp.observed import Observed, Signal
 from genericdp.repeat import Latch
 
 if TYPE_CHECKING:
@@ -80,8 +80,8 @@ class KubeletFolder:
         self.registrations = asyncio.Semaphore(REGISTRATIONS_AT_ONCE)
         """Limits how many plugins register at once: memory for many is never freed."""
         self.places = Places()
-        self.events = Observed(0)
-        """How often something may have happened in the folder."""
+        self.events = Signal()
+        """Sent when something may have happened in the folder."""
         self.peers: Observed[Sequence[Peer]] = Observed(())
         """The sockets of other instances of genericdp that run."""
         self._looked = False
@@ -115,7 +115,7 @@ class KubeletFolder:
                 except TimeoutError:
                     if watch.complete:
                         continue
-                self.events.value += 1
+                self.events.send()
         finally:
             watch.close()
 

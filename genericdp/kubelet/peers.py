@@ -62,14 +62,10 @@ class PeerWatch:
         try:
             while True:
                 await until(lambda: self._kubelet.answers.value, self._kubelet.answers)
-                seen = events.value
-                is_unchanged = self.look()
+                has_news = events.watch()
+                seconds = _LEFTOVER_AFTER_SECONDS if self.look() else _RECHECK_SECONDS
                 await asyncio.sleep(_BURST_SECONDS)
-                await until(
-                    lambda seen=seen: events.value != seen,  # type: ignore[misc]
-                    events,
-                    timeout_seconds=_LEFTOVER_AFTER_SECONDS if is_unchanged else _RECHECK_SECONDS,
-                )
+                await until(has_news, events, timeout_seconds=seconds)
         finally:
             self.close()
 
@@ -155,7 +151,7 @@ class PeerWatch:
             if connection.recv(4096):
                 return
         self._disconnect(instance)
-        self._kubelet.events.value += 1
+        self._kubelet.events.send()
 
     def _disconnect(self, instance: str) -> None:
         connection = self._connections.pop(instance)

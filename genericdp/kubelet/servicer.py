@@ -22,7 +22,7 @@ from genericdp.host.devicefiles import DeviceFiles, is_same
 from genericdp.host.workers import Work, in_worker, start
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as api
 from genericdp.model import Preference
-from genericdp.observed import Observed, until
+from genericdp.observed import Observed, Signal, until
 from genericdp.printing import shortened
 from genericdp.tally import ResourceTally
 from genericdp.template import UnusableValueError
@@ -126,15 +126,15 @@ class Servicer:
         self.tally = tally or ResourceTally()
         self._response = Observed((b"", 0))
         """The latest ListAndWatchResponse, and how often streams were to send one once more."""
-        self._reconciles = Observed(0)
-        """How often the device list has been set, which may be the same."""
+        self._reconciles = Signal()
+        """Sent when the device list has been set, which may be the same."""
         self._checks: dict[str, Work[str]] = {}
         """By device ID, the check of its nodes that is in progress, if any."""
         self._preferring_failed = False
 
     def set_devices(self, devices: DeviceList) -> bool:
         """Set the device list; return whether its bytes differ, so that streams send it."""
-        self._reconciles.value += 1
+        self._reconciles.send()
         before, resends = self._response.value
         response = before
         if devices.devices != self.devices.devices:
@@ -151,14 +151,11 @@ class Servicer:
     async def device_lists(self) -> AsyncIterator[bytes]:
         """Yield the list at once and at each change (LAW-1); a slow client gets only the latest."""
         while True:
-            sent = self._response.value
-            log.debug("list of %d bytes sent", len(sent[0]))
+            has_changed, (sent, _) = self._response.watch(), self._response.value
+            log.debug("list of %d bytes sent", len(sent))
             self.tally.updates += 1
-            yield sent[0]
-            await until(
-                lambda sent=sent: self._response.value != sent,  # type: ignore[misc]
-                self._response,
-            )
+            yield sent
+            await until(has_changed, self._response)
 
     def resend(self) -> None:
         """Send the same list again: the kubelet may have another instance's."""
@@ -245,7 +242,7 @@ class Servicer:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self.timeouts.device_return
         while True:
-            reconciles, is_last = self._reconciles.value, loop.time() >= deadline
+            has_reconciled, is_last = self._reconciles.watch(), loop.time() >= deadline
             try:
                 return await self._usable_devices(shares)
             except (UnusableDeviceError, InvalidCallError) as error:
@@ -253,11 +250,8 @@ class Servicer:
                     why = f"after its {hook} hook: {error}"
                     raise UnusableDeviceError(why, device=error.device) from error
             self._look_again()
-            await until(
-                lambda reconciles=reconciles: self._reconciles.value != reconciles,  # type: ignore[misc]
-                self._reconciles,
-                timeout_seconds=max(0.0, deadline - loop.time()),
-            )
+            rest = max(0.0, deadline - loop.time())
+            await until(has_reconciled, self._reconciles, timeout_seconds=rest)
 
     async def _usable_devices(self, shares: Iterable[str]) -> list[Device]:
         """Return the devices of the shares; raise CallError if one cannot be used now."""

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from genericdp.errors import reason_of
 from genericdp.host.workers import in_worker
-from genericdp.observed import Observed, until
+from genericdp.observed import Signal, until
 from genericdp.process.orphans import (
     CHILD_SUBREAPER,
     CLOCK_TICKS,
@@ -141,8 +141,8 @@ class Commands:
         self._running: set[_Child] = set()
         self._ended: set[_Child] = set()
         """Those that were killed, of whose session something is left."""
-        self._deaths = Observed(0)
-        """How often a child has died, or may have."""
+        self._deaths = Signal()
+        """Sent when a child has died, or may have."""
         self._next_sweep: asyncio.TimerHandle | None = None
         self._is_closed = False
 
@@ -167,7 +167,7 @@ class Commands:
         finally:
             self._is_closed = True
             asyncio.get_running_loop().remove_signal_handler(signal.SIGCHLD)
-            self._deaths.value += 1  # of what was reaped just now, nobody else tells
+            self._deaths.send()  # of what was reaped just now, nobody else tells
             if self._next_sweep is not None:
                 self._next_sweep.cancel()
             with suppress(OSError):
@@ -301,7 +301,7 @@ class Commands:
         return left
 
     def _note_death(self) -> None:
-        self._deaths.value += 1
+        self._deaths.send()
         # A signal from before the end may come here after it.
         if self._next_sweep is None and not self._is_closed:
             self._sweep_later(_SWEEP_DELAY)

@@ -12,7 +12,7 @@ import grpc
 
 from genericdp.kubelet.v1 import podresources_pb2_grpc
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2_grpc
-from genericdp.observed import Observed, until
+from genericdp.observed import Signal, until
 from genericdp.simulator.admission import Admitter
 from genericdp.simulator.devicemanager import DeviceManager, Plugins, Record
 from genericdp.simulator.services import PodResources, RegistrationService
@@ -48,7 +48,7 @@ class Kubelet:
         self.faults = Faults()
         self.observed = Record()
         self._pod_resources = pod_resources
-        self.changes = Observed(0)
+        self.changes = Signal()
         self._awake = asyncio.Event()
         self._awake.set()
         self.admitter = Admitter()
@@ -76,7 +76,7 @@ class Kubelet:
             timing=self.timing,
             topology=self.topology,
             observed=self.observed,
-            announce=self._announce,
+            announce=self.changes.send,
         )
         manager.recover()
         self.folder.mkdir(mode=0o750, parents=True, exist_ok=True)
@@ -85,7 +85,7 @@ class Kubelet:
                 path.unlink(missing_ok=True)
         self._process = await self._serve(manager)
         self.admitter.manager = manager
-        self._announce()
+        self.changes.send()
 
     async def _serve(self, manager: DeviceManager) -> _KubeletRun:
         tasks, servers = _Tasks(), [_GrpcServer(self.socket)]
@@ -110,7 +110,7 @@ class Kubelet:
         if (process := self._detach()) is not None:
             await process.registration.close()
             await process.end()
-            self._announce()
+            self.changes.send()
 
     async def crash(self) -> None:
         """Die: connections are lost, the sockets stay and refuse connections (KST-3)."""
@@ -118,7 +118,7 @@ class Kubelet:
             for server in process.servers:
                 server.leave_socket()
             await process.end()
-            self._announce()
+            self.changes.send()
 
     async def restart(self) -> None:
         """Stop and start."""
@@ -142,9 +142,6 @@ class Kubelet:
         """Reset the ListAndWatch streams of a resource."""
         for client in self._connections(resource):
             client.reset_streams()
-
-    def _announce(self) -> None:
-        self.changes.value += 1
 
     async def wait_for(
         self, predicate: Callable[[], object], timeout_seconds: float = 30.0
@@ -197,13 +194,13 @@ class Kubelet:
     async def admit(self, pod: Pod) -> Admission:
         """Admit a pod: allocate for each of its containers, or reject it for good (ALL-1)."""
         admission = await self.admitter.admit(pod)
-        self._announce()
+        self.changes.send()
         return admission
 
     async def start_container(self, pod: Pod, container: Container) -> Start:
         """Start or restart a container of an admitted pod (PRE-1, ALL-7)."""
         start = await self.admitter.start(pod, container)
-        self._announce()
+        self.changes.send()
         return start
 
 

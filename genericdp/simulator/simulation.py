@@ -132,7 +132,7 @@ class Simulation:
     def _attach(self, supervisor: Supervisor, config: Observed[ConfigState]) -> None:
         self._supervisor, self._config = supervisor, config
         self._changes += (supervisor.lists, supervisor.decided, config)
-        self._kubelet.changes.value += 1  # for who waits without these
+        self._kubelet.changes.send()  # for who waits without these
 
     async def _wait_for_first_lists(self) -> None:
         try:

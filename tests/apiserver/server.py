@@ -16,7 +16,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 import h11
 
 from genericdp.apiserver.access import Access
-from genericdp.observed import Observed
+from genericdp.observed import Signal
 from tests.apiserver.store import KINDS, Change, Kind, Refusal, Store, check_fields, fits
 
 if TYPE_CHECKING:
@@ -117,8 +117,8 @@ class ApiServer:
         self.token = token
         """The only one that is accepted; empty: no token is needed."""
         self.requests: list[Request] = []
-        self.changes = Observed(0)
-        """How often an object has been created, changed or deleted."""
+        self.changes = Signal()
+        """Sent when an object has been created, changed or deleted."""
         self._certificates = certificates
         self.bookmark_seconds = bookmark_seconds
         self._store = Store(self._announce)
@@ -344,7 +344,7 @@ class ApiServer:
     def _announce(self, change: Change) -> None:
         for watch in self._watches:
             watch.tell(change)
-        self.changes.value += 1
+        self.changes.send()
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
