@@ -20,7 +20,7 @@ from genericdp.host.mounts import seeing
 from genericdp.host.root import ABSENT
 from genericdp.host.sysfs import SysDevices
 from genericdp.host.udevdb import udevd_runs
-from genericdp.host.workers import start
+from genericdp.host.workers import Work, leave_alone, start
 from genericdp.repeat import Latch, delay_after
 from genericdp.template import MAX_TEXT
 
@@ -114,9 +114,7 @@ class HostCache:
         self._why_unreadable: dict[str, str] = {}
         self._sees: Callable[[str], bool] | None = None
 
-    async def run(
-        self, work: Callable[[HostCache], T], seconds: float
-    ) -> tuple[asyncio.Future[T], str]:
+    async def run(self, work: Callable[[HostCache], T], seconds: float) -> tuple[Work[T], str]:
         """Run ``work`` in a daemon thread until it ends, or one system call takes longer than that.
 
         Return its future, and what hangs if that is not done.
@@ -429,16 +427,11 @@ class HostReader:
             self._attempts = 1 if new else self._attempts + 1
             self._again = now + delay_after(self._attempts, AGAIN_SECONDS, MAX_AGAIN_SECONDS)
 
-    def _give_up(self, pattern: str, result: asyncio.Future[Any]) -> None:
+    def _give_up(self, pattern: str, result: Work[Any]) -> None:
         """Leave the thread alone until its look ends, if ever; then look again."""
-        log.warning("looking at %s does not end: going on without it", pattern)
-        self._hanging.add(pattern)
+        leave_alone(result, pattern, self._hanging)
 
-        def ended(result: asyncio.Future[Any]) -> None:
-            if not result.cancelled():
-                result.exception()  # taken note of: what it found is out of date anyway
-            log.info("looking at %s has ended", pattern)
-            self._hanging.discard(pattern)
+        def ended(_: Work[Any]) -> None:  # what it found is out of date anyway
             self._host = self._anew(self._host)  # this has been told that it hangs
             self._look_again()
 

@@ -95,18 +95,18 @@ async def in_worker(work: Callable[[], T], what: str = "") -> T:
     if not running.has_begun:
         running.cancel()
         raise HangingError(errno.EAGAIN, "no thread can be started", what)
-    _leave_alone(running, what)
+    leave_alone(running, what, _hanging)
     raise _hangs(what)
 
 
-def _leave_alone(running: Work[Any], what: str) -> None:
-    """Note that work hangs until it ends, if ever."""
+def leave_alone(running: Work[Any], what: str, hanging: set[str]) -> None:
+    """Log that work hangs, and add it to ``hanging`` until it ends, if ever."""
     log.warning("looking at %s does not end: going on without it", what)
-    _hanging.add(what)
+    hanging.add(what)
 
     def ended(running: Work[Any]) -> None:
         log.info("looking at %s has ended", what)
-        _hanging.discard(what)
+        hanging.discard(what)
         _discard(running)
 
     running.add_done_callback(ended)
