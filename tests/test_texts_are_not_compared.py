@@ -16,7 +16,7 @@ NO_TEXTS = {
     # The API server's: a code by its definition.
     "dra/driver.py: error.reason == 'NotFound'",
     # Whether the same is logged again.
-    "kubelet/lifecycle.py: retry.reason == self._last_reason",
+    "repeat.py: reason == self.reason",
 }
 _COMPARISONS = (ast.Eq, ast.NotEq, ast.In, ast.NotIn)
 _PARSERS = {"startswith", "endswith", "find", "index", "split", "partition", "removeprefix"}

@@ -22,7 +22,6 @@ from genericdp.errors import ApiError, reason_of
 from genericdp.host.workers import in_worker
 from genericdp.jsonvalues import count_values
 from genericdp.printing import shortened
-from genericdp.repeat import delay_after, jittered
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
@@ -58,8 +57,6 @@ _METHODS = {"create": "POST", "update": "PUT", "delete": "DELETE"}
 _JSON = {"content-type": "application/json"}
 _STATUSES = range(100, 600)
 _VERSION = re.compile(r"[0-9]{1,20}")
-
-
 
 
 def node_path(name: str) -> str:

@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from typing import Never
 
     from genericdp.apiserver.client import Json
-    from genericdp.repeat import Backoff
     from genericdp.devices.devicelist import DeviceList
     from genericdp.dra.slices import Layout
     from genericdp.dra.stored import Node, StoredSlices
+    from genericdp.repeat import Backoff
 
 log = logging.getLogger(__name__)
 

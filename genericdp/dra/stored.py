@@ -8,11 +8,11 @@ from math import inf
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from genericdp.apiserver.client import SLICES, node_path, slice_path, version_of
-from genericdp.repeat import Backoff
 from genericdp.dra.slices import content_of, has_extended_resources, is_well_formed
 from genericdp.errors import ApiAccessError, ApiError
 from genericdp.observed import Observed
 from genericdp.printing import first_few, printable, shortened
+from genericdp.repeat import Backoff
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
