@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from heapq import heapify, heappop, heapreplace
 from itertools import combinations
-from math import inf
 from typing import TYPE_CHECKING
 
 from genericdp.devices.device import device_id_of
@@ -14,14 +13,14 @@ from genericdp.devices.topology import distance
 from genericdp.model import Preference
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from genericdp.devices.topology import Spot
 
-MAX_SEARCHED_DEVICES = 16
-"""Up to so many devices, the closest are searched for: 8 of 16 can be chosen in 12,870 ways."""
+MAX_STARTS = 16
+"""Number of free devices up to which the closest are sought from each of them."""
 MAX_COMPARED = 16
-"""Of more devices, each is compared with so many shares that the container has got already."""
+"""Number of the container's shares that a further device is compared with."""
 _MAX_ID_LENGTH = 255
 """Characters that natural order looks at in an ID that no device has."""
 
@@ -60,11 +59,10 @@ def preferred_ids(
     nobody = len(places)
     del free[nobody], held[nobody]
     more, spots = size - len(required), tuple(devices.values())
-    # A search is affordable for few devices, and pointless where all are given or none.
     if more >= free.total():
         counts = Counter(free)
-    elif preference is Preference.CLOSEST and more and len(free) <= MAX_SEARCHED_DEVICES:
-        counts = search_closest(free, held, more, spots)
+    elif preference is Preference.CLOSEST and more and not held and len(free) <= MAX_STARTS:
+        counts = _choose_closest(free, more, spots)
     else:
         counts = choose_greedily(preference, free, held, more, spots)
     counts[nobody] = more - counts.total()
@@ -129,48 +127,20 @@ def choose_greedily(
     return taken
 
 
-def search_closest(
-    free: Counter[int], held: Counter[int], size: int, spots: Sequence[Spot]
-) -> Counter[int]:
-    """Return the choice with the smallest sum of distances over all pairs, with what is held.
-
-    It takes all free shares of some devices, but one of these may spare some. No other choice is
-    closer: where two spare some, one of them might as well give more and the other less.
-    """
-    order = sorted(free)
-    between = {(a, b): _distance(a, b, spots) for a in order for b in order}
-    to_held = {a: sum(n * _distance(a, b, spots) for b, n in held.items()) for a in order}
-    # The sums for all free shares of a device, or of two.
-    alone = {a: free[a] * to_held[a] for a in order}
-    pairs = {(a, b): free[a] * free[b] * between[a, b] for a, b in combinations(order, 2)}
-    best: tuple[float, list[int]] = (inf, [])
-    for devices in _sets(free, size):
-        spare = sum(map(free.__getitem__, devices)) - size
-        total = sum(map(alone.__getitem__, devices))
-        total += sum(map(pairs.__getitem__, combinations(devices, 2)))
-        farthest = devices[0]
-        if spare:
-            away, farthest = max(
-                (to_held[a] + sum(free[b] * between[a, b] for b in devices), a)
-                for a in devices
-                if free[a] > spare
-            )
-            total -= spare * away
-        if total <= best[0]:
-            counts = [-free[a] if a in devices else 0 for a in order]
-            counts[order.index(farthest)] += spare
-            best = min(best, (total, counts))
-    return Counter({device: -count for device, count in zip(order, best[1], strict=True)})
+def _choose_closest(free: Counter[int], size: int, spots: Sequence[Spot]) -> Counter[int]:
+    """Return the closest of the greedy choices that begin with each of the devices."""
+    # The first device alone as the start might be the only one of its socket.
+    choices = []
+    for device in sorted(free):
+        first = Counter({device: 1})
+        rest = choose_greedily(Preference.CLOSEST, free - first, first, size - 1, spots)
+        choices.append(first + rest)
+    return min(choices, key=lambda counts: _sum_of_distances(counts, spots))
 
 
-def _sets(free: Counter[int], size: int) -> Iterator[tuple[int, ...]]:
-    """Yield the sets of devices that have enough shares, one of which can spare the surplus."""
-    fewest = -(-size // max(free.values()))
-    for number in range(fewest, min(size, len(free)) + 1):
-        for devices in combinations(sorted(free), number):
-            counts = [free[device] for device in devices]
-            if 0 <= sum(counts) - size < max(counts):
-                yield devices
+def _sum_of_distances(counts: Counter[int], spots: Sequence[Spot]) -> int:
+    """Return the sum of the distances between all pairs of shares."""
+    return sum(counts[a] * counts[b] * _distance(a, b, spots) for a, b in combinations(counts, 2))
 
 
 def _distance(one: int, other: int, spots: Sequence[Spot]) -> int:
