@@ -1,11 +1,10 @@
-"""The folder of CDI specs: ours are written and removed, those of others only looked at."""
+"""The folder of CDI specs: writes and removes ours, and never reads those of other programs."""
 
 from __future__ import annotations
 
 import fcntl
 import logging
 import os
-import re
 import stat
 import tempfile
 from contextlib import contextmanager, suppress
@@ -26,17 +25,14 @@ FOLDER = Path("/var/run/cdi")
 """Where container runtimes look for specs that somebody keeps up to date."""
 STATIC_FOLDER = Path("/etc/cdi")
 """Where they look for specs that never change."""
-_READ_BY_RUNTIMES = (".json", ".yaml")
 _TEMPORARY = ".genericdp-"
 _MAX_BYTES = 16 * 1024 * 1024
 """Of a file; the spec of a thousand devices has 250 KB."""
 _STAYS = "it is not overwritten (remove it)"
-_MAX_BYTES_OF_OTHERS = 4 * 1024 * 1024
-"""Of a spec of others, which has the kind near its start."""
 
 
 class SpecError(Exception):
-    """Why a spec cannot be where it has to be: its path or its kind is taken."""
+    """Why a spec cannot be where it has to be: its path is taken."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -72,12 +68,11 @@ class SpecFolder:
         errors = {}
         for kind in self._locks.keys() - specs.keys():
             self._end(kind)
-        others = kinds_of_others(specs, self.path, STATIC_FOLDER)
         for kind, content in specs.items():
             path, held = self.path / file_name(kind), self._locks.get(kind)
             had_other = is_maintained(path, held)
             try:
-                self._locks[kind], is_new = put(self.path, kind, content, others)
+                self._locks[kind], is_new = put(self.path, kind, content)
             except (SpecError, OSError, MemoryError) as error:
                 errors[kind] = why_not(error, self.path)
                 continue
@@ -115,31 +110,25 @@ def why_not(error: Exception, folder: Path) -> str:
     return f"its CDI spec cannot be written to {folder}: {reason_of(error).lower()}"
 
 
-def put(folder: Path, kind: str, content: bytes, others: Mapping[str, Path]) -> tuple[int, bool]:
+def put(folder: Path, kind: str, content: bytes) -> tuple[int, bool]:
     """Have this spec in a folder; return a descriptor that holds its lock, and whether it is new.
 
-    ``others`` is what ``kinds_of_others`` has found. Raises SpecError and OSError; a spec of ours
-    that is out of date is removed then.
+    Raises SpecError and OSError; a spec of ours that is out of date is removed then.
     """
     path = folder / file_name(kind)
-    present = lock = None
+    present = None
     with suppress(FileNotFoundError), _opened(path) as descriptor:
         present = _read(descriptor)
         if kind_of_ours(present) != kind:
             raise SpecError(f"{printable(str(path))} is not of genericdp: {_STAYS}")
-        if kind not in others and present == content and _lock(descriptor):
-            lock = os.dup(descriptor)
-    if kind in others:
-        _remove(path)
-        other = printable(str(others[kind]))
-        raise SpecError(f"{other} defines CDI devices of {kind}, too")
-    if lock is not None:
-        return lock, False
+        if present == content and _lock(descriptor):
+            return os.dup(descriptor), False
     try:
         return write(path, content), True
     except OSError:
         if present != content:
-            _remove(path)
+            with suppress(OSError):
+                path.unlink()  # its nodes may be those of other devices by now
         raise
 
 
@@ -161,35 +150,6 @@ def remove_ours(path: Path) -> bool:
                 path.unlink()
                 return True
     return False
-
-
-def kinds_of_others(kinds: Collection[str], *folders: Path) -> dict[str, Path]:
-    """Return which of the kinds specs in folders define, with their files, but for those at our
-    place, which is in the first folder. What cannot be read is no spec to a runtime either.
-    """
-    found: dict[str, Path] = {}
-    for path in (one for folder in folders if kinds for one in _listed(folder)):
-        if path.suffix not in _READ_BY_RUNTIMES:
-            continue
-        with suppress(OSError, SpecError, MemoryError), _opened(path, follow=True) as descriptor:
-            content = _read(descriptor, _MAX_BYTES_OF_OTHERS)
-            for kind in kinds:
-                if _defines(content, kind) and path != folders[0] / file_name(kind):
-                    found.setdefault(kind, path)
-    return found
-
-
-def _defines(content: bytes, kind: str) -> bool:
-    """Return whether a spec, in JSON or YAML, may be one of a kind.
-
-    A parser would need hours, and all of Python with it, for YAML that begins with enough of ``[``,
-    and much memory for JSON.
-    """
-    if (own := kind_of_ours(content)) or kind.encode() not in content:
-        return own == kind
-    named = re.escape(kind).encode()
-    pattern = rb"""(?:^|[\s{,])(["']?)kind\1\s*:\s*(["']?)""" + named + rb"""\2(?:[\s,}]|$)"""
-    return re.search(pattern, content) is not None
 
 
 def spec_files(folder: Path) -> list[SpecFile]:
@@ -238,12 +198,6 @@ def write(path: Path, content: bytes, *, mode: int = 0o644) -> int:
             os.unlink(temporary)  # noqa: PTH108
         raise
     return descriptor
-
-
-def _remove(path: Path) -> None:
-    """Remove a spec that is out of date: its nodes may be those of other devices by now."""
-    with suppress(OSError):
-        path.unlink()
 
 
 def _locked_temporary(folder: Path) -> tuple[int, str]:

@@ -6,11 +6,9 @@ import os
 from typing import TYPE_CHECKING
 
 from genericdp.cdi.folder import (
-    FOLDER,
     STATIC_FOLDER,
     SpecError,
     is_maintained,
-    kinds_of_others,
     put,
     remove_ours,
 )
@@ -118,21 +116,19 @@ def _warn(resource: Resource, devices: DeviceList, *, has_spec: bool) -> None:
 def _write(folder: Path, found: Mapping[str, bytes]) -> None:
     """Write what differs; raises GenericdpError if a file cannot be, after all that can."""
     mistakes = []
-    others = [FOLDER, STATIC_FOLDER] if folder in {FOLDER, STATIC_FOLDER} else []
     try:
         if not folder.is_dir():
             folder.mkdir()
             folder.chmod(0o755)  # containers of other users may be started with it
     except OSError as error:
         raise GenericdpError(f"{folder} cannot be used: {reason_of(error).lower()}") from error
-    taken = kinds_of_others(found, folder, *others)
     for kind, content in found.items():
         path = folder / file_name(kind)
         if is_maintained(path):
             mistakes.append(f"{path} is maintained by a genericdp that runs")
             continue
         try:
-            lock, is_new = put(folder, kind, content, taken)
+            lock, is_new = put(folder, kind, content)
             os.close(lock)
             print_lines([f"{path}: {'written' if is_new else 'unchanged'}"])
         except SpecError as error:

@@ -44,15 +44,6 @@ mount -t tmpfs -o ro tmpfs "$1"
 shift
 exec "$0" "$@"
 """
-ETC = """
-cp -a /etc/. "$1.etc"
-mkdir -p "$1.etc/cdi"
-rm -f "$1.etc/cdi/"*
-echo "$2" > "$1.etc/cdi/other.yaml"
-mount --bind "$1.etc" /etc
-shift 2
-exec "$0" "$@"
-"""
 
 
 @pytest.fixture
@@ -88,10 +79,6 @@ def allow(_: Daemon, folder: Path) -> None:
     folder.chmod(0o755)
 
 
-def remove_theirs(daemon: Daemon, _: Path) -> None:
-    os.unlink(f"/proc/{daemon.process.pid}/root/etc/cdi/other.yaml")
-
-
 # Root may write wherever it likes: not without this capability.
 AS_OTHERS = ("setpriv", "--bounding-set=-dac_override") if os.geteuid() == 0 else ()
 
@@ -103,9 +90,6 @@ AS_OTHERS = ("setpriv", "--bounding-set=-dac_override") if os.geteuid() == 0 els
                      marks=NOT_MOUNTED, id="full"),
         pytest.param((*MOUNT_NAMESPACE, READ_ONLY), "read-only file system", remount,
                      marks=NOT_MOUNTED, id="read-only"),
-        pytest.param((*MOUNT_NAMESPACE, ETC),
-                     "/etc/cdi/other.yaml defines CDI devices of example.com/serial, too",
-                     remove_theirs, marks=NOT_MOUNTED, id="a static spec of others"),
         pytest.param(("sh", "-c", 'ulimit -Sf 0; shift; exec "$0" "$@"'), "file too large",
                      raise_limit, id="limited"),
         pytest.param((*AS_OTHERS, "sh", "-c", 'chmod 555 "$1"; shift; exec "$0" "$@"'),
@@ -121,11 +105,10 @@ async def test_a_folder_that_takes_no_spec_is_told_and_heals_without_a_restart(
     if not shutil.which(launch[0]):
         pytest.skip(f"no {launch[0]} here")
     folder = folder_of(place)
-    theirs = [f"kind: {NAME}"] if ETC in launch else []
     async with (
         Kubelet(place.kubelet_folder) as kubelet,
         place.daemon(
-            f"--cdi-dir={folder}", launch=(*launch, sys.executable, str(folder), *theirs)
+            f"--cdi-dir={folder}", launch=(*launch, sys.executable, str(folder))
         ) as daemon,
     ):
         assert why.lower() in (await daemon.says("Unhealthy")).lower()

@@ -253,10 +253,8 @@ def test_static_specs_are_written_where_they_outlast_a_reboot(place: Place, tmp_
          "{folder}/" + FILE + " is no regular file: it is not overwritten (remove it)"),
         (lambda folder: [folder.mkdir(), (folder / FILE).mkdir()],
          "{folder}/" + FILE + " is no regular file: it is not overwritten (remove it)"),
-        (lambda folder: folder.mkdir() or (folder / "a.yaml").write_text(f"kind: {NAME}\n"),
-         "{folder}/a.yaml defines CDI devices of example.com/serial, too"),
     ],
-    ids=["a file", "a link to nowhere", "not ours", "a link", "a folder", "a spec of others"],
+    ids=["a file", "a link to nowhere", "not ours", "a link", "a folder"],
 )  # fmt: skip
 def test_a_place_that_is_taken_is_told_and_all_else_is_written(
     place: Place, make: Any, why: str, capsys: pytest.CaptureFixture[str]
