@@ -347,9 +347,7 @@ class Reconciler:
         if not await until(has_results, self.lists, timeout_seconds=FIRST_RESULTS_SECONDS):
             about = {"resource": name}
             log.warning("registering before all devices have been probed", extra=about)
-        state.not_registered("it waits for descriptors: they run short")
-        async with self._kubelet.places.place(name):
-            await plugin.run()
+        await plugin.run()
 
     def _stop(self, todo: Plan, tasks: asyncio.TaskGroup) -> None:
         """Have plugins end, which holds up nothing else."""

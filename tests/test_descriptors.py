@@ -83,31 +83,26 @@ FEW = ("prlimit", "--nofile=32:64", sys.executable)
 
 @needs_prlimit
 async def test_more_resources_than_descriptors_are_words_and_no_end(place: Place) -> None:
-    """Those that fit are served, in the config's order, the loop does not spin, and the end is as
-    ever.
-    """
+    """Some are served, the others say why not, the loop does not spin, and the end is as ever."""
     written(place, 60)
     async with (
         Kubelet(place.kubelet_folder) as kubelet,
         place.daemon(launch=FEW) as daemon,
     ):
-        await daemon.says("descriptors run short: ")
-        served = kubelet.observed.registrations
-        assert set(served) == {f"example.com/r{i}" for i in range(len(served))} != set()
-        before = dict(served), sorted(one.name for one in place.kubelet_folder.iterdir())
+        await daemon.says(" descriptors run short: registering again in ")
         limits = Path(f"/proc/{daemon.process.pid}/limits").read_text()
         assert limits.partition("Max open files")[2].split()[:2] == ["64", "64"]
+        await daemon.says(" are in use, and each resource takes 2 or 3")
+        served = kubelet.observed.registrations
+        await poll_until(lambda: 0 < len(served) < 60)
         begun = _cpu_seconds(daemon.process.pid)
         await asyncio.sleep(2)
         assert _cpu_seconds(daemon.process.pid) - begun < 1.5
-        after = dict(served), sorted(one.name for one in place.kubelet_folder.iterdir())
-        assert after == before
         daemon.process.terminate()
         assert await daemon.ends() == 0
     text = "".join(daemon.lines)
     assert "Traceback" not in text
-    assert text.count("descriptors run short") == 1
-    assert " warning " not in text
+    assert text.count(" descriptors run short: registering again in ") <= 60, "once for each"
     assert list(place.kubelet_folder.glob("genericdp-*")) == []
 
 
@@ -115,15 +110,19 @@ async def test_more_resources_than_descriptors_are_words_and_no_end(place: Place
 async def test_a_smaller_config_is_taken_where_one_was_too_much(place: Place) -> None:
     """Found by a new user: no descriptor was left to read the config by which it was mended."""
     written(place, 5)
-    async with Kubelet(place.kubelet_folder), place.daemon(launch=FEW) as daemon:
+    async with Kubelet(place.kubelet_folder) as kubelet, place.daemon(launch=FEW) as daemon:
         await daemon.says("config in force: 5 resources (")
         written(place, 45)
-        await daemon.says("descriptors run short: ")
-        written(place, 5)
-        await daemon.says("config in force: 5 resources, 0 added, 40 removed, 0 changed")
+        await daemon.says(" descriptors run short: ")
+        written(place, 10)
+        await daemon.says("config in force: 10 resources, 0 added, 35 removed, 0 changed")
+        await kubelet.wait_for(
+            lambda: (
+                {f"example.com/r{i}" for i in range(10)} <= kubelet.observed.registrations.keys()
+            )
+        )
         daemon.process.terminate()
         assert await daemon.ends() == 0
-    assert "Too many open files" not in "".join(daemon.lines)
 
 
 def _cpu_seconds(pid: int) -> float:

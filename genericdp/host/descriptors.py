@@ -1,4 +1,4 @@
-"""File descriptors of this process: their limit, how many are in use, and what waits for more."""
+"""File descriptors of this process: their limit, and how many are in use."""
 
 from __future__ import annotations
 
@@ -6,29 +6,15 @@ import asyncio
 import logging
 import os
 import resource as limits
-from contextlib import asynccontextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
 
 log = logging.getLogger(__name__)
 
 PERIOD_SECONDS = 10.0
-_PATIENCE_SECONDS = 2.0
-"""How long a resource may wait before that is logged."""
 _MIN_LEFT = 16
 _FEW_PART = 1 / 32
 """Of the limit: a warning is logged when fewer are left."""
-
-_RESERVED = 24
-"""Never taken by resources: the child that reads a config needs 8, a probe 2, discovery some."""
-_WHILE_REGISTERING = 5
-"""What a resource takes: its socket, its calls and those of the kubelet."""
-_REGISTERED = 2
-REGISTRATIONS_AT_ONCE = 32
-"""Resources that register at the same time."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -98,36 +84,3 @@ async def watch(*, period_seconds: float = PERIOD_SECONDS) -> None:
         else:
             shortage.ends()
         await asyncio.sleep(period_seconds)
-
-
-class Places:
-    """Starts as many resources as there are descriptors for, in the order of the config."""
-
-    def __init__(self) -> None:
-        room = count().left - _RESERVED
-        for_registering = REGISTRATIONS_AT_ONCE * (_WHILE_REGISTERING - _REGISTERED)
-        registered = (room - for_registering) // _REGISTERED
-        self._free = asyncio.Semaphore(max(1, room // _WHILE_REGISTERING, registered))
-        self._waiting = 0
-        self._shortage = _DescriptorShortage()
-
-    @asynccontextmanager
-    async def place(self, resource: str) -> AsyncIterator[None]:
-        """Wait until there are descriptors for a resource, and keep them for it."""
-        why = f"{resource} waits, and so do all after it"
-        # Only if it waits for longer: a resource that is being removed returns its place soon.
-        waiting = asyncio.get_running_loop().call_later(
-            _PATIENCE_SECONDS, self._shortage.begins, why
-        )
-        self._waiting += 1
-        try:
-            await self._free.acquire()
-        finally:
-            waiting.cancel()
-            self._waiting -= 1
-        try:
-            if not self._waiting:
-                self._shortage.ends()
-            yield
-        finally:
-            self._free.release()

@@ -14,7 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from genericdp.errors import KubeletError, UsageError
-from genericdp.host.descriptors import REGISTRATIONS_AT_ONCE, Places
+from genericdp.host import descriptors
 from genericdp.host.inotify import ENTRIES, FolderWatch
 from genericdp.host.workers import HangingError, in_worker
 from genericdp.observed import Observed, Signal
@@ -32,6 +32,10 @@ LONGEST_NAME = f"{PREFIX}{'0' * 12}-{'0' * 8}-9999999.sock"
 """As long as a name of a socket can be."""
 _MAX_PATH_BYTES = 107  # of a unix socket: sun_path has 108, one of them for the final NUL
 
+_REGISTRATIONS_AT_ONCE = 32
+"""Resources that register at the same time; fewer where few descriptors are allowed."""
+_DESCRIPTORS_EACH = 128
+"""Registering takes 5 of them, of which 2 stay in use: together hardly more than are spare."""
 _DELETION_PAUSE = 0.02
 _WATCHED_TIMES = 5
 """By this factor polls are rarer while inotify reports nearly everything (KST-3): waking up each
@@ -77,9 +81,9 @@ class KubeletFolder:
         """Why there is no kubelet.sock; empty: there is one."""
         self.answers: Observed[bool] = Observed(value=False)
         """Whether the folder can be looked at: on a mount that hangs, that does not end."""
-        self.registrations = asyncio.Semaphore(REGISTRATIONS_AT_ONCE)
+        at_once = min(_REGISTRATIONS_AT_ONCE, descriptors.count().most // _DESCRIPTORS_EACH)
+        self.registrations = asyncio.Semaphore(max(1, at_once))
         """Limits how many plugins register at once: memory for many is never freed."""
-        self.places = Places()
         self.events = Signal()
         """Sent when something may have happened in the folder."""
         self.peers: Observed[Sequence[Peer]] = Observed(())

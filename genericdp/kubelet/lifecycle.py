@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from genericdp.errors import KubeletError, explained
+from genericdp.host.descriptors import count
 from genericdp.kubelet.peers import MAX_NAMES, ResourcePeers
 from genericdp.kubelet.registration import RegistrationError, check, register
 from genericdp.kubelet.server import Streams, listening
@@ -18,6 +20,7 @@ from genericdp.printing import first_few
 from genericdp.repeat import Latch, delay_after, jittered
 
 if TYPE_CHECKING:
+    from pathlib import Path
     from typing import Never
 
     from genericdp.kubelet.folder import KubeletFolder, SocketIdentity
@@ -208,42 +211,52 @@ class Plugin:
 
     async def _serve(self, kubelet: SocketIdentity) -> Never:
         """Serve and register once; raise KubeletError or OSError, which says why it is over."""
-        name = self._kubelet.next_name(self.resource)
-        path = self._kubelet.path / name
+        path = self._kubelet.path / self._kubelet.next_name(self.resource)
         began = _now()
-        async with listening(path, self._servicer) as streams:
-            bound_ns = path.lstat().st_ctime_ns
-            async with self._kubelet.registrations:
-                await check(path, timeout_seconds=self._timing.self_check)
-                self._not_registered_yet("the kubelet has not answered Register yet")
-                # The next kubelet may listen before an event reports it, and get two registrations.
-                # Each plugin looks on the event loop, which takes a few stat calls in its folder.
-                self._kubelet.look()
-                if self._is_replaced(kubelet):
-                    raise KubeletError("new kubelet")
-                await register(
-                    self._kubelet.path,
-                    endpoint=name,
-                    resource=self.resource,
-                    options=self._servicer.options,
-                    timeout_seconds=self._timing.register,
-                )
-            self._not_registered_yet("the kubelet has taken it, but has not opened its stream yet")
-            await self._wait_for_stream(streams, began)
-            log.info("registered")
-            self._trouble.update("")
-            self._failures = 0
-            self.registration.registered()
-            self._tally.registrations["success"] += 1
-            self._peers.set_own_socket(bound_ns=bound_ns, same_age_seconds=self._timing.same_age)
-            began = _now()
-            try:
-                await self._wait_for_end(streams)
-            finally:
-                if streams.value.ended:  # by the kubelet itself, or because of another plugin
-                    is_early = _now() - began <= self._timing.stable
-                    self._early_ends = self._early_ends + 1 if is_early else 0
-                self.registration.not_registered("the stream is over")
+        async with AsyncExitStack() as registering:
+            await registering.enter_async_context(self._kubelet.registrations)
+            # What is left is for scans, probes and the child that reads a config.
+            if count().is_short:
+                raise KubeletError("descriptors run short")
+            async with listening(path, self._servicer) as streams:
+                bound_ns = path.lstat().st_ctime_ns
+                await self._register(path, kubelet)
+                await registering.aclose()
+                await self._wait_for_stream(streams, began)
+                await self._stay_registered(streams, bound_ns)
+
+    async def _register(self, path: Path, kubelet: SocketIdentity) -> None:
+        await check(path, timeout_seconds=self._timing.self_check)
+        self._not_registered_yet("the kubelet has not answered Register yet")
+        # The next kubelet may listen before an event reports it, and get two registrations.
+        # Each plugin looks on the event loop, which takes a few stat calls in its folder.
+        self._kubelet.look()
+        if self._is_replaced(kubelet):
+            raise KubeletError("new kubelet")
+        await register(
+            self._kubelet.path,
+            endpoint=path.name,
+            resource=self.resource,
+            options=self._servicer.options,
+            timeout_seconds=self._timing.register,
+        )
+        self._not_registered_yet("the kubelet has taken it, but has not opened its stream yet")
+
+    async def _stay_registered(self, streams: Observed[Streams], bound_ns: int) -> Never:
+        log.info("registered")
+        self._trouble.update("")
+        self._failures = 0
+        self.registration.registered()
+        self._tally.registrations["success"] += 1
+        self._peers.set_own_socket(bound_ns=bound_ns, same_age_seconds=self._timing.same_age)
+        began = _now()
+        try:
+            await self._wait_for_end(streams)
+        finally:
+            if streams.value.ended:  # by the kubelet itself, or because of another plugin
+                is_early = _now() - began <= self._timing.stable
+                self._early_ends = self._early_ends + 1 if is_early else 0
+            self.registration.not_registered("the stream is over")
 
     def _is_replaced(self, kubelet: SocketIdentity) -> bool:
         # An event of the socket that we have registered with changes nothing (K5).
