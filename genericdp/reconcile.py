@@ -21,7 +21,7 @@ from genericdp.devices.resourcenames import resulting
 from genericdp.health.execution import HookRunner
 from genericdp.host.workers import HangingError, in_worker
 from genericdp.kubelet.lifecycle import Plugin
-from genericdp.kubelet.servicer import Servicer, release
+from genericdp.kubelet.servicer import Servicer, entry_bytes, release
 from genericdp.model import InjectBy, ServedBy
 from genericdp.observed import Observed, Signal, until
 
@@ -200,6 +200,7 @@ class Reconciler:
                 health=health,
                 held=held,
                 spec_errors=self._spec_errors,
+                entry_bytes=entry_bytes,
             )
 
         wants_records = any(map(reads_properties, wanted.values()))

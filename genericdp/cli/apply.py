@@ -17,6 +17,7 @@ from genericdp.errors import GenericdpError, Problem, UsageError
 from genericdp.explain.explanation import nothing_found_by
 from genericdp.explain.weak_ids import weak_ids
 from genericdp.host.cache import HostCache
+from genericdp.kubelet.servicer import entry_bytes
 from genericdp.printing import meant_or_listed
 
 if TYPE_CHECKING:
@@ -86,7 +87,10 @@ def unknown_device(device_id: str, ids: Iterable[str], resource: str | None = No
 
 def discover_once(resources: Sequence[Resource], host: HostCache, node_name: str) -> Decision:
     """Decide what the resources, all of them for this node, offer now; print its warnings."""
-    found = decide(resources, host, node_name=node_name, previous={}, now=time.monotonic())
+    now = time.monotonic()
+    found = decide(
+        resources, host, node_name=node_name, previous={}, now=now, entry_bytes=entry_bytes
+    )
     for name, listed in found.lists.items():
         for device_id, text in listed.warnings.items():
             print_warning(f"{name}: device {device_id}: {text}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from genericdp.cli.apply import patiently, weak_ids_of
@@ -12,6 +13,7 @@ from genericdp.devices.changes import plan
 from genericdp.devices.decide import decide
 from genericdp.devices.matching import for_node
 from genericdp.devices.resourcenames import resulting
+from genericdp.kubelet.servicer import entry_bytes
 from genericdp.model import Inject, config_key
 
 if TYPE_CHECKING:
@@ -112,10 +114,11 @@ def _difference(
     Resources without such a device are left out of these.
     """
     # The clock stands still: what goes has just gone.
-    was = decide(old, host, node_name=node_name, previous={}, now=0.0).lists
-    now = decide(new, host, node_name=node_name, previous=was, now=0.0).lists
+    decided = partial(decide, host=host, node_name=node_name, now=0.0, entry_bytes=entry_bytes)
+    was = decided(old, previous={}).lists
+    now = decided(new, previous=was).lists
     # Some devices come later, once those that have their nodes or IDs now are forgotten.
-    settled = decide(new, host, node_name=node_name, previous={}, now=0.0).lists
+    settled = decided(new, previous={}).lists
     before, after = resulting(old, was), resulting(new, now)
     keep_seconds = {name: one.forget_after_seconds for name, one in after.items()}
     return {

@@ -23,6 +23,7 @@ from genericdp.devices.devicelist import (
     next_change,
     resolve_conflicts,
     stable_groups,
+    weightless,
     with_health,
     with_shares,
     with_vanished,
@@ -43,7 +44,7 @@ from genericdp.regex import SearchTimeError
 if TYPE_CHECKING:
     from collections.abc import Collection, Container, Sequence
 
-    from genericdp.devices.devicelist import ListedDevice
+    from genericdp.devices.devicelist import EntryBytes, ListedDevice
     from genericdp.devices.identity import HardwareIdentity
     from genericdp.devices.inventory import Host
     from genericdp.devices.matching import Match
@@ -103,6 +104,7 @@ def decide(
     health: Reports | None = None,
     held: Held | None = None,
     spec_errors: Mapping[str, str] | None = None,
+    entry_bytes: EntryBytes = weightless,
 ) -> Decision:
     """Return the device lists, by what host and probes say and what was listed before.
 
@@ -122,6 +124,7 @@ def decide(
             health=health,
             held=held or Held(),
             spec_errors=spec_errors or {},
+            entry_bytes=entry_bytes,
         )
         drafts = one.drafts()
         lists = one.lists(drafts)
@@ -160,6 +163,7 @@ class _Pass:
     health: Reports | None
     held: Held
     spec_errors: Mapping[str, str]
+    entry_bytes: EntryBytes
     awaited: dict[Name, str] = field(default_factory=dict)
     """The names of held hardware that is to be offered under another name, and that name."""
 
@@ -428,7 +432,7 @@ class _Pass:
             device_id: self._with_holds(Name(name, device_id, resource.served_by), it)
             for device_id, it in listed.items()
         }
-        kept, left_out = within_limit(listed, before)
+        kept, left_out = within_limit(listed, before, self.entry_bytes)
         won = {device.key for device in devices}
         not_offered, empty = (*draft.refused, *left_out), None
         if not kept:

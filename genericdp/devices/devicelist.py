@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from math import inf
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from genericdp.devices.device import Device, Member, NotOffered, share_number
 from genericdp.devices.held import Held, Name
@@ -21,17 +21,11 @@ if TYPE_CHECKING:
 
 MAX_LIST_BYTES = 4_194_304
 """What a kubelet takes in one message; one byte more ends the stream (LAW-6)."""
-_ENTRY_BYTES = 2 + 2 + 2 + len("Unhealthy")
-"""Of one entry without its ID and NUMA nodes: each length takes one byte."""
-_NODE_BYTES = 5
-"""Of each NUMA node."""
-_MAX_SHORT = 8
-"""With more nodes, the lengths of the entry and of its nodes may take two bytes each."""
-
-
 GROUP_SECONDS = 0.3
 """How long the members of a new group have to stay the same before it is offered."""
 
+EntryBytes: TypeAlias = "Callable[[str, Sequence[int]], int]"
+"""Returns the size of a share, with its NUMA nodes, in a list for the kubelet, as Unhealthy."""
 _Right = tuple[int, tuple[tuple[str | int, ...], str]]
 _KEEPS_ID = 3
 """Rank of a device that has another ID than before, or a held one since before the start."""
@@ -282,24 +276,23 @@ def next_change(devices: DeviceList, forget_after_seconds: float, *, now: float)
     return min(due, default=None)
 
 
-def listed_bytes(device: Device) -> int:
-    """Return what a device with all its shares takes of a list at most, in bytes."""
-    # An id has at most 63 ASCII characters, so each length takes one byte.
-    nodes = len(device.numa_nodes)
-    topology = 2 + nodes * _NODE_BYTES + (2 if nodes > _MAX_SHORT else 0) if nodes else 0
-    entry = _ENTRY_BYTES + len(device.id) + topology
-    more = device.replicas - 1
-    digits: int = sum(more - 10**place + 1 for place in range(len(str(more))))
-    return entry * device.replicas + len("::") * more + digits
+def weightless(share: str, numa_nodes: Sequence[int]) -> int:  # noqa: ARG001
+    """Return 0: for lists that no kubelet gets."""
+    return 0
 
 
 def within_limit(
     listed: Mapping[str, ListedDevice],
     previous: Mapping[str, ListedDevice],
+    entry_bytes: EntryBytes,
     limit: int = MAX_LIST_BYTES,
 ) -> tuple[dict[str, ListedDevice], tuple[NotOffered, ...]]:
     """Keep the list below what a kubelet takes (K11): devices that were listed stay."""
-    sizes = {device_id: listed_bytes(one.device) for device_id, one in listed.items()}
+    sizes = {}
+    for device_id, one in listed.items():
+        replicas = one.device.replicas
+        longest = f"{device_id}::{replicas - 1}" if replicas > 1 else device_id
+        sizes[device_id] = replicas * entry_bytes(longest, one.device.numa_nodes)
     room = limit
     fitting: set[str] = set()
     for device_id in sorted(listed, key=lambda device_id: device_id not in previous):

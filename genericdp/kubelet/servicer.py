@@ -389,14 +389,24 @@ def encode_list(devices: DeviceList) -> bytes:
     response = api.ListAndWatchResponse()
     is_without_topology = bool(devices.without_numa_node)  # goes through all devices
     for listed in devices.devices.values():
-        numa_nodes = () if is_without_topology else listed.device.numa_nodes
-        nodes = [api.NUMANode(ID=node) for node in numa_nodes]
-        # The kubelet takes an empty TopologyInfo for a NUMA constraint that no node satisfies.
-        topology = api.TopologyInfo(nodes=nodes) if nodes else None
+        topology = _topology(() if is_without_topology else listed.device.numa_nodes)
         for share in listed.device.shares:
             health = "Unhealthy" if listed.why_share_unhealthy(share) else "Healthy"
             response.devices.add(ID=share, health=health, topology=topology)
     return response.SerializeToString()
+
+
+def entry_bytes(share: str, numa_nodes: Sequence[int]) -> int:
+    """Return the size of a share in a list, as Unhealthy: the largest that it can be (LAW-6)."""
+    response = api.ListAndWatchResponse()
+    response.devices.add(ID=share, health="Unhealthy", topology=_topology(numa_nodes))
+    return response.ByteSize()
+
+
+def _topology(numa_nodes: Sequence[int]) -> api.TopologyInfo | None:
+    # The kubelet takes an empty TopologyInfo for a NUMA constraint that no node satisfies.
+    nodes = [api.NUMANode(ID=node) for node in numa_nodes]
+    return api.TopologyInfo(nodes=nodes) if nodes else None
 
 
 def parsed(kind: type[_MessageT], request: bytes) -> _MessageT:

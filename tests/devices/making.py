@@ -8,6 +8,7 @@ from genericdp import glob
 from genericdp.devices import decide as deciding
 from genericdp.devices.inventory import FoundFile, Identity, Look
 from genericdp.devices.natural import natural_key
+from genericdp.kubelet.servicer import entry_bytes
 from genericdp.model import (
     DeviceNodeSelector,
     EnvVar,
@@ -157,6 +158,7 @@ def decision(
         previous=previous or {},
         now=now,
         held=held,
+        entry_bytes=entry_bytes,
     )
 
 
