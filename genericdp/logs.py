@@ -11,6 +11,8 @@ import sys
 import threading
 from contextvars import ContextVar
 from datetime import UTC, datetime
+from logging.handlers import QueueHandler, QueueListener
+from typing import Any
 
 from genericdp.printing import printable
 
@@ -40,33 +42,26 @@ def set_up(*, log_format: str, level: str) -> None:
         logging.getLogger(library).setLevel(logging.WARNING)
 
 
-class QueuedLines(logging.Handler):
+class QueuedLines(QueueHandler):
     """Has a thread write lines to a descriptor, so that a reader who stops delays nobody.
 
     Lines that come while too many wait are dropped, and the log says later how many.
     """
 
     def __init__(self, descriptor: int) -> None:
-        super().__init__()
-        self._descriptor = descriptor
         # Not queue.Queue: it deadlocks if a finalizer logs while the same thread puts or gets.
-        self._lines: queue.SimpleQueue[bytes | threading.Event] = queue.SimpleQueue()
-        self._dropped = 0
-        self._failed = 0
-        self._reported = 0
-        threading.Thread(target=self._write_lines, name="log", daemon=True).start()
+        self._lines: queue.SimpleQueue[logging.LogRecord | threading.Event] = queue.SimpleQueue()
+        super().__init__(self._lines)
+        self.descriptor = descriptor
+        self.dropped = 0
+        _LineWriter(self._lines, self).start()
 
-    def emit(self, record: logging.LogRecord) -> None:
+    def enqueue(self, record: logging.LogRecord) -> None:
         """Queue a line, or count it."""
-        try:
-            line = self._encoded(record)
-        except Exception:  # noqa: BLE001  # as every handler does
-            self.handleError(record)
-            return
         if self._lines.qsize() < _MAX_QUEUED:
-            self._lines.put(line)
+            self._lines.put(record)
         else:
-            self._dropped += 1
+            self.dropped += 1
 
     def flush(self) -> None:
         """Wait a moment until all lines are written; logging calls this when the process exits."""
@@ -74,42 +69,39 @@ class QueuedLines(logging.Handler):
         self._lines.put(written)
         written.wait(_FLUSH_SECONDS)
 
-    def _encoded(self, record: logging.LogRecord) -> bytes:
-        return f"{self.format(record)}\n".encode(errors="backslashreplace")
 
-    def _write_lines(self) -> None:
-        """Write all queued lines in one call: each write may have to wait for the GIL."""
-        while True:
-            batch = [self._lines.get()]
-            batch += [self._lines.get() for _ in range(self._lines.qsize())]
-            lines = [one for one in batch if isinstance(one, bytes)]
-            if not self._write(b"".join(lines)):
-                self._failed += len(lines)
-            elif self._lines.empty():
-                self._report_losses()
-            for one in batch:
-                if isinstance(one, threading.Event):
-                    one.set()
+class _LineWriter(QueueListener):
+    """Writes queued lines. A handler would do, but ``logging.shutdown`` waits for its lock."""
 
-    def _report_losses(self) -> None:
-        lost = self._dropped + self._failed - self._reported
-        if not lost:
+    def __init__(self, lines: queue.SimpleQueue[Any], source: QueuedLines) -> None:
+        super().__init__(lines)
+        self._lines, self._source = lines, source
+
+    def handle(self, record: logging.LogRecord | threading.Event) -> None:
+        if isinstance(record, threading.Event):
+            record.set()
             return
-        text = f"{lost} log lines were dropped: stderr was not being read"
-        fields = {"msg": text, "levelno": logging.WARNING, "levelname": "WARNING"}
-        if self._write(self._encoded(logging.makeLogRecord({**fields, "name": __name__}))):
-            self._reported += lost
+        self._write(record.msg)  # it has been formatted
+        lost = self._source.dropped if self._lines.empty() else 0
+        if lost:
+            text = f"{lost} log lines were dropped: stderr was not being read"
+            fields = {"msg": text, "levelno": logging.WARNING, "levelname": "WARNING"}
+            self._source.dropped -= lost
+            self._write(
+                self._source.format(logging.makeLogRecord({**fields, "name": __name__})), lost
+            )
 
-    def _write(self, data: bytes) -> bool:
+    def _write(self, line: str, lines: int = 1) -> None:
+        """Write a line, or count what is lost without it."""
+        data = f"{line}\n".encode(errors="backslashreplace")
         try:
             while data:
                 try:
-                    data = data[os.write(self._descriptor, data) :]
+                    data = data[os.write(self._source.descriptor, data) :]
                 except BlockingIOError:
-                    select.select([], [self._descriptor], [])
+                    select.select([], [self._source.descriptor], [])
         except OSError:
-            return False
-        return True
+            self._source.dropped += lines
 
 
 def flush() -> None:
