@@ -19,7 +19,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 _SEARCH_SECONDS = 2.0
-"""CPU time that the expressions of one resource may take, so that the others need not wait."""
+"""CPU time that the expressions of one resource may take, so that the others need not wait.
+
+The worst expression that a config may have takes 0.3 s for each text of 64 KiB or more, and 20 ms
+for one of 4 KiB, as sysfs gives: five minutes, or 20 s, for 1,000 devices.
+"""
 _OF_OTHERS = ("/sys/fs/", "/sys/kernel/")
 """Where other filesystems are mounted: in one for BPF, users may make links."""
 NODE_TYPES = (FileType.CHAR, FileType.BLOCK)
