@@ -12,7 +12,7 @@ from genericdp.dra.slices import content_of, has_extended_resources, is_well_for
 from genericdp.errors import ApiAccessError, ApiError
 from genericdp.observed import Observed
 from genericdp.printing import first_few, printable, shortened
-from genericdp.repeat import Backoff
+from genericdp.repeat import Backoff, Latch
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -75,8 +75,7 @@ class StoredSlices:
         """None: there is none, or none is known."""
         self.lists = 0
         """How often the slices have been listed."""
-        self.failure = ""
-        """Why they are not being watched; empty: they are."""
+        self._trouble = Latch(log)
         self.changed = asyncio.Event()
         """Set when any of this has changed."""
         self._client, self._pause = client, pause
@@ -274,16 +273,16 @@ class StoredSlices:
                 self.list_again(within=0)
         self._watch_from = version_of(item)
 
+    @property
+    def failure(self) -> str:
+        """Why they are not being watched; empty: they are."""
+        return self._trouble.reason
+
     def _set_failure(self, failure: str) -> None:
         """Record a failure (empty: none), and log it when it begins, changes and ends."""
-        if failure == self.failure:
-            return
-        if failure:
-            log.warning("%s; trying again", failure)
-        else:
-            log.info("the API server answers again: watching %s", SLICES)
-        self.failure = failure
-        self.changed.set()
+        ended = f"the API server answers again: watching {SLICES}"
+        if self._trouble.update(failure, "%s; trying again", failure, ended=ended):
+            self.changed.set()
 
 
 def _node(item: Json) -> Node:

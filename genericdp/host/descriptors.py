@@ -9,6 +9,8 @@ import resource as limits
 from contextlib import suppress
 from dataclasses import dataclass
 
+from genericdp.repeat import Latch
+
 log = logging.getLogger(__name__)
 
 PERIOD_SECONDS = 10.0
@@ -52,35 +54,19 @@ def count() -> Supply:
     return Supply(used=used, most=most)
 
 
-class _DescriptorShortage:
-    """Logs once that descriptors run short, and once that they no longer do."""
-
-    def __init__(self) -> None:
-        self._is_told = False
-
-    def begins(self, why: str) -> None:
-        if not self._is_told:
-            self._is_told, now = True, count()
-            log.error(
-                "descriptors run short: %d of %d are in use, and %s: allow more (LimitNOFILE= of"
-                " the unit, the container runtime's ulimits), or serve fewer resources",
-                now.used,
-                now.most,
-                why,
-            )
-
-    def ends(self) -> None:
-        if self._is_told:
-            self._is_told, now = False, count()
-            log.info("descriptors no longer run short: %d of %d are in use", now.used, now.most)
-
-
 async def watch(*, period_seconds: float = PERIOD_SECONDS) -> None:
     """Log when they run short and when no longer, forever."""
-    shortage = _DescriptorShortage()
+    shortage = Latch(log)
     while True:
-        if count().is_short:
-            shortage.begins("each resource takes 2 or 3, each probe that runs 2")
-        else:
-            shortage.ends()
+        now = count()
+        numbers = f"{now.used} of {now.most} are in use"
+        shortage.update(
+            "short" if now.is_short else "",
+            "descriptors run short: %s, and each resource takes 2 or 3, each probe that runs 2:"
+            " allow more (LimitNOFILE= of the unit, the container runtime's ulimits), or serve"
+            " fewer resources",
+            numbers,
+            ended=f"descriptors no longer run short: {numbers}",
+            level=logging.ERROR,
+        )
         await asyncio.sleep(period_seconds)
