@@ -6,14 +6,14 @@ import asyncio
 import logging
 import time
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 from genericdp.cdi.folder import SpecFolder, why_not
 from genericdp.cdi.spec import left_out, specs
 from genericdp.devices.changes import Plan, changes, plan
-from genericdp.devices.decide import decide
+from genericdp.devices.decide import decide, with_states
 from genericdp.devices.devicelist import NOTHING
 from genericdp.devices.held import Held
 from genericdp.devices.matching import reads_properties
@@ -144,18 +144,14 @@ class Reconciler:
         wanted = await self.dra.choose_back_ends(
             tasks, wanted, self._running.keys() | self._leaving.keys()
         )
-        held = self.held()
-        while True:
-            decision = await self._decide(wanted, held, full=full)
-            if self._watch_health(resulting(wanted.values(), decision.lists), decision.lists):
-                # Nothing was known of the health of new devices; of some something is at once.
-                decision = await self._decide(wanted, held, full=False)
-            named = resulting(wanted.values(), decision.lists)
-            served = {name: one for name, one in named.items() if not one.names}
-            # Before the kubelet can ask for a device, its spec is there.
-            if await self._write_specs(served, decision.lists, full=full):
-                break
-            full = False  # decide again, since the devices of other resources can be had
+        decision = await self._decide(wanted, self.held(), full=full)
+        named = resulting(wanted.values(), decision.lists)
+        served = {name: one for name, one in named.items() if not one.names}
+        has_reports = self._watch_health(named, decision.lists)
+        # Before the kubelet can ask for a device, its spec is there.
+        has_errors = await self._write_specs(served, decision.lists, full=full)
+        if has_reports or has_errors:
+            decision = await self._with_states(decision)
         self._tally.keep(served)
         self._serve_by_dra(served, decision)
         by_plugin = {
@@ -186,9 +182,25 @@ class Reconciler:
             is_upgrade=self._ledger.is_upgrade,
         )
 
+    def _reports(self) -> Reports:
+        """Return what probes say now; news are what they say from now on."""
+        self.has_health_news = self.health_news.watch()
+        return {} if self._health.value is None else self._health.value.reports()
+
+    async def _with_states(self, decision: Decision) -> Decision:
+        """Return a decision with what is known now of the health and the specs of its devices."""
+        work = partial(
+            with_states,
+            decision.lists,
+            self.lists.value,
+            self._reports(),
+            self._spec_errors,
+            now=time.monotonic(),
+        )
+        return replace(decision, lists=await in_worker(work))
+
     async def _decide(self, wanted: Mapping[str, Resource], held: Held, *, full: bool) -> Decision:
-        previous, self.has_health_news = self.lists.value, self.health_news.watch()
-        health: Reports = {} if self._health.value is None else self._health.value.reports()
+        previous, health = self.lists.value, self._reports()
 
         def work(host: HostCache) -> Decision:
             return decide(
@@ -209,10 +221,10 @@ class Reconciler:
     async def _write_specs(
         self, wanted: Mapping[str, Resource], lists: DeviceLists, *, full: bool
     ) -> bool:
-        """Write the CDI specs; return whether that fails for the same resources as was decided."""
+        """Write the CDI specs; return whether that fails for other resources than was decided."""
         by_cdi = any(one.inject.by is InjectBy.CDI for one in wanted.values())
         if self._written == {} and not by_cdi and not self._settings.without_kubelet:
-            return True  # as on most nodes
+            return False  # as on most nodes
         before = self._spec_errors
 
         def work() -> tuple[dict[str, bytes], dict[str, str]]:
@@ -232,7 +244,7 @@ class Reconciler:
             for name, why in sorted(without.items() - self._without_spec.items()):
                 log.warning("%s has no CDI spec: %s", name, why)
             self._without_spec = without
-        return self._spec_errors == before
+        return self._spec_errors != before
 
     def _apply(
         self, tasks: asyncio.TaskGroup, wanted: Mapping[str, Resource], lists: DeviceLists

@@ -121,9 +121,7 @@ def decide(
             previous=previous,
             name_owners=NameOwners(resources, previous),
             now=now,
-            health=health,
             held=held or Held(),
-            spec_errors=spec_errors or {},
             entry_bytes=entry_bytes,
         )
         drafts = one.drafts()
@@ -143,12 +141,34 @@ def decide(
     if any(one.not_offered for one in lists.values()) and any(left):
         dues.append(now)  # somebody may get what left a list
     due = min((moment for moment in dues if moment is not None), default=None)
+    lists = with_control_nodes(with_warnings(lists, inventory), resources, inventory)
     return Decision(
-        lists=with_control_nodes(with_warnings(lists, inventory), resources, inventory),
+        lists=with_states(lists, previous, health, spec_errors or {}, now=now),
         due=due,
         failures=failures,
         awaited=frozenset(one.awaited),
     )
+
+
+def with_states(
+    lists: DeviceLists,
+    previous: Mapping[str, DeviceList],
+    health: Reports | None,
+    spec_errors: Mapping[str, str],
+    *,
+    now: float,
+) -> DeviceLists:
+    """Return lists that have been decided with other health or errors; all as of ``decide``."""
+    return {
+        name: with_health(
+            listed,
+            previous.get(name, NOTHING),
+            None if health is None else health.get(name, {}),
+            spec_error=spec_errors.get(name, ""),
+            now=now,
+        )
+        for name, listed in lists.items()
+    }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,9 +180,7 @@ class _Pass:
     previous: Mapping[str, DeviceList]
     name_owners: NameOwners
     now: float
-    health: Reports | None
     held: Held
-    spec_errors: Mapping[str, str]
     entry_bytes: EntryBytes
     awaited: dict[Name, str] = field(default_factory=dict)
     """The names of held hardware that is to be offered under another name, and that name."""
@@ -353,16 +371,12 @@ class _Pass:
         lists = {}
         for name, resource in resources.items():
             before = lists[name] = self.before(name)
-            reports = None if self.health is None else self.health.get(name, {})
-            spec_error = self.spec_errors.get(name, "")
             with self.inventory.deciding(resource.name):
                 if name in by_name:
-                    listed = self._list(by_name[name], winners[name])
+                    lists[name] = self._list(by_name[name], winners[name])
                 else:
-                    listed = _as_it_was(resource, before, self.inventory.failures[resource.name])
-                lists[name] = with_health(
-                    listed, before, reports, spec_error=spec_error, now=self.now
-                )
+                    failure = self.inventory.failures[resource.name]
+                    lists[name] = _as_it_was(resource, before, failure)
             now = lists[name]
             if now.template and not (now.devices or now.arriving or now.not_offered):
                 del lists[name]
