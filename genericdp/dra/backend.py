@@ -76,6 +76,9 @@ class Dra:
     plugin or the ResourceSlices of the former are gone.
     """
 
+    _has_records: bool | None = None
+    """Whether there was a directory of claims at the start; None: it is not known yet."""
+
     def __init__(
         self,
         settings: DraSettings | None,
@@ -182,12 +185,13 @@ class Dra:
     async def _is_used(self, settings: DraSettings, wanted: Mapping[str, Resource]) -> bool:
         if any(one.served_by is ServedBy.DRA for one in wanted.values()):
             return True
-        # Path.exists may raise.
-        folder = settings.claims_folder
-        try:
-            return await in_worker(partial(os.path.exists, folder), str(folder))
-        except HangingError:
-            return True
+        if self._has_records is None:  # once: on most nodes it costs no reconcile anything
+            folder = settings.claims_folder
+            try:  # Path.exists may raise
+                self._has_records = await in_worker(partial(os.path.exists, folder), str(folder))
+            except HangingError:
+                return True
+        return self._has_records
 
     def _start(
         self, settings: DraSettings, tasks: asyncio.TaskGroup, wanted: Mapping[str, Resource]
