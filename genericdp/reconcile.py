@@ -21,9 +21,10 @@ from genericdp.devices.resourcenames import resulting
 from genericdp.health.execution import HookRunner
 from genericdp.host.workers import HangingError, in_worker
 from genericdp.kubelet.lifecycle import Plugin
-from genericdp.kubelet.servicer import Servicer, entry_bytes, release
+from genericdp.kubelet.servicer import Servicer, entry_bytes
 from genericdp.model import InjectBy, ServedBy
 from genericdp.observed import Observed, Signal, until
+from genericdp.prepare import Gate, release
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -303,42 +304,36 @@ class Reconciler:
         )
 
     def _serve_by_dra(self, served: Mapping[str, Resource], decision: Decision) -> None:
-        servicers = {
-            name: self.dra.servicers.get(name) or self._servicer(one)
+        gates = {
+            name: self.dra.gates.get(name) or self._gate(name)
             for name, one in served.items()
             if one.served_by is ServedBy.DRA
         }
-        for name, servicer in servicers.items():
-            servicer.set_devices(decision.lists[name])
+        for name, gate in gates.items():
+            gate.set_devices(decision.lists[name])
         is_withheld = any(
-            listed.withheld
-            for name in servicers
-            for listed in decision.lists[name].devices.values()
+            listed.withheld for gate in gates.values() for listed in gate.devices.devices.values()
         )
-        self.dra.serve(servicers, is_awaited=bool(decision.awaited) or is_withheld)
+        self.dra.serve(gates, is_awaited=bool(decision.awaited) or is_withheld)
 
-    def _servicer(self, resource: Resource) -> Servicer:
-        return Servicer(
-            resource.name,
+    def _gate(self, resource: str) -> Gate:
+        return Gate(
+            resource,
             root=self._root,
             look_again=partial(self._reader.mark_file, None),
             run_hooks=self._hooks.run,
-            pre_start="preStart" in resource.hooks,
-            prefer=resource.prefer,
-            replicas=resource.replicas,
-            tally=self._tally.of(resource.name),
+            tally=self._tally.of(resource),
         )
 
     def _start(self, resource: Resource, devices: DeviceList, tasks: asyncio.TaskGroup) -> _Running:
-        servicer = self._servicer(resource)
-        servicer.set_devices(devices)
-        plugin = Plugin(
-            resource.name,
-            kubelet=self._kubelet,
-            servicer=servicer,
-            timing=self._settings.timing,
-            tally=self._tally.of(resource.name),
+        servicer = Servicer(
+            self._gate(resource.name),
+            pre_start="preStart" in resource.hooks,
+            prefer=resource.prefer,
+            replicas=resource.replicas,
         )
+        servicer.set_devices(devices)
+        plugin = Plugin(servicer, kubelet=self._kubelet, timing=self._settings.timing)
         task = tasks.create_task(self._run_plugin(plugin), name=f"plugin {resource.name}")
         return _Running(resource=resource, servicer=servicer, plugin=plugin, task=task)
 

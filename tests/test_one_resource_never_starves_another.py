@@ -16,9 +16,10 @@ from genericdp.health.execution import HookRunner
 from genericdp.host.cache import HostCache
 from genericdp.host.root import Root
 from genericdp.kubelet.server import listening
-from genericdp.kubelet.servicer import CallTimeouts, Servicer
+from genericdp.kubelet.servicer import Servicer
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as api
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2_grpc as rpc
+from genericdp.prepare import CallTimeouts, Gate
 from genericdp.process.outcome import Outcome
 from genericdp.simulator.pods import Container, Pod
 from tests.world import Host, World, config, resource
@@ -150,7 +151,7 @@ async def calling(
     commands: RunCommand,
     timeouts: CallTimeouts,
     look_again: Callable[[], None] = lambda: None,
-) -> AsyncIterator[tuple[Servicer, rpc.DevicePluginAsyncStub]]:
+) -> AsyncIterator[tuple[Gate, rpc.DevicePluginAsyncStub]]:
     """A service of one device with both hooks, and a client of its socket."""
     host = Host(folder / "host")
     host.plug("ttyUSB0")
@@ -162,17 +163,20 @@ async def calling(
     resources = load([file]).resources
     root = Root(host.folder)
     found = decide(resources, HostCache(root), node_name="n", previous={}, now=0.0)
-    service = Servicer(
+    gate = Gate(
         R,
         root=root,
         look_again=look_again,
         run_hooks=HookRunner(run=commands).run,
         timeouts=timeouts,
     )
-    service.set_devices(found.lists[R])
+    gate.set_devices(found.lists[R])
     socket = folder / "own.sock"
-    async with listening(socket, service), grpc.aio.insecure_channel(f"unix:{socket}") as channel:
-        yield service, rpc.DevicePluginStub(channel)
+    async with (
+        listening(socket, Servicer(gate)),
+        grpc.aio.insecure_channel(f"unix:{socket}") as channel,
+    ):
+        yield gate, rpc.DevicePluginStub(channel)
 
 
 ONE = api.AllocateRequest(
@@ -218,14 +222,14 @@ async def test_a_node_absent_right_after_its_hook_is_looked_for_again_after_the_
 ) -> None:
     """The look changes no offer; only a changed one was waited for, and the pod was rejected."""
     node = short_folder / "host/dev/ttyUSB0"
-    service: Servicer
+    gate: Gate
 
     def look_again() -> None:
         away(node).rename(node)
-        service.set_devices(service.devices)
+        gate.set_devices(gate.devices)
 
     timeouts = CallTimeouts(device_return=LONG_SECONDS)
-    async with calling(short_folder, removing(node), timeouts, look_again) as (service, client):
+    async with calling(short_folder, removing(node), timeouts, look_again) as (gate, client):
         await client.Allocate(ONE)
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from genericdp.errors import HostError
 from genericdp.host.root import Root
-from genericdp.kubelet.servicer import why_unusable
+from genericdp.prepare import why_unusable
 from tests.decisions import Discoverer
 from tests.devices.making import resource
 from tests.fixtures.make_tree import Tree

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from genericdp import glob
 from genericdp.cdi.folder import read_regular, write
-from genericdp.devices.devicelist import NOTHING
 from genericdp.dra.claims import put_aside
 from genericdp.dra.slices import DELETED_FIRST
 from genericdp.errors import DAMAGE, KubeletError, UnusableDeviceError, reason_of
@@ -40,9 +39,9 @@ if TYPE_CHECKING:
     from genericdp.dra.settings import DraSettings
     from genericdp.host.root import Root
     from genericdp.kubelet.folder import KubeletFolder
-    from genericdp.kubelet.servicer import Servicer
     from genericdp.model import Resource
     from genericdp.policy import Policy
+    from genericdp.prepare import Gate
     from genericdp.tally import Tally
 
 log = logging.getLogger(__name__)
@@ -93,8 +92,8 @@ class Dra:
     ) -> None:
         self.driver: DraDriver | None = None
         """None: no resource was to be served by DRA yet."""
-        self.servicers: Mapping[str, Servicer] = {}
-        """The resources that DRA serves, by name."""
+        self.gates: Mapping[str, Gate] = {}
+        """Those of the resources that DRA serves, by name."""
         self.in_force: Mapping[str, Resource] = {}
         """The resources of the config as they are served now, by name in the config."""
         self.waiting: Mapping[str, str] = {}
@@ -352,10 +351,9 @@ class Dra:
     def _is_displaced(self) -> bool:
         """Whether a claim has a device that may be offered as another one once it ends."""
         for held in self._held:
-            served = self.servicers.get(held.resource)
-            listed = NOTHING if served is None else served.devices
-            one = listed.devices.get(held.device_id)
-            if one is None or one.reasons:
+            gate = self.gates.get(held.resource)
+            listed = gate.devices.devices.get(held.device_id) if gate else None
+            if listed is None or listed.reasons:
                 return True
         return False
 
@@ -369,14 +367,14 @@ class Dra:
         ):
             self._look_again()
 
-    def serve(self, servicers: Mapping[str, Servicer], *, is_awaited: bool) -> None:
-        """Serve these resources, by name, and no others from now on.
+    def serve(self, gates: Mapping[str, Gate], *, is_awaited: bool) -> None:
+        """Serve the resources of these gates, by name, and no others from now on.
 
         ``is_awaited``: whether other devices are offered once claims end.
         """
-        self.servicers, self._is_awaited = servicers, is_awaited
+        self.gates, self._is_awaited = gates, is_awaited
         if self.driver is not None:
-            self.driver.serve(servicers, self.waiting)
+            self.driver.serve(gates, self.waiting)
 
 
 async def _no_release(resource: str, _devices: Sequence[Device]) -> None:

@@ -43,8 +43,8 @@ if TYPE_CHECKING:
     from genericdp.dra.prepare import ReleaseDevices
     from genericdp.dra.settings import DraSettings
     from genericdp.host.root import Root
-    from genericdp.kubelet.servicer import Servicer
     from genericdp.policy import Policy
+    from genericdp.prepare import Gate
 
 log = logging.getLogger(__name__)
 
@@ -102,18 +102,17 @@ class DraDriver:
         self._preparer: ClaimPreparer | None = None
         self._publisher: Publisher | None = None
 
-    def serve(self, servicers: Mapping[str, Servicer], waiting: Mapping[str, str]) -> None:
+    def serve(self, gates: Mapping[str, Gate], waiting: Mapping[str, str]) -> None:
         """Serve these resources and no others from now on; ``waiting``: why others wait."""
         self._waiting = {pool_name(self._node_name, name): why for name, why in waiting.items()}
         self._pools = {
             pool_name(self._node_name, name): ServedPool(
-                resource=name,
-                servicer=one,
-                shares=devices_of(name, one.devices, extended_resource=False).shares,
+                gate=gate,
+                shares=devices_of(name, gate.devices, extended_resource=False).shares,
             )
-            for name, one in servicers.items()
+            for name, gate in gates.items()
         }
-        self._lists.value = {name: one.devices for name, one in servicers.items()}
+        self._lists.value = {name: gate.devices for name, gate in gates.items()}
         if self._preparer is not None:
             self._preparer.pools = self._pools
         self._specs_outdated.set()  # what the config does not name any more may have changed, too

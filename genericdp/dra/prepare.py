@@ -31,8 +31,8 @@ from genericdp.dra.claims import (
 from genericdp.dra.given import as_device, contradicting, identities_of, locate, recorded
 from genericdp.errors import DAMAGE, GenericdpError, explained, reason_of
 from genericdp.host.workers import HangingError, finish, in_worker
-from genericdp.kubelet.servicer import PREPARE_HOOKS, counted
 from genericdp.kubelet.v1.dra_pb2 import Device as PreparedDevice
+from genericdp.prepare import counted, limited
 from genericdp.printing import printable
 from genericdp.repeat import Latch
 
@@ -47,9 +47,10 @@ if TYPE_CHECKING:
     from genericdp.devices.identity import HardwareIdentity
     from genericdp.dra.claims import ClaimRecords, Key
     from genericdp.host.root import Root
-    from genericdp.kubelet.servicer import Servicer
     from genericdp.kubelet.v1.dra_pb2 import Claim as ClaimRef
+    from genericdp.model import HookName
     from genericdp.policy import Policy
+    from genericdp.prepare import Gate
     from genericdp.tally import ResourceTally
 
     Devices: TypeAlias = dict[Key, Device]
@@ -63,6 +64,8 @@ log = logging.getLogger(__name__)
 _SPEC_PREFIX = "genericdp-claim_"
 _PLAIN_LIMITS = "resource.kubernetes.io/extended-resource-claim"
 """An annotation of the claims that the scheduler makes for plain ``limits``."""
+_HOOKS: tuple[HookName, ...] = ("allocate", "preStart")
+"""The hooks of NodePrepareResources: with DRA, no call comes before a container starts."""
 _WAITING = "waiting for the kubelet to unprepare it"
 
 
@@ -78,8 +81,7 @@ def _present(spec: Path) -> bytes:
 class ServedPool:
     """The devices of a resource, as claims name them."""
 
-    servicer: Servicer
-    resource: str
+    gate: Gate
     shares: Mapping[str, str]
     """The ID of a device, or of a share of it, by its name in the ResourceSlice."""
 
@@ -233,7 +235,7 @@ class ClaimPreparer:
             if not (results := _results(found, self._driver)):
                 raise ClaimError(f"nothing of {self._driver} is allocated to it")
             pools = {result.pool for result in results}
-            tallies += [pool.servicer.tally for name, pool in self.pools.items() if name in pools]
+            tallies += [pool.gate.tally for name, pool in self.pools.items() if name in pools]
             for config in found["status"]["allocation"]["devices"].get("config") or ():
                 if config.get("opaque", {}).get("driver") == self._driver:
                     raise ClaimError(f"it has parameters for {self._driver}, which takes none")
@@ -344,32 +346,27 @@ class ClaimPreparer:
             raise ClaimError(
                 f"there is no device {result.device} in {result.pool} on this node any more"
             )
-        return replace(result, resource=pool.resource, share=pool.shares[result.device])
+        return replace(result, resource=pool.gate.resource, share=pool.shares[result.device])
 
     def _listed(self, key: Key) -> ListedDevice | None:
         for pool in self.pools.values():
-            if pool.resource == key[0]:
-                return pool.servicer.devices.devices.get(key[1])
+            if pool.gate.resource == key[0]:
+                return pool.gate.devices.devices.get(key[1])
         return None
 
-    def _on_offer(self) -> list[Device]:
-        """Return the devices that are on offer and complete, whether they are healthy or not."""
-        return [
-            listed.device
-            for pool in self.pools.values()
-            for listed in pool.servicer.devices.devices.values()
-            if listed.gone_since is None and not listed.missing
-        ]
+    def _on_offer(self) -> list[ListedDevice]:
+        """Return the devices that are on offer, whether they are healthy or not."""
+        listed = (
+            listed for pool in self.pools.values() for listed in pool.gate.devices.devices.values()
+        )
+        return [it for it in listed if it.gone_since is None]
+
+    def _complete_devices(self) -> list[Device]:
+        return [listed.device for listed in self._on_offer() if not listed.missing]
 
     def _present(self) -> list[HardwareIdentity]:
         """Return the hardware that is on offer."""
-        return [
-            identity
-            for pool in self.pools.values()
-            for listed in pool.servicer.devices.devices.values()
-            if listed.gone_since is None
-            for identity in listed.device.identities
-        ]
+        return [identity for listed in self._on_offer() for identity in listed.device.identities]
 
     def _is_hardware(self, known: Collection[HardwareIdentity], device: Device) -> bool:
         """Return whether a device is the hardware that was known, and no part of it another."""
@@ -384,7 +381,7 @@ class ClaimPreparer:
     def _has_hooks(self, claim: Claim, fresh: Devices) -> bool:
         held = {hold.key for hold in claim.holds}
         return any(
-            key in held and not device.hooks.keys().isdisjoint(PREPARE_HOOKS)
+            key in held and not device.hooks.keys().isdisjoint(_HOOKS)
             for key, device in fresh.items()
         )
 
@@ -396,18 +393,12 @@ class ClaimPreparer:
         """
         found: Devices = {}
         held = {hold.key for hold in claim.holds}
-        for pool in self.pools.values():
-            its = [
-                result
-                for result in claim.results
-                if result.resource == pool.resource and result.key in fresh
-            ]
-            for with_hooks in (True, False):
-                shares = [result.share for result in its if (result.key in held) is with_hooks]
+        for gate in (pool.gate for pool in self.pools.values()):
+            its = [it for it in claim.results if it.resource == gate.resource and it.key in fresh]
+            for hooks in (_HOOKS, ()):
+                shares = [it.share for it in its if (it.key in held) is bool(hooks)]
                 if shares:
-                    run = run_hooks and with_hooks
-                    devices = await pool.servicer.prepare(shares, run_hooks=run)
-                    found |= {(pool.resource, device.id): device for device in devices}
+                    found |= await _prepare(gate, shares, hooks if run_hooks else ())
         if missing := fresh.keys() - found.keys():
             raise ClaimError(f"{next(iter(missing))[0]} is not on offer on this node any more")
         return found
@@ -718,7 +709,7 @@ class ClaimPreparer:
 
     def _locate(self, claim: Claim) -> tuple[Claim, dict[Key, str]]:
         same_boot = claim.boot_id == self._boot_id
-        return locate(self._root, claim, self._on_offer, same_boot=same_boot)
+        return locate(self._root, claim, self._complete_devices, same_boot=same_boot)
 
     async def _put_spec(self, claim: Claim, missing: Mapping[Key, str]) -> bool:
         """Write the CDI spec of a claim, or remove it; return whether it has changed.
@@ -896,6 +887,13 @@ class ClaimPreparer:
                         claim,
                         node["path"],
                     )
+
+
+async def _prepare(gate: Gate, shares: Sequence[str], hooks: Iterable[HookName]) -> Devices:
+    seconds = gate.timeouts.prepare
+    async with limited(gate.resource, "NodePrepareResources", seconds) as unfinished:
+        devices = await gate.prepare(shares, hooks, unfinished)
+    return {(gate.resource, device.id): device for device in devices}
 
 
 def _allocated(result: Result) -> tuple[str, str, str, bool]:

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     from genericdp.kubelet.folder import KubeletFolder, SocketIdentity
     from genericdp.kubelet.servicer import Servicer
-    from genericdp.tally import ResourceTally
 
 log = logging.getLogger(__name__)
 
@@ -117,21 +116,15 @@ class Plugin:
     """Keeps one resource registered, whatever the kubelet does. Cancel ``run`` to end it."""
 
     def __init__(
-        self,
-        resource: str,
-        *,
-        kubelet: KubeletFolder,
-        servicer: Servicer,
-        timing: RegistrationTiming | None,
-        tally: ResourceTally,
+        self, servicer: Servicer, *, kubelet: KubeletFolder, timing: RegistrationTiming | None
     ) -> None:
-        self.resource = resource
+        self.resource = servicer.gate.resource
         self.registration = RegistrationState()
         self._kubelet = kubelet
         self._servicer = servicer
         self._timing = timing or RegistrationTiming()
-        self._tally = tally
-        self._peers = ResourcePeers(kubelet.peers, resource)
+        self._tally = servicer.gate.tally
+        self._peers = ResourcePeers(kubelet.peers, self.resource)
         self._failures = 0
         """Attempts in a row without a stream."""
         self._early_ends = 0

@@ -101,7 +101,7 @@ async def _drain(servicer: Servicer) -> None:
         return
     waiting_for = plural(calls.value, "call")
     log.info("stopping: waiting for %s of the kubelet", waiting_for)
-    await until(lambda: not calls.value, calls, timeout_seconds=servicer.timeouts.allocate)
+    await until(lambda: not calls.value, calls, timeout_seconds=servicer.gate.timeouts.allocate)
     await asyncio.sleep(_LAST_ANSWER_SECONDS)
 
 

@@ -247,7 +247,7 @@ def _resource(
             contested=state.conflict or waiting,
         )
     driver = supervisor.dra.driver
-    if driver is not None and resource.name in supervisor.dra.servicers:
+    if driver is not None and resource.name in supervisor.dra.gates:
         why = driver.why_not_served(resource.name)
         if driver.is_standby:  # the devices are served, and waiting for one's turn is no fault
             return replace(shown, registered=True, reason="", contested=why)

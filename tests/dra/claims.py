@@ -14,9 +14,9 @@ from genericdp.dra.prepare import ClaimPreparer, ServedPool
 from genericdp.dra.slices import devices_of
 from genericdp.host.cache import HostCache
 from genericdp.host.root import Root
-from genericdp.kubelet.servicer import Servicer
 from genericdp.kubelet.v1.dra_pb2 import Claim as ClaimRef
 from genericdp.model import ServedBy
+from genericdp.prepare import Gate
 from tests.world import Host, config, resource
 
 if TYPE_CHECKING:
@@ -125,14 +125,14 @@ class Machine:
         """The ID of each share by its name in the ResourceSlice."""
         return devices_of(NAME, self._lists[NAME], extended_resource=False).shares
 
-    def pools(self, servicer_of: Callable[[str], Servicer]) -> dict[str, ServedPool]:
+    def pools(self, gate_of: Callable[[str], Gate]) -> dict[str, ServedPool]:
         """Return what there is now for a preparer."""
         pools = {}
         for name in [one.name for one in self._resources if one.served_by is ServedBy.DRA]:
-            listed, servicer = self._lists[name], servicer_of(name)
-            servicer.set_devices(listed)
+            listed, gate = self._lists[name], gate_of(name)
+            gate.set_devices(listed)
             shares = devices_of(name, listed, extended_resource=False).shares
-            pools[f"node-1/{name}"] = ServedPool(servicer=servicer, resource=name, shares=shares)
+            pools[f"node-1/{name}"] = ServedPool(gate=gate, shares=shares)
         return pools
 
     def is_admin(self, uid: str) -> bool:
@@ -169,7 +169,7 @@ class Process:
         SpecFolder(self.cdi_folder).maintain({})  # as at the start of any daemon
         records = ClaimRecords(folder / "claims", removed=lambda: None)
         records.load()
-        self._servicers: dict[str, Servicer] = {}
+        self._gates: dict[str, Gate] = {}
         self.preparer = ClaimPreparer(
             DRIVER,
             records=records,
@@ -187,17 +187,17 @@ class Process:
 
     def look(self) -> None:
         """Take in which devices there are."""
-        self.preparer.pools = self.machine.pools(self._servicer)
+        self.preparer.pools = self.machine.pools(self._gate)
 
-    def _servicer(self, resource: str) -> Servicer:
-        if resource not in self._servicers:
-            self._servicers[resource] = Servicer(
+    def _gate(self, resource: str) -> Gate:
+        if resource not in self._gates:
+            self._gates[resource] = Gate(
                 resource,
                 root=Root(self.machine.host.folder),
                 look_again=lambda: None,
                 run_hooks=self._run_hooks,
             )
-        return self._servicers[resource]
+        return self._gates[resource]
 
     async def _get_claim(self, namespace: str, name: str) -> dict[str, Any] | None:
         assert namespace == "default"

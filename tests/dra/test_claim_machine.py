@@ -176,7 +176,7 @@ class Claims(RuleBasedStateMachine):
             (pool, name)
             for pool, served in self.process.preparer.pools.items()
             for name in devices_of(
-                served.resource, self.machine.lists[served.resource], extended_resource=False
+                served.gate.resource, served.gate.devices, extended_resource=False
             ).devices
             if admin or (pool, name) not in taken
         ]

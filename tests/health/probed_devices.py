@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping
 
     from genericdp.host.root import Root
-    from genericdp.kubelet.servicer import RunHooks
     from genericdp.model import Check, KernelLogCheck
+    from genericdp.prepare import RunHooks
 
 R = "example.com/r"
 PATIENCE_SECONDS = 60.0

@@ -14,9 +14,10 @@ from genericdp.devices.devicelist import NOTHING, DeviceList, ListedDevice
 from genericdp.devices.inventory import Identity
 from genericdp.devices.topology import NOWHERE, distance
 from genericdp.host.root import Root
-from genericdp.kubelet.servicer import CallTimeouts, Servicer
+from genericdp.kubelet.servicer import Servicer
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as api
 from genericdp.model import Preference
+from genericdp.prepare import CallTimeouts, Gate
 from genericdp.reasons import Code, Reason
 from tests.fixtures.topologies import two_sockets
 from tests.health.probed_devices import no_hooks
@@ -50,15 +51,14 @@ def serving(
     replicas: int = 1,
     timeouts: CallTimeouts | None = None,
 ) -> Servicer:
-    servicer = Servicer(
+    gate = Gate(
         "x",
         root=Root(Path("/")),
         look_again=lambda: None,
         run_hooks=no_hooks(),
-        prefer=prefer,
-        replicas=replicas,
         timeouts=timeouts,
     )
+    servicer = Servicer(gate, prefer=prefer, replicas=replicas)
     servicer.set_devices(offer)
     return servicer
 

@@ -13,6 +13,7 @@ from genericdp.host.root import Root
 from genericdp.kubelet.server import SERVICE, listening
 from genericdp.kubelet.servicer import Servicer
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as api
+from genericdp.prepare import Gate
 from tests.health.probed_devices import no_hooks
 
 if TYPE_CHECKING:
@@ -31,12 +32,11 @@ MALFORMED = {
 @asynccontextmanager
 async def calling(folder: Path) -> AsyncIterator[grpc.aio.Channel]:
     """Connect to the socket of a resource without devices."""
-    service = Servicer(
-        "example.com/none", root=Root(folder), look_again=lambda: None, run_hooks=no_hooks()
-    )
+    root = Root(folder)
+    gate = Gate("example.com/none", root=root, look_again=lambda: None, run_hooks=no_hooks())
     socket, anything = folder / "own.sock", [("grpc.max_send_message_length", -1)]
     async with (
-        listening(socket, service),
+        listening(socket, Servicer(gate)),
         grpc.aio.insecure_channel(f"unix:{socket}", options=anything) as channel,
     ):
         yield channel

@@ -14,9 +14,10 @@ from genericdp.config.load import load
 from genericdp.devices.decide import decide
 from genericdp.host.cache import HostCache
 from genericdp.kubelet.server import listening
-from genericdp.kubelet.servicer import CallTimeouts, Servicer
+from genericdp.kubelet.servicer import Servicer
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as api
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2_grpc as rpc
+from genericdp.prepare import CallTimeouts, Gate
 from tests.fixtures.hanging import HangingRoot
 from tests.health.probed_devices import no_hooks
 from tests.world import Host, config, serial
@@ -42,9 +43,8 @@ async def served(
     file.write_text(config(serial()))
     root = HangingRoot(host.folder)
     found = decide(load([file]).resources, HostCache(root), node_name="n", previous={}, now=0.0)
-    servicer = Servicer(
-        NAME, root=root, look_again=lambda: None, run_hooks=no_hooks(), timeouts=timeouts
-    )
+    gate = Gate(NAME, root=root, look_again=lambda: None, run_hooks=no_hooks(), timeouts=timeouts)
+    servicer = Servicer(gate)
     servicer.set_devices(found.lists[NAME])
     async with (
         listening(socket, servicer),

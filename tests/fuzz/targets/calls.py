@@ -16,6 +16,7 @@ from genericdp.kubelet.server import SERVICE, listening
 from genericdp.kubelet.servicer import Servicer
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as api
 from genericdp.model import Preference
+from genericdp.prepare import Gate
 from tests.health.probed_devices import no_hooks
 from tests.modelled import Host, serial
 
@@ -84,15 +85,8 @@ async def calling() -> AsyncIterator[tuple[Path, grpc.aio.Channel]]:
         offer = decide([resource], HostCache(host.root), node_name="n", previous={}, now=0.0).lists[
             NAME
         ]
-        service = Servicer(
-            NAME,
-            root=host.root,
-            look_again=lambda: None,
-            run_hooks=no_hooks(),
-            prefer=Preference.CLOSEST,
-            replicas=2,
-            pre_start=True,
-        )
+        gate = Gate(NAME, root=host.root, look_again=lambda: None, run_hooks=no_hooks())
+        service = Servicer(gate, prefer=Preference.CLOSEST, replicas=2, pre_start=True)
         service.set_devices(offer)
         socket = Path(folder) / "s"
         async with (

@@ -18,8 +18,9 @@ from genericdp.devices.decide import decide
 from genericdp.host.cache import HostCache
 from genericdp.host.sysfs import device_names, plugged_of
 from genericdp.kubelet import servicer as messages
-from genericdp.kubelet.servicer import encode_list, why_unusable
+from genericdp.kubelet.servicer import encode_list
 from genericdp.model import FileType
+from genericdp.prepare import why_unusable
 from genericdp.template import UnusableValueError
 from tests.testbeds import loading
 from tests.testbeds.telling import told_by_genericdp

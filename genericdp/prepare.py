@@ -1,0 +1,278 @@
+"""The gate: checks devices and runs their hooks before a container gets them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+from genericdp.devices.device import device_id_of
+from genericdp.devices.devicelist import NOTHING
+from genericdp.devices.restrictions import device_refusal
+from genericdp.errors import CallError, InvalidCallError, OverdueCallError, UnusableDeviceError
+from genericdp.host.devicefiles import DeviceFiles, is_same
+from genericdp.host.workers import Work, start
+from genericdp.observed import Signal, until
+from genericdp.printing import shortened
+from genericdp.tally import ResourceTally
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Sequence
+    from typing import Any, TypeAlias
+
+    from genericdp.devices.device import Device
+    from genericdp.devices.devicelist import DeviceList, ListedDevice
+    from genericdp.host.root import Root
+    from genericdp.model import HookName
+    from genericdp.tally import AllocationResult
+
+    RunHooks: TypeAlias = Callable[
+        [HookName, str, Sequence[Device], dict[str, str]], Coroutine[Any, Any, None]
+    ]
+    """Runs that hook of each device of a resource that has one; raises UnusableDeviceError.
+
+    If canceled, it adds to the dict, by device ID, the hook that each of them still waited for.
+    """
+
+log = logging.getLogger(__name__)
+
+_RESULTS: dict[type[BaseException], AllocationResult] = {
+    UnusableDeviceError: "unusable",
+    InvalidCallError: "invalid",
+    OverdueCallError: "timeout",
+    asyncio.CancelledError: "cancelled",
+}
+"""How what raises is counted."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CallTimeouts:
+    """How long calls of the kubelet may take, in seconds."""
+
+    node_check: float = 5.0
+    """How long Allocate may look at nodes: the kubelet waits forever, and all its pods with it."""
+    allocate: float = 9.5
+    """How long Allocate may take in all, hooks included (ALL-4)."""
+    device_return: float = 2.0
+    """How long a device that its own allocate hook has re-created may take to be usable again."""
+    pre_start: float = 28.0
+    """How long PreStartContainer may take: the kubelet gives up after 30 s (PRE-1)."""
+    prepare: float = 40.0
+    """How long the devices of a claim may take: the kubelet gives up after 45 s."""
+    preferred: float = 1.0
+    """How long choosing preferred devices may take: the pods of the node wait meanwhile."""
+
+
+class Gate:
+    """What every device of a resource passes before a container gets it.
+
+    It does not record which pod holds what: the kubelet does, without a call that releases a device
+    (ALL-3), or the record of a claim.
+    """
+
+    def __init__(
+        self,
+        resource: str,
+        *,
+        root: Root,
+        look_again: Callable[[], None],
+        run_hooks: RunHooks,
+        timeouts: CallTimeouts | None = None,
+        tally: ResourceTally | None = None,
+    ) -> None:
+        self.resource = resource
+        self.devices = NOTHING
+        """The latest device list."""
+        self.timeouts = timeouts or CallTimeouts()
+        self.tally = tally or ResourceTally()
+        self._root = root
+        self._look_again = look_again
+        self._run_hooks = run_hooks
+        self._reconciles = Signal()
+        """Sent when the device list has been set, which may be the same."""
+        self._checks: dict[str, Work[str]] = {}
+        """By device ID, the check of its nodes that is in progress, if any."""
+
+    def set_devices(self, devices: DeviceList) -> None:
+        """Set the device list; devices that are awaited after a hook are checked again."""
+        self.devices = devices
+        self._reconciles.send()
+
+    async def prepare(
+        self, shares: Sequence[str], hooks: Iterable[HookName], unfinished: dict[str, str]
+    ) -> list[Device]:
+        """Return the devices of shares, each once, checked, after these hooks of theirs have run.
+
+        ``unfinished`` is what ``limited`` yields. Raise CallError.
+        """
+        try:
+            devices = await self._usable_devices(shares)
+        except UnusableDeviceError:
+            self._look_again()
+            raise
+        for hook in hooks:
+            if any(hook in device.hooks for device in devices):
+                await self._run_hooks(hook, self.resource, devices, unfinished)
+                devices = await self._devices_after_hook(shares, hook)
+        return devices
+
+    async def pre_start(self, shares: Sequence[str], unfinished: dict[str, str]) -> None:
+        """Run the preStart hooks of devices that a container has already; raise CallError.
+
+        Unhealthy devices are accepted (LAW-10), as a hook may be what repairs them.
+        """
+        devices = _distinct(self._listed(share).device for share in shares)
+        await self._run_hooks("preStart", self.resource, devices, unfinished)
+
+    async def _devices_after_hook(self, shares: Sequence[str], hook: HookName) -> list[Device]:
+        """Check the devices again: a hook may have re-created one, with another node.
+
+        A device that is not back yet is checked again after each reconcile, and at the deadline.
+        """
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + self.timeouts.device_return
+        while True:
+            has_reconciled, is_last = self._reconciles.watch(), loop.time() >= deadline
+            try:
+                return await self._usable_devices(shares)
+            except (UnusableDeviceError, InvalidCallError) as error:
+                if is_last:
+                    why = f"after its {hook} hook: {error}"
+                    raise UnusableDeviceError(why, device=error.device) from error
+            self._look_again()
+            rest = max(0.0, deadline - loop.time())
+            await until(has_reconciled, self._reconciles, timeout_seconds=rest)
+
+    async def _usable_devices(self, shares: Iterable[str]) -> list[Device]:
+        """Return the devices of the shares; raise CallError if one cannot be used now."""
+        listed = {share: self._listed(share) for share in shares}
+        for share, entry in listed.items():
+            if reason := entry.why_share_unhealthy(share):
+                why = f"device {share} is Unhealthy: {reason}"
+                raise UnusableDeviceError(why, device=entry.device.id)
+        devices = _distinct(entry.device for entry in listed.values())
+        if reason := await self._check_nodes(devices):
+            raise UnusableDeviceError(reason, device=_only_id(devices))
+        return devices
+
+    async def _check_nodes(self, devices: Sequence[Device]) -> str:
+        """Return why the devices cannot be used, after a fresh look at their nodes.
+
+        A check that hangs keeps its thread, so each device has at most one. A call that comes
+        meanwhile waits for its end and then checks again.
+        """
+        while busy := [self._checks[it.id] for it in devices if it.id in self._checks]:
+            await self._end_of(busy[0], devices)
+        check = self._start_check(devices)
+        await self._end_of(check, devices)
+        return check.result()
+
+    async def _end_of(self, check: Work[str], devices: Sequence[Device]) -> None:
+        """Wait for the end of a check; raise OverdueCallError if it hangs."""
+        if not await check.ends(self.timeouts.node_check):
+            stuck = [device for device in devices if device.id in self._checks]
+            why = f"looking at the nodes of {', '.join(it.id for it in stuck)} does not end"
+            raise OverdueCallError(why, device=_only_id(stuck))
+
+    def _start_check(self, devices: Sequence[Device]) -> Work[str]:
+        check = start(partial(why_unusable, self._root, devices), is_one_call=True)
+
+        def forget(check: Work[str]) -> None:
+            for device in devices:
+                del self._checks[device.id]
+            check.exception()  # raised where it is awaited, if anybody still waits
+
+        check.add_done_callback(forget)
+        self._checks |= dict.fromkeys((device.id for device in devices), check)
+        return check
+
+    def _listed(self, share: str) -> ListedDevice:
+        listed = self.devices.devices.get(device_id_of(share))
+        if listed is None or not listed.device.has_share(share):
+            name = shortened(share)
+            raise InvalidCallError(f"there is no device {name!r}", device=name)
+        return listed
+
+
+async def release(run_hooks: RunHooks, resource: str, devices: Sequence[Device]) -> None:
+    """Run the release hooks of devices, which may be offered no longer; raise CallError."""
+    seconds = CallTimeouts().prepare
+    async with limited(resource, "NodeUnprepareResources", seconds) as unfinished:
+        await run_hooks("release", resource, devices, unfinished)
+
+
+@asynccontextmanager
+async def limited(resource: str, call: str, seconds: float) -> AsyncIterator[dict[str, str]]:
+    """Enforce a timeout and log failures of a call; raise CallError.
+
+    Yield a dict for the hooks, by device ID, that have not ended when the time is up.
+    """
+    unfinished: dict[str, str] = {}
+    try:
+        try:
+            async with asyncio.timeout(seconds):
+                yield unfinished
+        except TimeoutError as error:
+            why = f"{call} took longer than {seconds:g} s"
+            hooks = "; ".join(
+                f"device {name}: its {hook} has not ended" for name, hook in unfinished.items()
+            )
+            only = next(iter(unfinished)) if len(unfinished) == 1 else ""
+            raise OverdueCallError(f"{why}: {hooks}" if hooks else why, device=only) from error
+    except CallError as error:
+        about = {"resource": resource, "device": error.device}
+        log.warning("%s refused: %s", call, error, extra=about)
+        # The kubelet shows the whole text; a line of the log begins with the resource anyway.
+        raise type(error)(f"{resource}: {error}", device=error.device) from error
+
+
+@contextmanager
+def counted(tallies: Iterable[ResourceTally]) -> Iterator[None]:
+    """Count an Allocate or the preparation of a claim, with what ``tallies`` are in the end."""
+    began = time.monotonic()
+    result: AllocationResult = "success"
+    try:
+        yield
+    except BaseException as error:
+        result = next((name for kind, name in _RESULTS.items() if isinstance(error, kind)), "error")
+        raise
+    finally:
+        for tally in tallies:
+            tally.allocated(result, time.monotonic() - began)
+
+
+def _distinct(devices: Iterable[Device]) -> list[Device]:
+    """Return each device once: several shares of it are one device."""
+    return list({device.id: device for device in devices}.values())
+
+
+def _only_id(devices: Sequence[Device]) -> str:
+    """Return the device's ID if there is only one."""
+    return devices[0].id if len(devices) == 1 else ""
+
+
+def why_unusable(root: Root, devices: Sequence[Device]) -> str:
+    """Look at every node again; return which is gone or another one now, or "" (D4, D5).
+
+    The policy is checked again, too: links may lead elsewhere by now.
+    """
+    files = DeviceFiles(root)
+    for device in devices:
+        places = {node.host_path: node.identity for node in device.nodes}
+        if not places:
+            places = {member.path: member.identity for member in device.members}
+        for path, identity in (places or {device.path: device.identity}).items():
+            same = is_same(root, path, identity, files)
+            if same is None:
+                why = files.why_unreadable.get(path)
+                what = f"cannot be read ({why})" if why else "does not exist"
+                return f"device {device.id}: {path} {what}"
+            if not same:
+                return f"device {device.id}: {path} is another device than the one on offer"
+        if refusal := device_refusal(device, files.examine, files.mount_target):
+            return f"device {device.id}: {refusal}"
+    return ""
