@@ -198,13 +198,6 @@ class Gate:
         return listed
 
 
-async def release(run_hooks: RunHooks, resource: str, devices: Sequence[Device]) -> None:
-    """Run the release hooks of devices, which may be offered no longer; raise CallError."""
-    seconds = CallTimeouts().prepare
-    async with limited(resource, "NodeUnprepareResources", seconds) as unfinished:
-        await run_hooks("release", resource, devices, unfinished)
-
-
 @asynccontextmanager
 async def limited(resource: str, call: str, seconds: float) -> AsyncIterator[dict[str, str]]:
     """Enforce a timeout and log failures of a call; raise CallError.

@@ -18,13 +18,12 @@ from genericdp.devices.devicelist import NOTHING
 from genericdp.devices.held import Held
 from genericdp.devices.matching import reads_properties
 from genericdp.devices.resourcenames import resulting
-from genericdp.health.execution import HookRunner
 from genericdp.host.workers import HangingError, in_worker
 from genericdp.kubelet.lifecycle import Plugin
 from genericdp.kubelet.servicer import Servicer, entry_bytes
 from genericdp.model import InjectBy, ServedBy
 from genericdp.observed import Observed, Signal, until
-from genericdp.prepare import Gate, release
+from genericdp.prepare import Gate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -38,6 +37,7 @@ if TYPE_CHECKING:
     from genericdp.kubelet.folder import KubeletFolder
     from genericdp.ledger import Ledger
     from genericdp.model import Resource
+    from genericdp.prepare import RunHooks
     from genericdp.process.outcome import Outcome
     from genericdp.process.run import Commands
     from genericdp.settings import Settings
@@ -79,6 +79,7 @@ class Reconciler:
         ledger: Ledger,
         reader: HostReader,
         commands: Commands,
+        run_hooks: RunHooks,
         tally: Tally,
         health: Callable[..., Health] | None,
     ) -> None:
@@ -109,8 +110,7 @@ class Reconciler:
         self._health: Observed[Health | None] = Observed(None)
         """None until there is something to probe."""
         self._run_command = commands.run
-        self._hooks = HookRunner(commands.run, tally)
-        dra.release = partial(release, self._hooks.run)
+        self._run_hooks = run_hooks
 
     @property
     def running(self) -> dict[str, Plugin]:
@@ -321,7 +321,7 @@ class Reconciler:
             resource,
             root=self._root,
             look_again=partial(self._reader.mark_file, None),
-            run_hooks=self._hooks.run,
+            run_hooks=self._run_hooks,
             tally=self._tally.of(resource),
         )
 

@@ -14,6 +14,7 @@ from genericdp.devices.matching import for_node
 from genericdp.devices.resourcenames import resulting
 from genericdp.dra.backend import Dra
 from genericdp.errors import reason_of
+from genericdp.health.execution import HookRunner
 from genericdp.host import udevdb
 from genericdp.host.cache import HostReader
 from genericdp.host.inotify import ENTRIES, RECORDS, FolderWatch
@@ -114,6 +115,7 @@ class Supervisor:
         """What asks the kubelet which devices pods hold; None: nothing does."""
         self._ledger = Ledger(settings.state_dir, None if poller is None else poller.timing)
         self._reader = HostReader(root, look_again=self.look_again)
+        hooks = HookRunner(commands.run, tally)
         self.dra = Dra(
             settings.dra,
             node_name=settings.node_name,
@@ -122,6 +124,7 @@ class Supervisor:
             root=root,
             timing=settings.pod_resources_timing,
             look_again=self.look_again,
+            run_hooks=hooks.run,
             tally=tally,
         )
         self._reconciler = Reconciler(
@@ -132,14 +135,13 @@ class Supervisor:
             ledger=self._ledger,
             reader=self._reader,
             commands=commands,
+            run_hooks=hooks.run,
             tally=tally,
             health=health,
         )
         self.lists = self._reconciler.lists
         """What the kubelet is told, with the reasons."""
-        self.held = self._reconciler.held
-        """Returns what pods and claims have, or may have."""
-        self.probe_results = self._reconciler.probe_results
+        self.held, self.probe_results = self._reconciler.held, self._reconciler.probe_results
         self._peers = PeerWatch(kubelet, resources=lambda: self.named)
 
     def _poller(self, settings: Settings) -> PodResourcesPoller | None:

@@ -14,7 +14,7 @@ from genericdp import glob
 from genericdp.cdi.folder import read_regular, write
 from genericdp.dra.claims import put_aside
 from genericdp.dra.slices import DELETED_FIRST
-from genericdp.errors import DAMAGE, KubeletError, UnusableDeviceError, reason_of
+from genericdp.errors import DAMAGE, KubeletError, reason_of
 from genericdp.host.workers import HangingError, in_worker
 from genericdp.kubelet.folder import digest_of
 from genericdp.kubelet.podresources import (
@@ -27,21 +27,19 @@ from genericdp.observed import until
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping
     from pathlib import Path
     from typing import Never
 
-    from genericdp.devices.device import Device
     from genericdp.devices.held import HeldDevice
     from genericdp.dra.claims import UnreadableRecord
     from genericdp.dra.driver import DraDriver
-    from genericdp.dra.prepare import ReleaseDevices
     from genericdp.dra.settings import DraSettings
     from genericdp.host.root import Root
     from genericdp.kubelet.folder import KubeletFolder
     from genericdp.model import Resource
     from genericdp.policy import Policy
-    from genericdp.prepare import Gate
+    from genericdp.prepare import Gate, RunHooks
     from genericdp.tally import Tally
 
 log = logging.getLogger(__name__)
@@ -88,6 +86,7 @@ class Dra:
         root: Root,
         timing: PodResourcesTiming | None,
         look_again: Callable[[], None],
+        run_hooks: RunHooks,
         tally: Tally,
     ) -> None:
         self.driver: DraDriver | None = None
@@ -102,8 +101,6 @@ class Dra:
         """Those of them that are not served at all: somebody may have their devices."""
         self.policy: Policy | None = None
         """What bounds release hooks of records."""
-        self.release: ReleaseDevices = _no_release
-        """Runs release hooks."""
         self._held: Collection[HeldDevice] = ()
         """What claims hold, as last known."""
         self._unreadable: Collection[UnreadableRecord] = ()
@@ -114,7 +111,7 @@ class Dra:
         self._kubelet = kubelet
         self._cdi_folder = cdi_folder
         self._timing = timing or PodResourcesTiming()
-        self._look_again = look_again
+        self._look_again, self._run_hooks = look_again, run_hooks
         self._tally = tally
         self._dra_now: frozenset[str] | None = None
         """The names of resources that DRA serves now, as in served.json; None: not read yet."""
@@ -210,7 +207,7 @@ class Dra:
             cdi_folder=self._cdi_folder,
             root=self._root,
             count_request=self._tally.requested,
-            release=lambda resource, devices: self.release(resource, devices),
+            run_hooks=self._run_hooks,
             policy=lambda: self.policy,
             changed=self.changed,
             held_changed=self._look_again,
@@ -375,10 +372,6 @@ class Dra:
         self.gates, self._is_awaited = gates, is_awaited
         if self.driver is not None:
             self.driver.serve(gates, self.waiting)
-
-
-async def _no_release(resource: str, _devices: Sequence[Device]) -> None:
-    raise UnusableDeviceError(f"{resource}: no hooks can run yet")
 
 
 def _possible_names(resource: Resource) -> set[str]:

@@ -40,11 +40,10 @@ if TYPE_CHECKING:
     from genericdp.devices.devicelist import DeviceList
     from genericdp.devices.held import HeldDevice
     from genericdp.dra.claims import UnreadableRecord
-    from genericdp.dra.prepare import ReleaseDevices
     from genericdp.dra.settings import DraSettings
     from genericdp.host.root import Root
     from genericdp.policy import Policy
-    from genericdp.prepare import Gate
+    from genericdp.prepare import Gate, RunHooks
 
 log = logging.getLogger(__name__)
 
@@ -68,7 +67,7 @@ class DraDriver:
         cdi_folder: Path,
         root: Root,
         count_request: Callable[[str, str], None],
-        release: ReleaseDevices,
+        run_hooks: RunHooks,
         policy: Callable[[], Policy | None],
         changed: Callable[[], None],
         held_changed: Callable[[], None],
@@ -86,7 +85,7 @@ class DraDriver:
         self._cdi_folder = cdi_folder
         self._count_request = count_request
         self._root = root
-        self._release, self._policy = release, policy
+        self._run_hooks, self._policy = run_hooks, policy
         self._changed, self._held_changed = changed, held_changed
         self._lists: Observed[Mapping[str, DeviceList] | None] = Observed(None)
         """The device list of each served resource, by name; None: not known yet."""
@@ -210,7 +209,7 @@ class DraDriver:
             root=self._root,
             get_claim=partial(_get_claim, client),
             why_absent=lambda pool: self._waiting.get(pool, ""),
-            release=self._release,
+            run_hooks=self._run_hooks,
             policy=self._policy,
             changed=self._held_changed,
             timing=self._settings.claim_timing,

@@ -32,7 +32,7 @@ from genericdp.dra.given import as_device, contradicting, identities_of, locate,
 from genericdp.errors import DAMAGE, GenericdpError, explained, reason_of
 from genericdp.host.workers import HangingError, finish, in_worker
 from genericdp.kubelet.v1.dra_pb2 import Device as PreparedDevice
-from genericdp.prepare import counted, limited
+from genericdp.prepare import CallTimeouts, counted, limited
 from genericdp.printing import printable
 from genericdp.repeat import Latch
 
@@ -50,14 +50,12 @@ if TYPE_CHECKING:
     from genericdp.kubelet.v1.dra_pb2 import Claim as ClaimRef
     from genericdp.model import HookName
     from genericdp.policy import Policy
-    from genericdp.prepare import Gate
+    from genericdp.prepare import Gate, RunHooks
     from genericdp.tally import ResourceTally
 
     Devices: TypeAlias = dict[Key, Device]
     GetClaim: TypeAlias = Callable[[str, str], Awaitable[dict[str, Any] | None]]
     """Returns a claim by namespace and name, None if there is none; raises GenericdpError."""
-    ReleaseDevices: TypeAlias = Callable[[str, Sequence[Device]], Awaitable[None]]
-    """Runs the release hooks of devices of a resource; raises CallError."""
 
 log = logging.getLogger(__name__)
 
@@ -128,7 +126,7 @@ class ClaimPreparer:
         root: Root,
         get_claim: GetClaim,
         why_absent: Callable[[str], str],
-        release: ReleaseDevices,
+        run_hooks: RunHooks,
         policy: Callable[[], Policy | None],
         changed: Callable[[], None],
         timing: ClaimTiming | None = None,
@@ -147,7 +145,7 @@ class ClaimPreparer:
         self._root = root
         self._get_claim = get_claim
         self._why_absent = why_absent
-        self._release_devices = release
+        self._run_hooks = run_hooks
         self._policy = policy
         self._changed = changed
         self._timing = timing or ClaimTiming()
@@ -503,7 +501,10 @@ class ClaimPreparer:
                     self._records.reserve(claim)
                     with suppress(OSError, ClaimError):  # a full disk must not keep a pod
                         await finish(self._records.write(claim))
-                    await self._release_devices(resource, devices)
+                    # A device that is offered no longer has no gate.
+                    seconds = CallTimeouts().prepare
+                    async with limited(resource, "NodeUnprepareResources", seconds) as unfinished:
+                        await self._run_hooks("release", resource, devices, unfinished)
             if not keep:
                 await finish(self._forget(claim.uid))
                 return None

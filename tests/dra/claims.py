@@ -178,7 +178,7 @@ class Process:
             root=Root(machine.host.folder),
             get_claim=self._get_claim,
             why_absent=lambda _pool: "",
-            release=lambda resource, devices: self._run_hooks("release", resource, devices, {}),
+            run_hooks=self._run_hooks,
             policy=lambda: None,
             changed=lambda: None,
         )
