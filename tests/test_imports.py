@@ -7,11 +7,15 @@ reader has to follow them.
 from __future__ import annotations
 
 import ast
+import subprocess
+import sys
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+
+from genericdp.dra import prepare
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -40,6 +44,16 @@ def test_a_circle_is_found_however_it_is_closed(statement: str) -> None:
     assert _circle({"p": "", "p.a": statement, "p.b": "from p.c import C", "p.c": ""}) == ""
     found = _circle({"p": "", "p.a": statement, "p.b": "from p.c import C", "p.c": "import p.a"})
     assert sorted(found.split(" -> ")[1:]) == ["p.a", "p.b", "p.c"]
+
+
+def test_claims_are_prepared_without_the_messages_of_the_kubelet() -> None:
+    """Each resource that DRA serves encoded a device list for ListAndWatch that nobody read."""
+    loaded = f"import {prepare.__name__}, sys; print(*sys.modules)"
+    command = [sys.executable, "-c", loaded]
+    modules = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
+    assert prepare.__name__ in modules
+    messages = ("google.", "grpc", "genericdp.kubelet")
+    assert [name for name in modules if name.startswith(messages)] == []
 
 
 def _name(path: Path) -> str:

@@ -293,7 +293,7 @@ class DeviceSpec:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BindMount:
-    """A mount as the container gets it."""
+    """A mount as the container gets it: the kubelet's message ``Mount``."""
 
     host_path: str
     container_path: str

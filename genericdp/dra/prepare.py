@@ -31,7 +31,6 @@ from genericdp.dra.claims import (
 from genericdp.dra.given import as_device, contradicting, identities_of, locate, recorded
 from genericdp.errors import DAMAGE, GenericdpError, explained, reason_of
 from genericdp.host.workers import HangingError, finish, in_worker
-from genericdp.kubelet.v1.dra_pb2 import Device as PreparedDevice
 from genericdp.prepare import CallTimeouts, counted, limited
 from genericdp.printing import printable
 from genericdp.repeat import Latch
@@ -47,7 +46,7 @@ if TYPE_CHECKING:
     from genericdp.devices.identity import HardwareIdentity
     from genericdp.dra.claims import ClaimRecords, Key
     from genericdp.host.root import Root
-    from genericdp.kubelet.v1.dra_pb2 import Claim as ClaimRef
+    from genericdp.kubelet.dra import ClaimRef, PreparedDevice
     from genericdp.model import HookName
     from genericdp.policy import Policy
     from genericdp.prepare import Gate, RunHooks
@@ -377,11 +376,8 @@ class ClaimPreparer:
         return not has_other and are_same(now, known, self._present())
 
     def _has_hooks(self, claim: Claim, fresh: Devices) -> bool:
-        held = {hold.key for hold in claim.holds}
-        return any(
-            key in held and not device.hooks.keys().isdisjoint(_HOOKS)
-            for key, device in fresh.items()
-        )
+        devices = (fresh[hold.key] for hold in claim.holds if hold.key in fresh)
+        return any(device.hooks.keys() & _HOOKS for device in devices)
 
     async def _ready_devices(self, claim: Claim, fresh: Devices, *, run_hooks: bool) -> Devices:
         """Return its devices once checked as in Allocate, and hooks have run; raise CallError.
@@ -683,13 +679,13 @@ class ClaimPreparer:
             for number, request in enumerate(claim.requests)
         }
         return tuple(
-            PreparedDevice(
-                request_names=[result.request],
-                pool_name=result.pool,
-                device_name=result.device,
+            {
+                "request_names": [result.request],
+                "pool_name": result.pool,
+                "device_name": result.device,
                 # The edits for all devices of a request come with its first device.
-                cdi_device_ids=names.pop(result.request, ()),
-            )
+                "cdi_device_ids": names.pop(result.request, ()),
+            }
             for result in claim.results
         )
 

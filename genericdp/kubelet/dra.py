@@ -6,7 +6,7 @@ import asyncio
 import logging
 import re
 import socket
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypedDict
 
 from genericdp.errors import KubeletError, explained
 from genericdp.kubelet.folder import check_length, find_socket
@@ -38,16 +38,33 @@ _UID = re.compile(r"[0-9A-Za-z-]{1,63}")
 """The UID of a claim: it becomes part of a file name, so nothing else is accepted."""
 
 
+class ClaimRef(NamedTuple):
+    """A claim as the kubelet names it."""
+
+    namespace: str
+    name: str
+    uid: str
+
+
+class PreparedDevice(TypedDict):
+    """A device of a prepared claim, with the fields of the message ``Device``."""
+
+    request_names: Sequence[str]
+    pool_name: str
+    device_name: str
+    cdi_device_ids: Sequence[str]
+
+
 class ClaimHandler(Protocol):
     """Prepares and unprepares claims; a call is canceled if the kubelet gives up."""
 
     async def prepare(
-        self, claims: Sequence[api.Claim]
-    ) -> Mapping[str, Sequence[api.Device] | str]:
+        self, claims: Sequence[ClaimRef]
+    ) -> Mapping[str, Sequence[PreparedDevice] | str]:
         """Return the devices of each claim, or why it cannot be prepared, by UID."""
         ...
 
-    async def unprepare(self, claims: Sequence[api.Claim]) -> Mapping[str, str]:
+    async def unprepare(self, claims: Sequence[ClaimRef]) -> Mapping[str, str]:
         """Return why each claim cannot be unprepared, by UID; empty: it is."""
         ...
 
@@ -172,7 +189,7 @@ class DraPlugin:
             if isinstance(result, str):
                 answer.claims[claim.uid].error = _error_text(result)
             else:
-                answer.claims[claim.uid].devices.extend(result)
+                answer.claims[claim.uid].devices.extend(api.Device(**it) for it in result)
         return answer.SerializeToString()
 
     async def _unprepare(self, request: bytes) -> bytes:
@@ -217,8 +234,8 @@ def _check_unserved(path: Path) -> None:
     )
 
 
-def _with_valid_uid(claims: Iterable[api.Claim]) -> list[api.Claim]:
-    return [claim for claim in claims if _UID.fullmatch(claim.uid)]
+def _with_valid_uid(claims: Iterable[api.Claim]) -> list[ClaimRef]:
+    return [ClaimRef(it.namespace, it.name, it.uid) for it in claims if _UID.fullmatch(it.uid)]
 
 
 def _error_text(reason: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
@@ -166,17 +167,9 @@ def allocation(containers: Iterable[ContainerEdits]) -> bytes:
     for edits in containers:
         response = answer.container_responses.add(envs=edits.env, annotations=edits.annotations)
         for mount in edits.mounts:
-            response.mounts.add(
-                container_path=mount.container_path,
-                host_path=mount.host_path,
-                read_only=mount.read_only,
-            )
+            response.mounts.add(**asdict(mount))
         for device in edits.devices:
-            response.devices.add(
-                container_path=device.container_path,
-                host_path=device.host_path,
-                permissions=device.permissions,
-            )
+            response.devices.add(**asdict(device))
         for name in edits.cdi:
             response.cdi_devices.add(name=name)
     return answer.SerializeToString()

@@ -14,7 +14,7 @@ from genericdp.dra.prepare import ClaimPreparer, ServedPool
 from genericdp.dra.slices import devices_of
 from genericdp.host.cache import HostCache
 from genericdp.host.root import Root
-from genericdp.kubelet.v1.dra_pb2 import Claim as ClaimRef
+from genericdp.kubelet.dra import ClaimRef
 from genericdp.model import ServedBy
 from genericdp.prepare import Gate
 from tests.world import Host, config, resource

@@ -13,7 +13,7 @@ import grpc
 import pytest
 
 from genericdp.errors import UsageError
-from genericdp.kubelet.dra import DraPlugin
+from genericdp.kubelet.dra import DraPlugin, PreparedDevice
 from genericdp.kubelet.v1 import dra_pb2 as api
 from genericdp.observed import Observed, until
 from tests.dra.kubelet import DraCallError, DraKubelet
@@ -23,10 +23,12 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence
     from pathlib import Path
 
+    from genericdp.kubelet.dra import ClaimRef
+
 DRIVER = "genericdp.io"
 CLAIM = api.Claim(namespace="default", name="video", uid="c0ffee00-0000-4000-8000-000000000001")
 OTHER = api.Claim(namespace="other", name="sound", uid="c0ffee00-0000-4000-8000-000000000002")
-CAMERA = api.Device(
+CAMERA = PreparedDevice(
     request_names=["camera"],
     pool_name="node/example.com/camera",
     device_name="1-1",
@@ -38,8 +40,8 @@ class Claims:
     """Prepares every claim with a camera, unless a test wants something else."""
 
     def __init__(self) -> None:
-        self.prepared: dict[str, api.Claim] = {}
-        self.answers: Mapping[str, tuple[api.Device, ...] | str] | None = None
+        self.prepared: dict[str, ClaimRef] = {}
+        self.answers: Mapping[str, tuple[PreparedDevice, ...] | str] | None = None
         self.gate = asyncio.Event()
         self.gate.set()
         self.waiting = asyncio.Event()
@@ -48,13 +50,13 @@ class Claims:
         self.undone.set()
 
     async def prepare(
-        self, claims: Sequence[api.Claim]
-    ) -> Mapping[str, tuple[api.Device, ...] | str]:
+        self, claims: Sequence[ClaimRef]
+    ) -> Mapping[str, tuple[PreparedDevice, ...] | str]:
         await self._pass()
         self.prepared |= {claim.uid: claim for claim in claims}
         return dict.fromkeys(self.prepared, (CAMERA,)) if self.answers is None else self.answers
 
-    async def unprepare(self, claims: Sequence[api.Claim]) -> Mapping[str, str]:
+    async def unprepare(self, claims: Sequence[ClaimRef]) -> Mapping[str, str]:
         await self._pass()
         for claim in claims:
             self.prepared.pop(claim.uid, None)
@@ -103,7 +105,7 @@ async def test_a_driver_is_registered_and_prepares_claims(short_folder: Path) ->
         assert plugin.registration.reason == ""
         answers = await kubelet.prepare(DRIVER, CLAIM, OTHER)
         assert answers.keys() == {CLAIM.uid, OTHER.uid}
-        assert answers[CLAIM.uid] == (CAMERA,)
+        assert answers[CLAIM.uid] == (api.Device(**CAMERA),)
         assert await kubelet.unprepare(DRIVER, CLAIM) == {CLAIM.uid: ""}
 
 
