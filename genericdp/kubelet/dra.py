@@ -186,10 +186,13 @@ class DraPlugin:
         answer = api.NodePrepareResourcesResponse()
         for claim in claims:
             result = results.get(claim.uid, "this is not a UID")
+            try:
+                devices = () if isinstance(result, str) else [api.Device(**it) for it in result]
+            except UnicodeError:  # half of a surrogate pair, which JSON can hold
+                result, devices = "the name of a request is not valid UTF-8", ()
             if isinstance(result, str):
                 answer.claims[claim.uid].error = _error_text(result)
-            else:
-                answer.claims[claim.uid].devices.extend(api.Device(**it) for it in result)
+            answer.claims[claim.uid].devices.extend(devices)
         return answer.SerializeToString()
 
     async def _unprepare(self, request: bytes) -> bytes:

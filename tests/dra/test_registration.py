@@ -132,6 +132,18 @@ async def test_a_reason_that_is_no_utf_8_is_told(short_folder: Path) -> None:
         assert await kubelet.prepare(DRIVER) == {}
 
 
+async def test_a_name_that_is_no_utf_8_concerns_its_claim_alone(short_folder: Path) -> None:
+    """The API server may send half of a surrogate pair."""
+    odd = PreparedDevice(**{**CAMERA, "request_names": ["\ud800"]})
+    claims = Claims()
+    claims.answers = {CLAIM.uid: (odd,), OTHER.uid: (CAMERA,)}
+    async with DraKubelet(short_folder) as kubelet, running(driver(short_folder, claims)):
+        await kubelet.wait_for(DRIVER)
+        answers = await kubelet.prepare(DRIVER, CLAIM, OTHER)
+        assert answers[CLAIM.uid] == "the name of a request is not valid UTF-8"
+        assert not isinstance(answers[OTHER.uid], str)
+
+
 @pytest.mark.parametrize("uid", ["", "..", "a/b", "x" * 64, "a\n"])
 async def test_what_is_no_uid_is_never_handled(short_folder: Path, uid: str) -> None:
     """It was never prepared, so it is released."""
