@@ -128,6 +128,11 @@ def are_expected(reasons: Iterable[Reason]) -> bool:
     return all(one.code in _EXPECTED for one in reasons)
 
 
+def kinds_of(reasons: Iterable[Reason]) -> frozenset[tuple[Code, str]]:
+    """Return what tells reasons apart, whatever their texts: codes and subjects."""
+    return frozenset((one.code, one.subject) for one in reasons)
+
+
 def text_of(reasons: Iterable[Reason]) -> str:
     """Return the texts of reasons as one, without repeats; empty: there is no reason."""
     return shortened("; ".join(dict.fromkeys(one.text for one in reasons)), MAX_REASON)

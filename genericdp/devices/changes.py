@@ -10,10 +10,10 @@ from genericdp.devices.devicelist import NOTHING
 from genericdp.devices.natural import natural_key
 from genericdp.model import Preference
 from genericdp.printing import first_few
-from genericdp.reasons import Code, are_expected, text_of
+from genericdp.reasons import Code, are_expected, kinds_of, text_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping
 
     from genericdp.devices.decide import Decision, DeviceLists
     from genericdp.devices.devicelist import DeviceList
@@ -158,7 +158,7 @@ def _changed(
     other: dict[str, str] = {}
     for device_id, reasons in now.items():
         # A text alone is no news: a temperature is another one each time.
-        kinds, former = _kinds(reasons), _kinds(was.get(device_id, ()))
+        kinds, former = kinds_of(reasons), kinds_of(was.get(device_id, ()))
         was_probed = Code.NOT_PROBED not in {code for code, _ in former}
         if kinds == former:
             continue
@@ -172,10 +172,6 @@ def _changed(
         else:
             other[device_id] = text
     return first, recovered, fallen, other
-
-
-def _kinds(reasons: Iterable[Reason]) -> frozenset[tuple[Code, str]]:
-    return frozenset((one.code, one.subject) for one in reasons)
 
 
 def _refusals(name: str, before: DeviceList, after: DeviceList) -> Iterator[Change]:

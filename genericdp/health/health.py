@@ -15,6 +15,7 @@ from genericdp.health.state import DeviceHealth, ProbeState
 from genericdp.host.kmsg import open_log
 from genericdp.model import FileCheck
 from genericdp.process.outcome import Outcome
+from genericdp.reasons import kinds_of
 from genericdp.tally import Tally
 
 if TYPE_CHECKING:
@@ -34,8 +35,9 @@ MAX_PER_RESOURCE = 4
 class Health:
     """Owns the state of each device under watch; ``run`` must run meanwhile.
 
-    ``changed`` is called on the loop whenever the reason of a device has changed, also from within
-    ``watch``; ``tally`` counts the results of probes.
+    ``changed`` is called on the loop whenever the reasons of a device have changed, also from
+    within ``watch``, but within ``text_seconds`` if only their texts have. ``tally`` counts the
+    results of probes.
     """
 
     def __init__(
@@ -47,12 +49,16 @@ class Health:
         tally: Tally | None = None,
         now: Callable[[], float] = time.monotonic,
         open_log: Callable[[], Log] = open_log,
+        text_seconds: float = 5.0,
     ) -> None:
         self._root = root
         self._run_probe = run_probe
         self._changed = changed
         self._tally = tally or Tally()
         self._now = now
+        self._text_seconds = text_seconds
+        self._telling: asyncio.TimerHandle | None = None
+        """Calls ``changed`` soon for what is told late; None: there is nothing."""
         self._devices: dict[str, dict[str, DeviceHealth]] = {}
         """By resource and ID."""
         self._log = KernelLog(open_log=open_log, now=now)
@@ -141,6 +147,9 @@ class Health:
                     self._tasks = None  # which takes no more: all timers end
                     for device in self._all():
                         self._plan(device)
+                    if self._telling is not None:
+                        self._telling.cancel()
+                        self._telling = None
         finally:
             self._log.close()
 
@@ -148,10 +157,25 @@ class Health:
         return [one for devices in self._devices.values() for one in devices.values()]
 
     def _update(self, device: DeviceHealth) -> None:
-        """Plan and tell what follows from another state of a device."""
+        """Plan and tell what follows from another state of a device.
+
+        Another text alone, as a temperature has it with each probe, is told late: a reconcile is
+        not worth it.
+        """
         self._plan(device)
-        if device.update_report():
-            self._changed()
+        before = device.report
+        device.update_report()
+        if kinds_of(before.reasons) != kinds_of(device.report.reasons):
+            self._tell()
+        elif device.report is not before and self._telling is None:
+            loop = asyncio.get_running_loop()
+            self._telling = loop.call_later(self._text_seconds, self._tell)
+
+    def _tell(self) -> None:
+        if self._telling is not None:
+            self._telling.cancel()
+            self._telling = None
+        self._changed()
 
     def _forget(self, device: DeviceHealth) -> None:
         self._log.forget(device.log_states)

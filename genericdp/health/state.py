@@ -151,17 +151,15 @@ class DeviceHealth:
         expired = [one for one in self.log_states if one.expire(now)]
         return bool(expired)
 
-    def update_report(self) -> bool:
-        """Bring the report up to date; return whether it has changed."""
+    def update_report(self) -> None:
+        """Bring the report up to date; it stays the same object where nothing has changed."""
         reasons = tuple(
             replace(reason, text=f"{one.bound.name}: {reason}", subject=one.bound.name)
             for one in self.states
             if (reason := one.reason) is not None
         )
-        changed = reasons != self.report.reasons
-        if changed:
+        if reasons != self.report.reasons:
             self.report = replace(self.report, reasons=reasons)
-        return changed
 
 
 def _state(

@@ -11,7 +11,7 @@ from genericdp.host.root import Root
 from genericdp.model import KernelLogCheck, Probe
 from genericdp.process.outcome import Outcome
 from genericdp.reasons import NOT_PROBED, text_of
-from tests.health.probed_devices import R, device, probe, watching
+from tests.health.probed_devices import PATIENCE_SECONDS, R, device, probe, watching
 from tests.host.kernel_log import Script, record
 
 if TYPE_CHECKING:
@@ -125,3 +125,29 @@ async def test_news_counts_for_a_device_that_was_there_before_its_probe(tmp_path
         one.watch(device("a"), delayed=False)
         one.watch(by_log(device("a")))
         await one.until(lambda: list(one.reasons) == ["a"])
+
+
+async def test_another_text_alone_is_told_late(tmp_path: Path) -> None:
+    """A reconcile is not worth it: a temperature has another one with each probe."""
+    probed, read = asyncio.Event(), 0
+
+    async def warmer(*_: object, **__: object) -> Outcome:
+        nonlocal read
+        read += 1
+        if read == 50:
+            probed.set()
+        return Outcome(reason=f"it has {read} C")
+
+    async with watching(Root(tmp_path), run_probe=warmer, text_seconds=3600) as one:
+        one.watch(device("a", probe(period_seconds=0.01)))
+        await one.probed()
+        told = one.wakes
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            await probed.wait()
+        assert one.wakes == told
+    read = 0
+    async with watching(Root(tmp_path), run_probe=warmer, text_seconds=0.01) as one:
+        one.watch(device("a", probe(period_seconds=0.01)))
+        await one.probed()
+        first = one.reasons
+        await one.until(lambda: one.reasons != first)
