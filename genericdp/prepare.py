@@ -18,6 +18,7 @@ from genericdp.host.devicefiles import DeviceFiles, is_same
 from genericdp.host.workers import Work, start
 from genericdp.observed import Signal, until
 from genericdp.printing import shortened
+from genericdp.reasons import text_of
 from genericdp.tally import ResourceTally
 
 if TYPE_CHECKING:
@@ -95,7 +96,7 @@ class Gate:
         self._reconciles = Signal()
         """Sent when the device list has been set, which may be the same."""
         self._checks: dict[str, Work[str]] = {}
-        """By device ID, the check of its nodes that is in progress, if any."""
+        """By device ID, the check of its nodes, if one is in progress or has just ended."""
 
     def set_devices(self, devices: DeviceList) -> None:
         """Set the device list; devices that are awaited after a hook are checked again."""
@@ -151,8 +152,8 @@ class Gate:
         """Return the devices of the shares; raise CallError if one cannot be used now."""
         listed = {share: self._listed(share) for share in shares}
         for share, entry in listed.items():
-            if reason := entry.why_share_unhealthy(share):
-                why = f"device {share} is Unhealthy: {reason}"
+            if reasons := entry.share_reasons(share):
+                why = f"device {share} is Unhealthy: {text_of(reasons)}"
                 raise UnusableDeviceError(why, device=entry.device.id)
         devices = _distinct(entry.device for entry in listed.values())
         if reason := await self._check_nodes(devices):
@@ -165,7 +166,7 @@ class Gate:
         A check that hangs keeps its thread, so each device has at most one. A call that comes
         meanwhile waits for its end and then checks again.
         """
-        while busy := [self._checks[it.id] for it in devices if it.id in self._checks]:
+        while busy := [check for device in devices if (check := self._check_of(device))]:
             await self._end_of(busy[0], devices)
         check = self._start_check(devices)
         await self._end_of(check, devices)
@@ -174,16 +175,22 @@ class Gate:
     async def _end_of(self, check: Work[str], devices: Sequence[Device]) -> None:
         """Wait for the end of a check; raise OverdueCallError if it hangs."""
         if not await check.ends(self.timeouts.node_check):
-            stuck = [device for device in devices if device.id in self._checks]
+            stuck = [device for device in devices if self._check_of(device)]
             why = f"looking at the nodes of {', '.join(it.id for it in stuck)} does not end"
             raise OverdueCallError(why, device=_only_id(stuck))
+
+    def _check_of(self, device: Device) -> Work[str] | None:
+        """Return the check of a device that is in progress; None: there is none."""
+        check = self._checks.get(device.id)
+        return None if check is None or check.done() else check
 
     def _start_check(self, devices: Sequence[Device]) -> Work[str]:
         check = start(partial(why_unusable, self._root, devices), is_one_call=True)
 
         def forget(check: Work[str]) -> None:
             for device in devices:
-                del self._checks[device.id]
+                if self._checks.get(device.id) is check:
+                    del self._checks[device.id]
             check.exception()  # raised where it is awaited, if anybody still waits
 
         check.add_done_callback(forget)

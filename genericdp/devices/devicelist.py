@@ -106,9 +106,10 @@ class ListedDevice:
         """How many shares of it containers can get."""
         return 0 if self.reasons else self.device.replicas - len(self.withheld)
 
-    def why_share_unhealthy(self, share: str) -> str:
-        """Return why a share of it is Unhealthy, in words; empty: it is Healthy."""
-        return self.unhealthy or str(self.withheld.get(share, ""))
+    def share_reasons(self, share: str) -> tuple[Reason, ...]:
+        """Return why a share of it is Unhealthy; empty: it is Healthy."""
+        withheld = self.withheld.get(share)
+        return self.reasons or (() if withheld is None else (withheld,))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -119,7 +120,7 @@ class DeviceList:
     not_offered: tuple[NotOffered, ...] = ()
     arriving: Mapping[str, Arriving] = field(default_factory=dict)
     """Groups that are not listed, by key: other members may join in a moment, or they lost."""
-    owned: frozenset[str] | None = field(default=None, compare=False)
+    owned: frozenset[str] | None = None
     """The keys of the candidates that are its own; None: nothing has been decided yet."""
     failed: str = ""
     """Why nothing could be decided at last: what it had stays. Empty: it was decided."""
@@ -201,15 +202,16 @@ def with_vanished(
         listed[device.id] = ListedDevice(device=device, missing=reasons, lost=lost)
     for device_id in previous.keys() - listed.keys():
         before = previous[device_id]
+        # A member that was lost before the others is still lost when these return.
+        lost = tuple(one for one in before.lost if whole_groups and one.since > forgotten)
         if stays(before.device):
-            listed[device_id] = replace(before, gone_since=None, missing=())
+            reasons = tuple(why_lost(one.member) for one in lost)
+            listed[device_id] = replace(before, gone_since=None, missing=reasons, lost=lost)
             continue
         since = now if before.gone_since is None else before.gone_since
         due = since + resource.forget_after_seconds
         name = Name(resource.name, device_id, resource.served_by)
         if now < due or name in held.by_name:
-            # A member that was lost before the others is still lost when these return.
-            lost = tuple(one for one in before.lost if whole_groups and one.since > forgotten)
             listed[device_id] = ListedDevice(
                 device=before.device, missing=why_gone(before.device), lost=lost, gone_since=since
             )
@@ -272,7 +274,8 @@ def next_change(devices: DeviceList, forget_after_seconds: float, *, now: float)
     for one in devices.devices.values():
         if one.gone_since is not None and (leaves := one.gone_since + forget_after_seconds) > now:
             due.append(leaves)
-        due += (lost.since + forget_after_seconds for lost in one.lost)
+        ends = (lost.since + forget_after_seconds for lost in one.lost)
+        due += (moment for moment in ends if moment > now)
     return min(due, default=None)
 
 

@@ -81,7 +81,7 @@ def devices_of(resource_name: str, devices: DeviceList, *, extended_resource: bo
                 not_offered[share] = f"in ResourceSlices its name is that of {shares[name]}: {name}"
                 continue
             shares[name] = share
-            if not listed.why_share_unhealthy(share):
+            if not listed.share_reasons(share):
                 attributes = {**own, "id": _attribute("string", share)}
                 found[name] = {"name": name, "attributes": attributes}
     return Offered(devices=found, shares=shares, not_offered=not_offered)

@@ -135,7 +135,7 @@ def encode_list(devices: DeviceList) -> bytes:
     for listed in devices.devices.values():
         topology = _topology(() if is_without_topology else listed.device.numa_nodes)
         for share in listed.device.shares:
-            health = "Unhealthy" if listed.why_share_unhealthy(share) else "Healthy"
+            health = "Unhealthy" if listed.share_reasons(share) else "Healthy"
             response.devices.add(ID=share, health=health, topology=topology)
     return response.SerializeToString()
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import grpc
 import pytest
@@ -25,6 +26,8 @@ from tests.world import Host, config, serial
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from genericdp.devices.devicelist import DeviceList
+
 NAME = "example.com/serial"
 FILE = "/dev/ttyUSB0"
 PROMPT = CallTimeouts(node_check=0.1)
@@ -32,20 +35,27 @@ PROMPT = CallTimeouts(node_check=0.1)
 Allocate = Callable[..., Coroutine[None, None, object]]
 
 
-@asynccontextmanager
-async def served(
-    folder: Path, timeouts: CallTimeouts = PROMPT
-) -> AsyncIterator[tuple[HangingRoot, Allocate]]:
-    """Serve two devices; yield their root, where one will hang, and Allocate."""
-    host, file, socket = Host(folder / "host"), folder / "c.yaml", folder / "s"
+def gate_of(folder: Path, timeouts: CallTimeouts) -> tuple[Gate, HangingRoot, DeviceList]:
+    """Return the gate of two devices, their root, where one will hang, and their list."""
+    host, file = Host(folder / "host"), folder / "c.yaml"
     for name in ("ttyUSB0", "ttyUSB1"):
         host.plug(name)
     file.write_text(config(serial()))
     root = HangingRoot(host.folder)
     found = decide(load([file]).resources, HostCache(root), node_name="n", previous={}, now=0.0)
     gate = Gate(NAME, root=root, look_again=lambda: None, run_hooks=no_hooks(), timeouts=timeouts)
+    return gate, root, found.lists[NAME]
+
+
+@asynccontextmanager
+async def served(
+    folder: Path, timeouts: CallTimeouts = PROMPT
+) -> AsyncIterator[tuple[HangingRoot, Allocate]]:
+    """Serve two devices; yield their root, where one will hang, and Allocate."""
+    socket = folder / "s"
+    gate, root, devices = gate_of(folder, timeouts)
     servicer = Servicer(gate)
-    servicer.set_devices(found.lists[NAME])
+    servicer.set_devices(devices)
     async with (
         listening(socket, servicer),
         grpc.aio.insecure_channel(f"unix:{socket}") as channel,
@@ -104,3 +114,37 @@ async def test_a_device_whose_look_has_ended_is_looked_at_afresh(short_folder: P
             await asyncio.to_thread(root.begun.wait, 30)
             root.answer()
         assert root.asked[FILE] == 3 * once
+
+
+async def test_a_call_at_the_moment_when_a_check_ends_does_not_stop_the_loop(
+    short_folder: Path,
+) -> None:
+    """It waited for the end of a check that had ended, and nothing else ran any more."""
+    gate, root, devices = gate_of(short_folder, CallTimeouts())
+    gate.set_devices(devices)
+    loop, ends = asyncio.get_running_loop(), asyncio.Event()
+    tell = loop.call_soon_threadsafe
+
+    def tell_both(*call: Any, **options: Any) -> asyncio.Handle:
+        tell(ends.set)  # the next call goes on in the turn after the end of the check
+        return tell(*call, **options)
+
+    before = signal.signal(signal.SIGALRM, _stop)
+    signal.setitimer(signal.ITIMER_REAL, 60)
+    try:
+        for _ in range(50):
+            ends.clear()
+            async with asyncio.TaskGroup() as tasks:
+                with pytest.MonkeyPatch.context() as patch:
+                    patch.setattr(loop, "call_soon_threadsafe", tell_both)
+                    tasks.create_task(gate.prepare(["ttyUSB0"], (), {}))
+                    await ends.wait()
+                assert [it.id for it in await gate.prepare(["ttyUSB0"], (), {})] == ["ttyUSB0"]
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+        root.answer()
+
+
+def _stop(*_: object) -> None:
+    raise TimeoutError("the loop does nothing else")
