@@ -87,7 +87,7 @@ class StoredSlices:
         self._watch_from = ""
         """The resourceVersion to watch from; empty: list first."""
         self._writes = 0
-        """How many writes have succeeded."""
+        """How many writes have ended."""
         self._list_at = inf
         """When to list again at the latest."""
         self._watching_since = inf  # when the server agreed to watch; infinite: it has not
@@ -147,12 +147,17 @@ class StoredSlices:
 
     async def send(self, verb: str, one: Json) -> None:
         """Send a request of ``slices.plan``, and store the answer; raise ApiError."""
+        try:
+            await self._send(verb, one)
+        finally:
+            self._writes += 1  # also where it fails: it may have been carried out
+
+    async def _send(self, verb: str, one: Json) -> None:
         metadata = one["metadata"]
         path = slice_path(metadata.get("name", ""))
         if verb == "delete":
             version = metadata["resourceVersion"]
             await self._client.delete(path, uid=metadata["uid"], resource_version=version)
-            self._writes += 1
             known = (self.by_name.value or {}).items()
             self.by_name.value = {name: it for name, it in known if name != metadata["name"]}
             self._sent.pop(metadata["name"], None)
@@ -162,7 +167,6 @@ class StoredSlices:
         else:
             answer = await self._client.create(SLICES, one)
             self.list_again(within=self._list_within)
-        self._writes += 1
         if not (self._is_ours(answer) and _is_usable(answer)):
             raise ApiError("the API server's answer is not the ResourceSlice that was sent")
         changed = set(_differences(content_of(one), content_of(answer))) - self._logged

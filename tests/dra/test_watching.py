@@ -11,7 +11,7 @@ import pytest
 
 from genericdp.apiserver.client import SLICES, ApiClient
 from genericdp.dra.stored import StoredSlices
-from genericdp.errors import ApiAccessError
+from genericdp.errors import ApiAccessError, ApiError
 from genericdp.observed import until
 from tests.apiserver.scenarios import DRIVER, NODE, device, renewed, slice_of
 from tests.polling import poll_until
@@ -295,6 +295,26 @@ async def test_what_is_written_during_a_list_is_kept(server: ApiServer) -> None:
                 await knows(stored, new, server.put("resourceslices", slice_of()))
     assert all(one is not None and new["metadata"]["name"] in one for one in seen)
     assert all(one is not None and old["metadata"]["name"] not in one for one in seen)
+
+
+async def test_a_list_from_before_a_write_whose_answer_is_lost_is_not_believed(
+    server: ApiServer,
+) -> None:
+    """The slice would be created once more."""
+    held, seen = asyncio.Event(), []
+    async with storing(server) as stored:
+        await watches(server)
+        with server.failing(verbs={"list"}, held=held):
+            server.compact()
+            server.end_watches()
+            await poll_until(lambda: verbs(server).count("list") == 2)
+            with server.failing(verbs={"create"}, cut=True), pytest.raises(ApiError):
+                await stored.send("create", sendable(slice_of(), device("a")))
+            with stored.by_name.calling(lambda: seen.append(stored.by_name.value)):
+                held.set()
+                await poll_until(lambda: bool(stored.by_name.value))
+    assert [len(one or ()) for one in seen] == [0, 1], "as before the list, and after it"
+    assert verbs(server).count("list") == 3
 
 
 async def test_slices_of_others_are_ignored_whatever_the_server_sends(server: ApiServer) -> None:
