@@ -145,7 +145,7 @@ class Reconciler:
         wanted = await self.dra.choose_back_ends(
             tasks, wanted, self._running.keys() | self._leaving.keys()
         )
-        decision = await self._decide(wanted, self.held(), full=full)
+        decision = await self._decide(wanted, full=full)
         named = resulting(wanted.values(), decision.lists)
         served = {name: one for name, one in named.items() if not one.names}
         has_reports = self._watch_health(named, decision.lists)
@@ -200,24 +200,23 @@ class Reconciler:
         )
         return replace(decision, lists=await in_worker(work))
 
-    async def _decide(self, wanted: Mapping[str, Resource], held: Held, *, full: bool) -> Decision:
-        previous, health = self.lists.value, self._reports()
-
-        def work(host: HostCache) -> Decision:
-            return decide(
+    async def _decide(self, wanted: Mapping[str, Resource], *, full: bool) -> Decision:
+        def make_work() -> Callable[[HostCache], Decision]:
+            # Anew for each attempt: while the host hangs, pods may start.
+            return partial(
+                decide,
                 tuple(wanted.values()),
-                host,
                 node_name=self._settings.node_name,
-                previous=previous,
+                previous=self.lists.value,
                 now=time.monotonic(),
-                health=health,
-                held=held,
+                health=self._reports(),
+                held=self.held(),
                 spec_errors=self._spec_errors,
                 entry_bytes=entry_bytes,
             )
 
         wants_records = any(map(reads_properties, wanted.values()))
-        return await self._reader.ask(work, full=full, wants_records=wants_records)
+        return await self._reader.ask(make_work, full=full, wants_records=wants_records)
 
     async def _write_specs(
         self, wanted: Mapping[str, Resource], lists: DeviceLists, *, full: bool

@@ -70,7 +70,7 @@ class Discoverer(HostReader):
     ) -> Found:
         work = partial(self._decided, resources, previous)
         wants_records = any(map(reads_properties, resources))
-        decision = await self.ask(work, full=full, wants_records=wants_records)
+        decision = await self.ask(lambda: work, full=full, wants_records=wants_records)
         dues = [one for one in (decision.due, self.due) if one is not None]
         return Found(decision, min(dues, default=None))
 

@@ -20,6 +20,7 @@ from hypothesis.stateful import RuleBasedStateMachine, rule
 from genericdp.devices.decide import decide
 from genericdp.devices.devicelist import NOTHING
 from genericdp.host.cache import HostCache, Stale
+from genericdp.host.root import Root
 from genericdp.model import (
     DeviceNodeSelector,
     Hardware,
@@ -349,3 +350,24 @@ TestLoosePasses.settings = settings(
 )
 TestPasses = Passes.TestCase
 TestPasses.settings = settings(max_examples=examples(15), stateful_step_count=40, deadline=None)
+
+
+@pytest.mark.parametrize(
+    ("content", "is_read"),
+    [
+        (b"x" * 65_536, True),
+        (b"\xff" * 65_536, True),
+        (("é" * 32_768).encode(), True),
+        (b"x" * 65_537, False),
+        (("é" * 32_769).encode(), False),
+    ],
+    ids=["ASCII", "no UTF-8", "UTF-8", "too much ASCII", "too much UTF-8"],
+)
+def test_the_limit_of_a_text_is_in_bytes(tmp_path: Path, content: bytes, is_read: bool) -> None:
+    """Else what is cut off would pass for the whole."""
+    (tmp_path / "file").write_bytes(content)
+    host = HostCache(Root(tmp_path))
+    text = content.decode(errors="backslashreplace") if is_read else None
+    assert host.text("/file") == text
+    assert host.why_unreadable("/file").startswith("" if is_read else "it has more than 64 KiB")
+    assert bool(host.why_unreadable("/file")) is not is_read

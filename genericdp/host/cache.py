@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections import Counter
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -249,11 +250,12 @@ class HostCache:
         # An attribute may lie behind any link of sysfs; what else is read, at the path itself.
         read = partial(self._root.read_bytes, path, limit=limit + 1, follow_symlinks=bool(owner))
         content = self._tried(path, read)
-        text = None if content is None else content.decode(errors="backslashreplace")
-        if text is not None and len(text) > limit:
-            hint, text = _HINTS.get(limit, ""), None
-            self._why_unreadable[path] = f"it has more than {limit >> 10} KiB{hint}"
-        text = text and text.strip()
+        if content is not None and len(content) > limit:
+            content = None
+            self._why_unreadable[path] = (
+                f"it has more than {limit >> 10} KiB{_HINTS.get(limit, '')}"
+            )
+        text = None if content is None else content.decode(errors="backslashreplace").strip()
         if text is None or len(text) <= _MAX_KEPT:
             texts[path, limit] = text
         return text
@@ -309,7 +311,7 @@ class HostReader:
         self._look_again = look_again
         self._look_seconds = look_seconds
         self._now = now
-        self._hanging: set[str] = set()
+        self._hanging: Counter[str] = Counter()
         self._host = self._anew()
         self._stale = Stale()
         self._blind = Latch(log)
@@ -352,12 +354,16 @@ class HostReader:
         self._look_again()
 
     async def ask(
-        self, work: Callable[[HostCache], T], *, full: bool = True, wants_records: bool = False
+        self,
+        make_work: Callable[[], Callable[[HostCache], T]],
+        *,
+        full: bool = True,
+        wants_records: bool = False,
     ) -> T:
-        """Run ``work`` in a daemon thread, anew where something hangs, and return its result.
+        """Run work in a daemon thread, made anew where something hangs, and return its result.
 
-        ``full``: everything is read again, else what is stale. ``wants_records``: whether ``work``
-        asks for what udev records. Raises what ``work`` raises; waits while nothing can be read.
+        ``full``: everything is read again, else what is stale. ``wants_records``: whether the
+        work asks for what udev records. Raises what it raises; waits while nothing can be read.
         """
         stale, self._stale = self._stale, Stale()
         waiting = self._waiting(stale)
@@ -369,7 +375,7 @@ class HostReader:
         while True:
             host = self._host
             host.awaiting = frozenset(waiting)
-            result, stuck = await host.run(partial(self._run, work, stale), patience)
+            result, stuck = await host.run(partial(self._run, make_work(), stale), patience)
             if result.done() and (blind := result.exception()) is not None:
                 self._host, stale = self._anew(self._host), Stale()
                 await self._wait_blind(blind)

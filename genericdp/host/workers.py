@@ -7,6 +7,7 @@ import errno
 import logging
 import threading
 import time
+from collections import Counter
 from contextlib import suppress
 from functools import partial
 from queue import SimpleQueue
@@ -33,7 +34,7 @@ HANGING_SECONDS = 5.0
 _PARTS = 4
 """How often the loop looks in this time."""
 
-_hanging: set[str] = set()
+_hanging: Counter[str] = Counter()
 """What is being looked at in threads that hang."""
 _idle: list[SimpleQueue[Callable[[], None]]] = []
 _shortage = Latch(log)
@@ -99,14 +100,16 @@ async def in_worker(work: Callable[[], T], what: str = "") -> T:
     raise _hangs(what)
 
 
-def leave_alone(running: Work[Any], what: str, hanging: set[str]) -> None:
+def leave_alone(running: Work[Any], what: str, hanging: Counter[str]) -> None:
     """Log that work hangs, and add it to ``hanging`` until it ends, if ever."""
     log.warning("looking at %s does not end: going on without it", what)
-    hanging.add(what)
+    hanging[what] += 1
 
     def ended(running: Work[Any]) -> None:
         log.info("looking at %s has ended", what)
-        hanging.discard(what)
+        hanging.subtract([what])
+        if not hanging[what]:
+            del hanging[what]
         _discard(running)
 
     running.add_done_callback(ended)
@@ -134,7 +137,11 @@ async def finish(work: Coroutine[Any, Any, T]) -> T:
     try:
         return await asyncio.shield(task)
     except asyncio.CancelledError:
-        await asyncio.wait([task])  # a shield only keeps it alive
+        while not task.done():  # a shield only keeps it alive
+            with suppress(asyncio.CancelledError):  # again: by a timeout, then at the end
+                await asyncio.wait([task])
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("what was canceled has failed", exc_info=error)
         raise
 
 

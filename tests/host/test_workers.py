@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from genericdp.host.workers import MAX_IDLE, in_worker, start
+from genericdp.host.workers import MAX_IDLE, finish, in_worker, start
 from tests.polling import poll_until
 
 if TYPE_CHECKING:
@@ -158,3 +158,28 @@ async def test_a_file_that_nobody_waits_for_any_more_is_closed(what: str, is_lat
         await asyncio.gather(open_and_cancel(), return_exceptions=True)
         assert await in_worker(partial(os.read, reader, 1)) == b"", "the other end is closed"
         os.close(reader)
+
+
+async def test_what_must_not_be_left_half_done_is_finished_though_canceled_repeatedly() -> None:
+    gate, has_begun, done = asyncio.Event(), asyncio.Event(), []
+
+    async def work() -> None:
+        has_begun.set()
+        await gate.wait()
+        done.append("work")
+
+    async def call() -> None:
+        try:
+            await finish(work())
+        finally:
+            done.append("caller")
+
+    async with asyncio.TaskGroup() as tasks:
+        calling = tasks.create_task(call())
+        await has_begun.wait()
+        for _ in range(3):
+            calling.cancel()
+            await asyncio.sleep(0)
+        gate.set()
+    assert done == ["work", "caller"]
+    assert calling.cancelled()
