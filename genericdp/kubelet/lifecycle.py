@@ -205,12 +205,12 @@ class Plugin:
     async def _serve(self, kubelet: SocketIdentity) -> Never:
         """Serve and register once; raise KubeletError or OSError, which says why it is over."""
         path = self._kubelet.path / self._kubelet.next_name(self.resource)
-        began = _now()
         async with AsyncExitStack() as registering:
             await registering.enter_async_context(self._kubelet.registrations)
             # What is left is for scans, probes and the child that reads a config.
             if count().is_short:
                 raise KubeletError("descriptors run short")
+            began = _now()
             async with listening(path, self._servicer) as streams:
                 bound_ns = path.lstat().st_ctime_ns
                 await self._register(path, kubelet)

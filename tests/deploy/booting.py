@@ -57,11 +57,11 @@ class Machine:
         """Give what systemd knows of the service."""
         return self.run("systemctl", "show", "--property", name, "--value", "genericdp")
 
-    def await_line(self, text: str, times: int = 1) -> None:
-        """Wait until the service has logged something so often."""
+    def await_line(self, *texts: str, times: int = 1) -> None:
+        """Wait until the service has logged something, or one of several texts, so often."""
         deadline = time.monotonic() + 60
-        while self.journal().count(text) < times:
-            assert time.monotonic() < deadline, f"no {text!r} in:\n{self.journal()}"
+        while sum(map(self.journal().count, texts)) < times:
+            assert time.monotonic() < deadline, f"no {texts!r} in:\n{self.journal()}"
             time.sleep(0.1)
 
     def await_spec(self, path: str, nodes: list[str]) -> None:
