@@ -38,7 +38,7 @@ class Observed(Generic[T]):
             callback()
 
     def watch(self) -> Callable[[], bool]:
-        """Return a condition for ``until``: the value is not the one of now any more."""
+        """Return a condition for ``until``: true once the value differs from the present one."""
         seen = self._value
         return lambda: self._value != seen
 

@@ -47,7 +47,7 @@ _RESULTS: dict[type[BaseException], AllocationResult] = {
     OverdueCallError: "timeout",
     asyncio.CancelledError: "cancelled",
 }
-"""How what raises is counted."""
+"""The result that is counted for each kind of exception."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 MAX_REASON = 2000
-"""Of a reason, in characters: it is kept, logged and shown, and may quote texts of anybody."""
+"""The longest text of a reason, in characters: it may quote texts of anybody."""
 
 
 class Code(StrEnum):
@@ -88,7 +88,7 @@ MEANINGS: Mapping[Code, str] = {
 }
 """In which ways a device ends up not offered, or Unhealthy."""
 
-_EXPECTED = frozenset(
+_ROUTINE = frozenset(
     {
         Code.EXCLUDED,
         Code.TAKEN,
@@ -101,7 +101,7 @@ _EXPECTED = frozenset(
         Code.NOT_PROBED,
     }
 )
-"""What comes of an edit of the config, or passes: no line of the log warns of it."""
+"""Logged at info: they follow from an edit of the config, or pass by themselves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,9 +123,9 @@ class Reason:
 NOT_PROBED = Reason(Code.NOT_PROBED, "not probed yet")
 
 
-def are_expected(reasons: Iterable[Reason]) -> bool:
-    """Return whether the log tells of a device that is Unhealthy for these without a warning."""
-    return all(one.code in _EXPECTED for one in reasons)
+def are_routine(reasons: Iterable[Reason]) -> bool:
+    """Return whether all of these are routine, so that the log does not warn of them."""
+    return all(one.code in _ROUTINE for one in reasons)
 
 
 def kinds_of(reasons: Iterable[Reason]) -> frozenset[tuple[Code, str]]:

@@ -140,7 +140,7 @@ class Reconciler:
     ) -> tuple[Decision, bool]:
         """Decide all device lists, and have them served; ``full``: all is read again.
 
-        Return the decision, and whether the kubelet gets any list that is another one.
+        Return the decision, and whether any list that the kubelet gets has changed.
         """
         wanted = await self.dra.choose_back_ends(
             tasks, wanted, self._running.keys() | self._leaving.keys()
@@ -183,8 +183,8 @@ class Reconciler:
             is_upgrade=self._ledger.is_upgrade,
         )
 
-    def _reports(self) -> Reports:
-        """Return what probes say now; news are what they say from now on."""
+    def _take_reports(self) -> Reports:
+        """Return what probes say now; what they say later counts as news."""
         self.has_health_news = self.health_news.watch()
         return {} if self._health.value is None else self._health.value.reports()
 
@@ -194,7 +194,7 @@ class Reconciler:
             with_states,
             decision.lists,
             self.lists.value,
-            self._reports(),
+            self._take_reports(),
             self._spec_errors,
             now=time.monotonic(),
         )
@@ -209,7 +209,7 @@ class Reconciler:
                 node_name=self._settings.node_name,
                 previous=self.lists.value,
                 now=time.monotonic(),
-                health=self._reports(),
+                health=self._take_reports(),
                 held=self.held(),
                 spec_errors=self._spec_errors,
                 entry_bytes=entry_bytes,

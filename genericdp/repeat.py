@@ -60,7 +60,7 @@ class Backoff:
         self._most = 1 + max(0.0, math.log2(longest / first))
         self._counted_at = -math.inf
 
-    def delay(self, now: float, *, at_once: bool = False) -> float:
+    def count_attempt(self, now: float, *, at_once: bool = False) -> float:
         """Count an attempt; return the seconds until the next one may begin, with jitter.
 
         ``at_once``: there is no delay after a single attempt.

@@ -10,7 +10,7 @@ from genericdp.devices.devicelist import NOTHING
 from genericdp.devices.natural import natural_key
 from genericdp.model import Preference
 from genericdp.printing import first_few
-from genericdp.reasons import Code, are_expected, kinds_of, text_of
+from genericdp.reasons import Code, are_routine, kinds_of, text_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
@@ -140,7 +140,7 @@ def _device_changes(
         yield from _each(left, name, "has left the list", "have left the list")
     yield from _each(recovered, name, "is Healthy again", "are Healthy again")
     yield from _each(other, name, "is now Unhealthy because", "are Unhealthy for another reason")
-    expected = {one: text for one, text in fallen.items() if are_expected(now[one])}
+    expected = {one: text for one, text in fallen.items() if are_routine(now[one])}
     yield from _each(expected, name, "is Unhealthy", "are Unhealthy")
     others = {one: text for one, text in fallen.items() if one not in expected}
     yield from _each(others, name, "is Unhealthy", "are Unhealthy", logging.WARNING)
@@ -175,8 +175,8 @@ def _changed(
 
 
 def _refusals(name: str, before: DeviceList, after: DeviceList) -> Iterator[Change]:
-    spoiler = after.without_numa_node
-    if spoiler and spoiler != before.without_numa_node:
+    spoiler = after.numa_spoiler
+    if spoiler and spoiler != before.numa_spoiler:
         yield Change(f"no device carries its NUMA node, since {spoiler} has none", name, spoiler)
     left_out = _left_out(after)
     if left_out and left_out != _left_out(before):

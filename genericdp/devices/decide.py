@@ -20,7 +20,7 @@ from genericdp.devices.devicelist import (
     NOTHING,
     Arriving,
     DeviceList,
-    next_change,
+    next_due,
     resolve_conflicts,
     stable_groups,
     weightless,
@@ -130,7 +130,7 @@ def decide(
             break
         # Decided by what a resource took that has failed since: again, without that.
     dues = [
-        next_change(lists[name], one.forget_after_seconds, now=now)
+        next_due(lists[name], one.forget_after_seconds, now=now)
         for name, one in resulting(resources, lists).items()
         if not lists[name].failed
     ]

@@ -132,7 +132,7 @@ class DeviceList:
     """The name in the config that the resource's name results from; empty: they are the same."""
 
     @property
-    def without_numa_node(self) -> str:
+    def numa_spoiler(self) -> str:
         """Return a device that has no NUMA node while another has one; empty if there is none.
 
         With topology on some devices only, a kubelet refuses pods although devices are free
@@ -191,19 +191,19 @@ def with_vanished(
     device that is listed under no other name stays as it is.
     """
     whole_groups = resource.group_needs is None
-    forgotten = now - resource.forget_after_seconds
+    forget_before = now - resource.forget_after_seconds
     listed: dict[str, ListedDevice] = {}
     for device in devices:
         before = previous.get(device.id)
         lost: tuple[Lost, ...] = ()
         if whole_groups and before is not None:
-            lost = _lost(before, device, forgotten, now=now)
+            lost = _lost(before, device, forget_before, now=now)
         reasons = (*device.missing, *(why_lost(one.member) for one in lost))
         listed[device.id] = ListedDevice(device=device, missing=reasons, lost=lost)
     for device_id in previous.keys() - listed.keys():
         before = previous[device_id]
         # A member that was lost before the others is still lost when these return.
-        lost = tuple(one for one in before.lost if whole_groups and one.since > forgotten)
+        lost = tuple(one for one in before.lost if whole_groups and one.since > forget_before)
         if stays(before.device):
             reasons = tuple(why_lost(one.member) for one in lost)
             listed[device_id] = replace(before, gone_since=None, missing=reasons, lost=lost)
@@ -219,14 +219,14 @@ def with_vanished(
 
 
 def _lost(
-    before: ListedDevice, device: Device, forgotten: float, *, now: float
+    before: ListedDevice, device: Device, forget_before: float, *, now: float
 ) -> tuple[Lost, ...]:
     """Return what a device lacks of all that it had and has not lacked for too long."""
     late = now if before.gone_since is None else before.gone_since
     since = {one.member: one.since for one in before.lost}
     had = tuple(dict.fromkeys((*before.device.members, *since)))
     lost = (Lost(member=one, since=since.get(one, late)) for one in missing(had, device.members))
-    return tuple(one for one in lost if one.since > forgotten)
+    return tuple(one for one in lost if one.since > forget_before)
 
 
 def with_health(
@@ -264,7 +264,7 @@ def _why_failing(one: ListedDevice, reports: Mapping[str, Report] | None) -> tup
     return report.reasons
 
 
-def next_change(devices: DeviceList, forget_after_seconds: float, *, now: float) -> float | None:
+def next_due(devices: DeviceList, forget_after_seconds: float, *, now: float) -> float | None:
     """Return the moment at which time alone changes the list.
 
     A vanished device has to leave it, a lost member is waited for no longer, a new group is

@@ -69,7 +69,7 @@ class _Published:
     error: str = ""
     """Why the last write failed; empty: it did not, or the pool is as it should be."""
     unsure_at: int = -1
-    """``StoredSlices.lists`` when a write failed with unknown effect: the next list tells."""
+    """``StoredSlices.list_count`` when a write failed with unknown effect: the next list tells."""
     logged: str = _NOT_WRITTEN  # the last reason in the log
     not_offered: Mapping[str, str] = field(default_factory=dict)
     """Why shares cannot be in a slice, by ID, as logged."""
@@ -204,7 +204,7 @@ class Publisher:
         about: Mapping[str, str] | None = None,
     ) -> str:
         """Carry out a plan, now or later; return why the slices are not as they should be."""
-        if published.unsure_at == self.slices.lists:
+        if published.unsure_at == self.slices.list_count:
             pass  # wait for a list: it is not known what the last write has done
         elif todo:
             await self._write(published, content, node, todo)
@@ -242,13 +242,13 @@ class Publisher:
         if now() < published.retry_at and not (is_new and not published.error):
             return
         deletions, most = [one for one in todo if one[0] == "delete"], _MAX_DELETIONS[not is_new]
-        pause, retry_after = published.backoff.delay(now()), 0.0
+        pause, retry_after = published.backoff.count_attempt(now()), 0.0
         try:
             for verb, one in (*deletions[:most], *todo[len(deletions) :]):
                 await self.slices.send(verb, one)
         except ApiError as error:
             if error.status in _UNSURE:
-                published.unsure_at = self.slices.lists
+                published.unsure_at = self.slices.list_count
                 self.slices.list_again(within=0)
             if error.status not in _CONFLICTS or published.backoff.attempts > 1:
                 published.error = _RANDOM.sub('-…"', str(error))

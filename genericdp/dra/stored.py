@@ -73,11 +73,11 @@ class StoredSlices:
         """
         self.node: Node | None = None
         """None: there is none, or none is known."""
-        self.lists = 0
+        self.list_count = 0
         """How often the slices have been listed."""
         self._trouble = Latch(log)
         self.changed = asyncio.Event()
-        """Set when any of this has changed."""
+        """Set after each list and when ``failure`` changes."""
         self._client, self._pause = client, pause
         self._backoff = self.new_backoff()
         self._sent: dict[str, tuple[Json, Json]] = {}
@@ -125,7 +125,7 @@ class StoredSlices:
         watched = now() - self._watching_since
         if isinstance(error, ApiAccessError):  # no server was asked: back off only a little
             self._backoff.attempts = min(self._backoff.attempts, _MAX_WITHOUT_ACCESS)
-        pause = self._backoff.delay(now(), at_once=error is None)
+        pause = self._backoff.count_attempt(now(), at_once=error is None)
         self._proof = min(pause, _EARLY_SECONDS) if watched >= 0 else 0.0
         attempts = self._backoff.attempts
         if error is None:
@@ -242,7 +242,7 @@ class StoredSlices:
         if missing is not None:
             raise missing
         self._watch_from = version
-        self.lists += 1
+        self.list_count += 1
 
     async def _watch(self) -> None:
         """Watch until the server ends the watch; raise TimeoutError once it is time to list."""

@@ -197,4 +197,4 @@ def test_no_kubelet_mixes_up_what_it_is_not_told_of(
     second = resource("second", "/dev/c", values={"id": text}, **names)
     offers = decide([first, second], files, facts=known)
     assert shared_ids(offers) == ids
-    assert offers["example.com/first"].without_numa_node == spoiler
+    assert offers["example.com/first"].numa_spoiler == spoiler

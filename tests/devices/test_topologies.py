@@ -60,7 +60,7 @@ def test_the_kubelet_is_told_the_numa_nodes_unless_the_config_says_none(tmp_path
     assert told(offer_of("two-sockets", "", tmp_path / "a")) == [[0]] * 4 + [[1]] * 4
     offer = offer_of("two-sockets", "    topology: none\n", tmp_path / "b")
     assert told(offer) == [[]] * 8
-    assert offer.without_numa_node == "", "nothing spoils what nobody wants"
+    assert offer.numa_spoiler == "", "nothing spoils what nobody wants"
     nodes = [one.device.spot.numa_nodes for one in offer.devices.values()]
     assert nodes == [(0,)] * 4 + [(1,)] * 4, "closest knows them all the same"
 
@@ -69,7 +69,7 @@ def test_one_device_without_a_numa_node_spoils_it_for_all(tmp_path: Path) -> Non
     """LAW-8: and -1 is never sent (D10)."""
     offer = offer_of("one-unknown-node", "", tmp_path)
     assert told(offer) == [[]] * 4
-    assert offer.without_numa_node == "0000:d8:00.0-accel"
+    assert offer.numa_spoiler == "0000:d8:00.0-accel"
 
 
 @pytest.mark.parametrize(
