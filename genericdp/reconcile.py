@@ -347,8 +347,7 @@ class Reconciler:
             await asyncio.wait([leaving])  # never two servers of one resource
 
         def has_results() -> bool:
-            listed = self.lists.value.get(name, NOTHING).devices.values()
-            return all(one.is_probed for one in listed)
+            return self.lists.value.get(name, NOTHING).is_probed
 
         state.not_registered("its devices are being probed for the first time")
         if not await until(has_results, self.lists, timeout_seconds=FIRST_RESULTS_SECONDS):

@@ -146,6 +146,11 @@ class DeviceList:
         return lacking[0] if lacking and len(lacking) < len(self.devices) else ""
 
     @property
+    def is_probed(self) -> bool:
+        """Whether each probe of its devices has a result."""
+        return all(one.is_probed for one in self.devices.values())
+
+    @property
     def why_empty(self) -> tuple[str, str]:
         """Return why there are no devices, as text and as ``EmptyCause``; empty texts: there are.
 

@@ -139,9 +139,8 @@ class Publisher:
         others: list[Json] = []
         for one in stored.values():
             slices.get(one["spec"]["pool"]["name"], others).append(one)
-        known = {**self._pools, _OTHERS: self._pools.get(_OTHERS)}
         self._pools = {
-            name: known.get(name) or _Published(self.slices.new_backoff())
+            name: self._pools.get(name) or _Published(self.slices.new_backoff())
             for name in (*resources, _OTHERS)
         }
         state, began = {}, now()
@@ -219,8 +218,7 @@ class Publisher:
 
     def _awaits_probes(self, devices: DeviceList) -> bool:
         """Return whether to wait for the first result of a probe."""
-        is_probed = all(one.is_probed for one in devices.devices.values())
-        return not is_probed and now() < self._probed_by
+        return not devices.is_probed and now() < self._probed_by
 
     async def _write(
         self,

@@ -52,7 +52,7 @@ class Work(asyncio.Future[T]):
         """Wait until it is done; return False if one system call lasts too long.
 
         Time in which this loop was late does not count: a thread of a process that gets no
-        processor makes no progress either. ``since`` is None before it has begun, too.
+        processor makes no progress either. The wait for a thread counts only for one call.
         """
         lasted, part, last = 0.0, seconds / _PARTS, self.since
         while not self.done():
@@ -153,8 +153,8 @@ def run_in_time(work: Callable[[], T], seconds: float) -> T:
 def start(work: Callable[[], T], *, is_one_call: bool = False) -> Work[T]:
     """Start ``work`` as ``in_worker`` does; return a future of the running loop.
 
-    If it ``is_one_call``, all of it has to end in time, except for watched calls within it, each of
-    which has to; else these alone.
+    What has to end in time is each watched system call. If it ``is_one_call``, so has the rest, as
+    one call; a watched call within it starts the time anew.
     """
     loop = asyncio.get_running_loop()
     done: Work[T] = Work(loop=loop)

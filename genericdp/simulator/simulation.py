@@ -174,7 +174,7 @@ class Simulation:
                     for device_id, listed in device_list.devices.items()
                     if listed.reasons
                 },
-                is_probed=all(one.is_probed for one in device_list.devices.values()),
+                is_probed=device_list.is_probed,
                 not_offered=tuple((one.path, one.reason.text) for one in device_list.not_offered),
                 empty=device_list.why_empty[0],
                 slices=self._slices(name, device_list) if name in by_dra else (),
