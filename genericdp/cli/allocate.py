@@ -19,7 +19,7 @@ from genericdp.cli.output import (
     print_warning,
     shell_words,
 )
-from genericdp.devices.allocation import AllocationConflictError, edits, edits_for_kubelet
+from genericdp.devices.allocation import edits, edits_for_kubelet
 from genericdp.devices.device import shares_by_device
 from genericdp.devices.empty import EmptyCause
 from genericdp.errors import GenericdpError, UsageError
@@ -86,7 +86,7 @@ def execute(arguments: argparse.Namespace) -> int:
         try:
             devices = [healthy[name][share] for share in chosen]
             answers[name] = make(devices, shares_by_device(chosen))
-        except (AllocationConflictError, UnusableValueError) as error:
+        except UnusableValueError as error:
             raise GenericdpError(f"{name}: {error}") from error
     if arguments.output in DATA:
         print_data(

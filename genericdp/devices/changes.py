@@ -140,9 +140,9 @@ def _device_changes(
         yield from _each(left, name, "has left the list", "have left the list")
     yield from _each(recovered, name, "is Healthy again", "are Healthy again")
     yield from _each(other, name, "is now Unhealthy because", "are Unhealthy for another reason")
-    expected = {one: text for one, text in fallen.items() if are_routine(now[one])}
-    yield from _each(expected, name, "is Unhealthy", "are Unhealthy")
-    others = {one: text for one, text in fallen.items() if one not in expected}
+    routine = {device: text for device, text in fallen.items() if are_routine(now[device])}
+    yield from _each(routine, name, "is Unhealthy", "are Unhealthy")
+    others = {device: text for device, text in fallen.items() if device not in routine}
     yield from _each(others, name, "is Unhealthy", "are Unhealthy", logging.WARNING)
 
 

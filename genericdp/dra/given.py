@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from genericdp.cdi.spec import container_edits
-from genericdp.devices.allocation import AllocationConflictError, edits_at
+from genericdp.devices.allocation import edits_at
 from genericdp.devices.device import Device, DeviceNode, shares_by_device
 from genericdp.devices.identity import identity_of
 from genericdp.devices.natural import natural_key
@@ -259,7 +259,7 @@ def _requests(claim: Claim, devices: Devices) -> Iterable[GivenRequest]:
                 for key in keys
             }
             edits = edits_at((indexes[key], devices[key], numbers[key]) for key in keys)
-        except (AllocationConflictError, UnusableValueError) as error:
+        except UnusableValueError as error:
             raise ClaimError(str(error)) from error
         given = container_edits(edits, [devices[key] for key in keys])
         yield GivenRequest(name=request, edits=given, cdi=edits.cdi)

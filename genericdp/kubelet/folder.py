@@ -106,7 +106,7 @@ class KubeletFolder:
                 changed.clear()
                 if not await self.check_answers():
                     await asyncio.sleep(self._poll_seconds)
-                    self.events.send()  # nobody knows what has happened meanwhile
+                    self.events.send()  # events may have been missed
                     continue
                 # Watch before looking, so that nothing that comes in between is missed.
                 watch.set_folders({str(self.path): ENTRIES})

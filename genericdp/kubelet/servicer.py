@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from google.protobuf.message import DecodeError, Message
 
-from genericdp.devices.allocation import AllocationConflictError, edits_for_kubelet
+from genericdp.devices.allocation import edits_for_kubelet
 from genericdp.devices.device import shares_by_device
 from genericdp.devices.preferred import preferred_ids
 from genericdp.errors import InvalidCallError, UnusableDeviceError
@@ -100,7 +100,7 @@ class Servicer:
         devices = await self.gate.prepare(shares, ("allocate",), unfinished)
         try:
             return edits_for_kubelet(devices, shares_by_device(shares))
-        except (AllocationConflictError, UnusableValueError) as error:
+        except UnusableValueError as error:
             raise UnusableDeviceError(str(error)) from error
 
     async def preferred_allocation(self, request: bytes) -> bytes:
