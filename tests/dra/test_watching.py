@@ -277,15 +277,23 @@ async def test_news_that_are_older_than_a_write_change_nothing(server: ApiServer
     assert all(one[updated["metadata"]["name"]] == updated for one in seen)
 
 
+@asynccontextmanager
+async def list_under_way(server: ApiServer) -> AsyncIterator[asyncio.Event]:
+    """Have a list be made, and its answer held back; yield the event that lets it go."""
+    held = asyncio.Event()
+    with server.failing(verbs={"list"}, held=held):
+        server.compact()
+        server.end_watches()
+        await poll_until(lambda: verbs(server).count("list") == 2)
+        yield held
+
+
 async def test_what_is_written_during_a_list_is_kept(server: ApiServer) -> None:
     old = server.put("resourceslices", slice_of())
-    held, seen = asyncio.Event(), []
+    seen = []
     async with storing(server) as stored:
         await watches(server)
-        with server.failing(verbs={"list"}, held=held):
-            server.compact()
-            server.end_watches()
-            await poll_until(lambda: verbs(server).count("list") == 2)
+        async with list_under_way(server) as held:
             await stored.send("create", sendable(slice_of(), device("a")))
             await stored.send("delete", old)
             new = only(stored)
@@ -301,13 +309,10 @@ async def test_a_list_from_before_a_write_whose_answer_is_lost_is_not_believed(
     server: ApiServer,
 ) -> None:
     """The slice would be created once more."""
-    held, seen = asyncio.Event(), []
+    seen = []
     async with storing(server) as stored:
         await watches(server)
-        with server.failing(verbs={"list"}, held=held):
-            server.compact()
-            server.end_watches()
-            await poll_until(lambda: verbs(server).count("list") == 2)
+        async with list_under_way(server) as held:
             with server.failing(verbs={"create"}, cut=True), pytest.raises(ApiError):
                 await stored.send("create", sendable(slice_of(), device("a")))
             with stored.by_name.calling(lambda: seen.append(stored.by_name.value)):
