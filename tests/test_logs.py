@@ -171,7 +171,9 @@ def test_what_is_too_much_to_keep_is_counted(pipe: tuple[int, int]) -> None:
     *lines, last = read.decode().splitlines()
     lost = int(last.split()[0])
     assert last == f"{lost} log lines were dropped: stderr was not being read"
-    assert [line.split()[0] for line in lines] == [str(i) for i in range(20_000 - lost)]
+    kept = [int(line.split()[0]) for line in lines]
+    assert len(kept) == 20_000 - lost >= 4096
+    assert kept == sorted(set(kept))  # which ones are lost depends on when the writer had its turn
 
 
 def test_a_line_longer_than_a_pipe_holds_arrives_whole(pipe: tuple[int, int]) -> None:
