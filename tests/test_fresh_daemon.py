@@ -173,7 +173,7 @@ async def compare(run: Run, folder: Path) -> None:
                     found.append(None)
             return found[0], found[1]
 
-        await ask_until(both, lambda it: it[0] is not None and it[0] == it[1], seconds=30)
+        await ask_until(both, lambda it: it[0] is not None and it[0] == it[1])
 
 
 async def go_through(batches: Sequence[Sequence[Event]], folder: Path) -> None:

@@ -51,7 +51,7 @@ def left() -> list[str]:
 
 
 async def appears(path: Path) -> None:
-    await poll_until(lambda: path.exists() and path.read_text().strip(), seconds=10)
+    await poll_until(lambda: path.exists() and path.read_text().strip())
 
 
 async def ends_in_time(daemon: Daemon, number: signal.Signals = signal.SIGTERM) -> int:
@@ -98,7 +98,7 @@ async def test_a_probe_that_not_even_sigkill_ends_does_not_hold_it_up(place: Pla
         more = f"echo $$ > {frozen}/cgroup.procs; echo FROZEN > {frozen}/freezer.state;"
         place.config.write_text(PROBED.replace("SCRIPT", script(place, more)))
         async with Kubelet(place.kubelet_folder), place.daemon() as daemon:
-            await poll_until(lambda: "FROZEN" in (frozen / "freezer.state").read_text(), seconds=10)
+            await poll_until(lambda: "FROZEN" in (frozen / "freezer.state").read_text())
             assert await ends_in_time(daemon) == 0
         assert "1 processes of commands are still there 2 s after SIGKILL" in "".join(daemon.lines)
         assert sockets(place) == []
@@ -130,7 +130,7 @@ async def test_a_config_that_is_being_loaded_does_not_hold_it_up(place: Place) -
         (place.config / f"{i}.yaml").write_text(head + "".join(names))
     async with place.daemon() as daemon:
         pid = daemon.process.pid
-        await poll_until(lambda: Path(f"/proc/{pid}/task/{pid}/children").read_text(), seconds=10)
+        await poll_until(lambda: Path(f"/proc/{pid}/task/{pid}/children").read_text())
         assert await ends_in_time(daemon) == 0
         assert "config in force" not in "".join(daemon.lines)
 

@@ -124,7 +124,7 @@ async def test_without_a_descriptor_nothing_is_concluded_until_there_is_one(
     before = await looking.states()
     with spare_descriptors(0):
         task = asyncio.get_running_loop().create_task(looking.states())
-        await poll_until(lambda: caplog.records, seconds=10)
+        await poll_until(lambda: caplog.records)
         assert not task.done()
     assert await task == before
     assert [record.getMessage() for record in caplog.records] == [

@@ -46,7 +46,7 @@ async def probe_slowly(folder: Path, *arguments: str, devices: int = 2) -> Proce
 async def pids(folder: Path, count: int) -> list[int]:
     """Wait until so many processes have said which they are."""
     file = folder / "pids"
-    await poll_until(lambda: file.exists() and file.read_text().count("\n") >= count, seconds=20)
+    await poll_until(lambda: file.exists() and file.read_text().count("\n") >= count)
     return [int(line) for line in file.read_text().split()]
 
 

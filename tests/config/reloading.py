@@ -63,7 +63,7 @@ class Followed:
 
     async def has(self, *names: str) -> None:
         """Wait until these resources are in force."""
-        assert await until(lambda: self.names.value == names, self.names, timeout_seconds=10), (
+        assert await until(lambda: self.names.value == names, self.names, timeout_seconds=60), (
             self.names.value
         )
 
@@ -71,7 +71,7 @@ class Followed:
         """Wait until it waits for news: what comes now, only an event can tell of."""
         reloader = self.reloader
         assert reloader is not None
-        await poll_until(lambda: reloader.news.waiters, seconds=10)
+        await poll_until(lambda: reloader.news.waiters)
 
     async def is_(self, condition: Callable[[ConfigState], object]) -> None:
         """Wait for a state."""
@@ -82,7 +82,7 @@ class Followed:
 
 async def until_true(condition: Callable[[], bool]) -> None:
     """Wait for what nothing tells of."""
-    await poll_until(condition, seconds=10)
+    await poll_until(condition)
 
 
 @asynccontextmanager

@@ -74,7 +74,7 @@ async def test_a_child_that_takes_too_long_is_ended_and_told() -> None:
     loaded = await load_in_child([CONFIGS / "valid/shortest.yaml"], timeout_seconds=0.001)
     (problem,) = loaded.problems
     assert problem.message == "loading the config took longer than 0.001 s"
-    assert time.monotonic() - begin < 5
+    assert time.monotonic() - begin < 30
     with pytest.raises(ChildProcessError):
         os.waitpid(-1, os.WNOHANG)
 

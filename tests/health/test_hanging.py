@@ -55,7 +55,7 @@ class Stuck:
         async def run() -> bool:
             return (await self.run(what)).ok
 
-        await ask_until(run, bool, seconds=5)
+        await ask_until(run, bool)
 
 
 @contextmanager

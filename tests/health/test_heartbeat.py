@@ -55,7 +55,7 @@ class Beats:
         def enough() -> bool:
             return len(self.outcomes.value) >= before + count
 
-        assert await until(enough, self.outcomes, timeout_seconds=30)
+        assert await until(enough, self.outcomes, timeout_seconds=60)
         return [one.reason for one in self.outcomes.value[before:][:count]]
 
 

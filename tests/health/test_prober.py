@@ -57,7 +57,7 @@ class Probes:
                 self.running[name] -= 1
 
     async def after(self, count: int) -> None:
-        assert await until(lambda: len(self.runs.value) >= count, self.runs, timeout_seconds=30)
+        assert await until(lambda: len(self.runs.value) >= count, self.runs, timeout_seconds=60)
 
 
 def probing(probes: Probes, root: Path, **settings: object) -> AbstractAsyncContextManager[Watched]:

@@ -166,7 +166,7 @@ async def test_without_a_monitor_it_is_said_once_and_tried_again(
     with ExitStack() as shortage:
         shortage.enter_context(without_descriptors())
         async with hearing(counted) as heard:
-            await poll_until(lambda: tries > 2, seconds=10)
+            await poll_until(lambda: tries > 2)
             assert not heard.uevents.complete
             shortage.close()
             await heard.until(lambda: heard.uevents.complete)

@@ -35,11 +35,11 @@ async def watching(path: Path, poll_seconds: float = 60.0) -> AsyncIterator[Kube
 
 
 async def appears(folder: KubeletFolder) -> bool:
-    return await until(lambda: folder.socket.value is not None, folder.socket, timeout_seconds=5)
+    return await until(lambda: folder.socket.value is not None, folder.socket, timeout_seconds=60)
 
 
 async def disappears(folder: KubeletFolder) -> bool:
-    return await until(lambda: folder.socket.value is None, folder.socket, timeout_seconds=5)
+    return await until(lambda: folder.socket.value is None, folder.socket, timeout_seconds=60)
 
 
 async def test_a_socket_that_appears_is_told(short_folder: Path) -> None:

@@ -31,7 +31,7 @@ async def test_a_kubelet_frozen_within_register_completes_it_when_it_goes_on(wor
             await daemon.counts(SERIAL, 1)
             world.host.plug("ttyUSB1")
             await daemon.counts(SERIAL, 2)
-            await poll_until(lambda: own_sockets(world), seconds=30)
+            await poll_until(lambda: own_sockets(world))
             before = own_sockets(world)
             assert not (await daemon.resource(SERIAL))["registered"]
             world.kubelet.thaw()

@@ -42,7 +42,7 @@ class Peers:
     async def ended(self) -> None:
         """Wait until something is told since the first look."""
         events = self.kubelet.events
-        assert await until(lambda: events.value > 0, events, timeout_seconds=30)
+        assert await until(lambda: events.value > 0, events, timeout_seconds=60)
 
 
 async def test_only_instances_that_run_are_peers(short_folder: Path) -> None:

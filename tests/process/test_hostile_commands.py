@@ -54,7 +54,10 @@ async def commands() -> AsyncIterator[Commands]:
         ("cat; exit 1", "exited with 1"),
         ("exec 2>&1; cat /dev/tty; exit 1", "exited with 1: cat: /dev/tty: No such device or addr"),
         ("head -c 300000 /dev/zero; exit 1", "exited with 1: \\x00\\x00"),
-        ("setsid sh -c 'while :; do echo again; done' & sleep 0.1; exit 1", "exited with 1: again"),
+        (
+            "echo again; setsid sh -c 'while :; do echo again; done' & exit 1",
+            "exited with 1: again",
+        ),
         ("sh -c '(setsid sleep 60 &)'; exit 1", "exited with 1"),
         ("env -i setsid -f sleep 60 >/dev/null 2>&1 </dev/null; exit 1", "exited with 1"),
         ("ulimit -x 5; setsid -f sleep 60; exit 1", "exited with 1"),
@@ -66,12 +69,13 @@ async def commands() -> AsyncIterator[Commands]:
 async def test_a_command_that_misbehaves_is_contained(
     commands: Commands, script: str, reason: str
 ) -> None:
+    ends_itself = not reason.startswith("took longer")
     begin = time.monotonic()
-    outcome = await shell(commands, script, timeout_seconds=0.5)
+    outcome = await shell(commands, script, timeout_seconds=30 if ends_itself else 0.5)
     assert not outcome.ok
     assert outcome.reason.startswith(reason)
     assert len(outcome.reason) < 250
-    assert time.monotonic() - begin < 5
+    assert time.monotonic() - begin < 30
 
 
 async def test_of_very_much_output_the_ends_are_kept_and_the_loop_goes_on(

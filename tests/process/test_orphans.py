@@ -28,12 +28,12 @@ ESCAPE = "env -i setsid sh -c 'sleep 60 & sleep 60' >/dev/null 2>&1 &"
 async def commands() -> AsyncIterator[Commands]:
     async with Commands() as commands:
         yield commands
-        await poll_until(lambda: not children(), seconds=10)
+        await poll_until(lambda: not children())
 
 
 async def pids_in(file: Path, count: int) -> list[int]:
     """Wait until so many processes have said which they are."""
-    await poll_until(lambda: file.exists() and file.read_text().count("\n") >= count, seconds=10)
+    await poll_until(lambda: file.exists() and file.read_text().count("\n") >= count)
     return [int(one) for one in file.read_text().split()]
 
 
@@ -82,7 +82,7 @@ async def test_what_commands_leave_behind_does_not_pile_up_beside_a_long_one(
         script = "for i in $(seq 40); do (setsid sleep 60 >/dev/null 2>&1 &); done; sleep 0.1"
         for _ in range(2):
             assert (await shell(commands, script)).ok
-        await poll_until(lambda: len(children()) <= 64, seconds=10)
+        await poll_until(lambda: len(children()) <= 64)
         assert not running.done()
         running.cancel()
     assert "all are killed" in caplog.text
@@ -92,8 +92,8 @@ async def test_orphans_that_die_are_reaped_while_their_command_runs(commands: Co
     async with asyncio.TaskGroup() as tasks:
         script = "for i in 1 2 3 4 5; do (setsid sleep 0.01 &); done; exec sleep 60"
         running = tasks.create_task(shell(commands, script))
-        await poll_until(lambda: len(children()) > 1, seconds=10)
-        await poll_until(lambda: len(children()) == 1, seconds=10)
+        await poll_until(lambda: len(children()) > 1)
+        await poll_until(lambda: len(children()) == 1)
         assert not running.done()
         running.cancel()
 
@@ -128,7 +128,7 @@ async def test_a_run_that_is_canceled_twice_leaves_nothing(
             running.cancel()
             await asyncio.sleep(0)
     assert running.cancelled()
-    await poll_until(lambda: not children(), seconds=10)
+    await poll_until(lambda: not children())
 
 
 async def test_a_run_that_is_canceled_at_once_leaves_nothing(commands: Commands) -> None:

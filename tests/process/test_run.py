@@ -29,7 +29,7 @@ async def commands() -> AsyncIterator[Commands]:
 async def test_a_command_that_succeeds(commands: Commands) -> None:
     outcome = await shell(commands, "echo one; echo two >&2; sleep 0.1")
     assert (outcome.ok, outcome.reason, outcome.output) == (True, "", "one\ntwo\n")
-    assert 0.1 <= outcome.seconds < 5
+    assert 0.1 <= outcome.seconds < 30
 
 
 @pytest.mark.parametrize(
@@ -57,9 +57,9 @@ async def test_a_command_that_fails_is_told_with_its_last_line(
 async def test_a_command_that_takes_too_long(commands: Commands) -> None:
     outcome = await shell(commands, "sleep 60", timeout_seconds=0.2)
     assert (outcome.ok, outcome.reason) == (False, "took longer than 0.2 s")
-    assert 0.2 <= outcome.seconds < 5
-    outcome = await shell(commands, "echo waiting for the card; sleep 60", timeout_seconds=0.5)
-    assert outcome.reason == "took longer than 0.5 s: waiting for the card"
+    assert 0.2 <= outcome.seconds < 30
+    outcome = await shell(commands, "echo waiting for the card; sleep 60", timeout_seconds=2)
+    assert outcome.reason == "took longer than 2 s: waiting for the card"
 
 
 def program(path: Path, content: str | bytes, mode: int = 0o755) -> str:
@@ -179,7 +179,7 @@ async def test_a_command_finds_nothing_but_what_it_is_given(
 async def test_the_exit_counts_whoever_still_holds_the_output(commands: Commands) -> None:
     outcome = await shell(commands, "setsid sleep 60 & echo done; exit 2")
     assert outcome.reason == "exited with 2: done"
-    assert outcome.seconds < 5
+    assert outcome.seconds < 30
 
 
 async def test_a_canceled_run_ends_the_command_and_all_that_it_started(
