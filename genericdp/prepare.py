@@ -6,7 +6,7 @@ import asyncio
 import logging
 import time
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -14,6 +14,7 @@ from genericdp.devices.device import device_id_of
 from genericdp.devices.devicelist import NOTHING
 from genericdp.devices.restrictions import device_refusal
 from genericdp.errors import CallError, InvalidCallError, OverdueCallError, UnusableDeviceError
+from genericdp.host.calls import HangsError, give_up
 from genericdp.host.devicefiles import DeviceFiles, is_same
 from genericdp.host.workers import Work, start
 from genericdp.observed import Signal, until
@@ -112,7 +113,7 @@ class Gate:
         """
         try:
             devices = await self._usable_devices(shares)
-        except UnusableDeviceError:
+        except (UnusableDeviceError, OverdueCallError):
             self._look_again()
             raise
         for hook in hooks:
@@ -166,36 +167,34 @@ class Gate:
         A check that hangs keeps its thread, so each device has at most one. A call that comes
         meanwhile waits for its end and then checks again.
         """
-        while busy := [check for device in devices if (check := self._check_of(device))]:
-            await self._end_of(busy[0], devices)
+        while busy := [check for one in devices if (check := self._checks.get(one.id))]:
+            await self._end_of(busy[0])
         check = self._start_check(devices)
-        await self._end_of(check, devices)
+        await self._end_of(check)
         return check.result()
 
-    async def _end_of(self, check: Work[str], devices: Sequence[Device]) -> None:
+    async def _end_of(self, check: Work[str]) -> None:
         """Wait for the end of a check; raise OverdueCallError if it hangs."""
-        if not await check.ends(self.timeouts.node_check):
-            stuck = [device for device in devices if self._check_of(device)]
-            why = f"looking at the nodes of {', '.join(it.id for it in stuck)} does not end"
-            raise OverdueCallError(why, device=_only_id(stuck))
-
-    def _check_of(self, device: Device) -> Work[str] | None:
-        """Return the check of a device that is in progress; None: there is none."""
-        check = self._checks.get(device.id)
-        return None if check is None or check.done() else check
+        if await check.ends(self.timeouts.node_check):
+            self._forget(check)
+            return
+        give_up(check)
+        self._forget(check)  # the next one is refused what hangs, at once
+        check.add_done_callback(lambda _: self._look_again())
+        raise _overdue(check.what)
 
     def _start_check(self, devices: Sequence[Device]) -> Work[str]:
-        check = start(partial(why_unusable, self._root, devices), is_one_call=True)
-
-        def forget(check: Work[str]) -> None:
-            for device in devices:
-                if self._checks.get(device.id) is check:
-                    del self._checks[device.id]
-            check.exception()  # raised where it is awaited, if anybody still waits
-
-        check.add_done_callback(forget)
-        self._checks |= dict.fromkeys((device.id for device in devices), check)
+        names = [device.id for device in devices]
+        work = partial(why_unusable, self._root, devices)
+        check = start(work, ", ".join(names), is_one_call=True)
+        self._checks |= dict.fromkeys(names, check)
+        check.add_done_callback(self._forget)
         return check
+
+    def _forget(self, check: Work[str]) -> None:
+        self._checks = {name: one for name, one in self._checks.items() if one is not check}
+        if check.done():
+            check.exception()  # raised where it is awaited, if anybody still waits
 
     def _listed(self, share: str) -> ListedDevice:
         listed = self.devices.devices.get(device_id_of(share))
@@ -250,6 +249,11 @@ def _distinct(devices: Iterable[Device]) -> list[Device]:
     return list({device.id: device for device in devices}.values())
 
 
+def _overdue(names: str) -> OverdueCallError:
+    only = "" if "," in names else names  # which no ID holds
+    return OverdueCallError(f"looking at the nodes of {names} does not end", device=only)
+
+
 def _only_id(devices: Sequence[Device]) -> str:
     """Return the device's ID if there is only one."""
     return devices[0].id if len(devices) == 1 else ""
@@ -258,21 +262,29 @@ def _only_id(devices: Sequence[Device]) -> str:
 def why_unusable(root: Root, devices: Sequence[Device]) -> str:
     """Look at every node again; return which is gone or another one now, or "" (D4, D5).
 
-    The policy is checked again, too: links may lead elsewhere by now.
+    The policy is checked again, too: links may lead elsewhere by now. Raise OverdueCallError for
+    what is known to hang.
     """
     files = DeviceFiles(root)
     for device in devices:
-        places = {node.host_path: node.identity for node in device.nodes}
-        if not places:
-            places = {member.path: member.identity for member in device.members}
-        for path, identity in (places or {device.path: device.identity}).items():
-            same = is_same(root, path, identity, files)
-            if same is None:
-                why = files.why_unreadable.get(path)
-                what = f"cannot be read ({why})" if why else "does not exist"
-                return f"device {device.id}: {path} {what}"
-            if not same:
-                return f"device {device.id}: {path} is another device than the one on offer"
-        if refusal := device_refusal(device, files.examine, files.mount_target):
-            return f"device {device.id}: {refusal}"
+        try:
+            if why := _why_unusable(root, device, files):
+                return f"device {device.id}: {why}"
+        except HangsError:
+            raise _overdue(device.id) from None
     return ""
+
+
+def _why_unusable(root: Root, device: Device, files: DeviceFiles) -> str:
+    places = {node.host_path: node.identity for node in device.nodes}
+    if not places:
+        places = {member.path: member.identity for member in device.members}
+    for path, identity in (places or {device.path: device.identity}).items():
+        same = is_same(root, path, identity, files)
+        if same is None:
+            why = files.why_unreadable.get(path)
+            return f"{path} cannot be read ({why})" if why else f"{path} does not exist"
+        if not same:
+            return f"{path} is another device than the one on offer"
+    given = replace(device, mounts=device.given_mounts)
+    return device_refusal(given, files.examine, files.mount_target)

@@ -1,9 +1,10 @@
-"""Directories of the daemon on a mount that hangs: the device plugins serve all the same."""
+"""A mount that hangs, with directories of the daemon or paths of a config: it serves the rest."""
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -94,3 +95,45 @@ async def test_records_of_claims_that_hang_concern_the_resources_of_claims(
         async with node.world.serving(by_dra(), plugin, dra=settings) as daemon:
             await node.world.container(other=1)
             await daemon.shows(NAME, lambda found: "does not end" in found["reason"])
+
+
+GIVEN_UP = "does not end: going on without it"
+
+
+async def test_a_mount_that_hangs_is_given_up_once_whatever_a_config_names_on_it(
+    plugged: World,
+) -> None:
+    values = {f"v{n}": {"file": f"/mnt/{n}/value"} for n in range(30)}
+    lost = resource(NAME, "/dev/ttyUSB*", values=values, inject={"env": {"V": "$(value.v29)"}})
+    globs = [f"/mnt/{n}/*" for n in range(30)]
+    with hanging_mount(plugged.host.folder / "mnt"):
+        async with plugged.serving(lost, resource(OTHER, *globs, "/dev/ttyACM*")) as daemon:
+            await plugged.container(other=1)
+            assert daemon.log.count(GIVEN_UP) == 1
+
+
+async def test_a_mount_that_hangs_is_given_up_once_whichever_directories_lie_on_it(
+    short_folder: Path, gone: Path
+) -> None:
+    node = DraNode(short_folder)
+    node.host.plug("ttyACM0", major=166)
+    dra = replace(node.settings, kubelet_root=gone)
+    places: dict[str, Any] = {"state_dir": gone / "state", "cdi_folder": gone / "cdi", "dra": dra}
+    by_cdi = resource("example.com/cdi", "/dev/video*", inject={"by": "cdi"})
+    async with node.world.kubelet:
+        plugin = resource(OTHER, "/dev/ttyACM*")
+        async with node.world.serving(by_cdi, by_dra(), plugin, **places) as daemon:
+            await node.world.container(other=1)
+            assert daemon.log.count(GIVEN_UP) == 1
+
+
+async def test_a_mount_that_answers_again_is_looked_at_again(plugged: World) -> None:
+    place = plugged.host.folder / "mnt"
+    with ExitStack() as stack:
+        stack.enter_context(hanging_mount(place))
+        async with plugged.serving(resource(OTHER, "/mnt/*", "/dev/ttyACM*")) as daemon:
+            await plugged.container(other=1)
+            stack.close()
+            (place / "ttyUSB0").symlink_to("/dev/ttyUSB0")
+            await daemon.log.says("has ended")
+            await plugged.listed(OTHER, "ttyACM0", "_mnt_ttyUSB0")

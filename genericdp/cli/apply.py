@@ -17,6 +17,7 @@ from genericdp.errors import GenericdpError, Problem, UsageError
 from genericdp.explain.explanation import nothing_found_by
 from genericdp.explain.weak_ids import weak_ids
 from genericdp.host.cache import HostCache
+from genericdp.host.calls import HangsError, give_up
 from genericdp.kubelet.servicer import entry_bytes
 from genericdp.printing import meant_or_listed
 
@@ -57,17 +58,19 @@ def patiently(
 ) -> T:
     """Run ``work`` with the host to ask; what does not answer is left out.
 
-    ``work`` starts over each time something hangs, with a host that has it in ``hanging`` and does
-    not read it. Raises GenericdpError if there is no end of that, and what ``work`` raises.
+    ``work`` starts over each time something hangs, with a host that has it in ``hanging``. Raises
+    GenericdpError if there is no end of that, and what ``work`` raises.
     """
-    hanging: set[str] = set()
     for _ in range(MAX_HANGING + 1):
-        host = HostCache(root, hanging=hanging)
-        working, stuck = asyncio.run(host.run(work, look_seconds))
+        working = asyncio.run(HostCache(root).run(work, look_seconds))
         if working.done():
-            return working.result()
-        print_lines([f"looking at {stuck!r} does not end: going on without it"], file=sys.stderr)
-        hanging.add(stuck)
+            try:
+                return working.result()
+            except HangsError as error:
+                raise GenericdpError(f"looking at {error} does not end") from None
+        what = f"looking at {working.what!r} does not end"
+        print_lines([f"{what}: going on without it"], file=sys.stderr)
+        give_up(working)
     raise GenericdpError("too much of this host does not answer")
 
 

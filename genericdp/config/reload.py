@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from genericdp.config.files import Digest, Loaded, read_file, read_files, unusable
 from genericdp.errors import ConfigError, reason_of
+from genericdp.host.calls import HangsError
 from genericdp.host.inotify import CONTENTS, ENTRIES, FolderWatch
 from genericdp.host.pathwalk import walk
 from genericdp.host.root import upwards
@@ -208,7 +209,7 @@ class Reloader:
         self._seen = ""
         if done:
             looking, self._looking = self._looking, None
-            with suppress(OSError):  # too few descriptors, too little memory
+            with suppress(OSError, HangsError):  # too few descriptors, too little memory
                 self._seen, self._folders = looking.result()
         return self._seen
 

@@ -7,6 +7,8 @@ import errno
 import hashlib
 import os
 import time
+from collections import Counter
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
@@ -14,6 +16,7 @@ from typing import TYPE_CHECKING, Protocol
 from genericdp.devices.restrictions import file_to_read
 from genericdp.errors import reason_of
 from genericdp.health.execution import run_for
+from genericdp.host.calls import HangsError, give_up, hangs
 from genericdp.host.devicefiles import is_same
 from genericdp.host.workers import start
 from genericdp.model import Command, FileCheck, OpenCheck, number
@@ -56,9 +59,8 @@ class Probes:
 
     def __init__(self, run_command: RunCommand) -> None:
         self._run_command = run_command
-        self._hanging: dict[str, str] = {}
-        """The resource of each read that was given up and whose thread still runs: there is one
-        thread for each, not one a period."""
+        self._hanging: Counter[str] = Counter()
+        """By resource, how many reads were given up and have threads that still run."""
 
     async def run(
         self, bound: BoundProbe, device: Device, *, resource: str, root: Root, before: bytes = b""
@@ -87,9 +89,9 @@ class Probes:
 
         ``what`` it does, for people; while one of a name hangs, no other is begun.
         """
-        if what in self._hanging:
+        if hangs(what):
             return Outcome(reason=f"{what} does not end")
-        if list(self._hanging.values()).count(resource) >= MAX_HANGING:
+        if self._hanging[resource] >= MAX_HANGING:
             others = f"{MAX_HANGING} others of {resource} do not end"
             return Outcome(reason=f"{what} cannot be begun: {others}")
         began = asked = time.monotonic()
@@ -97,23 +99,25 @@ class Probes:
         def work() -> Outcome:
             nonlocal began
             began = time.monotonic()
-            return read()
+            with suppress(HangsError):
+                return read()
+            return Outcome(reason=f"{what} does not end")
 
-        result = start(work, is_one_call=True)
+        result = start(work, what, is_one_call=True)
         try:
-            is_done = await result.ends(timeout_seconds)
+            if await result.ends(timeout_seconds):
+                return replace(result.result(), seconds=time.monotonic() - began)
         except asyncio.CancelledError:
             result.cancel()
             raise
-        if is_done:
-            return replace(result.result(), seconds=time.monotonic() - began)
         if not result.has_begun:
             result.cancel()
             return Outcome(reason=f"{what} cannot be begun: no thread can be started")
-        self._hanging[what] = resource
+        give_up(result, only_call=True)  # after as little time as the config says
+        self._hanging[resource] += 1
 
         def ended(result: asyncio.Future[Outcome]) -> None:
-            del self._hanging[what]
+            self._hanging[resource] -= 1
             result.exception()  # nobody waits for it any longer
 
         result.add_done_callback(ended)

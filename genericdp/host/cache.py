@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from genericdp.devices.inventory import PathTarget
 from genericdp.errors import HostError, reason_of
 from genericdp.glob import escape
+from genericdp.host.calls import HangsError
 from genericdp.host.devicefiles import DeviceFiles
 from genericdp.host.mounts import seeing
 from genericdp.host.root import ABSENT
@@ -28,7 +29,7 @@ from genericdp.template import MAX_TEXT
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
-    from genericdp.devices.inventory import Look
+    from genericdp.devices.inventory import FoundFile, Look
     from genericdp.host.root import Root
     from genericdp.host.uevents import Uevent
 
@@ -48,9 +49,6 @@ AGAIN_SECONDS = 2.0
 """After this time what could not be read is looked at again,"""
 MAX_AGAIN_SECONDS = 30.0
 """and after twice the time whenever that was in vain, but for no longer than this."""
-
-CHANGED_FILES = "changed device files"
-"""What is said to hang when a look at one of them does."""
 
 _MAX_KEPT = 1024
 """Longer texts are read again whenever they are asked for: any number may be asked for."""
@@ -87,15 +85,13 @@ class HostCache:
         self,
         root: Root,
         before: HostCache | None = None,
-        *,
-        hanging: Collection[str] = (),
     ) -> None:
         self.awaiting: Collection[str] = ()
         """Devices that have just appeared and that udev has yet to record."""
         self.folders: set[str] = set()
         """Where a change could change what globs find, of those asked for in this reconcile."""
-        self.hanging = frozenset(hanging)
-        """What is known to hang, which is not read."""
+        self.hanging: set[str] = set()
+        """What was asked for in this reconcile and could not be read, since it hangs."""
         self._root = root
         self._reading = ""
         """What is being read; empty: nothing."""
@@ -115,20 +111,23 @@ class HostCache:
         self._why_unreadable: dict[str, str] = {}
         self._sees: Callable[[str], bool] | None = None
 
-    async def run(self, work: Callable[[HostCache], T], seconds: float) -> tuple[Work[T], str]:
+    async def run(self, work: Callable[[HostCache], T], seconds: float) -> Work[T]:
         """Run ``work`` in a daemon thread until it ends, or one system call takes longer than that.
 
-        Return its future, and what hangs if that is not done.
+        Return its future; if that is not done, ``what`` it looks at hangs.
         """
         working = start(partial(work, self))
         while not await working.ends(seconds):
-            if reading := self._reading:
-                return working, reading
-        return working, ""
+            working.what = self._reading or working.path
+            if working.what:
+                working.is_given_up = True
+                break
+        return working
 
     def forget(self, stale: Stale) -> None:
         """Begin a reconcile: ask again what events have told of, and what nothing tells of."""
         self._looks.clear()
+        self.hanging.clear()
         self._sees = None
         self.folders = set()
         if stale.all_files:
@@ -137,7 +136,7 @@ class HostCache:
         paths = stale.paths | told | self._device_files(told)
         self.files.forget(paths)
         if paths:
-            told |= self.guarded(CHANGED_FILES, lambda: self._devices_at(stale.paths, paths))
+            told |= self._devices_at(stale.paths, paths)
         if told:
             told = self._devices.forget(told)
             for owner in (*told, _LINKED):
@@ -158,7 +157,10 @@ class HostCache:
         A file may be there before the kernel tells of its device: it is believed for ``entries``,
         and where nothing is known of the device.
         """
-        files = {path: self.files.examine(path) for path in paths}
+        files: dict[str, FoundFile | None] = {}
+        for path in paths:
+            with suppress(TimeoutError):
+                files[path] = self.guarded(path, partial(self.files.examine, path))
         return {
             file.identity.syspath
             for path, file in files.items()
@@ -173,23 +175,23 @@ class HostCache:
 
     def guarded(self, what: str, read: Callable[[], T]) -> T:
         """Read something that may hang; raises TimeoutError if it is known to."""
-        if what in self.hanging:
-            raise TimeoutError("reading it does not end")
         outer, self._reading = self._reading, what
         try:
             return read()
+        except HangsError:
+            self.hanging.add(what)
+            raise TimeoutError("reading it does not end") from None
         finally:
             self._reading = outer
 
     def look(self, pattern: str) -> Look | None:
         """Return what a glob finds; None if that is known to hang."""
-        if pattern in self.hanging:
-            return None
-        if pattern not in self._looks:
-            look = self.guarded(pattern, partial(self.files.look, pattern))
-            self.folders |= look.folders
-            self._looks[pattern] = look
-        return self._looks[pattern]
+        if pattern not in self._looks and pattern not in self.hanging:
+            with suppress(TimeoutError):
+                look = self.guarded(pattern, partial(self.files.look, pattern))
+                self.folders |= look.folders
+                self._looks[pattern] = look
+        return self._looks.get(pattern)
 
     @property
     def unreadable(self) -> dict[str, str]:
@@ -233,7 +235,8 @@ class HostCache:
         if self.look(pattern) is None:
             return None
         if self._sees is None:
-            self._sees = seeing(self._root)
+            root = self._root
+            self._sees = seeing(None if root.is_machine else root.entries_if_any("/", {}))
         return self.guarded(pattern, partial(self.files.exists, path, self._sees))
 
     def text(self, path: str, *, limit: int = MAX_TEXT) -> str | None:
@@ -311,7 +314,6 @@ class HostReader:
         self._look_again = look_again
         self._look_seconds = look_seconds
         self._now = now
-        self._hanging: Counter[str] = Counter()
         self._host = self._anew()
         self._stale = Stale()
         self._blind = Latch(log)
@@ -325,7 +327,7 @@ class HostReader:
 
     def _anew(self, before: HostCache | None = None) -> HostCache:
         """Return a cache that has to ask the host everything."""
-        return HostCache(self._root, before, hanging=self._hanging)
+        return HostCache(self._root, before)
 
     def mark_event(self, event: Uevent | None) -> None:
         """Have what the kernel told of read again. None: everything is."""
@@ -367,7 +369,7 @@ class HostReader:
         """
         stale, self._stale = self._stale, Stale()
         waiting = self._waiting(stale)
-        if full or stale.everything or CHANGED_FILES in self._hanging:
+        if full or stale.everything:
             self._host, stale = self._anew(self._host), Stale()
         if not wants_records:
             waiting = {}
@@ -375,7 +377,7 @@ class HostReader:
         while True:
             host = self._host
             host.awaiting = frozenset(waiting)
-            result, stuck = await host.run(partial(self._run, make_work(), stale), patience)
+            result = await host.run(partial(self._run, make_work(), stale), patience)
             if result.done() and (blind := result.exception()) is not None:
                 self._host, stale = self._anew(self._host), Stale()
                 await self._wait_blind(blind)
@@ -387,7 +389,7 @@ class HostReader:
                 self.folders, self.due = frozenset(host.folders), min(due, default=None)
                 return result.result()
             # The thread may still write into what it holds.
-            self._give_up(stuck, result)
+            self._give_up(result)
             patience = min(self._look_seconds, NEXT_LOOK_SECONDS)
             self._host, stale = self._anew(self._host), Stale()
 
@@ -413,7 +415,7 @@ class HostReader:
 
     async def _wait_blind(self, error: BaseException) -> None:
         """Wait a moment where nothing can be concluded; raises any other error."""
-        if not isinstance(error, HostError):
+        if not isinstance(error, HostError | HangsError):
             raise error
         message = "the host cannot be looked at (%s): what is known of it stays"
         self._blind.update("blind", message, error)  # whichever path the error is about
@@ -433,9 +435,9 @@ class HostReader:
             self._attempts = 1 if new else self._attempts + 1
             self._again = now + delay_after(self._attempts, AGAIN_SECONDS, MAX_AGAIN_SECONDS)
 
-    def _give_up(self, pattern: str, result: Work[Any]) -> None:
+    def _give_up(self, result: Work[Any]) -> None:
         """Leave the thread alone until its look ends, if ever; then look again."""
-        leave_alone(result, pattern, self._hanging)
+        leave_alone(result)
 
         def ended(_: Work[Any]) -> None:  # what it found is out of date anyway
             self._host = self._anew(self._host)  # this has been told that it hangs

@@ -1,58 +1,171 @@
-"""System calls that are watched: another thread sees how long the present one has lasted."""
+"""System calls that are watched: another thread sees how long the present one has lasted.
+
+What hangs is known here, for the whole process: a call on the same filesystem is not begun.
+"""
 
 from __future__ import annotations
 
 import os
 import threading
 import time
+from contextlib import suppress
 from functools import wraps
-from typing import TYPE_CHECKING, ParamSpec, Protocol, TypeVar
+from typing import TYPE_CHECKING, ParamSpec, Protocol, TypeAlias, TypeVar
+
+from genericdp.host.mounts import filesystems
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
 P = ParamSpec("P")
 T = TypeVar("T")
+
+Cause: TypeAlias = str | tuple[str, str]
+"""What work hangs on: a filesystem, by its number; a call, by its name and path; or what it does,
+for people."""
+
+
+class HangsError(Exception):
+    """What is known to hang was about to be looked at.
+
+    It is no OSError, which would be an answer about the path.
+    """
 
 
 class Watched(Protocol):
     """What a thread works on."""
 
+    what: str
+    """What it does, for people."""
     since: float | None
     """When its present system call began, on the monotonic clock; None: it is in none."""
+    call: tuple[str, str | int] | None
+    """The name of that call, and the path or the descriptor that it is about."""
+    path: str
+    """The path that a call was about last: it is that of a descriptor that was opened since."""
+    is_given_up: bool
+    """Whether its result is of no use any more, so that it should end."""
+    has_ended: bool
+    """Whether the thread has done all of it."""
 
 
 _thread = threading.local()
+_hanging: dict[Watched, Cause] = {}
+"""The work that hangs, and on what: the only record of what hangs."""
+_filesystems: Mapping[str, str] = {}
+"""By mount point, as of the last time that work was begun while something hung."""
 
 
 def watch(work: Watched | None) -> None:
     """Have the system calls of this thread noted in its work, from now on."""
+    global _filesystems
     _thread.work = work
+    if work is not None and _hanging:
+        _filesystems = filesystems()
+
+
+def give_up(work: Watched, *, only_call: bool = False) -> bool:
+    """Take what work hangs on for hanging until ``release``; return whether all of a filesystem.
+
+    Else, or if ``only_call``, it is the call, or the work itself.
+    """
+    global _filesystems
+    cause: Cause = work.what
+    filesystem = ""
+    if (call := work.call) is not None:
+        name, place = call
+        path = real = work.path if isinstance(place, int) else place
+        if isinstance(place, int):
+            with suppress(OSError):  # it has just been closed
+                real = os.readlink(f"/proc/self/fd/{place}")  # noqa: PTH115
+        _filesystems = filesystems()
+        filesystem = "" if only_call else _filesystem_of(real)
+        cause = filesystem or (name, path)
+    _hanging[work] = cause
+    if work.has_ended:  # just now: its thread has not found it there
+        release(work)
+    return bool(filesystem)
+
+
+def release(work: Watched) -> None:
+    """Note that work has ended: what it hung on has answered."""
+    work.has_ended = True
+    _hanging.pop(work, None)
+
+
+def hangs(cause: Cause) -> bool:
+    """Return whether that is known to hang."""
+    return cause in _hanging.copy().values()
+
+
+def _filesystem_of(path: str) -> str:
+    """Return the filesystem on which a path without links lies; empty: one that never hangs."""
+    while path.startswith("/"):
+        if (found := _filesystems.get(path)) is not None:
+            return found
+        path = path.rpartition("/")[0]
+    return ""
+
+
+def _refuse(name: str, path: str, work: Watched | None) -> None:
+    known = _hanging.copy().values()  # other threads add to it
+    is_given_up = work is not None and work.is_given_up
+    filesystem = _filesystem_of(path)
+    if is_given_up or (name, path) in known or (filesystem and filesystem in known):
+        raise HangsError(path)
 
 
 def watched(call: Callable[P, T]) -> Callable[P, T]:
-    """Return a function whose calls are noted in the work of the thread that makes them."""
+    """Return a function whose calls are noted in the work of the thread that makes them.
+
+    Its first argument is a path or a descriptor. It raises HangsError if that is known to hang.
+    """
+    name = call.__name__
 
     @wraps(call)
     def noted(*args: P.args, **options: P.kwargs) -> T:
         work: Watched | None = getattr(_thread, "work", None)
+        place = args[0]
+        if _hanging:
+            path = place if isinstance(place, str) else "" if work is None else work.path
+            _refuse(name, path, work)
         if work is None:
             return call(*args, **options)
         # No context manager: that costs three times as much, 20,000 times in a look.
+        if isinstance(place, str):
+            work.path = place
+        work.call = (name, place)  # type: ignore[assignment]  # by contract
         outer, work.since = work.since, time.monotonic()
         try:
             return call(*args, **options)
         finally:
+            work.call = None
             work.since = outer and time.monotonic()
 
     return noted
+
+
+def _open_at(path: str, folder: int, flags: int) -> int:
+    return os.open(path.rpartition("/")[2], flags, dir_fd=folder)
+
+
+def _reopen(descriptor: int, flags: int) -> int:
+    return os.open(f"/proc/self/fd/{descriptor}", flags)
+
+
+def _readlink_of(descriptor: int) -> str:
+    return os.readlink("", dir_fd=descriptor)
 
 
 fstat = watched(os.fstat)
 fstatvfs = watched(os.fstatvfs)
 listdir = watched(os.listdir)
 open = watched(os.open)  # noqa: A001
+open_at = watched(_open_at)
+"""Opens the last part of a path in a directory that is open."""
 read = watched(os.read)
+reopen = watched(_reopen)
 lstat = watched(lambda path: os.lstat(path))  # tests exchange it
 readlink = watched(os.readlink)
+readlink_of = watched(_readlink_of)
 stat = watched(os.stat)

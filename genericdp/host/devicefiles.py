@@ -250,7 +250,8 @@ class DeviceFiles:
         if folder not in self._names:
             names = []
             try:
-                names = sorted(self._root.entries(folder))
+                # Where the walk has led: whatever hangs there lies on just that mount.
+                names = sorted(self._root.entries(self._walk(folder).at))
             except OSError as error:
                 if self._note_error(folder, error):
                     names = self._old_names.get(folder, [])

@@ -8,17 +8,15 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from genericdp.host.root import upwards
-
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from genericdp.host.root import Root
+    from collections.abc import Callable, Collection, Iterator, Sequence
 
 _OCTAL = re.compile(r"\\([0-7]{3})")
 _OF_CONTAINERS = frozenset({"/dev/termination-log", "/etc/hostname", "/run/.containerenv"})
 """What kubelets, container runtimes and Podman mount into each container."""
 _OF_KERNEL = {"devtmpfs": "/dev", "proc": "/proc", "sysfs": "/sys"}
+_BY_FILE = frozenset({"debugfs", "devpts", "devtmpfs", "proc", "sysfs", "tmpfs"})
+"""Where it is a driver that hangs, with one file. A container's /dev is a tmpfs."""
 _PARTITIONS = ("", "/home", "/opt", "/run", "/srv", "/usr", "/var")
 """Where hosts mount the filesystems of which containers are given a folder."""
 
@@ -28,21 +26,39 @@ def mounts() -> Iterator[tuple[str, str, str]]:
 
     Nothing if that cannot be read.
     """
+    for _, root, point, filesystem in _mounts():
+        yield root, point, filesystem
+
+
+def filesystems() -> dict[str, str]:
+    """Return the number of the filesystem at each mount point; empty: none that hangs as a whole.
+
+    No mount is touched for this.
+    """
+    numbers = {
+        point: "" if filesystem in _BY_FILE else number
+        for number, _, point, filesystem in _mounts()
+    }
+    # Whatever hangs there: without it nothing runs.
+    return {point: "" if one == numbers.get("/") else one for point, one in numbers.items()}
+
+
+def _mounts() -> Iterator[tuple[str, str, str, str]]:
     with suppress(OSError), Path("/proc/self/mountinfo").open("rb") as lines:
         for fields in (os.fsdecode(line).split(" ") for line in lines):
             root, point = (_OCTAL.sub(lambda at: chr(int(at[1], 8)), one) for one in fields[3:5])
-            yield root, point, fields[fields.index("-") + 1]
+            yield fields[2], root, point, fields[fields.index("-") + 1]
 
 
-def seeing(root: Root) -> Callable[[str], bool]:
+def seeing(copied: Collection[str] | None) -> Callable[[str], bool]:
     """Return what says of a path whether what is there can be seen.
 
-    Of a copy of a machine, that is below the top-level folders that it has.
+    Of a copy of a machine, that is below the top-level folders that are ``copied``.
     """
-    if root.is_machine:
+    if copied is None:
         return seeing_host(tuple(mounts()))
-    folders = frozenset(f"/{name}" for name in root.entries_if_any("/", {}))
-    return lambda path: not folders.isdisjoint(upwards(path))
+    folders = frozenset(copied)
+    return lambda path: path[1:].partition("/")[0] in folders
 
 
 def seeing_host(found: Sequence[tuple[str, str, str]]) -> Callable[[str], bool]:

@@ -85,7 +85,7 @@ def opened(path: str, *, top: str = "", follow_symlinks: bool = True) -> Iterato
         if not stat.S_ISREG(mode := calls.fstat(held).st_mode):
             kind = _KINDS.get(stat.S_IFMT(mode), "something else")
             raise NotAFileError(errno.EINVAL, f"it is {kind}, not a file", path)
-        descriptor = calls.open(f"/proc/self/fd/{held}", _READ)
+        descriptor = calls.reopen(held, _READ)
     try:
         yield descriptor, walker.walk()
     finally:
@@ -169,27 +169,29 @@ class _Walker:
         # The first step by path: in a machine that umockdev plays, that is what leads into it.
         folder = self.held()
         found = (
-            calls.open(part, _HOLD, dir_fd=folder)
+            calls.open_at(f"{self._top}{path}", folder, _HOLD)
             if self._names
             else calls.open(f"{self._top}/{part}", _HOLD)
         )
-        status = calls.fstat(found)
-        if not stat.S_ISLNK(status.st_mode):
-            self._held.append(found)
-            self._names.append(part)
-            return ""
+        is_link = True
         try:
+            status = calls.fstat(found)
+            if not (is_link := stat.S_ISLNK(status.st_mode)):
+                self._held.append(found)
+                self._names.append(part)
+                return ""
             if not follow_symlinks:
                 raise OSError(errno.ELOOP, f"{path} has just become a link", path)
-            target = calls.readlink("", dir_fd=found)
+            target = calls.readlink_of(found)
         finally:
-            os.close(found)
+            if is_link:
+                os.close(found)
         self._links.append(path)
         self._untrusted_link = self._untrusted_link or self._why_untrusted(path, status)
         if len(self._links) > _MAX_LINKS:
             raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
         if not self._top and self._is_in_a_process():
-            self._hold_open_file(path, part, target)
+            self._hold_open_file(path, target)
             return ""
         return target
 
@@ -197,11 +199,11 @@ class _Walker:
         names = self._names
         return len(names) > 1 and names[0] == "proc" and names[1].isdecimal()
 
-    def _hold_open_file(self, path: str, part: str, target: str) -> None:
+    def _hold_open_file(self, path: str, target: str) -> None:
         """Hold what a link below /proc/PID stands for: its text need not be a path of ours."""
         if self._pending:
             raise OSError(errno.ELOOP, f"{path} is a process's own link, no path", path)
-        self._held.append(calls.open(part, os.O_PATH | os.O_CLOEXEC, dir_fd=self.held()))
+        self._held.append(calls.open_at(path, self.held(), os.O_PATH | os.O_CLOEXEC))
         self._names = (target if target.startswith("/") else path).split("/")[1:]
 
     def _why_untrusted(self, link: str, status: os.stat_result) -> str:

@@ -7,13 +7,15 @@ import errno
 import logging
 import threading
 import time
-from collections import Counter
 from contextlib import suppress
 from functools import partial
+from pathlib import Path
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from genericdp.host.calls import watch
+from genericdp.host import calls
+from genericdp.host.calls import HangsError
+from genericdp.host.pathwalk import walk
 from genericdp.repeat import Latch
 
 if TYPE_CHECKING:
@@ -34,19 +36,21 @@ HANGING_SECONDS = 5.0
 _PARTS = 4
 """How often the loop looks in this time."""
 
-_hanging: Counter[str] = Counter()
-"""What is being looked at in threads that hang."""
 _idle: list[SimpleQueue[Callable[[], None]]] = []
 _shortage = Latch(log)
 """Of threads: the last attempt to start one has failed."""
 
 
 class Work(asyncio.Future[T]):
-    """Work in a thread: its result, and what it does meanwhile."""
+    """Work in a thread: its result, and, as a Watched, what it does meanwhile."""
 
     has_begun = False
+    what = ""
     since: float | None = None
-    """As ``Watched.since``."""
+    call: tuple[str, str | int] | None = None
+    path = ""
+    is_given_up = False
+    has_ended = False
 
     async def ends(self, seconds: float) -> bool:
         """Wait until it is done; return False if one system call lasts too long.
@@ -78,38 +82,47 @@ async def in_worker(work: Callable[[], T], what: str = "") -> T:
 
     A thread that never comes back is left alone: it holds up neither others nor, unlike one of
     ``asyncio.to_thread``, the exit. Raise HangingError, which is an OSError, if that takes too
-    long for ``what`` is looked at, a path; without it, wait forever. A result that can be closed is
-    closed where nobody waits for it any longer.
+    long for ``what`` is looked at, a path, or if that is known to hang; without it, wait forever.
+    A result that can be closed is closed where nobody waits for it any longer.
     """
-    if what in _hanging:
+    if calls.hangs(what):
         raise _hangs(what)
-    running = start(work, is_one_call=bool(what))
+    running = start(partial(_at, what, work) if what else work, what, is_one_call=bool(what))
     try:
-        if not what:
-            return await running
-        if await running.ends(HANGING_SECONDS):
-            return running.result()
+        return await _result_of(running)
+    except HangsError as error:
+        raise _hangs(what or str(error)) from error
     except asyncio.CancelledError:
         if not running.cancel():
             _discard(running)
         raise
+
+
+def _at(path: str, work: Callable[[], T]) -> T:
+    """Walk to a path, so that it is known what hangs if that does, and do the work."""
+    walk(str(Path.cwd() / path))
+    return work()
+
+
+async def _result_of(running: Work[T]) -> T:
+    if not running.what:
+        return await running
+    if await running.ends(HANGING_SECONDS):
+        return running.result()
     if not running.has_begun:
         running.cancel()
-        raise HangingError(errno.EAGAIN, "no thread can be started", what)
-    leave_alone(running, what, _hanging)
-    raise _hangs(what)
+        raise HangingError(errno.EAGAIN, "no thread can be started", running.what)
+    leave_alone(running)
+    raise _hangs(running.what)
 
 
-def leave_alone(running: Work[Any], what: str, hanging: Counter[str]) -> None:
-    """Log that work hangs, and add it to ``hanging`` until it ends, if ever."""
-    log.warning("looking at %s does not end: going on without it", what)
-    hanging[what] += 1
+def leave_alone(running: Work[Any]) -> None:
+    """Log that work hangs, and take what it hangs on for hanging until it ends, if ever."""
+    all_else = " and all else that lies on its mount" if calls.give_up(running) else ""
+    log.warning("looking at %s does not end: going on without it%s", running.what, all_else)
 
     def ended(running: Work[Any]) -> None:
-        log.info("looking at %s has ended", what)
-        hanging.subtract([what])
-        if not hanging[what]:
-            del hanging[what]
+        log.info("looking at %s has ended", running.what)
         _discard(running)
 
     running.add_done_callback(ended)
@@ -150,20 +163,23 @@ def run_in_time(work: Callable[[], T], seconds: float) -> T:
     return asyncio.run(asyncio.wait_for(in_worker(work), seconds))
 
 
-def start(work: Callable[[], T], *, is_one_call: bool = False) -> Work[T]:
+def start(work: Callable[[], T], what: str = "", *, is_one_call: bool = False) -> Work[T]:
     """Start ``work`` as ``in_worker`` does; return a future of the running loop.
+
+    ``what`` it looks at is for people.
 
     What has to end in time is each watched system call. If it ``is_one_call``, so has the rest, as
     one call; a watched call within it starts the time anew.
     """
     loop = asyncio.get_running_loop()
     done: Work[T] = Work(loop=loop)
+    done.what = what
     if is_one_call:
         done.since = time.monotonic()
 
     def job() -> None:
         done.has_begun = True
-        watch(done)
+        calls.watch(done)
         try:
             result = work()
         except BaseException as error:  # noqa: BLE001  # raised again where it is waited for
@@ -171,7 +187,8 @@ def start(work: Callable[[], T], *, is_one_call: bool = False) -> Work[T]:
         else:
             deliver = partial(_settle, done, done.set_result, result)
         finally:
-            watch(None)
+            calls.watch(None)
+            calls.release(done)
         with suppress(RuntimeError):  # the loop has been closed meanwhile: nobody waits
             loop.call_soon_threadsafe(deliver)
 

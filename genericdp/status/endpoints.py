@@ -6,6 +6,7 @@ import asyncio
 import base64
 import hashlib
 import json
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 
 from genericdp.host.cache import HostCache
+from genericdp.host.calls import HangsError
 from genericdp.host.workers import start
 from genericdp.printing import printable
 from genericdp.status import metrics
@@ -140,7 +142,8 @@ class Endpoints:
         await asyncio.wait([reading], timeout=_HARDWARE_SECONDS)
         if reading.done():
             self._reading = None
-            self._hardware = reading.result()
+            with suppress(HangsError):
+                self._hardware = reading.result()
 
 
 def _status(hardware: HardwareOf, state: DaemonState) -> Response:

@@ -83,11 +83,15 @@ def test_there_is_an_end_of_leaving_out(root: HangingRoot) -> None:
         patiently(root, read_all, look_seconds=0.05)
 
 
+def pause(_: str) -> None:
+    time.sleep(0.01)
+
+
 class SlowRoot(Root):
     """Each look takes a moment, as on a node that is short of processors."""
 
     def walk(self, path: str, *, past_missing: bool = False) -> Walk:
-        watched(time.sleep)(0.01)
+        watched(pause)(path)
         return super().walk(path, past_missing=past_missing)
 
 

@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import pytest
 
+from genericdp.cli.apply import patiently
 from genericdp.host.cache import HostCache, Stale
 from genericdp.template import MAX_TEXT
+from tests.fixtures.hanging import HangingRoot
 from tests.fixtures.make_tree import Tree
 
 if TYPE_CHECKING:
@@ -14,6 +16,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from genericdp.devices.inventory import SysDevice
+
+T = TypeVar("T")
 
 GPU = "/sys/devices/pci0000:00/0000:0a:00.0"
 CARD = f"{GPU}/drm/card0"
@@ -76,21 +80,36 @@ def test_what_cannot_be_read_is_lacking_with_the_reason(
     assert facts.why_unreadable(f"{GPU}/strange") == (why or "")
 
 
-def test_a_read_that_is_known_to_hang_is_lacking_too(tree: Tree) -> None:
-    facts = HostCache(tree.root, hanging={f"{GPU}/serial"})
-    os.mkfifo(tree.folder / GPU[1:] / "serial")
-    assert facts.attribute(GPU, "serial") is None
-    assert facts.why_unreadable(f"{GPU}/serial") == "reading it does not end"
-    assert facts.attribute(GPU, "vendor") == "0x1002"
+def answers(tree: Tree, hanging: str, ask: Callable[[HostCache], T]) -> T:
+    """Return what is answered where one file hangs."""
+    root = HangingRoot(tree.folder, hanging)
+    try:
+        return patiently(root, ask, look_seconds=0.2)
+    finally:
+        root.answer()
+
+
+def test_a_read_that_hangs_is_lacking_too(tree: Tree) -> None:
+    (tree.folder / GPU[1:] / "serial").write_text("1")
+
+    def ask(facts: HostCache) -> tuple[str | None, str, str | None]:
+        serial = facts.attribute(GPU, "serial")
+        return serial, facts.why_unreadable(f"{GPU}/serial"), facts.attribute(GPU, "vendor")
+
+    found = answers(tree, f"{GPU}/serial", ask)
+    assert found == (None, "reading it does not end", "0x1002")
 
 
 def test_a_uevent_that_hangs_leaves_its_device_without_properties(tree: Tree) -> None:
-    facts = HostCache(tree.root, hanging={f"{CARD}/uevent"})
-    card = facts.device(CARD)
+    def ask(facts: HostCache) -> tuple[SysDevice | None, list[str], str]:
+        card, members = facts.device(CARD), [one.syspath for one in facts.members("drm")]
+        return card, members, facts.why_unreadable(f"{CARD}/uevent")
+
+    card, members, why = answers(tree, f"{CARD}/uevent", ask)
     assert card is not None
     assert (card.subsystem, card.number) == ("drm", None)
-    assert [one.syspath for one in facts.members("drm")] == [CARD]
-    assert facts.why_unreadable(f"{CARD}/uevent") == "reading it does not end"
+    assert members == [CARD]
+    assert why == "reading it does not end"
 
 
 @pytest.mark.parametrize(
