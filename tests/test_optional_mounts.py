@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
+import grpc
 import pytest
 
 from genericdp.cli import main
 from genericdp.host.mounts import seeing_host
 from tests.fixtures.make_tree import Tree
+from tests.hanging import hanging_mount
 from tests.polling import ask_until
 from tests.test_unreadable import forbidden
 from tests.world import config, resource
@@ -186,6 +189,48 @@ async def test_a_mount_that_comes_and_goes_is_followed(world: World) -> None:
         folder.rmdir()
         await given(0)
         await daemon.offers("example.com/r", ttyUSB0="")
+
+
+@pytest.mark.slow
+async def test_a_mount_that_hangs_is_left_out_until_it_answers(world: World) -> None:
+    """No container could start with it, and the kubelet would wait for each Allocate."""
+    world.host.plug("ttyUSB0")
+    mount = {"hostPath": "/mnt", "containerPath": "/x", "optional": True}
+    wanted = resource("example.com/r", "/dev/ttyUSB0", inject={"mounts": [mount]})
+    with ExitStack() as stack:
+        stack.enter_context(hanging_mount(world.host.folder / "mnt"))
+        async with world.serving(wanted) as daemon:
+            assert (await world.container(r=1)).mounts == ()
+            await daemon.offers("example.com/r", ttyUSB0="")
+            stack.close()
+
+            async def is_given() -> bool:
+                answer = await world.allocated("example.com/r", ["ttyUSB0"])
+                return bool(answer.container_responses[0].mounts)
+
+            await ask_until(is_given, bool)
+
+
+@pytest.mark.slow
+async def test_a_mount_that_begins_to_hang_fails_one_allocate_at_most(world: World) -> None:
+    (world.host.folder / "mnt").mkdir()
+    world.host.plug("ttyUSB0")
+    mount = {"hostPath": "/mnt", "containerPath": "/x", "optional": True}
+    wanted = resource("example.com/r", "/dev/ttyUSB0", inject={"mounts": [mount]}, replicas=2)
+    async with world.serving(wanted) as daemon:
+        assert (await world.container(r=1)).mounts
+        with hanging_mount(world.host.folder / "mnt"):
+            assert "looking at the nodes of ttyUSB0 does not end" in await world.refusal("q", r=1)
+
+            async def is_left_out() -> bool:
+                try:
+                    answer = await world.allocated("example.com/r", ["ttyUSB0"])
+                except grpc.aio.AioRpcError:
+                    return False
+                return not answer.container_responses[0].mounts
+
+            await ask_until(is_left_out, bool)
+            await daemon.offers("example.com/r", ttyUSB0="")
 
 
 POD = "/var/lib/kubelet/pods/5c1e7a2e-8a57-4d27-9d2c-0f2ab55b1b7c"

@@ -25,7 +25,7 @@ from genericdp.explain.catalog import catalogue
 from genericdp.explain.describe import claim_lines, claims_as_json, listed
 from genericdp.explain.find import names_like
 from genericdp.explain.weak_ids import weak_ids
-from genericdp.glob import has_wildcard, unescape
+from genericdp.glob import escape, has_wildcard, unescape
 from genericdp.printing import plural, printable
 from genericdp.reasons import Code
 from genericdp.status.hardware import hardware_of
@@ -191,7 +191,9 @@ def _mounts(listed: DeviceList, host: HostCache) -> dict[str, list[str]]:
     given = {mount.host_path: mount.optional for mount in mounts}
     exist = {path: host.exists_on_host(path) for path in given}
     return {
-        "missingMounts": [path for path in given if exist[path] is False],
+        "missingMounts": [
+            path for path in given if exist[path] is False and escape(path) not in host.hanging
+        ],
         "unseenMounts": [path for path in given if given[path] and exist[path] is None],
     }
 

@@ -247,7 +247,7 @@ class Host(Protocol):
         """Return the same of a path to be mounted, whose links are watched for changes."""
 
     def exists_on_host(self, path: str) -> bool | None:
-        """Return whether there is something at a path; None if that cannot be seen from here."""
+        """Return whether there is something at a path that answers; None if that cannot be seen."""
 
     def text(self, path: str, *, limit: int = MAX_TEXT) -> str | None:
         """Return a file's content, stripped; None if it has more bytes than that.

@@ -230,10 +230,13 @@ class HostCache:
         return self.guarded(pattern, partial(self.files.mount_target, path))
 
     def exists_on_host(self, path: str) -> bool | None:
-        """Return whether there is something at a path; None if that cannot be seen or read."""
+        """Return whether there is something at a path; None if that cannot be seen or read.
+
+        What hangs is of no use: a container with it would never start.
+        """
         pattern = escape(path)
         if self.look(pattern) is None:
-            return None
+            return False
         if self._sees is None:
             root = self._root
             self._sees = seeing(None if root.is_machine else root.entries_if_any("/", {}))
