@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+import asyncio
+import os
+import sys
+from asyncio.subprocess import PIPE
+from contextlib import ExitStack, asynccontextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,12 +17,14 @@ from genericdp.simulator.kubelet import Kubelet
 from tests.config.changing import config
 from tests.dra.node import DraNode, by_dra
 from tests.hanging import hanging_mount
+from tests.polling import poll_until
+from tests.programs import close_pipes
 from tests.test_daemon import Place
 from tests.world import resource
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
+    from asyncio.subprocess import Process
+    from collections.abc import AsyncIterator, Iterator
 
     from tests.world import World
 
@@ -137,3 +144,67 @@ async def test_a_mount_that_answers_again_is_looked_at_again(plugged: World) -> 
             (place / "ttyUSB0").symlink_to("/dev/ttyUSB0")
             await daemon.log.says("has ended")
             await plugged.listed(OTHER, "ttyACM0", "_mnt_ttyUSB0")
+
+
+async def test_a_kubelet_root_that_is_no_directory_concerns_the_resources_of_claims(
+    short_folder: Path,
+) -> None:
+    node, fifo = DraNode(short_folder), short_folder / "fifo"
+    os.mkfifo(fifo)
+    node.host.plug("ttyACM0", major=166)
+    settings = replace(node.settings, kubelet_root=fifo)
+    async with node.world.kubelet:
+        plugin = resource(OTHER, "/dev/ttyACM*")
+        async with node.world.serving(by_dra(), plugin, dra=settings) as daemon:
+            await node.world.container(other=1)
+            code, said = await daemon.get("/readyz")
+            assert (code, said.count("not registered")) == (503, 1)
+            assert f"{NAME}: not registered: {fifo}" in said
+
+
+@pytest.mark.parametrize("option", ["--state-dir", "--kubelet-root"])
+async def test_an_option_that_is_no_directory_is_named(short_folder: Path, option: str) -> None:
+    place, fifo = Place(short_folder), short_folder / "fifo"
+    os.mkfifo(fifo)
+    place.config.write_text(config("ttyUSB0"))
+    async with Kubelet(place.kubelet_folder) as kubelet, place.daemon(f"{option}={fifo}") as daemon:
+        assert " error " in await daemon.says(f"{option}: {fifo} is not a directory")
+        await kubelet.wait_for(lambda: kubelet.capacity("example.com/ttyUSB0") == 1)
+
+
+@asynccontextmanager
+async def started(command: str, folder: Path, root: Path) -> AsyncIterator[Process]:
+    """Start a command for a machine in a directory that hangs."""
+    (folder / "c.yaml").write_text(config("ttyUSB0"))
+    given = [f"{folder}/copy.tar.gz"] if command == "snapshot" else ["--config", f"{folder}/c.yaml"]
+    start = (sys.executable, "-m", "genericdp", command, *given, "--root", str(root))
+    process = await asyncio.create_subprocess_exec(*start, stderr=PIPE)
+    try:
+        yield process
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.wait()
+        close_pipes(process)
+
+
+@pytest.mark.parametrize("command", ["run", "discover", "probe", "snapshot"])
+async def test_a_root_that_hangs_is_named(short_folder: Path, gone: Path, command: str) -> None:
+    async with started(command, short_folder, gone) as process, asyncio.timeout(60):
+        _, said = await process.communicate()
+    assert process.returncode == 2
+    assert f"--root {gone} cannot be read: looking at it does not end" in said.decode()
+
+
+async def test_a_signal_ends_a_command_whose_root_hangs(short_folder: Path, gone: Path) -> None:
+    async with started("discover", short_folder, gone) as process:
+        await poll_until(lambda: hangs(process.pid))
+        process.terminate()
+        async with asyncio.timeout(60):
+            assert await process.wait() == 128 + 15
+
+
+def hangs(pid: int) -> bool:
+    """Return whether a thread of a process waits in a call that nothing interrupts."""
+    stats = [one.read_text() for one in Path(f"/proc/{pid}/task").glob("*/stat")]
+    return any(stat.rpartition(")")[2].split()[0] == "D" for stat in stats)

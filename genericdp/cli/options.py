@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import logging
 import os
 import re
 import socket
 import stat
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from genericdp import logs
 from genericdp.address import Address, parse_listen_address
@@ -19,11 +21,14 @@ from genericdp.cli.output import DATA, print_warning, progress
 from genericdp.dra.settings import DRIVER, KUBELET_ROOT
 from genericdp.errors import GenericdpError, UsageError, reason_of
 from genericdp.host.root import Root
+from genericdp.host.workers import run_in_time
 from genericdp.printing import shortened
 from genericdp.process.signals import deferred
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
+
+T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
@@ -33,6 +38,8 @@ _AMOUNT = re.compile(r"0*[1-9][0-9]{0,8}")
 _MOST = 999_999_999
 _LOG_FORMATS = ("text", "json")
 _MAX_SOCKET_BYTES = 107
+_LOOK_SECONDS = 5.0
+"""How long a look at the path of an option may take."""
 
 
 def add_choice(
@@ -119,12 +126,7 @@ def root_of(arguments: argparse.Namespace) -> Root:
     Raises UsageError if there is no machine in the folder.
     """
     given: Path = arguments.root
-    try:
-        mode = given.stat().st_mode
-    except OSError as error:
-        is_absent = isinstance(error, FileNotFoundError | NotADirectoryError)
-        why = "does not exist" if is_absent else f"cannot be read: {reason_of(error).lower()}"
-        raise UsageError(f"--root {given} {why} ({_ROOTS})") from None
+    mode = root_mode(given)
     if not (stat.S_ISDIR(mode) or stat.S_ISREG(mode)):
         raise UsageError(f"--root {given} is no folder and no file ({_ROOTS})")
     folder = given if stat.S_ISDIR(mode) else _unpacked(arguments)
@@ -136,6 +138,24 @@ def root_of(arguments: argparse.Namespace) -> Root:
         # The commands with a log have this option.
         (log.warning if hasattr(arguments, "log_level") else print_warning)(sentence)
     return Root(folder)
+
+
+def root_mode(given: Path) -> int:
+    """Return what ``--root`` is, as ``st_mode``; raise UsageError if it is nothing."""
+    try:
+        return _in_time(given.stat).st_mode
+    except OSError as error:
+        is_absent = isinstance(error, FileNotFoundError | NotADirectoryError)
+        why = "does not exist" if is_absent else f"cannot be read: {reason_of(error).lower()}"
+        raise UsageError(f"--root {given} {why} ({_ROOTS})") from None
+
+
+def _in_time(look: Callable[[], T]) -> T:
+    """Look at a path in a thread, as this one handles signals; raise OSError, also if it hangs."""
+    try:
+        return run_in_time(look, _LOOK_SECONDS)
+    except TimeoutError:
+        raise OSError(errno.ETIMEDOUT, "looking at it does not end") from None
 
 
 _ROOTS = "give --root a folder with dev/ and sys/ of a machine, or a file of genericdp snapshot"
@@ -176,7 +196,7 @@ def _unpacked(arguments: argparse.Namespace) -> Path:
 def _is_readable(folder: Path) -> bool:
     """Return whether a folder is there; raises UsageError if that cannot be known."""
     try:
-        os.listdir(folder)  # noqa: PTH208  # its error is what is wanted
+        _in_time(partial(os.listdir, folder))  # its error is what is wanted
     except (FileNotFoundError, NotADirectoryError):
         return False
     except OSError as error:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import stat
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,6 +22,7 @@ from genericdp.cli.options import (
     add_pod_resources,
     node_name_of,
     pod_resources_of,
+    root_mode,
     root_of,
     set_up_logging,
 )
@@ -28,7 +31,7 @@ from genericdp.daemon import KUBELET_FOLDER
 from genericdp.daemon import run as run_daemon
 from genericdp.dra.settings import DraSettings
 from genericdp.errors import UsageError, reason_of
-from genericdp.host.workers import run_in_time
+from genericdp.host.workers import HangingError, in_worker
 from genericdp.settings import Settings
 
 if TYPE_CHECKING:
@@ -36,8 +39,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 log = logging.getLogger(__name__)
-
-_CHECK_SECONDS = 5.0
 
 EXAMPLE = "  genericdp run --config /etc/genericdp"
 
@@ -91,7 +92,7 @@ def execute(arguments: argparse.Namespace) -> int:
     set_up_logging(arguments)
     if STDIN in arguments.config:
         raise UsageError("run takes no config from stdin: it reads its config again")
-    if arguments.root.is_file():
+    if stat.S_ISREG(root_mode(arguments.root)):
         raise UsageError(
             f"--root {arguments.root} is a snapshot: its devices are not this node's, whose kubelet"
             " would give them to pods (genericdp simulate shows what they would be)"
@@ -99,6 +100,7 @@ def execute(arguments: argparse.Namespace) -> int:
     root_of(arguments)
     pod_resources = pod_resources_of(arguments)
     _check(_check_state_dir, arguments.state_dir)
+    _check(_check_kubelet_root, arguments.kubelet_root)
     _check(_check_socket, pod_resources)
     run_daemon(
         Settings(
@@ -123,22 +125,21 @@ def execute(arguments: argparse.Namespace) -> int:
 
 
 def _check(check: Callable[[Path], None], path: Path | None) -> None:
-    """Check a path of an option, if there is one, unless that hangs."""
-    if path is None:
-        return
-    try:
-        run_in_time(partial(check, path), _CHECK_SECONDS)
-    except TimeoutError:
-        log.warning("looking at %s does not end: going on without it", path)
+    """Check a path of an option, if there is one; whether it hangs is then known."""
+    if path is not None:
+        with suppress(HangingError):  # which is logged
+            asyncio.run(in_worker(partial(check, path), str(path)))
 
 
 def _check_state_dir(folder: Path) -> None:
-    """Warn if others than its owner can write to ``--state-dir``."""
+    """Warn if ``--state-dir`` is no directory, or if others than its owner can write to it."""
     try:
         mode = folder.stat().st_mode
     except OSError:
         return
-    if stat.S_ISDIR(mode) and mode & (stat.S_IWGRP | stat.S_IWOTH):
+    if not stat.S_ISDIR(mode):
+        log.error("--state-dir: %s is not a directory: nothing can be kept there", folder)
+    elif mode & (stat.S_IWGRP | stat.S_IWOTH):
         who = "anybody" if mode & stat.S_IWOTH else "its group"
         log.warning(
             "--state-dir: %s can write to %s, and so take away or hinder the last good config that"
@@ -146,6 +147,13 @@ def _check_state_dir(folder: Path) -> None:
             who,
             folder,
         )
+
+
+def _check_kubelet_root(folder: Path) -> None:
+    """Say that ``--kubelet-root`` is no directory, if it is something else."""
+    with suppress(OSError):
+        if not stat.S_ISDIR(folder.stat().st_mode):
+            log.error("--kubelet-root: %s is not a directory: DRA serves nothing", folder)
 
 
 def _check_socket(socket: Path) -> None:

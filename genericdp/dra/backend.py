@@ -140,9 +140,11 @@ class Dra:
         trouble = (
             "" if error is None else f"{settings.folder} cannot be read: {reason_of(error).lower()}"
         )
-        if error is not None and self._dra_now is None and not isinstance(error, HangingError):
+        may_have_records = not isinstance(error, HangingError | NotADirectoryError)
+        if error is not None and self._dra_now is None and may_have_records:
             # Claims may have what the device plugin would give away. Where reading hangs, it may
-            # do so forever, and the device plugin serves what the config says.
+            # do so forever, and where there can be no directory there are no records: the device
+            # plugin serves what the config says.
             new = [name for name in wanted if self._in_force_as(name) is None]
             self._apply(wanted, dict.fromkeys(new, _Verdict(trouble, None)))
             return self.in_force
