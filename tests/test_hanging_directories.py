@@ -173,12 +173,10 @@ async def test_an_option_that_is_no_directory_is_named(short_folder: Path, optio
 
 
 @asynccontextmanager
-async def started(command: str, folder: Path, root: Path) -> AsyncIterator[Process]:
-    """Start a command for a machine in a directory that hangs."""
-    (folder / "c.yaml").write_text(config("ttyUSB0"))
-    given = [f"{folder}/copy.tar.gz"] if command == "snapshot" else ["--config", f"{folder}/c.yaml"]
-    start = (sys.executable, "-m", "genericdp", command, *given, "--root", str(root))
-    process = await asyncio.create_subprocess_exec(*start, stderr=PIPE)
+async def started(*words: object) -> AsyncIterator[Process]:
+    """Start a command."""
+    start = (sys.executable, "-m", "genericdp", *map(str, words))
+    process = await asyncio.create_subprocess_exec(*start, stdin=PIPE, stdout=PIPE, stderr=PIPE)
     try:
         yield process
     finally:
@@ -190,14 +188,18 @@ async def started(command: str, folder: Path, root: Path) -> AsyncIterator[Proce
 
 @pytest.mark.parametrize("command", ["run", "discover", "probe", "snapshot"])
 async def test_a_root_that_hangs_is_named(short_folder: Path, gone: Path, command: str) -> None:
-    async with started(command, short_folder, gone) as process, asyncio.timeout(60):
+    file = short_folder / "c.yaml"
+    file.write_text(config("ttyUSB0"))
+    given = ["copy.tar.gz"] if command == "snapshot" else ["--config", file]
+    async with started(command, *given, "--root", gone) as process, asyncio.timeout(60):
         _, said = await process.communicate()
     assert process.returncode == 2
     assert f"--root {gone} cannot be read: looking at it does not end" in said.decode()
 
 
-async def test_a_signal_ends_a_command_whose_root_hangs(short_folder: Path, gone: Path) -> None:
-    async with started("discover", short_folder, gone) as process:
+@pytest.mark.parametrize("words", [["discover", "--all", "--root"], ["convert", "--from", "squat"]])
+async def test_a_signal_ends_a_command_whose_path_hangs(gone: Path, words: list[str]) -> None:
+    async with started(*words, gone) as process:
         await poll_until(lambda: hangs(process.pid))
         process.terminate()
         async with asyncio.timeout(60):
@@ -208,3 +210,33 @@ def hangs(pid: int) -> bool:
     """Return whether a thread of a process waits in a call that nothing interrupts."""
     stats = [one.read_text() for one in Path(f"/proc/{pid}/task").glob("*/stat")]
     return any(stat.rpartition(")")[2].split()[0] == "D" for stat in stats)
+
+
+@pytest.mark.parametrize("option", ["", "--policy"])
+async def test_a_config_that_hangs_is_named(short_folder: Path, gone: Path, option: str) -> None:
+    file = short_folder / "c.yaml"
+    file.write_text(config("ttyUSB0"))
+    words = [file, option, gone / "x.yaml"] if option else [gone / "x.yaml"]
+    async with started("validate", *words) as process, asyncio.timeout(60):
+        said, _ = await process.communicate()
+    assert process.returncode == 2
+    assert f"{gone}/x.yaml:1:1: looking at it does not end" in said.decode()
+
+
+@pytest.mark.parametrize("option", ["--config", "--policy"])
+async def test_the_daemon_names_a_config_that_hangs(
+    short_folder: Path, gone: Path, option: str
+) -> None:
+    place = Place(short_folder)
+    place.config.write_text(config("ttyUSB0"))
+    async with place.daemon(f"{option}={gone}/x.yaml") as daemon:
+        await daemon.says(f"{gone}/x.yaml:1:1: looking at it does not end")
+        await daemon.says("nothing is served until it is corrected")
+        daemon.process.terminate()
+        assert await daemon.ends() == 0
+
+
+async def test_a_command_says_that_it_waits_for_stdin() -> None:
+    async with started("convert", "--from", "squat", "-") as process, asyncio.timeout(60):
+        assert process.stderr is not None
+        assert await process.stderr.readline() == b"waiting for the end of stdin (-)\n"

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from genericdp.cli.command_line import config_of, path_of
 from genericdp.cli.loading import read_pipes
-from genericdp.cli.options import add_output, write_new
+from genericdp.cli.options import add_output, in_time, write_new
 from genericdp.cli.output import DATA, print_data, print_document, progress
 from genericdp.config.files import STDIN, read_file, shown, unreadable
 from genericdp.config.load import unquoted
@@ -53,7 +54,11 @@ def execute(arguments: argparse.Namespace) -> int:
     """Convert, and print what is valid."""
     file: Path = arguments.file
     name = "<stdin>" if file == STDIN else shown(file)
-    given = read_file(file, read_pipes([file]))
+    pipes = read_pipes([file])
+    try:
+        given = in_time(partial(read_file, file, pipes))
+    except OSError as error:
+        given = error
     if isinstance(given, OSError):
         raise ConfigError([unreadable(name, given)])
     with progress(lambda: f"still converting {name}: {len(given.text):,} bytes"):

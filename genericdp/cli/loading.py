@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from genericdp.cli.output import print_warning
-from genericdp.config.files import MAX_BYTES, STDIN, Loaded, unusable
+from genericdp.cli.output import print_warning, progress
+from genericdp.config.files import MAX_BYTES, STDIN, Loaded, hanging, unusable
 from genericdp.config.load import load
 from genericdp.errors import ConfigError, UsageError, reason_of
-from genericdp.host.workers import run_in_time
+from genericdp.host.workers import HANGING_SECONDS, start
 
 if TYPE_CHECKING:
     import argparse
@@ -34,10 +35,12 @@ def read_pipes(paths: Sequence[Path]) -> dict[Path, bytes]:
         if path == STDIN:
             if sys.stdin is None:
                 raise UsageError("stdin is closed, but a config is to be read from it")
-            pipes[path] = sys.stdin.buffer.read(MAX_BYTES + 1)
+            with progress(lambda: "waiting for the end of stdin (-)"):
+                pipes[path] = sys.stdin.buffer.read(MAX_BYTES + 1)
         elif path.parent in _DESCRIPTORS and path.name.isdigit():
             try:
-                with path.open("rb") as pipe:
+                waiting = progress(partial("waiting for the end of {}".format, path))
+                with waiting, path.open("rb") as pipe:
                     pipes.setdefault(path, pipe.read(MAX_BYTES + 1))
             except OSError as error:
                 why = reason_of(error).lower()
@@ -54,8 +57,16 @@ def load_in_time(
     load: Callable[..., Loaded] = load,
 ) -> Loaded:
     """Load a config; a filesystem that does not answer is a problem of it."""
+
+    async def loaded() -> Loaded:
+        loading = start(partial(load, paths, pipes=pipes, policy=policy))
+        async with asyncio.timeout(seconds):
+            if await loading.ends(HANGING_SECONDS):
+                return loading.result()
+        return Loaded(problems=(hanging(loading),))
+
     try:
-        return run_in_time(partial(load, paths, pipes=pipes, policy=policy), seconds)
+        return asyncio.run(loaded())
     except TimeoutError:
         why = (
             f"loading the config took longer than {seconds:g} s:"

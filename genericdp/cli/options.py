@@ -143,14 +143,14 @@ def root_of(arguments: argparse.Namespace) -> Root:
 def root_mode(given: Path) -> int:
     """Return what ``--root`` is, as ``st_mode``; raise UsageError if it is nothing."""
     try:
-        return _in_time(given.stat).st_mode
+        return in_time(given.stat).st_mode
     except OSError as error:
         is_absent = isinstance(error, FileNotFoundError | NotADirectoryError)
         why = "does not exist" if is_absent else f"cannot be read: {reason_of(error).lower()}"
         raise UsageError(f"--root {given} {why} ({_ROOTS})") from None
 
 
-def _in_time(look: Callable[[], T]) -> T:
+def in_time(look: Callable[[], T]) -> T:
     """Look at a path in a thread, as this one handles signals; raise OSError, also if it hangs."""
     try:
         return run_in_time(look, _LOOK_SECONDS)
@@ -196,7 +196,7 @@ def _unpacked(arguments: argparse.Namespace) -> Path:
 def _is_readable(folder: Path) -> bool:
     """Return whether a folder is there; raises UsageError if that cannot be known."""
     try:
-        _in_time(partial(os.listdir, folder))  # its error is what is wanted
+        in_time(partial(os.listdir, folder))  # its error is what is wanted
     except (FileNotFoundError, NotADirectoryError):
         return False
     except OSError as error:

@@ -10,14 +10,17 @@ import json
 import os
 import resource
 import sys
+import threading
+import time
 from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Never
 
 import genericdp
-from genericdp.config.files import Loaded, unusable
+from genericdp.config.files import Loaded, hanging, unusable
 from genericdp.errors import DAMAGE, Problem, reason_of
+from genericdp.host.calls import Patience, Watched, watch
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,6 +40,9 @@ _MIN_MEMORY = 32 * _MIB
 """Twice what any config takes."""
 _SPARED_MEMORY = 8 * _MIB
 """What the others in our cgroup may take meanwhile: where it is used up, all may be killed."""
+_STACK = 256 * 1024
+_HANGING_SECONDS = 4.0
+"""Shorter than elsewhere: the daemon looks for 2 s more, and people wait for what it says."""
 _LIMITS = {
     resource.RLIMIT_AS: 1024 * _MIB,
     resource.RLIMIT_NOFILE: 1024,
@@ -151,6 +157,11 @@ def main() -> None:
     most = _limit(resource.RLIMIT_DATA, max(_MIN_MEMORY, most))
     for what, limit in _LIMITS.items():
         _limit(what, limit)
+    reading = Watched()
+    watch(reading)
+    threading.stack_size(_STACK)
+    with suppress(RuntimeError):  # no thread can be started: then it takes longer
+        threading.Thread(target=_tell_what_hangs, args=(reading,), daemon=True).start()
     answer = b""
     # Not to be said within: the error keeps all that was built, and there is no memory to speak.
     # SystemError: C code that forgot to say that there was no memory.
@@ -158,9 +169,21 @@ def main() -> None:
         answer = _answer(sys.argv[1:])
     if not answer:
         sys.exit(f"it takes more than the {most // _MIB} MiB of memory that it may have")
+    _exit_with(answer)
+
+
+def _exit_with(answer: bytes) -> Never:
     sys.stdout.buffer.write(answer)
     sys.stdout.flush()
     os._exit(0)  # to take everything apart takes a seventh of all the time
+
+
+def _tell_what_hangs(reading: Watched) -> None:
+    """Answer in place of the thread that reads, if a system call of that does not end."""
+    patience = Patience(reading, _HANGING_SECONDS)
+    while not patience.is_over():
+        time.sleep(patience.pause)
+    _exit_with(encode(Loaded(problems=(hanging(reading),)), []))
 
 
 def _answer(arguments: Sequence[str]) -> bytes:

@@ -10,12 +10,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from genericdp.errors import Problem, is_shortage, reason_of
+from genericdp.host import calls
 from genericdp.host.pathwalk import NotAFileError, opened, read
 from genericdp.printing import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
+    from genericdp.host.calls import Watched
     from genericdp.model import Resource
     from genericdp.policy import Policy
 
@@ -105,9 +107,11 @@ def read_files(
 
 
 def _files_of(path: Path) -> list[Path]:
-    if not path.is_dir():
+    calls.looking_at(shown(path))
+    if not calls.isdir(str(path)):
         return [path]
-    found = (one for one in path.iterdir() if not one.name.startswith("."))
+    names = calls.listdir(str(path))
+    found = (path / name for name in names if not name.startswith("."))
     if files := sorted(one for one in found if one.name.endswith(SUFFIXES)):
         return files
     raise OSError(errno.ENODATA, os.strerror(errno.ENODATA), path)
@@ -123,6 +127,7 @@ def read_file(path: Path, pipes: Mapping[Path, bytes] | None = None) -> Content 
         if pipes and path in pipes:
             given = Content(text=pipes[path])
         else:
+            calls.looking_at(shown(path))
             # Not os.path.abspath: what ".." leads to depends on links.
             with opened(os.fspath(Path.cwd() / path)) as (descriptor, found):
                 # More is read than may be there: a file can grow after its size was asked.
@@ -147,6 +152,13 @@ def unreadable(name: str | Path, error: OSError) -> Problem:
         return unusable(name, error.strerror or "it is not a file")
     other = f"it cannot be read: {reason_of(error).lower()}"
     return unusable(name, _MESSAGES.get(error.errno or 0, other))
+
+
+def hanging(reading: Watched) -> Problem:
+    """Return the problem of a file or folder that is looked at without end."""
+    at = printable(reading.path)
+    hint = "" if at == reading.what else f"{at} hangs"
+    return unusable(reading.what, "looking at it does not end", hint)
 
 
 def unusable(name: str | Path, message: str, hint: str = "") -> Problem:

@@ -10,7 +10,7 @@ import threading
 import time
 from contextlib import suppress
 from functools import wraps
-from typing import TYPE_CHECKING, ParamSpec, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, ParamSpec, TypeAlias, TypeVar
 
 from genericdp.host.mounts import filesystems
 
@@ -32,23 +32,49 @@ class HangsError(Exception):
     """
 
 
-class Watched(Protocol):
-    """What a thread works on."""
+class Watched:
+    """What a thread works on, and the system call that it is in."""
 
-    what: str
-    """What it does, for people."""
-    since: float | None
+    what = ""
+    """What it looks at, for people."""
+    since: float | None = None
     """When its present system call began, on the monotonic clock; None: it is in none."""
-    call: tuple[str, str | int] | None
+    call: tuple[str, str | int] | None = None
     """The name of that call, and the path or the descriptor that it is about."""
-    path: str
+    path = ""
     """The path that a call was about last: it is that of a descriptor that was opened since."""
-    is_given_up: bool
+    is_given_up = False
     """Whether its result is of no use any more, so that it should end."""
-    has_ended: bool
+    has_ended = False
     """Whether the thread has done all of it."""
 
 
+class Patience:
+    """Whether one system call of watched work takes longer than so many seconds.
+
+    Time in which the one who asks was late does not count: a thread of a process that gets no
+    processor makes no progress either.
+    """
+
+    def __init__(self, work: Watched, seconds: float) -> None:
+        self.pause = seconds / _PARTS
+        """How long to wait before each question."""
+        self._work, self._seconds = work, seconds
+        self._lasted, self._since, self._asked = 0.0, work.since, time.monotonic()
+
+    def is_over(self) -> bool:
+        """Ask, once the pause is over."""
+        now, since = time.monotonic(), self._work.since  # read once: the thread goes on meanwhile
+        if since is None or since != self._since:
+            self._lasted = 0.0
+        elif now - self._asked < 2 * self.pause:
+            self._lasted += self.pause
+        self._since, self._asked = since, now
+        return self._lasted >= self._seconds
+
+
+_PARTS = 4
+"""How often to ask in the time that a call may last."""
 _thread = threading.local()
 _hanging: dict[Watched, Cause] = {}
 """The work that hangs, and on what: the only record of what hangs."""
@@ -62,6 +88,12 @@ def watch(work: Watched | None) -> None:
     _thread.work = work
     if work is not None and _hanging:
         _filesystems = filesystems()
+
+
+def looking_at(what: str) -> None:
+    """Note what this thread looks at from now on."""
+    if (work := getattr(_thread, "work", None)) is not None:
+        work.what = what
 
 
 def give_up(work: Watched, *, only_call: bool = False) -> bool:
@@ -159,6 +191,7 @@ def _readlink_of(descriptor: int) -> str:
 
 fstat = watched(os.fstat)
 fstatvfs = watched(os.fstatvfs)
+isdir = watched(os.path.isdir)
 listdir = watched(os.listdir)
 open = watched(os.open)  # noqa: A001
 open_at = watched(_open_at)

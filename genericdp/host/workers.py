@@ -14,7 +14,7 @@ from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from genericdp.host import calls
-from genericdp.host.calls import HangsError
+from genericdp.host.calls import HangsError, Patience, Watched
 from genericdp.host.pathwalk import walk
 from genericdp.repeat import Latch
 
@@ -33,43 +33,26 @@ AGAIN_AFTER_SECONDS = 0.5
 
 HANGING_SECONDS = 5.0
 """How long one system call may last, in time in which the loop was on schedule."""
-_PARTS = 4
-"""How often the loop looks in this time."""
-
 _idle: list[SimpleQueue[Callable[[], None]]] = []
 _shortage = Latch(log)
 """Of threads: the last attempt to start one has failed."""
 
 
-class Work(asyncio.Future[T]):
-    """Work in a thread: its result, and, as a Watched, what it does meanwhile."""
+class Work(Watched, asyncio.Future[T]):
+    """Work in a thread: its result, and what it does meanwhile."""
 
     has_begun = False
-    what = ""
-    since: float | None = None
-    call: tuple[str, str | int] | None = None
-    path = ""
-    is_given_up = False
-    has_ended = False
 
     async def ends(self, seconds: float) -> bool:
         """Wait until it is done; return False if one system call lasts too long.
 
-        Time in which this loop was late does not count: a thread of a process that gets no
-        processor makes no progress either. The wait for a thread counts only for one call.
+        The wait for a thread counts only for one call.
         """
-        lasted, part, last = 0.0, seconds / _PARTS, self.since
+        patience = Patience(self, seconds)
         while not self.done():
-            began = time.monotonic()
-            await asyncio.wait([self], timeout=part)
-            now = self.since  # read once: the thread goes on meanwhile
-            if now is None or now != last:
-                lasted = 0.0
-            elif time.monotonic() - began < 2 * part:
-                lasted += part
-            if lasted >= seconds:
+            await asyncio.wait([self], timeout=patience.pause)
+            if patience.is_over():
                 return self.done()
-            last = now
         return True
 
 
