@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 MAX_KEPT = 64 * 1024
 """Bytes of a command's output, half of its start and half of its end."""
 _MAX_IN_PIPE = 64 * 1024
+_PAUSE_SECONDS = 0.01
+"""After each read of what is left out: 6 MB/s."""
 _MAX_START = 4096  # bytes of a program, in which its interpreter or loader is named
 _LOADER = re.compile(rb"/[^\0]*/ld-[^\0]+")
 
@@ -47,7 +49,8 @@ class Outcome:
 class Pipe:
     """A pipe that a command writes to and the loop reads from while it runs.
 
-    Of what is written, the first and the last part are kept: ``max_bytes`` in all.
+    Of what is written, the first and the last part are kept: ``max_bytes`` in all. What is more is
+    read slowly: a command that writes without end waits, instead of costing half a core.
     """
 
     def __init__(self, max_bytes: int = MAX_KEPT) -> None:
@@ -55,6 +58,7 @@ class Pipe:
         """What is kept; without the middle if that is not all."""
         self._half = max_bytes // 2
         self._left_out = 0
+        self._pause: asyncio.TimerHandle | None = None
         self._loop = asyncio.get_running_loop()
         self._read_end, self.write_end = os.pipe()
         os.set_blocking(self._read_end, False)
@@ -72,7 +76,7 @@ class Pipe:
 
     def _close(self) -> None:
         self.close_write_end()
-        self._loop.remove_reader(self._read_end)
+        self._stop_reading()
         os.close(self._read_end)
 
     def close_write_end(self) -> None:
@@ -92,6 +96,16 @@ class Pipe:
             if surplus > 0:
                 del self.data[self._half : self._half + surplus]
                 self._left_out += surplus
+                self._stop_reading()
+                self._pause = self._loop.call_later(_PAUSE_SECONDS, self._go_on)
+
+    def _stop_reading(self) -> None:
+        if self._pause is not None:
+            self._pause.cancel()
+        self._loop.remove_reader(self._read_end)
+
+    def _go_on(self) -> None:
+        self._loop.add_reader(self._read_end, self.read)
 
     def text(self) -> str:
         """Return the output as text, with unprintable bytes escaped."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import subprocess
 import sys
 import time
@@ -89,7 +90,7 @@ async def test_of_very_much_output_the_ends_are_kept_and_the_loop_goes_on(
             await asyncio.sleep(0.001)
             turns += 1
 
-    script = "echo first; head -c 64M /dev/zero | tr '\\0' x; echo; echo last; exit 1"
+    script = "echo first; head -c 16M /dev/zero | tr '\\0' x; echo; echo last; exit 1"
     async with asyncio.TaskGroup() as tasks:
         turning = tasks.create_task(turn())
         outcome = await shell(commands, script, timeout_seconds=120)
@@ -98,6 +99,13 @@ async def test_of_very_much_output_the_ends_are_kept_and_the_loop_goes_on(
     assert outcome.output.startswith("first\nxxx")
     assert len(outcome.output) < 70_000
     assert turns > 100 * outcome.seconds
+
+
+async def test_a_command_that_writes_without_end_is_read_slowly(commands: Commands) -> None:
+    """It cost half a core until its timeout."""
+    outcome = await shell(commands, "yes", timeout_seconds=1)
+    (left_out,) = re.findall(r"\[(\d+) bytes left out\]", outcome.output)
+    assert int(left_out) < 16 * MIB
 
 
 @pytest.mark.parametrize("script", [FORKS_128, FORKS_128_SESSIONS])
