@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import sys
 from asyncio.subprocess import PIPE
 from contextlib import ExitStack, asynccontextmanager
@@ -234,6 +235,22 @@ async def test_the_daemon_names_a_config_that_hangs(
         await daemon.says("nothing is served until it is corrected")
         daemon.process.terminate()
         assert await daemon.ends() == 0
+
+
+async def test_the_daemon_goes_on_where_its_config_begins_to_hang(short_folder: Path) -> None:
+    place = Place(short_folder)
+    place.config = short_folder / "mnt/sub/c.yaml"
+    place.config.parent.mkdir(parents=True)
+    place.config.write_text(config("ttyUSB0"))
+    async with place.daemon() as daemon:
+        await daemon.says("config in force")
+        with hanging_mount(short_folder / "mnt"):
+            for _ in range(2):  # the directory is watched again after the first one
+                daemon.process.send_signal(signal.SIGHUP)
+                await daemon.says("the one in force stays")
+                daemon.lines.clear()
+            daemon.process.terminate()
+            assert await daemon.ends() == 0
 
 
 async def test_a_command_says_that_it_waits_for_stdin() -> None:

@@ -29,7 +29,7 @@ from genericdp.dra.slices import DELETED_FIRST, devices_of, pool_name
 from genericdp.dra.stored import StoredSlices
 from genericdp.errors import DAMAGE, ApiError, KubeletError, explained, ungrouped
 from genericdp.host.inotify import ENTRIES, FolderWatch
-from genericdp.host.workers import in_worker
+from genericdp.host.workers import HangingError, in_worker
 from genericdp.kubelet.dra import DraPlugin
 from genericdp.observed import Observed, until
 
@@ -252,8 +252,11 @@ class DraDriver:
         watch = FolderWatch(note, what="records and CDI specs of claims")
         try:
             while True:
-                for folder in watch.set_folders({records: ENTRIES, specs: _REMOVALS}):
-                    note(folder, None)
+                with suppress(HangingError):  # the loop must not hang with a folder
+                    for folder in (records, specs):
+                        await in_worker(partial(os.path.exists, folder), folder)
+                    for folder in watch.set_folders({records: ENTRIES, specs: _REMOVALS}):
+                        note(folder, None)
                 if not watch.complete:
                     self._specs_outdated.set()
                 await asyncio.sleep(self._settings.retry)
