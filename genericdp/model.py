@@ -24,6 +24,9 @@ LimitT = TypeVar("LimitT")
 Globs = tuple[str, ...]
 """Any of these patterns; empty: no condition."""
 
+HEXADECIMAL: Mapping[str, bool] = {"ignore_case": True}
+"""Of a selector's field: its texts are hexadecimal numbers, which compare without case."""
+
 _KIND_PART = r"[A-Za-z]([A-Za-z0-9_.-]*[A-Za-z0-9])?"
 _CDI_DEVICE = r"[A-Za-z0-9]([A-Za-z0-9_.:-]*[A-Za-z0-9])?"
 _CDI_NAME = re.compile(f"{_KIND_PART}/{_KIND_PART}={_CDI_DEVICE}")
@@ -142,30 +145,30 @@ class UdevSelector:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class UsbSelector:
-    """USB devices; hexadecimal ids compare without case."""
+    """USB devices."""
 
     kind = "usb"
-    vendor: Globs = ()
-    product: Globs = ()
+    vendor: Globs = field(default=(), metadata=HEXADECIMAL)
+    product: Globs = field(default=(), metadata=HEXADECIMAL)
     serial: Globs = ()
     port: Globs = ()
-    device_class: Globs = ()
-    interface: Globs = ()
+    device_class: Globs = field(default=(), metadata=HEXADECIMAL)
+    interface: Globs = field(default=(), metadata=HEXADECIMAL)
     bus: Globs = ()
     number: Globs = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PciSelector:
-    """PCI functions; hexadecimal ids compare without case."""
+    """PCI functions."""
 
     kind = "pci"
-    address: Globs = ()
-    vendor: Globs = ()
-    device: Globs = ()
-    subsystem_vendor: Globs = ()
-    subsystem_device: Globs = ()
-    device_class: Globs = ()
+    address: Globs = field(default=(), metadata=HEXADECIMAL)
+    vendor: Globs = field(default=(), metadata=HEXADECIMAL)
+    device: Globs = field(default=(), metadata=HEXADECIMAL)
+    subsystem_vendor: Globs = field(default=(), metadata=HEXADECIMAL)
+    subsystem_device: Globs = field(default=(), metadata=HEXADECIMAL)
+    device_class: Globs = field(default=(), metadata=HEXADECIMAL)
     driver: Globs = ()
     function: str = ""
     """``physical``, ``virtual``, or empty for both."""

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, is_dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from genericdp.printing import shortened
 from genericdp.reasons import Code, Reason
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Iterator
 
 MAX_TEXT = 64 * 1024
 """The longest text that a template or a value may give, in bytes of UTF-8."""
@@ -88,6 +89,21 @@ class Template:
 
     def __str__(self) -> str:
         return "".join(literal(one) if isinstance(one, str) else str(one) for one in self.parts)
+
+
+def templates_of(value: object) -> Iterator[Template]:
+    """Yield every template of a value, however deep."""
+    if isinstance(value, Template):
+        yield value
+    elif isinstance(value, tuple):
+        for entry in value:
+            yield from templates_of(entry)
+    elif isinstance(value, Mapping):
+        for entry in value.values():
+            yield from templates_of(entry)
+    elif is_dataclass(value):
+        for part in fields(value):
+            yield from templates_of(getattr(value, part.name))
 
 
 class Lookup(Protocol):

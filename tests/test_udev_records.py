@@ -45,6 +45,10 @@ def recorded(serial: str) -> dict[str, object]:
 RESOURCES = (*map(recorded, "abc"), UNKNOWN)
 
 
+NONE = ""
+"""Has a device that may be of any: there are no records at all."""
+
+
 async def is_of(world: World, kind: str) -> None:
     """Wait until the device is one of this resource, and of no other one."""
     for name in "a", "b", "c", "unknown":
@@ -52,6 +56,7 @@ async def is_of(world: World, kind: str) -> None:
 
 
 async def test_a_record_that_is_written_changed_or_removed_is_told(world: World) -> None:
+    world.host.write("/run/udev/data/c1:3", "E:ID_SERIAL=of-another\n")
     file = record(world, "a")
     async with world.serving(*RESOURCES):
         await is_of(world, "a")
@@ -65,7 +70,7 @@ async def test_a_record_that_is_written_changed_or_removed_is_told(world: World)
 async def test_a_udevd_that_starts_later_is_waited_for(there: str, world: World) -> None:
     (world.host.folder / there).mkdir(exist_ok=True, parents=True)
     async with world.serving(*RESOURCES):
-        await is_of(world, "unknown")
+        await is_of(world, NONE)
         record(world, "a")
         await is_of(world, "a")
 
@@ -75,11 +80,11 @@ async def test_a_database_that_is_moved_away_or_deleted_is_replaced(world: World
     async with world.serving(*RESOURCES):
         await is_of(world, "a")
         folder.rename(folder.with_name("away"))
-        await is_of(world, "unknown")
+        await is_of(world, NONE)
         record(world, "b")
         await is_of(world, "b")
         shutil.rmtree(world.host.folder / "run")
-        await is_of(world, "unknown")
+        await is_of(world, NONE)
         record(world, "c")
         await is_of(world, "c")
 

@@ -1,4 +1,4 @@
-"""A device of which nobody can know which entry of ``match`` takes it gets what none injects."""
+"""What an entry of ``match`` may take, but cannot read: it is not offered, nor given to others."""
 
 from __future__ import annotations
 
@@ -196,19 +196,57 @@ def test_names_that_cannot_be_seen_may_be_those_of_the_first_entry(
     assert found.refused[SERIAL][USB0].startswith(f"{MAYBE}/dev/serial")
 
 
-@pytest.mark.parametrize("second", ["/dev/none", "/dev/ttyUSB1"])
-def test_what_only_one_entry_may_take_is_as_ever(
-    host: Host, capsys: pytest.CaptureFixture[str], second: str
+@pytest.mark.parametrize("wanted", ["prod", "none"])
+@pytest.mark.parametrize("second", ["/dev/none", NODES])
+def test_what_no_entry_surely_takes_is_kept_back_all_the_same(
+    host: Host, capsys: pytest.CaptureFixture[str], second: str, wanted: str
 ) -> None:
-    """It is not taken, or by a default; no entry can be mistaken for another one."""
-    (host.folder / FOLDER[1:] / "kind").unlink()
-    (host.folder / FOLDER[1:] / "kind").mkdir()
-    by_default = by_kind({"values": {"attribute": "none"}}, second=second)
-    assert Asked(host, capsys, by_default).refused == {SERIAL: {}}
-    assert "ttyUSB0" in Asked(host, capsys, by_default).ids[SERIAL]
-    untaken = by_kind({"values": {"attribute": "prod"}}, second=second)
-    found = Asked(host, capsys, untaken, resource(LATER, NODES))
-    assert "ttyUSB0" in found.ids[LATER]
+    """Whatever the default: ``none`` is what a device without the attribute has."""
+    match = [{"path": NODES, "values": {"attribute": wanted}}, {"path": second}]
+    given = {"name": SERIAL, "match": match, "values": VALUES}
+    folder(host.folder / FOLDER[1:] / "kind")
+    found = Asked(host, capsys, given, resource(LATER, NODES))
+    reason = f"{MAYBE}{FOLDER}/kind cannot be read: it is a folder, not a file"
+    assert found.refused[SERIAL] == {USB0: reason}
+    assert "belongs to resource example.com/serial" in found.refused[LATER][USB0]
+
+
+@pytest.mark.parametrize("paths", [("a", "b"), ("nowhere",)])
+def test_several_links_and_one_that_leads_nowhere_are_no_answer(
+    host: Host, capsys: pytest.CaptureFixture[str], paths: tuple[str, ...]
+) -> None:
+    for name in paths:
+        host.write(f"/run/links/ttyUSB0/{name}", "")
+    if paths == ("nowhere",):
+        (host.folder / "run/links/ttyUSB0/nowhere").unlink()
+        (host.folder / "run/links/ttyUSB0/nowhere").symlink_to("/gone")
+    given = {
+        "name": SERIAL,
+        "match": [{"path": NODES, "values": {"link": "a"}}],
+        "values": {"link": {"link": "/run/links/$(device.name)/*"}},
+    }
+    found = Asked(host, capsys, given, resource(LATER, NODES))
+    assert found.refused[SERIAL][USB0].startswith(f"{MAYBE}the value 'link': /run/links/ttyUSB0/")
+    assert found.ids == {SERIAL: [], LATER: ["ttyUSB1"]}, "no link at all is an answer"
+
+
+async def test_what_another_resource_has_on_offer_stays_there(world: World, host: Host) -> None:
+    """It was no device of the first, when that could be read."""
+    first = {"name": SERIAL, "match": [{"path": NODES, **ATTRIBUTE}]}
+    async with world.serving(first, resource(LATER, NODES)) as daemon:
+        await daemon.offers(SERIAL, ttyUSB0="")
+        await daemon.offers(LATER, ttyUSB1="")
+        host.write("/sys/devices/virtual/tty/ttyUSB1/kind/x", "")
+        host.plug("ttyUSB2")
+        await daemon.offers(LATER, ttyUSB1="", ttyUSB2="")
+        host.write("/sys/devices/virtual/tty/ttyUSB3/kind/x", "")
+        host.plug("ttyUSB3")
+        host.plug("ttyUSB4")
+        await daemon.offers(LATER, ttyUSB1="", ttyUSB2="", ttyUSB4="")
+        found = await daemon.resource(SERIAL)
+        refused = {one["path"]: one["reason"] for one in found["notOffered"]}
+        assert refused.keys() == {"/dev/ttyUSB1", "/dev/ttyUSB3"}
+        assert all("kind cannot be read: it is a folder" in one for one in refused.values())
 
 
 @pytest.mark.parametrize("first", [{"path": USB0}, {"values": {"kind": "prod"}}])
@@ -229,12 +267,3 @@ def test_what_is_excluded_for_sure_is_free(host: Host, capsys: pytest.CaptureFix
     found = Asked(host, capsys, wanted, resource(LATER, NODES))
     assert found.refused[SERIAL] == {USB0: "excluded by the config"}
     assert found.ids[LATER] == ["ttyUSB0"]
-
-
-def test_without_an_inject_of_entries_it_does_not_matter_which_takes_it(
-    host: Host, capsys: pytest.CaptureFixture[str]
-) -> None:
-    large(host.folder / "run/kinds/ttyUSB0")
-    match = [{"path": NODES, "values": {"kind": "prod"}}, {"path": NODES}]
-    found = Asked(host, capsys, {"name": SERIAL, "match": match, "values": VALUES})
-    assert (found.ids, found.refused) == ({SERIAL: ["ttyUSB0", "ttyUSB1"]}, {SERIAL: {}})

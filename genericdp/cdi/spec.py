@@ -10,9 +10,8 @@ import re
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from genericdp.devices.allocation import edits
-from genericdp.devices.matching import templates_of
 from genericdp.model import InjectBy, is_cdi_kind, is_cdi_name
-from genericdp.template import is_share
+from genericdp.template import is_share, templates_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from genericdp.cli.apply import applied, discover_once, patiently
 from genericdp.cli.options import add_config, add_host, add_output, node_name_of, root_of
 from genericdp.cli.output import print_result
-from genericdp.devices.conditions import any_of, selector_text, shown, source
 from genericdp.devices.inventory import Inventory
 from genericdp.devices.matching import for_node
+from genericdp.devices.selectors import any_of, selector_text, shown, source
 from genericdp.errors import UsageError
 from genericdp.explain.describe import claim_lines, claims_as_json, entry_of
 from genericdp.explain.explanation import VerdictKind, explain

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
 from genericdp import glob
@@ -34,9 +34,10 @@ from genericdp.devices.held import Held, Name, why_blocked
 from genericdp.devices.in_use import with_warnings
 from genericdp.devices.injection import MadeDevices, make_devices
 from genericdp.devices.inventory import Inventory
-from genericdp.devices.matching import Owners, match, of_file, path_globs
+from genericdp.devices.matching import Owners, match
 from genericdp.devices.recognition import FormerDevices, KeptIds
 from genericdp.devices.resourcenames import NameOwners, resulting, results, with_name
+from genericdp.devices.selectors import path_globs
 from genericdp.printing import shortened
 from genericdp.reasons import MAX_REASON, Code, Reason
 from genericdp.regex import SearchTimeError
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
 
     from genericdp.devices.devicelist import EntryBytes, ListedDevice
     from genericdp.devices.identity import HardwareIdentity
-    from genericdp.devices.inventory import Host
+    from genericdp.devices.inventory import Host, Identity
     from genericdp.devices.matching import Match
     from genericdp.model import Resource
 
@@ -204,7 +205,7 @@ class _Pass:
         Such a resource keeps what it had. Of what had never been decided nobody knows what it
         would take: later resources get nothing that it might.
         """
-        owners = Owners()
+        owners = Owners(listed=cache(self._listed))
         drafts: dict[str, dict[str, _Draft]] = {}
         for resource in self.resources:
             name = resource.name
@@ -212,7 +213,8 @@ class _Pass:
                 with self.inventory.deciding(name):
                     drafts[name] = self._drafts_of(resource, owners)
             if name in drafts:
-                owners.enter(resource, drafts[name][name].claimed)
+                draft = drafts[name][name]
+                owners.enter(resource, draft.claimed, draft.match)
                 continue
             for before in map(self.before, self._listed_names(resource)):
                 owners.enter(resource, (key for device in before.kept for key in device.keys))
@@ -220,6 +222,16 @@ class _Pass:
             if self.before(name).owned is None:
                 owners.reserve(resource)
         return drafts
+
+    def _listed(self) -> dict[Identity, set[str]]:
+        """Return the resources that had things when they last were decided, by what these are."""
+        listed: dict[Identity, set[str]] = {}
+        for name, before in self.previous.items():
+            # Not what they had lost by then, as to another resource.
+            for device in (it.device for it in before.devices.values() if it.gone_since is None):
+                for identity in device.appearances:
+                    listed.setdefault(identity, set()).add(before.template or name)
+        return listed
 
     def _drafts_of(self, resource: Resource, owners: Owners) -> dict[str, _Draft]:
         """Return the drafts of a resource and of those that result from its name."""
@@ -241,7 +253,7 @@ class _Pass:
         for name in self.name_owners.of(resource):
             template = "" if name == resource.name else resource.name
             one, before = made.get(name, MadeDevices()), self.before(name, template)
-            devices, refused = self._free(one, owners)
+            devices, refused = self._free(one, resource, owners)
             arriving = dict[str, Arriving]()
             if resource.group_by is not None:
                 devices, waiting, arriving = stable_groups(devices, before, now=self.now)
@@ -299,26 +311,26 @@ class _Pass:
             for key in device.keys
         )
 
-    def _free(self, made: MadeDevices, owners: Owners) -> tuple[list[Device], list[NotOffered]]:
-        """Return the devices that no undecided resource might match, and what is refused."""
+    def _free(
+        self, made: MadeDevices, resource: Resource, owners: Owners
+    ) -> tuple[list[Device], list[NotOffered]]:
+        """Return the devices that no resource before might match, and what is refused."""
         devices, refused = [], [*made.refused]
         for one in made.devices:
-            if reason := self._why_reserved(one, owners):
+            if reason := self._why_reserved(one, resource, owners):
                 refused.append(one.refused(Reason(Code.TAKEN, reason)))
             else:
                 devices.append(one)
         return devices, refused
 
-    def _why_reserved(self, device: Device, owners: Owners) -> str:
-        """Return which node of a device an undecided resource might match."""
-        if not owners.undecided:
+    def _why_reserved(self, device: Device, resource: Resource, owners: Owners) -> str:
+        """Return which node of a device a resource before might match."""
+        if not owners.reserved:
             return ""
         for node in device.nodes:
             file = self.inventory.file(node.host_path) if node.exclusive else None
             if file is not None and (
-                why := owners.why_reserved(
-                    of_file(file, self.inventory), exclusive=device.exclusive
-                )
+                why := owners.why_reserved(self.inventory.of_file(file), resource, device.identity)
             ):
                 return f"its node {node.host_path} {why}"
         return ""
@@ -338,7 +350,7 @@ class _Pass:
             if device.id not in here
             and (
                 not matched.isdisjoint(device.appearances)
-                or not match.withheld.isdisjoint(device.keys)
+                or not match.unreadable.isdisjoint(device.keys)
                 or _hidden_by(resource, device, self.inventory)
             )
         )
@@ -450,7 +462,7 @@ class _Pass:
         won = {device.key for device in devices}
         not_offered, empty = (*draft.refused, *left_out), None
         if not kept:
-            empty = why_empty(resource, draft.match, not_offered, self.inventory)
+            empty = why_empty(resource, draft.match, not_offered)
         return DeviceList(
             devices=kept,
             not_offered=not_offered,

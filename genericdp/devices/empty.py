@@ -7,15 +7,8 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from genericdp import glob
-from genericdp.devices.conditions import (
-    NOUNS,
-    complaint,
-    conditions_before,
-    selector_text,
-    shown,
-    why_unknown,
-)
-from genericdp.devices.matching import unseen
+from genericdp.devices.hardware import NOUNS
+from genericdp.devices.selectors import complaint, conditions_before, selector_text, shown
 from genericdp.model import UdevSelector
 from genericdp.printing import first_few, plural, printable, shortened
 from genericdp.reasons import MAX_REASON, Code
@@ -23,10 +16,9 @@ from genericdp.reasons import MAX_REASON, Code
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from genericdp.devices.conditions import Misses
     from genericdp.devices.device import NotOffered
-    from genericdp.devices.inventory import Host, Inventory
     from genericdp.devices.matching import Match
+    from genericdp.devices.selectors import Misses
     from genericdp.model import Candidates, Resource, Selector
 
 _MAX_LISTED = 3
@@ -79,9 +71,7 @@ class NoDevices:
         return self.cause, named, self.resource.match, self.resource.exclude
 
 
-def why_empty(
-    resource: Resource, found: Match, not_offered: Sequence[NotOffered], inventory: Inventory
-) -> NoDevices:
+def why_empty(resource: Resource, found: Match, not_offered: Sequence[NotOffered]) -> NoDevices:
     """Return why a resource whose devices have been decided has none; nothing is read for it."""
     paths = [printable(one.path) for one in not_offered]
     if paths and all(one.reason.code is Code.EXCLUDED for one in not_offered):
@@ -89,22 +79,20 @@ def why_empty(
     elif paths:
         cause, first = EmptyCause.NOT_OFFERED, f"{paths[0]}: {not_offered[0].reason}"
         seen = f"{len(paths)} matched, but not offered: {first}"
-    elif unknown := next(unseen(resource.match, inventory), ""):
-        cause, seen = EmptyCause.UNDECIDED, unknown
+    elif found.hidden:
+        cause, seen = EmptyCause.UNDECIDED, found.hidden[0].why
     else:
-        cause, seen = _why_not_matched(resource, found, inventory)
+        cause, seen = _why_not_matched(resource, found)
     return NoDevices(resource=resource, cause=cause, seen=seen)
 
 
-def _why_not_matched(
-    resource: Resource, found: Match, inventory: Inventory
-) -> tuple[EmptyCause, str]:
+def _why_not_matched(resource: Resource, found: Match) -> tuple[EmptyCause, str]:
     """Return of the entry of ``match`` that comes closest why nothing meets its conditions."""
     missed = []
     for i, misses in found.misses.items():
         selector = resource.match[i]
         if key := misses.nearest(selector):
-            cause, seen = _why_missed(selector, misses, key, inventory.host)
+            cause, seen = _why_missed(selector, misses, key)
             missed.append((_CLOSER.index(cause), conditions_before(selector, key), -i, seen))
     if not missed:
         return EmptyCause.NOTHING_FOUND, ""
@@ -113,7 +101,7 @@ def _why_not_matched(
     return _CLOSER[rank], f"{beside}{seen}"
 
 
-_CLOSER = (EmptyCause.NOT_MATCHED, EmptyCause.UNDECIDED, EmptyCause.VALUE_MISSING)
+_CLOSER = (EmptyCause.NOT_MATCHED, EmptyCause.VALUE_MISSING)
 """Of selectors that look at something, the one that comes closest has the last of these."""
 
 
@@ -130,7 +118,7 @@ def _entries(resource: Resource, key: str) -> str:
     return " or ".join(named) + (f" or {plural(more, 'other selector')}" if more > 0 else "")
 
 
-def _why_missed(selector: Selector, misses: Misses, key: str, host: Host) -> tuple[EmptyCause, str]:
+def _why_missed(selector: Selector, misses: Misses, key: str) -> tuple[EmptyCause, str]:
     """Return which condition nothing meets that a selector looks at, and what was found."""
     failed = [one for _, one in misses.samples[key].values()]
     texts = [shown(one.found) for one in failed if one.found is not None]
@@ -138,12 +126,10 @@ def _why_missed(selector: Selector, misses: Misses, key: str, host: Host) -> tup
     cause = EmptyCause.NOT_MATCHED
     if key.startswith("values.") and not texts:
         cause = EmptyCause.VALUE_MISSING
-    elif one.found is None and why_unknown(one, host):
-        cause = EmptyCause.UNDECIDED
     elif texts:
         one = replace(failed[0], found=first_few(texts, _MAX_LISTED))
     looked = sum(n for one, n in misses.counts.items() if one != selector.candidates.kind)
-    return cause, f"{plural(looked, _noun(selector.candidates))}, none fits: {complaint(one, host)}"
+    return cause, f"{plural(looked, _noun(selector.candidates))}, none fits: {complaint(one)}"
 
 
 def _noun(wanted: Candidates) -> str:

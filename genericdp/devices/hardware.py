@@ -10,7 +10,7 @@ from genericdp.devices.inventory import decimal
 from genericdp.devices.natural import natural_key
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from genericdp.devices.inventory import Host, SysDevice
     from genericdp.model import Globs
@@ -56,6 +56,17 @@ FILES = {
     "udev.driver": "driver",
 }
 """Where in a device's folder the answer to a condition stands."""
+
+NOUNS = {
+    "usb": "USB device",
+    "pci": "PCI function",
+    "net": "network interface",
+    "udev": "sysfs device",
+}
+"""Of what kind a device is; a condition with such a key asks for no more."""
+OF_UEVENT = ("udev.devtype", "udev.properties.")
+"""Conditions whose answers stand in a file of several."""
+_OF_LINEAGE = {"udev.driver", "net.driver"}
 
 SCSI_SUBSYSTEMS = frozenset({"scsi_generic", "bsg", "block", "scsi_tape", "scsi_changer"})
 """Those whose nodes belong to one SCSI device, of the many behind a controller."""
@@ -201,6 +212,41 @@ def _udev_text(device: SysDevice, name: str, host: Host) -> str | None:
             return device.name
         case _:
             return driver_of(device, host)
+
+
+def file_of(key: str, where: str) -> str:
+    """Return the file that answers a condition, or an empty text."""
+    key = key.removeprefix("hardware.")
+    if key.startswith("udev.attributes."):
+        return f"{where}/{key.removeprefix('udev.attributes.')}"
+    return f"{where}/{FILES[key]}" if key in FILES else ""
+
+
+def why_unread(key: str, where: str, host: Host) -> str:
+    """Return what could not be read of what a condition asks; empty if everything could."""
+    for file in _files_of(key, where, host):
+        if why := host.why_unreadable(file):
+            return f"{file} cannot be read: {why}"
+    return host.why_unreadable(where) if "udev.properties." in key else ""
+
+
+def _files_of(key: str, where: str, host: Host) -> Iterator[str]:
+    """Yield the files that tell of a device, or of what it sits on, what a condition asks."""
+    bare = key.removeprefix("hardware.")
+    if bare in NOUNS or bare.startswith(OF_UEVENT):
+        upwards = key != bare and bare in NOUNS
+        while where.startswith("/sys/devices/"):
+            yield f"{where}/uevent"
+            yield f"{where}/subsystem"
+            where = where.rpartition("/")[0] if upwards else ""
+    elif bare in _OF_LINEAGE:
+        device = host.device(where)
+        for one in () if device is None else lineage(device, host):
+            yield f"{one.syspath}/driver"
+            if one.driver:
+                break
+    elif file := file_of(key, where):
+        yield file
 
 
 def _is_place(device: SysDevice) -> bool:

@@ -34,7 +34,7 @@ from genericdp.devices.identity import (
 from genericdp.devices.in_use import why_not_bound
 from genericdp.devices.inventory import NODE_TYPES
 from genericdp.devices.lookup import Names
-from genericdp.devices.matching import not_offered, templates_of
+from genericdp.devices.matching import not_offered
 from genericdp.devices.natural import natural_key
 from genericdp.devices.recognition import KeptId
 from genericdp.devices.restrictions import device_refusal
@@ -64,6 +64,7 @@ from genericdp.template import (
     byte_length,
     expand,
     is_share,
+    templates_of,
 )
 
 if TYPE_CHECKING:

@@ -174,10 +174,8 @@ class Candidate:
     folder in sysfs of what has no device file."""
     device: SysDevice | None = None
     """What sysfs knows of it."""
-    doubt: str = ""
-    """Why nobody can know whether the selectors take it; empty if they surely do."""
     entries: frozenset[int] = frozenset()
-    """The places in the list of selectors of all that take it."""
+    """The places in the list of selectors of all that surely take it."""
 
     @property
     def path(self) -> str:
@@ -295,6 +293,25 @@ class Inventory:
     def file(self, path: str) -> FoundFile | None:
         """Return what one path leads to, or None if there is nothing."""
         return next(iter(self.found(escape(path))), None)
+
+    def candidate(self, thing: FoundFile | SysDevice) -> Candidate | None:
+        """Make a candidate of a file or device; None if it vanished just now."""
+        return self.of_device(thing) if isinstance(thing, SysDevice) else self.of_file(thing)
+
+    def of_file(self, found: FoundFile) -> Candidate:
+        """Make a candidate of a file."""
+        syspath = found.identity.syspath
+        device = None if syspath is None else self.host.device(syspath)
+        return Candidate(file=found, device=device)
+
+    def of_device(self, device: SysDevice) -> Candidate | None:
+        """Make a candidate of a device of sysfs; None if it vanished just now."""
+        path = device.device_file if device.number is not None else ""
+        file = self.file(path) if path else None
+        if file is None or file.key != device.key:
+            # Its file is not there (yet), or is another one's.
+            file = self.file(device.syspath)
+        return None if file is None else Candidate(file=file, device=device)
 
     @contextmanager
     def deciding(self, resource: str) -> Iterator[None]:

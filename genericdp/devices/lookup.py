@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from genericdp import glob
-from genericdp.devices.conditions import unread
-from genericdp.devices.hardware import BUSES, nearest, source_device, text_of
+from genericdp.devices.hardware import BUSES, nearest, source_device, text_of, why_unread
 from genericdp.devices.inventory import is_kernels_own
 from genericdp.devices.restrictions import file_to_read
 from genericdp.devices.topology import spot_of
@@ -44,7 +43,7 @@ class Names:
         *,
         resource: Resource,
         inventory: Inventory,
-        wary: bool = False,
+        is_selecting: bool = False,
     ) -> None:
         self.device_id: str | None = None
         """Known only once the id has been made."""
@@ -52,12 +51,15 @@ class Names:
         self._resource = resource
         self._host = inventory.host
         self._node_name = inventory.node_name
-        self._wary = wary
-        """Whether what nobody can know is an error, also where a default would take its place."""
+        self._is_selecting = is_selecting
+        """Whether a selector asks: what nobody can know is an error, whatever the default."""
         syspath = candidate.device.syspath if candidate.device else ""
-        key = (resource.name, candidate.path, syspath, wary)
-        self._kept = inventory.values.setdefault(key, {})
-        self._values: dict[str, str | UnusableValueError | None] = {**self._kept}
+        surely, by_default = (
+            inventory.values.setdefault((resource.name, candidate.path, syspath, sure), {})
+            for sure in (True, False)
+        )
+        self._kept = surely if is_selecting else by_default
+        self._values: dict[str, str | UnusableValueError | None] = {**surely, **self._kept}
         """What was found out already, also that a value cannot be had."""
 
     def get_text(self, scope: str, name: str) -> str | None:
@@ -92,7 +94,7 @@ class Names:
             asked = f"{kind}.{key}"
             where = source_device(kind, device, key, self._host, sitting)
             text = text_of(kind, where, key, self._host)
-        if self._wary and (why := unread(asked, where.syspath, self._host)):
+        if self._is_selecting and (why := why_unread(asked, where.syspath, self._host)):
             raise UnusableValueError(why, Code.UNREADABLE)
         return text
 
@@ -148,8 +150,8 @@ class Names:
             return None if text is None else _extracted(source.regex, text)
         except UnusableValueError as error:
             error.args = (f"{what}{error}",)
-            is_doubtful = self._wary and isinstance(error, AmbiguousValueError)
-            return UnusableValueError(str(error)) if is_doubtful else error
+            is_unknown = self._is_selecting and isinstance(error, AmbiguousValueError)
+            return UnusableValueError(str(error)) if is_unknown else error
 
     def _read(self, source: ValueSource, given: str) -> str | None:
         match source.kind:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from genericdp.devices.hardware import is_net_interface, is_pci_function, is_usb_device
 from genericdp.devices.inventory import NODE_TYPES
-from genericdp.devices.matching import of_device, of_file
 from genericdp.devices.natural import natural_key
 from genericdp.explain.describe import Entry, as_glob, entry_of, hardware_ids
 from genericdp.explain.find import every, is_worth_naming
@@ -76,14 +75,14 @@ def _entries(inventory: Inventory) -> Iterator[Entry]:
     for device in every(inventory):
         if not is_worth_naming(device) or device.key in seen:
             continue
-        candidate = of_device(device, inventory)
+        candidate = inventory.of_device(device)
         if candidate is not None:
             seen.add(device.key)
             yield entry_of(candidate, inventory, _links(files.get(device.key, ())))
     for key, found in files.items():
         if key not in seen:
             real = [file for file in found if not file.is_link]
-            candidate = of_file((real or found)[0], inventory)
+            candidate = inventory.of_file((real or found)[0])
             yield entry_of(candidate, inventory, _links(found))
 
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from genericdp import glob
-from genericdp.devices.conditions import NOUNS, shown
 from genericdp.devices.hardware import (
     BUSES,
+    NOUNS,
     driver_of,
     function_of,
     is_usb_interface,
@@ -19,6 +19,7 @@ from genericdp.devices.hardware import (
     text_of,
 )
 from genericdp.devices.labels import label
+from genericdp.devices.selectors import shown
 from genericdp.devices.topology import spot_of
 from genericdp.model import BUS_KEYS, AttributeType, FileType
 from genericdp.printing import printable

@@ -9,31 +9,29 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from genericdp import glob
-from genericdp.devices.conditions import (
+from genericdp.devices.devicelist import NOTHING
+from genericdp.devices.hardware import (
+    function_of,
+    is_pci_function,
+    is_usb_device,
+    lineage,
+    why_unread,
+)
+from genericdp.devices.matching import excluded, for_node
+from genericdp.devices.resourcenames import resulting
+from genericdp.devices.selectors import (
     Condition,
-    Misses,
     any_of,
     complaint,
     conditions_before,
     is_candidate_of,
+    path_globs,
+    select,
     selector_text,
     shown,
-    why_unknown,
+    unmet,
+    why_not,
 )
-from genericdp.devices.devicelist import NOTHING
-from genericdp.devices.hardware import function_of, is_pci_function, is_usb_device, lineage
-from genericdp.devices.matching import (
-    candidate_of,
-    excluded,
-    find_candidates,
-    for_node,
-    of_device,
-    of_file,
-    path_globs,
-    unmet_by,
-    unmet_values,
-)
-from genericdp.devices.resourcenames import resulting
 from genericdp.explain.describe import buses_of, hardware_ids, what_it_is
 from genericdp.explain.find import every
 from genericdp.model import PathSelector, UdevSelector
@@ -45,9 +43,10 @@ if TYPE_CHECKING:
 
     from genericdp.devices.device import Device
     from genericdp.devices.devicelist import DeviceList
-    from genericdp.devices.inventory import Candidate, Host, Inventory, SysDevice
+    from genericdp.devices.inventory import Candidate, FoundFile, Host, Inventory, SysDevice
+    from genericdp.devices.selectors import Misses
     from genericdp.explain.find import Asked
-    from genericdp.model import Resource, Selector
+    from genericdp.model import Candidates, Resource, Selector
 
 _OTHER_KIND = -1
 _MAX_ABOVE = 50
@@ -164,13 +163,11 @@ def nothing_found_by(
         paths = selector.candidates
         if isinstance(paths, PathSelector) and not any(map(inventory.found, paths.globs)):
             continue
-        misses: dict[int, Misses] = {}
-        if not find_candidates((selector,), resource, inventory, misses=misses):
+        found = select((selector,), resource, inventory)
+        if not any(one.entries for one in found.candidates):
             text = selector_text(selector)
-            missed = (one for of in misses[0].samples.values() for _, one in of.values())
-            why = (why_unknown(one, inventory.host) for one in missed if not one.why)
-            trouble = next(filter(None, why), "")
-            near = _nearest(selector, misses[0], resource, inventory)
+            trouble = next((why for its in found.unreadable.values() for why in its.values()), "")
+            near = _nearest(selector, found.misses[0], resource, inventory)
             yield f"{text} ({trouble})" if trouble else text, near
     injects = (resource.inject, *(one.inject for one in resource.match))
     for entry in (one for inject in injects for one in inject.devices or ()):
@@ -182,10 +179,8 @@ def _nearest(selector: Selector, misses: Misses, resource: Resource, inventory: 
     """Return what a selector does not take that lacks the least, and what that is."""
     found: list[tuple[int, float, str]] = []
     for thing, first in misses.samples.get(misses.nearest(selector), {}).values():
-        if (candidate := candidate_of(thing, inventory)) is not None:
-            of_values = unmet_values(selector, candidate, resource, inventory)
-            failed = chain(unmet_by(selector, thing, inventory), of_values)
-            lacking = [complaint(one, inventory.host) for one in failed]
+        if (candidate := inventory.candidate(thing)) is not None:
+            lacking = [complaint(one) for one in unmet(selector, thing, resource, inventory)]
             likeness = SequenceMatcher(None, first.found or "", " ".join(first.wanted)).ratio()
             text = f"nearest: {_named(candidate)}: {'; '.join(lacking)}"
             found.append((-len(lacking), likeness, text))
@@ -207,36 +202,38 @@ class _Trial:
         )
 
     def _try(self, entry: str, selector: Selector, candidate: Candidate) -> Try:
-        seen, unmet = self._as_seen(selector, candidate)
-        on_values = unmet_values(selector, seen, self.resource, self.inventory)
-        failed = next(chain(unmet, on_values), None)
-        tried = Try(entry=entry, selector=selector, path=seen.file.printable_path)
+        seen, failed = self._as_seen(selector.candidates, candidate)
+        if seen is not None:
+            failed = why_not(selector, seen, self.resource, self.inventory)
+            candidate = self.inventory.candidate(seen) or candidate
+        tried = Try(entry=entry, selector=selector, path=candidate.file.printable_path)
         if failed is None:
             return tried
-        words, held = self._words(failed, seen, selector), _held(selector, candidate, failed)
+        words, held = self._words(failed, candidate, selector), _held(selector, candidate, failed)
         return replace(tried, failed=failed, words=words, held=held)
 
     def _as_seen(
-        self, selector: Selector, candidate: Candidate
-    ) -> tuple[Candidate, Iterable[Condition]]:
-        """Return the candidate as the selector finds it, and what but values does not hold."""
-        wanted, device, inventory = selector.candidates, candidate.device, self.inventory
-        where = candidate.file.printable_path
+        self, wanted: Candidates, candidate: Candidate
+    ) -> tuple[FoundFile | SysDevice | None, Condition | None]:
+        """Return the candidate as a selector finds it, or why it does not."""
+        device, where = candidate.device, candidate.file.printable_path
         if isinstance(wanted, PathSelector):
-            files = chain.from_iterable(map(inventory.found, wanted.globs))
+            files = chain.from_iterable(map(self.inventory.found, wanted.globs))
             found = [file for file in files if file.key == candidate.key]
-            if not found:
-                path = where if device is None or candidate.has_node else None
-                failed = Condition(key="path", wanted=wanted.globs, found=path, where=where)
-                return candidate, (failed,)
-            file = next((one for one in found if one.type in wanted.types), candidate.file)
-            return of_file(file, inventory), unmet_by(selector, file, inventory)
-        kind = wanted.kind
-        if device is None or not (is_candidate_of(wanted, device) or kind == "udev"):
-            what = None if device is None else what_it_is(device)
-            return candidate, (Condition(key=kind, wanted=("*",), found=what, where=where),)
-        seen = of_device(device, inventory) or candidate
-        return seen, unmet_by(selector, device, inventory)
+            if found:
+                fitting = (one for one in found if one.type in wanted.types)
+                return next(fitting, candidate.file), None
+            path = where if device is None or candidate.has_node else None
+            return None, Condition(key="path", wanted=wanted.globs, found=path, where=where)
+        kind, what, unreadable = wanted.kind, None, ""
+        if device is not None:
+            if is_candidate_of(wanted, device) or kind == "udev":
+                return device, None
+            what = what_it_is(device)
+            unreadable = why_unread(kind, device.syspath, self.inventory.host)
+        return None, Condition(
+            key=kind, wanted=("*",), found=what, where=where, unreadable=unreadable
+        )
 
     def _words(self, failed: Condition, candidate: Candidate, selector: Selector) -> str:
         if isinstance(selector.candidates, PathSelector) and failed.key == "path":
@@ -245,7 +242,7 @@ class _Trial:
                 return f"may look at it, but looking at {any_of(hanging)} does not end"
             if stolen := self._link_elsewhere(failed.wanted, candidate):
                 return f"looks at {any_of(failed.wanted)}, but {stolen}"
-        return complaint(failed, self.inventory.host)
+        return complaint(failed)
 
     def _link_elsewhere(self, wanted: Iterable[str], candidate: Candidate) -> str:
         """Describe a link that udev wanted for the device and that leads to another one."""
@@ -265,7 +262,7 @@ class _Trial:
         if device is None:
             return None
         for one in lineage(device, host):
-            below = of_device(one, self.inventory) if one.syspath != device.syspath else None
+            below = self.inventory.of_device(one) if one.syspath != device.syspath else None
             if below is not None and any(tried.failed is None for tried in self.tries(below)):
                 return below
             if is_usb_device(one) or is_pci_function(one):
@@ -290,13 +287,13 @@ class _Trial:
             wanted = selector.candidates
             if isinstance(wanted, PathSelector):
                 for file in chain.from_iterable(map(self.inventory.found, wanted.globs)):
-                    yield of_file(file, self.inventory)
+                    yield self.inventory.of_file(file)
                 continue
             of_kind = self.inventory.host.members
             is_udev = isinstance(wanted, UdevSelector)
             for device in every(self.inventory) if is_udev else of_kind(wanted.kind):
                 if device.syspath.startswith(folder) and is_candidate_of(wanted, device):
-                    candidate = of_device(device, self.inventory)
+                    candidate = self.inventory.of_device(device)
                     if candidate is not None:
                         yield candidate
 
@@ -350,19 +347,15 @@ def _verdict(asked: Asked, trial: _Trial, offer: DeviceList) -> Verdict:
 
 def _exclude_entry(trial: _Trial, candidate: Candidate) -> tuple[VerdictKind, str] | None:
     """Return the entry of ``exclude`` that takes, or may take, the candidate or what it sits on."""
-    resource, file = trial.resource, candidate.file
-    doubtful = None
-    for i, entry in enumerate(resource.exclude):
-        alone = replace(resource, match=(), exclude=(entry,))
-        out = excluded(alone, trial.inventory)
-        text = f"exclude[{i}] {selector_text(entry)}"
-        why = out.doubt(file)
-        if why == "":
-            below = "" if out.doubts.get(file.key) == "" else ", which takes what it sits on"
-            return VerdictKind.EXCLUDED, f"{text}{below}"
-        if why and doubtful is None:
-            doubtful = VerdictKind.REFUSED, f"it may be excluded by {text}: {printable(why)}"
-    return doubtful
+    out = excluded(trial.resource, trial.inventory)
+    if (entry := out.entry(candidate.file)) is None:
+        return None
+    i, why = entry
+    text = f"exclude[{i}] {selector_text(trial.resource.exclude[i])}"
+    if why:
+        return VerdictKind.REFUSED, f"it may be excluded by {text}: {printable(why)}"
+    is_itself = entry in out.entries.get(candidate.file.key, ())
+    return VerdictKind.EXCLUDED, text if is_itself else f"{text}, which takes what it sits on"
 
 
 def _why_not_offered(candidate: Candidate, offer: DeviceList) -> str:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from genericdp import glob
 from genericdp.devices.hardware import BUSES, function_of
 from genericdp.devices.inventory import NODE_TYPES, Candidate
-from genericdp.devices.matching import of_device, of_file
 from genericdp.devices.natural import natural_key
 from genericdp.model import FileType, PathSelector
 from genericdp.printing import printable
@@ -114,9 +113,9 @@ def _by_path(text: str, inventory: Inventory) -> Iterator[tuple[str, Candidate |
     found = inventory.file(path)
     device = None if found is None else _device_of_folder(found.target, inventory)
     if device is not None:
-        yield f"{device.syspath} vanished while it was looked at", of_device(device, inventory)
+        yield f"{device.syspath} vanished while it was looked at", inventory.of_device(device)
     elif found is not None:
-        yield "", of_file(found, inventory)
+        yield "", inventory.of_file(found)
     elif glob.escape(path) in inventory.hanging:
         yield f"looking at {printable(path)} does not end", None
     else:
@@ -145,7 +144,7 @@ def _by_name(text: str, inventory: Inventory) -> Iterator[tuple[str, Candidate |
     yield f"no network interface is called {name}", _named("net", text, inventory)
     if "/" not in text.strip("/"):
         file = inventory.file(f"/dev/{text}")
-        yield f"there is no /dev/{name}", None if file is None else of_file(file, inventory)
+        yield f"there is no /dev/{name}", None if file is None else inventory.of_file(file)
     anything = (one for one in every(inventory) if one.name == text)
     yield f"the kernel calls no device {name}", _first(anything, inventory)
 
@@ -156,7 +155,7 @@ def _named(subsystem: str, name: str, inventory: Inventory) -> Candidate | None:
 
 
 def _first(devices: Iterable[SysDevice], inventory: Inventory) -> Candidate | None:
-    found = (of_device(device, inventory) for device in devices)
+    found = (inventory.of_device(device) for device in devices)
     return next((one for one in found if one is not None), None)
 
 
@@ -182,7 +181,7 @@ def names_like(pattern: str, inventory: Inventory) -> tuple[str, ...]:
         alike.setdefault(its_stem, []).append(file.path)
         # Not of links: those of udev all begin with the bus.
         if stem[:_PREFIX] == its_stem[:_PREFIX] and len(stem) > _PREFIX and not file.is_link:
-            device = of_file(file, inventory).device
+            device = inventory.of_file(file).device
             if device is not None and function_of(device, inventory.host) is not None:
                 begin_alike.append(file.path)
     close = get_close_matches(stem, alike, n=_MAX_NEAR, cutoff=_LIKE) if stem else []

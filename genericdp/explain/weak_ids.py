@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 from genericdp.devices.hardware import is_usb_device
 from genericdp.devices.lookup import Names
-from genericdp.devices.matching import of_device
 from genericdp.printing import first_few
 from genericdp.template import UnusableValueError
 
@@ -108,7 +107,7 @@ def _names_of(device: Device, resource: Resource, inventory: Inventory) -> list[
     for member in device.members or (device,):
         syspath = member.identity.syspath
         found = None if syspath is None else inventory.host.device(syspath)
-        candidate = None if found is None else of_device(found, inventory)
+        candidate = None if found is None else inventory.of_device(found)
         if candidate is None:
             return []
         names.append(Names(candidate, resource=resource, inventory=inventory))

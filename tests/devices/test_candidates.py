@@ -8,7 +8,7 @@ import pytest
 
 from genericdp.devices.decide import decide
 from genericdp.devices.inventory import Inventory
-from genericdp.devices.matching import find_candidates
+from genericdp.devices.selectors import select
 from genericdp.host.cache import HostCache
 from genericdp.model import (
     DeviceNodeSelector,
@@ -56,8 +56,8 @@ def inventory_of(root: Root) -> Inventory:
 
 def paths(root: Root, *selectors: Selector, wanted: Resource | None = None) -> list[str]:
     """The paths of all that the selectors take."""
-    found = find_candidates(selectors, wanted or resource("x"), inventory_of(root))
-    return [one.path for one in found]
+    found = select(selectors, wanted or resource("x"), inventory_of(root))
+    return [one.path for one in found.candidates if one.entries]
 
 
 def offers(root: Root, *resources: Resource) -> DeviceLists:
@@ -132,11 +132,11 @@ def test_candidates_of_sysfs_are_known_by_their_file_else_by_their_folder(
 def test_a_device_its_file_and_all_links_to_it_are_one_candidate_under_its_link(
     root_of: Callable[[str], Root],
 ) -> None:
-    found = find_candidates(
+    found = select(
         [selector("/dev/ttyUSB*"), selector("/dev/serial/by-path/*"), udev("tty")],
         resource("x"),
         inventory_of(root_of(ADAPTERS)),
-    )
+    ).candidates
     links = [f"/dev/serial/by-path/pci-0000:00:14.0-usb-0:1.{i}:1.0-port0" for i in (1, 2, 3, 4)]
     assert [one.path for one in found] == links
     assert all(one.device is not None and one.device.subsystem == "tty" for one in found)

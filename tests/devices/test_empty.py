@@ -180,15 +180,14 @@ def test_what_cannot_be_seen_is_not_known_to_be_absent(
     assert found == ("undecided", f"{text}: {reason}")
 
 
-def test_an_attribute_that_cannot_be_read_leaves_it_undecided(
-    decided: Decide, tmp_path: Path
-) -> None:
+def test_what_may_match_but_cannot_be_read_is_named(decided: Decide, tmp_path: Path) -> None:
     known = host()
     for path in [path for path in known.texts if path.endswith("/idVendor")]:
         del known.texts[path]
         known.unreadable[path] = reason_of(PermissionError(13, "Permission denied"))
     cause, reason = why(decided('match: [{usb: {vendor: "0403"}}]', known), tmp_path)
-    assert cause == "undecided"
+    assert cause == "not_offered"
+    assert "3 matched, but not offered: " in reason
     assert "/idVendor cannot be read: " in reason
 
 

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
-from genericdp.devices.conditions import unmet_hardware
-from genericdp.model import Hardware, PciSelector, UdevSelector, UsbSelector
+from genericdp.devices.inventory import Inventory
+from genericdp.devices.selectors import why_not
+from genericdp.model import Hardware, PciSelector, Selector, UdevSelector, UsbSelector
 from tests.devices.known import PORT, Known, adapter_and_card
+from tests.devices.making import resource
+
+if TYPE_CHECKING:
+    from genericdp.devices.inventory import SysDevice
+    from genericdp.devices.selectors import Condition
 
 BELOW = PORT.rpartition("/tty/")[0]
 FTDI = UsbSelector(vendor=("0403",))
@@ -16,6 +24,12 @@ HUB = UsbSelector(vendor=("05e3",))
 @pytest.fixture
 def known() -> Known:
     return adapter_and_card()
+
+
+def failed(hardware: Hardware, device: SysDevice, known: Known) -> Condition | None:
+    """The condition on hardware for which a selector of anything does not take a device."""
+    selector = Selector(candidates=UdevSelector(), hardware=hardware)
+    return why_not(selector, device, resource("x"), Inventory(known))
 
 
 @pytest.mark.parametrize(
@@ -91,13 +105,13 @@ def test_what_a_device_is_or_sits_on(
     known: Known, path: str, hardware: Hardware, expected: str | None
 ) -> None:
     device = known.devices[f"/sys/devices/pci0000:00/{path}"]
-    condition = next(unmet_hardware(hardware, device, known), None)
+    condition = failed(hardware, device, known)
     assert (condition and condition.key) == expected
 
 
 def test_a_failed_condition_tells_what_was_found_and_where(known: Known) -> None:
     device = known.devices[f"/sys/devices/pci0000:00/{PORT}"]
-    failure = next(unmet_hardware(Hardware(usb=HUB), device, known), None)
+    failure = failed(Hardware(usb=HUB), device, known)
     assert failure is not None
     assert (failure.wanted, failure.found) == (("05e3",), "0403")
     assert failure.where == "/sys/devices/pci0000:00/0000:00:14.0/usb1/1-1/1-1.4"
@@ -105,7 +119,7 @@ def test_a_failed_condition_tells_what_was_found_and_where(known: Known) -> None
 
 def test_what_sits_on_no_such_hardware_at_all_says_which(known: Known) -> None:
     bare = known.add("/sys/devices/virtual/misc/bare", "misc")
-    failure = next(unmet_hardware(Hardware(pci=PciSelector()), bare, known), None)
+    failure = failed(Hardware(pci=PciSelector()), bare, known)
     assert failure is not None
     assert (failure.key, failure.wanted, failure.found, failure.where) == (
         "hardware.pci",
@@ -118,15 +132,13 @@ def test_what_sits_on_no_such_hardware_at_all_says_which(known: Known) -> None:
 def test_of_several_ancestors_the_one_that_came_furthest_tells_what_is_wrong(known: Known) -> None:
     device = known.devices[f"/sys/devices/pci0000:00/{PORT}"]
     wanted = UdevSelector(subsystem=("usb-serial",), driver=("ch341-uart",))
-    failure = next(unmet_hardware(Hardware(udev=wanted), device, known), None)
+    failure = failed(Hardware(udev=wanted), device, known)
     assert failure is not None
     assert (failure.found, failure.where) == ("ftdi_sio", f"/sys/devices/pci0000:00/{BELOW}")
 
 
 def test_of_ancestors_that_came_equally_far_the_nearest_tells_what_is_wrong(known: Known) -> None:
     device = known.devices[f"/sys/devices/pci0000:00/{PORT}"]
-    failure = next(
-        unmet_hardware(Hardware(udev=UdevSelector(subsystem=("none",))), device, known), None
-    )
+    failure = failed(Hardware(udev=UdevSelector(subsystem=("none",))), device, known)
     assert failure is not None
     assert (failure.found, failure.where) == ("tty", device.syspath)

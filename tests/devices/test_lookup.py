@@ -7,7 +7,6 @@ import pytest
 
 from genericdp.devices.inventory import Candidate, FoundFile, Identity, Inventory, Look
 from genericdp.devices.lookup import Names
-from genericdp.devices.matching import of_device
 from genericdp.model import ValueKind, ValueSource
 from genericdp.template import UnusableValueError, expand, parse
 from tests.devices.known import ROOT, Known
@@ -45,7 +44,7 @@ def names_of(
 
     known.look = look
     inventory = Inventory(known, "node-1")
-    candidate = of_device(known.devices[f"{ROOT}/{path}"], inventory)
+    candidate = inventory.of_device(known.devices[f"{ROOT}/{path}"])
     assert candidate is not None
     wanted = replace(resource("x"), values=values or {})
     return Names(candidate, resource=wanted, inventory=inventory)

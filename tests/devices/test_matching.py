@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from genericdp.devices.inventory import Inventory, Look
-from genericdp.devices.matching import Owners, for_node, match, path_globs, reads_properties
+from genericdp.devices.matching import Owners, for_node, match, reads_properties
+from genericdp.devices.selectors import path_globs
 from genericdp.model import (
     Command,
     FileType,

@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from genericdp.config.load import load
-from genericdp.devices.conditions import selector_text
 from genericdp.devices.decide import decide
 from genericdp.devices.devicelist import DeviceList
 from genericdp.devices.inventory import Inventory, Look
+from genericdp.devices.selectors import selector_text
 from genericdp.explain.catalog import catalogue
 from genericdp.explain.describe import as_glob, entry_of
 from genericdp.explain.explanation import VerdictKind, explain

@@ -1,0 +1,466 @@
+"""Selectors: what each takes of the host, what it does not take, and what cannot be known."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from genericdp import glob
+from genericdp.devices.hardware import (
+    BUSES,
+    NOUNS,
+    OF_UEVENT,
+    file_of,
+    lineage,
+    nearest,
+    source_device,
+    text_of,
+    why_unread,
+)
+from genericdp.devices.inventory import Candidate, SysDevice
+from genericdp.devices.lookup import Names
+from genericdp.devices.natural import natural_key
+from genericdp.model import PathSelector, UdevSelector, config_key
+from genericdp.printing import printable, shortened
+from genericdp.scalars import yaml_mapping
+from genericdp.template import LackingValueError, UnusableValueError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from genericdp.devices.inventory import FoundFile, Host, Inventory
+    from genericdp.model import Candidates, Globs, Hardware, Resource, Selector, SysSelector
+
+_MAX_SHOWN = 81
+_MAX_FOUND = 3
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Condition:
+    """One condition, and what the host says to it."""
+
+    key: str
+    """As the config has it: ``usb.vendor``, ``hardware.udev.properties.ID_BUS``."""
+    wanted: Globs
+    found: str | None
+    """None: the device has no such thing."""
+    where: str
+    """The device that was asked."""
+    ignore_case: bool = False
+    why: str = ""
+    """Of a value: why nothing was found."""
+    unreadable: str = ""
+    """Of one that does not hold: why nobody can know whether it does; empty: it surely does not."""
+
+    @property
+    def holds(self) -> bool:
+        """Return whether it does; without globs it asks for nothing."""
+        if not self.wanted:
+            return True
+        return self.found is not None and glob.matches_any(
+            self.wanted, self.found, ignore_case=self.ignore_case
+        )
+
+
+class Hidden(NamedTuple):
+    """A part of what a selector looks at in which there may be more than can be seen."""
+
+    wanted: Candidates
+    why: str
+    seen: frozenset[str] = frozenset()
+    """The keys of what the selector has seen all the same."""
+
+    def may_hold(self, candidate: Candidate) -> bool:
+        """Return whether a candidate may be there, by all names of it that are known."""
+        wanted, file, device = self.wanted, candidate.file, candidate.device
+        if candidate.key in self.seen:
+            return False
+        if isinstance(wanted, PathSelector):
+            names = {file.path, file.target}
+            if device is not None:
+                names |= {device.device_file, *device.links}
+            return any(glob.matches_any(wanted.globs, name) for name in names)
+        if device is None:
+            return False
+        subsystems = subsystem_globs(wanted)
+        return not subsystems or glob.matches_any(subsystems, device.subsystem)
+
+
+@dataclass(slots=True)
+class Misses:
+    """What a selector looked at and did not take, by the first condition that does not hold."""
+
+    counts: Counter[str] = field(default_factory=Counter)
+    samples: dict[str, dict[str | None, tuple[FoundFile | SysDevice, Condition]]] = field(
+        default_factory=dict
+    )
+    """By key, for each text that was found, of many texts some: the first that has it."""
+
+    def add(self, thing: FoundFile | SysDevice, failed: Condition) -> None:
+        """Count a file or device that a condition keeps from being taken."""
+        self.counts[failed.key] += 1
+        samples = self.samples.setdefault(failed.key, {})
+        if len(samples) <= _MAX_FOUND + 1:
+            samples.setdefault(failed.found, (thing, failed))
+
+    def nearest(self, selector: Selector) -> str:
+        """Return the key of the condition at which those failed that come closest; empty: none."""
+        keys = [key for key in self.counts if key != selector.candidates.kind]
+        return max(keys, key=lambda key: conditions_before(selector, key), default="")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Selection:
+    """What the selectors of a list make of the host; they go by their places in it."""
+
+    candidates: Sequence[Candidate]
+    """What any of them takes or may take, each thing once, in natural order of its path."""
+    unreadable: Mapping[str, Mapping[int, str]]
+    """Why nobody can know whether a selector takes a candidate, by its key."""
+    hidden: Sequence[tuple[int, Hidden]]
+    misses: Mapping[int, Misses]
+    """What they looked at and surely do not take."""
+
+    def why_unknown(self, candidate: Candidate) -> tuple[int, str] | None:
+        """Return the selector that may be the first to take a candidate, and why it only may.
+
+        None: it is known which is the first.
+        """
+        doubts = [(i, one.why) for i, one in self.hidden if one.may_hold(candidate)]
+        doubts += self.unreadable.get(candidate.key, {}).items()
+        surely = min(candidate.entries, default=len(self.misses))
+        return min((one for one in doubts if one[0] < surely), default=None)
+
+
+def select(selectors: Sequence[Selector], resource: Resource, inventory: Inventory) -> Selection:
+    """Look once at all that the selectors of a list look at."""
+    found: dict[str, list[Candidate]] = {}
+    unreadable: dict[str, dict[int, str]] = {}
+    hidden, misses = [], {}
+    for i, selector in enumerate(selectors):
+        missed = misses[i] = Misses()
+        things = [*_things(selector.candidates, inventory)]
+        for thing in things:
+            failed = why_not(selector, thing, resource, inventory)
+            if failed is not None and not failed.unreadable:
+                missed.add(thing, failed)
+            elif (candidate := inventory.candidate(thing)) is not None:
+                if failed is None:
+                    candidate = replace(candidate, entries=frozenset({i}))
+                else:
+                    unreadable.setdefault(candidate.key, {}).setdefault(i, failed.unreadable)
+                found.setdefault(candidate.key, []).append(candidate)
+        if parts := [*_hidden(selector.candidates, inventory)]:
+            seen = frozenset(one.key for one in things)
+            hidden += [(i, one._replace(seen=seen)) for one in parts]
+    candidates = map(_under_one_name, found.values())
+    return Selection(
+        candidates=sorted(candidates, key=lambda one: natural_key(one.path)),
+        unreadable=unreadable,
+        hidden=hidden,
+        misses=misses,
+    )
+
+
+def _under_one_name(found: Sequence[Candidate]) -> Candidate:
+    def rank(one: Candidate) -> tuple[object, ...]:
+        # What is certain counts before what is not, a name that may be handed out before one that
+        # may not, a link before a node.
+        is_refused = bool(one.file.refusal)
+        return not one.entries, is_refused, not one.file.is_link, natural_key(one.path)
+
+    if len(found) == 1:
+        return found[0]
+    return replace(min(found, key=rank), entries=frozenset().union(*(one.entries for one in found)))
+
+
+def _things(wanted: Candidates, inventory: Inventory) -> Iterator[FoundFile | SysDevice]:
+    """Yield what a selector looks at, without what udev has yet to record."""
+    awaited = inventory.host.awaited
+    if isinstance(wanted, PathSelector):
+        for file in (file for pattern in wanted.globs for file in inventory.found(pattern)):
+            if file.identity.syspath is None or not awaited(file.identity.syspath):
+                yield file
+        return
+    for subsystem in _subsystems(wanted, inventory.host):
+        yield from (one for one in inventory.host.members(subsystem) if not awaited(one.syspath))
+
+
+def _hidden(wanted: Candidates, inventory: Inventory) -> Iterator[Hidden]:
+    """Yield where a selector may look at more than can be seen."""
+    host = inventory.host
+    if isinstance(wanted, PathSelector):
+        for pattern in wanted.globs:
+            why = inventory.look(pattern).unreadable
+            if pattern in inventory.hanging:
+                why = f"looking at {pattern} does not end"
+            if why:
+                yield Hidden(replace(wanted, globs=(pattern,)), why)
+        return
+    folders: list[tuple[str, Candidates]] = [("/sys/bus", wanted), ("/sys/class", wanted)]
+    for name in _subsystems(wanted, host):
+        host.members(name)
+        of_name = UdevSelector(subsystem=(glob.escape(name),))
+        folders += [(f"/sys/bus/{name}/devices", of_name), (f"/sys/class/{name}", of_name)]
+    for folder, part in folders:
+        if why := host.why_unreadable(folder):
+            yield Hidden(part, f"{folder} cannot be read: {why}")
+
+
+def _subsystems(wanted: SysSelector, host: Host) -> list[str]:
+    globs = subsystem_globs(wanted)
+    if globs and not any(map(glob.has_wildcard, globs)):
+        return [glob.unescape(name) for name in globs]
+    return [name for name in host.subsystems() if not globs or glob.matches_any(globs, name)]
+
+
+def subsystem_globs(selector: SysSelector) -> Globs:
+    """Return the subsystems in which the selector's candidates are; empty: all."""
+    return selector.subsystem if isinstance(selector, UdevSelector) else (selector.kind,)
+
+
+def is_candidate_of(selector: SysSelector, device: SysDevice) -> bool:
+    """Return whether the selector looks at such devices at all."""
+    if isinstance(selector, UdevSelector):
+        return not selector.subsystem or glob.matches_any(selector.subsystem, device.subsystem)
+    return BUSES[selector.kind](device)
+
+
+def why_not(
+    selector: Selector, thing: FoundFile | SysDevice, resource: Resource, inventory: Inventory
+) -> Condition | None:
+    """Return the condition for which a selector does not take a file or device; None: it takes it.
+
+    One that surely does not hold, else one of which nobody can know (``Condition.unreadable``).
+    """
+    unknown = None
+    for condition in unmet(selector, thing, resource, inventory):
+        if not condition.unreadable:
+            return condition
+        unknown = unknown or condition
+    return unknown
+
+
+def unmet(
+    selector: Selector, thing: FoundFile | SysDevice, resource: Resource, inventory: Inventory
+) -> Iterator[Condition]:
+    """Yield the conditions of a selector that do not hold for a file or device, or may not."""
+    wanted, host = selector.candidates, inventory.host
+    if isinstance(thing, SysDevice):
+        if isinstance(wanted, PathSelector):
+            return
+        if not isinstance(wanted, UdevSelector) and not is_candidate_of(wanted, thing):
+            yield _lacking(wanted.kind, thing, host)
+        yield from _unmet(wanted, thing, host, sitting=thing)
+        yield from _unmet_hardware(selector.hardware, thing, host)
+    elif isinstance(wanted, PathSelector) and thing.type not in wanted.types:
+        types, where = tuple(map(str, wanted.types)), thing.printable_path
+        yield Condition(key="type", wanted=types, found=str(thing.type), where=where)
+    else:
+        device = inventory.of_file(thing).device
+        yield from _unmet_hardware(selector.hardware, device, host, thing.printable_path)
+    # Last: a device file need not be looked at for nothing.
+    if selector.values and (candidate := inventory.candidate(thing)) is not None:
+        yield from _unmet_values(selector.values, candidate, resource, inventory)
+
+
+def _conditions(
+    selector: SysSelector, device: SysDevice, host: Host, *, prefix: str = "", sitting: SysDevice
+) -> Iterator[Condition]:
+    """Yield the conditions of a selector for one device; ``sitting`` is what sits on it."""
+    kind = selector.kind
+    for name, globs, ignore_case in _wanted(selector):
+        asked = source_device(kind, device, name, host, sitting)
+        key, where = f"{prefix}{kind}.{name}", asked.syspath
+        found = text_of(kind, asked, name, host)
+        condition = Condition(
+            key=key, wanted=globs, found=found, where=where, ignore_case=ignore_case
+        )
+        unreadable = "" if condition.holds else why_unread(key, where, host)
+        yield replace(condition, unreadable=unreadable) if unreadable else condition
+
+
+def _wanted(selector: SysSelector) -> Iterator[tuple[str, Globs, bool]]:
+    """Yield what a selector asks for, by the keys of the config, and whether case is ignored."""
+    for one in fields(selector):
+        value, key = getattr(selector, one.name), config_key(one.name)
+        ignore_case = one.metadata.get("ignore_case", False)
+        if isinstance(value, Mapping):
+            yield from ((f"{key}.{name}", globs, ignore_case) for name, globs in value.items())
+        elif value:
+            yield key, (value,) if isinstance(value, str) else value, ignore_case
+
+
+def _unmet(
+    selector: SysSelector, device: SysDevice, host: Host, *, prefix: str = "", sitting: SysDevice
+) -> Iterator[Condition]:
+    asked = _conditions(selector, device, host, prefix=prefix, sitting=sitting)
+    return (one for one in asked if not one.holds)
+
+
+def _lacking(key: str, device: SysDevice, host: Host) -> Condition:
+    """Return that a device is not, or does not sit on, hardware of some kind."""
+    unreadable = why_unread(key, device.syspath, host)
+    return Condition(
+        key=key, wanted=("*",), found=None, where=device.syspath, unreadable=unreadable
+    )
+
+
+def _unmet_hardware(
+    hardware: Hardware, device: SysDevice | None, host: Host, where: str = ""
+) -> Iterator[Condition]:
+    """Yield the conditions on what the device is or sits on that do not hold.
+
+    ``where``: what was asked if sysfs knows nothing of it.
+    """
+    if device is None:
+        if hardware.usb or hardware.pci or hardware.udev:
+            yield Condition(key="hardware", wanted=("*",), found=None, where=where)
+        return
+    for selector in (hardware.usb, hardware.pci):
+        if selector is None:
+            continue
+        below = nearest(device, host, BUSES[selector.kind])
+        if below is None:
+            yield _lacking(f"hardware.{selector.kind}", device, host)
+        else:
+            yield from _unmet(selector, below, host, prefix="hardware.", sitting=device)
+    if hardware.udev and (failure := _any_ancestor(hardware.udev, device, host)):
+        yield failure
+
+
+def _any_ancestor(selector: UdevSelector, device: SysDevice, host: Host) -> Condition | None:
+    """All conditions must hold for one and the same ancestor; else give the best one's failure.
+
+    Best is one that may take it after all, then the one of which most conditions hold.
+    """
+    failures: list[tuple[int, Condition]] = []
+    for one in lineage(device, host):
+        asked = list(_conditions(selector, one, host, prefix="hardware.", sitting=device))
+        failed = [i for i, condition in enumerate(asked) if not condition.holds]
+        if not failed:
+            return None
+        surely = next((i for i in failed if not asked[i].unreadable), None)
+        held = len(asked) if surely is None else failed[0]
+        failures.append((held, asked[failed[0] if surely is None else surely]))
+    return max(failures, key=lambda one: one[0])[1] if failures else None
+
+
+def _unmet_values(
+    values: Mapping[str, Globs], candidate: Candidate, resource: Resource, inventory: Inventory
+) -> Iterator[Condition]:
+    names = Names(candidate, resource=resource, inventory=inventory, is_selecting=True)
+    for name, globs in values.items():
+        found, why, unreadable = None, "", ""
+        try:
+            found = names.get_text("value", name)
+        except LackingValueError as error:
+            why = str(error)
+        except UnusableValueError as error:
+            unreadable = str(error)
+        condition = Condition(
+            key=f"values.{name}",
+            wanted=globs,
+            found=found,
+            where=candidate.file.printable_path,
+            why=why,
+            unreadable=unreadable,
+        )
+        if not condition.holds:
+            yield condition
+
+
+def path_globs(selectors: Iterable[Selector]) -> tuple[str, ...]:
+    """Return the globs of the selectors that go by path."""
+    paths = (one.candidates for one in selectors if isinstance(one.candidates, PathSelector))
+    return tuple(pattern for one in paths for pattern in one.globs)
+
+
+def shown(text: str) -> str:
+    """Return a text of the host on one line, shortened if it is long."""
+    return shortened(printable(text), _MAX_SHOWN)
+
+
+def selector_text(selector: Selector) -> str:
+    """Return a selector as it can be written in a config, on one line."""
+    wanted = selector.candidates
+    keys = {wanted.kind: _as_config(wanted)}
+    if isinstance(wanted, PathSelector):
+        keys = {"path": _as_config(wanted.globs)}
+        if wanted.types != PathSelector(globs=()).types:
+            keys["type"] = _as_config(tuple(map(str, wanted.types)))
+    beside = {"hardware": _as_config(selector.hardware), "values": _as_config(selector.values)}
+    return yaml_mapping(keys | {key: part for key, part in beside.items() if part})
+
+
+def _as_config(part: object) -> object:
+    """Return a part of a selector without what is not set; a list of one is that one."""
+    if is_dataclass(part):
+        values = {config_key(one.name): getattr(part, one.name) for one in fields(part)}
+        return {key: _as_config(value) for key, value in values.items() if value}
+    if isinstance(part, Mapping):
+        return {key: _as_config(globs) for key, globs in part.items()}
+    if isinstance(part, tuple):
+        return part[0] if len(part) == 1 else list(part)
+    return part
+
+
+def conditions_before(selector: Selector, key: str) -> int:
+    """Return how many conditions of a selector are asked before one that fails."""
+    if key == "type":
+        return 0
+    wanted, hardware = selector.candidates, selector.hardware
+    # A path stands for subsystem and name.
+    keys = ["path"] * 2 if isinstance(wanted, PathSelector) else [wanted.kind]
+    for part, prefix in (
+        (wanted, ""),
+        *((one, "hardware.") for one in (hardware.usb, hardware.pci, hardware.udev)),
+    ):
+        if part is not None and not isinstance(part, PathSelector):
+            keys += (f"{prefix}{part.kind}.{name}" for name, *_ in _wanted(part))
+    return next((i for i, one in enumerate(keys) if one.startswith(key)), len(keys))
+
+
+def any_of(texts: Iterable[str]) -> str:
+    """Join alternatives."""
+    return " or ".join(map(shown, texts))
+
+
+def source(condition: Condition) -> str:
+    """Return where the value was read."""
+    if condition.key.removeprefix("hardware.").startswith("udev.properties."):
+        return f"the properties that udev and the kernel tell of {condition.where}"
+    return file_of(condition.key, condition.where) or condition.where
+
+
+def complaint(condition: Condition) -> str:
+    """Return a failed condition in words: ``wants usb.vendor 0403, found 1a86``."""
+    key = condition.key
+    bus = key.removeprefix("hardware.")
+    if condition.unreadable and (bus in NOUNS or bus.startswith(OF_UEVENT)):
+        return f"wants {key}, but {condition.unreadable}"
+    if key == "hardware":
+        return "wants hardware, but sysfs knows nothing of it"
+    if key == "path" and condition.found is None:
+        return "looks for device files, and this device has none"
+    if key == "path":
+        return f"looks at {any_of(condition.wanted)}, which does not name it"
+    if bus in NOUNS:
+        return _about_kind(condition, NOUNS[bus])
+    wants = f"wants {key} {any_of(condition.wanted)}"
+    if why := condition.unreadable or condition.why:
+        return f"{wants}, but {printable(why)}"
+    if condition.found is not None:
+        cased = glob.matches_any(condition.wanted, condition.found, ignore_case=True)
+        but = " (upper and lower case count here)" if cased else ""
+        return f"{wants}, found {shown(condition.found) or 'an empty text'}{but}"
+    return f"{wants}, but it has none"
+
+
+def _about_kind(condition: Condition, noun: str) -> str:
+    if condition.key not in NOUNS:
+        return f"wants {condition.key}, but it is no {noun} and does not sit on one"
+    is_what = "sysfs knows nothing of it" if condition.found is None else f"it is {condition.found}"
+    return f"takes {noun}s, but {is_what}"
