@@ -32,8 +32,8 @@ from genericdp.devices.devicelist import (
 from genericdp.devices.empty import EmptyCause, NoDevices, why_empty
 from genericdp.devices.held import Held, Name, why_blocked
 from genericdp.devices.in_use import with_warnings
-from genericdp.devices.injection import MadeDevices, make_devices
 from genericdp.devices.inventory import Inventory
+from genericdp.devices.making import MadeDevices, make_devices
 from genericdp.devices.matching import Owners, match
 from genericdp.devices.recognition import FormerDevices, KeptIds
 from genericdp.devices.resourcenames import NameOwners, resulting, results, with_name

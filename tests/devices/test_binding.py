@@ -1,4 +1,4 @@
-"""genericdp.devices.injection: probes and hooks of a resource for one device."""
+"""genericdp.devices.making: probes and hooks of a resource for one device."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from genericdp.devices.injection import bound_hooks, bound_probes
+from genericdp.devices.making import bound_hooks, bound_probes
 from genericdp.model import (
     Command,
     FileCheck,

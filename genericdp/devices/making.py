@@ -1,10 +1,9 @@
-"""From candidates to devices: groups, IDs, and everything that a container gets for each."""
+"""From groups to devices: everything that a container gets for each."""
 
 from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from genericdp import glob
@@ -16,27 +15,15 @@ from genericdp.devices.device import (
     DeviceNode,
     Member,
     MountPoint,
-    NamingRule,
     NotOffered,
     Variable,
-    as_id,
 )
-from genericdp.devices.hardware import nodes_nearby, place_of, rank_name
-from genericdp.devices.identity import (
-    WHY_AMBIGUOUS,
-    DefaultName,
-    declared_attributes,
-    default_name,
-    identity_of,
-    interchangeable_models,
-    why_name_is_weak,
-)
+from genericdp.devices.groups import Namer, grouped, resource_name
+from genericdp.devices.hardware import nodes_nearby
 from genericdp.devices.in_use import why_not_bound
 from genericdp.devices.inventory import NODE_TYPES
 from genericdp.devices.lookup import Names
-from genericdp.devices.matching import not_offered
 from genericdp.devices.natural import natural_key
-from genericdp.devices.recognition import KeptId
 from genericdp.devices.restrictions import device_refusal
 from genericdp.devices.topology import closeness, spot_of
 from genericdp.model import (
@@ -57,7 +44,6 @@ from genericdp.printing import printable, shortened
 from genericdp.reasons import Code, Reason
 from genericdp.template import (
     MAX_TEXTS,
-    LackingValueError,
     Template,
     UnusableValueError,
     bind,
@@ -68,8 +54,9 @@ from genericdp.template import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator
 
+    from genericdp.devices.groups import CandidateGroup
     from genericdp.devices.identity import HardwareIdentity
     from genericdp.devices.inventory import Candidate, FoundFile, Host, Inventory
     from genericdp.devices.matching import Excluded, Match
@@ -102,41 +89,19 @@ def make_devices(
     that result, and ``why_no_name`` says why one must not; empty: it may. ``ids_of`` returns the
     IDs that devices of such a name keep.
     """
-    maker = _Maker(resource, match.excluded, inventory, ids_of)
-    groups, incomplete = maker.group(match.members)
+    groups, incomplete = grouped(resource, match.members, inventory)
+    maker = _Maker(resource, match.excluded, inventory, Namer(resource, groups, inventory))
     made = {resource.name: MadeDevices()}
-    for one in groups:
+    for group in groups:
         name = resource.name
         try:
-            if resource.name_template is not None:
-                name = maker.name(resource.name_template, one, why_no_name)
-                made.setdefault(name, MadeDevices())
-            made[name].devices.append(maker.make(one, name))
+            name = resource_name(group, resource, inventory, why_no_name)
+            made.setdefault(name, MadeDevices())
+            made[name].devices.append(maker.make(group, name, ids_of(name)))
         except UnusableValueError as error:
-            made[name].refused.append(_refusal(one, error.reason))
+            made[name].refused.append(group.refused(error.reason))
     made[resource.name].refused.extend(incomplete)
     return made
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _CandidateGroup:
-    """What is to be one device."""
-
-    members: tuple[Candidate, ...]
-    """At least one, in natural order of their paths."""
-    text: str | None = None
-    """What they have in common; None: the resource groups nothing."""
-
-    @property
-    def key(self) -> str:
-        """What the device is on the host."""
-        return self.members[0].key if self.text is None else f"group {self.text}"
-
-
-def _refusal(group: _CandidateGroup, reason: Reason) -> NotOffered:
-    """Return why a group is not offered: one line, and every member knows of it."""
-    keys = () if group.text is None else tuple(one.key for one in group.members)
-    return not_offered(group.members[0], reason, key=group.key, members=keys)
 
 
 @dataclass(slots=True)
@@ -183,13 +148,10 @@ class _Maker:
         resource: Resource,
         excluded: Excluded,
         inventory: Inventory,
-        ids_of: Callable[[str], KeptIds],
+        namer: Namer,
     ) -> None:
         self._resource = resource
-        self._ids_of = ids_of
-        self._groups: tuple[_CandidateGroup, ...] = ()
-        self._is_interchangeable = interchangeable_models(resource)
-        self._declared = declared_attributes(resource)
+        self._namer = namer
         self._excluded = excluded
         self._inventory = inventory
         self._host = inventory.host
@@ -208,72 +170,11 @@ class _Maker:
             (resource.inject, checks), with_references=False
         )
 
-    def group(
-        self, candidates: Iterable[Candidate]
-    ) -> tuple[list[_CandidateGroup], list[NotOffered]]:
-        """Return groups in the order of their first members, and what is in none or incomplete.
-
-        Index and order of discovery play no part (D2): only the text counts.
-        """
-        resource = self._resource
-        if resource.group_by is None:
-            self._groups = tuple(_CandidateGroup(members=(one,)) for one in candidates)
-            return [*self._groups], []
-        members: dict[str, list[Candidate]] = {}
-        refused = []
-        for one in candidates:
-            names = Names(one, resource=resource, inventory=self._inventory)
-            try:
-                text = expand(resource.group_by, names.get_text)
-            except UnusableValueError as error:
-                refused.append(not_offered(one, Reason(error.code, f"groupBy: {error}")))
-                continue
-            if not text:
-                why = f"groupBy '{resource.group_by}' gives an empty text"
-                refused.append(not_offered(one, Reason(Code.BAD_VALUE, why)))
-                continue
-            members.setdefault(text, []).append(one)
-        groups = []
-        for text, several in members.items():
-            made = _CandidateGroup(members=tuple(several), text=text)
-            if lacking := _lacking(resource, several):
-                why = f"its group '{printable(text)}' has {lacking}"
-                refused.append(_refusal(made, Reason(Code.GROUP_INCOMPLETE, why)))
-            else:
-                groups.append(made)
-        self._groups = tuple(groups)
-        return groups, refused
-
-    def name(
-        self, template: Template, group: _CandidateGroup, why_not: Callable[[str], str]
-    ) -> str:
-        """Return the name of its resource, which is the same for all members that have one.
-
-        Raises UnusableValueError.
-        """
-        texts = dict[str, str]()
-        lacking: LackingValueError | None = None
-        for one in group.members:
-            names = Names(one, resource=self._resource, inventory=self._inventory)
-            try:
-                texts.setdefault(expand(template, names.get_text), one.file.printable_path)
-            except LackingValueError as error:  # as the network card beside a GPU has no GPU model
-                lacking = error
-        if not texts:
-            raise LackingValueError(f"name: {lacking}") from lacking
-        if len(texts) > 1:
-            both = [f"{text!r} ({path})" for text, path in texts.items()]
-            raise UnusableValueError(f"its members have different names: {both[0]} and {both[1]}")
-        (text,) = texts
-        if reason := why_not(text):
-            raise UnusableValueError(f"the name {shortened(text)!r} {reason}")
-        return text
-
-    def make(self, group: _CandidateGroup, name: str) -> Device:
+    def make(self, group: CandidateGroup, name: str, ids: KeptIds) -> Device:
         """Expand all templates of the resource; what must be there and is not makes it Unhealthy.
 
-        ``name`` is that of the resource, also where it results from a template. Raises
-        UnusableValueError where there can be no device.
+        ``name`` is that of the resource, also where it results from a template, and ``ids`` those
+        that its devices keep. Raises UnusableValueError where there can be no device.
         """
         resource, inventory, host = self._resource, self._inventory, self._host
         first, entries = group.members[0], [min(member.entries) for member in group.members]
@@ -283,7 +184,7 @@ class _Maker:
         if resource.inject.devices is None:
             _check_nodes(resource, group, host)
         names = [Names(member, resource=resource, inventory=inventory) for member in group.members]
-        naming = self._naming(group, names, self._ids_of(name))
+        naming = self._namer.naming(group, names, ids)
         device_id = naming.id
         for its in names:
             its.device_id = device_id
@@ -421,14 +322,7 @@ class _Maker:
             return None
         with suppress(UnusableValueError):
             device = None if syspath is None else host.device(syspath)
-            return identity_of(
-                file,
-                device,
-                host,
-                interchangeable=self._is_interchangeable,
-                declared=self._declared,
-                siblings=self._inventory.siblings,
-            )
+            return self._namer.identity_of(file, device)
         return None
 
     def _found(
@@ -477,103 +371,6 @@ class _Maker:
             return Reason(Code.FORBIDDEN, file.refusal)
         return self._excluded.reason(file)
 
-    def _identity(self, member: Candidate, ids: KeptIds) -> HardwareIdentity:
-        """Return what a member is; raise UnusableValueError if that cannot be read and is new."""
-        known = ids.former.hardware_of(member.file.identity)
-        if known is not None and known.is_complete:
-            return known  # it has not been plugged in again since
-        try:
-            return identity_of(
-                member.file,
-                member.device,
-                self._host,
-                interchangeable=self._is_interchangeable,
-                declared=self._declared,
-                siblings=self._inventory.siblings,
-            )
-        except UnusableValueError:
-            if known is None:
-                raise
-            return known
-
-    def _naming(self, group: _CandidateGroup, names: Sequence[Names], ids: KeptIds) -> _Naming:
-        """Return the ID of a device: the one that it has already, else what the config gives it.
-
-        Raise UnusableValueError if it has none and none can be made.
-        """
-        identities = tuple(self._identity(member, ids) for member in group.members)
-        is_group = group.text is not None
-        kept = ids.kept(
-            group.key,
-            [member.file.identity for member in group.members],
-            identities,
-            is_group=is_group,
-            groups=self._group_keys if is_group else frozenset(),
-        )
-        if kept is not None and kept.named_by == ids.rule and not is_group:
-            return _Naming(kept.id, identities, ids.rule, weak=kept.weak)
-        text, weak = self._id_text(group, names)
-        if self._resource.id is None and not is_group and identities[0].is_ambiguous:
-            weak = weak or WHY_AMBIGUOUS
-        wish = as_id(text)
-        if kept is None and (former_id := self._former_id(group, ids)):
-            kept = KeptId(former_id)
-        if kept is None or kept.id == wish:
-            return _Naming(wish, identities, ids.rule, weak=weak)
-        if kept.named_by == ids.rule:
-            return _Naming(kept.id, identities, ids.rule)
-        return _Naming(kept.id, identities, kept.named_by, renamed_to=wish)
-
-    def _former_id(self, group: _CandidateGroup, ids: KeptIds) -> str:
-        """Return the default ID that an earlier version gave a device, if a pod still holds it.
-
-        Empty if it does not.
-        """
-        first = group.members[0]
-        if group.text is not None or self._resource.id is not None or first.device is None:
-            return ""
-        former_id = as_id(rank_name(first.device, self._host) or "")
-        if former_id and ids.was_given(former_id, lambda: self._default_ids):
-            return former_id
-        return ""
-
-    # Each device asks for all of them.
-    @cached_property
-    def _group_keys(self) -> frozenset[str]:
-        return frozenset(group.key for group in self._groups)
-
-    @cached_property
-    def _default_ids(self) -> frozenset[str]:
-        members = (group.members[0] for group in self._groups)
-        return frozenset(as_id(_default_name(member, self._host).text) for member in members)
-
-    def _id_text(self, group: _CandidateGroup, names: Sequence[Names]) -> DefaultName:
-        """Return what the ID is made of, which is the same for every member."""
-        template = self._resource.id
-        if template is None:
-            if group.text is not None:
-                return DefaultName(group.text)
-            return _default_name(group.members[0], self._host)
-        texts: dict[str, Candidate] = {}
-        for member, its in zip(group.members, names, strict=True):
-            texts.setdefault(expand(template, its.get_text), member)
-        if len(texts) > 1:
-            both = [f"{text!r} ({member.file.printable_path})" for text, member in texts.items()]
-            raise UnusableValueError(f"its members have different ids: {both[0]} and {both[1]}")
-        if not (text := next(iter(texts))):
-            raise UnusableValueError(f"its id '{template}' is an empty text")
-        return DefaultName(text)
-
-
-class _Naming(NamedTuple):
-    """The ID of a device, as ``Device`` has it."""
-
-    id: str
-    identities: tuple[HardwareIdentity, ...]
-    named_by: NamingRule | None
-    renamed_to: str = ""
-    weak: str = ""
-
 
 def _member(candidate: Candidate, hardware: HardwareIdentity) -> Member:
     file = candidate.file
@@ -582,42 +379,7 @@ def _member(candidate: Candidate, hardware: HardwareIdentity) -> Member:
     )
 
 
-def _lacking(resource: Resource, members: Sequence[Candidate]) -> str:
-    """Return which of the members that ``groupNeeds`` asks for a group lacks; empty if none."""
-    needs, here, entries = resource.group_needs, len(members), len(resource.match)
-    if needs is None:
-        return ""
-    if isinstance(needs, int):
-        missing = needs - here
-        return f"{here} of {needs} members: {missing} missing (groupNeeds)" if missing > 0 else ""
-    present = {i for member in members for i in member.entries}
-    absent = [f"match[{i}]" for i in range(entries) if i not in present]
-    if not absent:
-        return ""
-    return (
-        f"members of {entries - len(absent)} of {entries} entries:"
-        f" {len(absent)} missing, {' and '.join(absent)} (groupNeeds: each)"
-    )
-
-
-def _default_name(candidate: Candidate, host: Host) -> DefaultName:
-    """Return what stays while the hardware stays where it is, else how it was found.
-
-    Raise UnusableValueError if a fact that it depends on cannot be read.
-    """
-    device, file = candidate.device, candidate.file
-    if device is not None and (place_of(device, host) is not None or not file.is_link):
-        if (found := default_name(device, host)) is not None:
-            return found
-        return DefaultName(device.name, why_name_is_weak(device.name, device))
-    if file.identity.syspath and not file.is_link:
-        return DefaultName(file.kernel_name, why_name_is_weak(file.kernel_name, None))
-    name = candidate.path.removeprefix("/dev/")
-    is_counted = candidate.has_node and not file.is_link
-    return DefaultName(name, why_name_is_weak(name, None) if is_counted else "")
-
-
-def _check_nodes(resource: Resource, group: _CandidateGroup, host: Host) -> None:
+def _check_nodes(resource: Resource, group: CandidateGroup, host: Host) -> None:
     """Check that what was selected as ``udev`` has a device file; in a group another may."""
     alone = not any(one.has_node for one in group.members)
     for one in group.members:
