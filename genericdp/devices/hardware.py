@@ -233,18 +233,18 @@ def why_unread(key: str, where: str, host: Host) -> str:
 def _files_of(key: str, where: str, host: Host) -> Iterator[str]:
     """Yield the files that tell of a device, or of what it sits on, what a condition asks."""
     bare = key.removeprefix("hardware.")
-    if bare in NOUNS or bare.startswith(OF_UEVENT):
-        upwards = key != bare and bare in NOUNS
-        while where.startswith("/sys/devices/"):
-            yield f"{where}/uevent"
-            yield f"{where}/subsystem"
-            where = where.rpartition("/")[0] if upwards else ""
-    elif bare in _OF_LINEAGE:
+    if bare in NOUNS or bare.startswith(OF_UEVENT) or bare in _OF_LINEAGE:
         device = host.device(where)
-        for one in () if device is None else lineage(device, host):
-            yield f"{one.syspath}/driver"
-            if one.driver:
-                break
+        devices = () if device is None else lineage(device, host)
+        if bare in _OF_LINEAGE:
+            for one in devices:
+                yield f"{one.syspath}/driver"
+                if one.driver:
+                    return
+        else:
+            for one in devices if key != bare and bare in NOUNS else devices[:1]:
+                yield f"{one.syspath}/uevent"
+                yield f"{one.syspath}/subsystem"
     elif file := file_of(key, where):
         yield file
 
