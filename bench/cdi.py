@@ -11,8 +11,7 @@ from bench.events import to_list
 from bench.nodes import FOLDER, nodes
 from bench.results import Result, counted
 from bench.runner import DAEMON, config_text
-from genericdp.cdi.folder import SpecFolder
-from genericdp.cdi.spec import file_name
+from genericdp.cdi import SpecFolder, file_name
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable

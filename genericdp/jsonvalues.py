@@ -1,9 +1,16 @@
-"""JSON that others may have written: a few bytes of it can become much memory."""
+"""JSON: what others may have written, and dataclasses as records in files."""
 
 from __future__ import annotations
 
 import json
-from typing import Any
+import re
+from dataclasses import MISSING, fields, is_dataclass
+from functools import cache
+from itertools import repeat
+from types import UnionType
+from typing import Any, TypeVar, get_args, get_origin, get_type_hints
+
+T = TypeVar("T")
 
 _SEPARATORS = (b"{", b"[", b",")
 
@@ -23,3 +30,73 @@ def parse_json(content: bytes, max_values: int) -> Any:  # noqa: ANN401
     if count_values(content) > max_values:
         raise ValueError(f"it has more than {max_values:,} values")
     return json.loads(content)
+
+
+def as_record(value: Any) -> Any:  # noqa: ANN401
+    """Return a dataclass, and all in it, as JSON; without fields that are not compared."""
+    if is_dataclass(value):
+        compared = (one for one in fields(value) if one.compare)
+        return {_key(one.name): as_record(getattr(value, one.name)) for one in compared}
+    if isinstance(value, tuple | list):
+        return list(map(as_record, value))
+    return {key: as_record(it) for key, it in value.items()} if isinstance(value, dict) else value
+
+
+def from_record(kind: type[T], record: Any) -> T:  # noqa: ANN401
+    """Return what ``as_record`` has made of a value of this type; raise KeyError or TypeError.
+
+    Fields that the type does not have are ignored: another version may have written them.
+    """
+    found: Any = _value(kind, record)
+    return found  # type: ignore[no-any-return]
+
+
+def _value(kind: Any, record: Any) -> Any:  # noqa: ANN401
+    origin, arguments = get_origin(kind), get_args(kind)
+    if isinstance(kind, type) and is_dataclass(kind):
+        _check(record, dict)
+        return kind(
+            **{
+                name: _value(its, record[key])
+                for name, key, its, is_needed in _fields(kind)
+                if is_needed or key in record
+            }
+        )
+    if origin is list:
+        _check(record, list)
+        return [_value(arguments[0], it) for it in record]
+    if origin is tuple:
+        _check(record, list)
+        kinds = repeat(arguments[0], len(record)) if arguments[-1] is ... else arguments
+        return tuple(_value(its, it) for its, it in zip(kinds, record, strict=True))
+    if origin is dict:
+        _check(record, dict)
+        return {key: _value(arguments[1], it) for key, it in record.items()}
+    if origin is UnionType:  # with None
+        return None if record is None else _value(arguments[0], record)
+    if kind is float and type(record) is int:
+        return float(record)
+    if kind is not Any:
+        _check(record, kind)
+    return record
+
+
+def _check(value: object, kind: type) -> None:
+    if type(value) is not kind:
+        raise TypeError(f"{type(value).__name__} where {kind.__name__} belongs")
+
+
+@cache
+def _fields(kind: type) -> list[tuple[str, str, Any, bool]]:
+    """Return name, key and type of each field, and whether every record has it."""
+    hints = get_type_hints(kind)
+    return [
+        (one.name, _key(one.name), hints[one.name], one.default is MISSING)
+        for one in fields(kind)
+        if one.compare
+    ]
+
+
+def _key(name: str) -> str:
+    """Return the key of a field: ``is_node`` is ``node``, ``kernel_name`` is ``kernelName``."""
+    return re.sub("_([a-z])", lambda it: it[1].upper(), name.removeprefix("is_"))

@@ -14,15 +14,14 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass, field
 from math import inf
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from genericdp.cdi.folder import read_regular, write
 from genericdp.devices.device import device_id_of
 from genericdp.devices.held import HeldDevice, Name
-from genericdp.devices.identity import HardwareIdentity, identity_from_record
+from genericdp.devices.identity import HardwareIdentity  # noqa: TC001 -- records are read by their types
+from genericdp.durable import read_regular, write
 from genericdp.errors import DAMAGE, reason_of, why_damaged
-from genericdp.jsonvalues import parse_json
-from genericdp.model import ServedBy
+from genericdp.jsonvalues import as_record, from_record, parse_json
 from genericdp.printing import first_few
 from genericdp.repeat import Latch
 
@@ -45,23 +44,33 @@ _MAX_VALUES = 600_000
 """Of the file: an entry has some 16. Parsed, so many need up to 60 MB; the shipped pod has 160."""
 
 
-@dataclass(slots=True)
-class _Entry:
-    """An ID of a resource."""
+Holders = dict[str, tuple[str, ...]]
+"""The pods that hold a device, by share."""
 
-    identities: tuple[HardwareIdentity, ...]
+
+@dataclass(kw_only=True, slots=True)
+class _Entry:
+    """An ID of a resource, in the file and with what the kubelet has said of it since."""
+
+    resource: str
+    device_id: str
     replicas: int
     exclusive: bool
-    holders: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    identities: tuple[HardwareIdentity, ...]
+    holders: Holders = field(default_factory=dict, compare=False)
     """The pods that hold it, by share, as the kubelet last said."""
-    lost: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    lost: Holders = field(default_factory=dict, compare=False)
     """Those of them that the kubelet lists without it since it lost its checkpoint."""
-    withdrawn_at: float | None = None
+    withdrawn_at: float | None = field(default=None, compare=False)
     """Since when no pod can be given it, on the monotonic clock; None: pods can."""
-    unheld_at: float | None = None
+    unheld_at: float | None = field(default=None, compare=False)
     """When the kubelet first said, long enough after that, that no pod holds it."""
-    is_free: bool = False
+    is_free: bool = field(default=False, compare=False)
     """Whether it is proven that no pod holds it."""
+
+    @property
+    def name(self) -> Name:
+        return Name(self.resource, self.device_id)
 
     def offer(self) -> None:
         """Note that pods can be given it from now on."""
@@ -80,16 +89,6 @@ class _Entry:
             self.unheld_at = asked_at
         elif asked_at >= self.unheld_at + timing.period:
             self.is_free = True
-
-    def as_record(self, name: Name) -> dict[str, Any]:
-        """Return it as JSON."""
-        return {
-            "resource": name.resource,
-            "id": name.device_id,
-            "replicas": self.replicas,
-            "exclusive": self.exclusive,
-            "identities": [identity.as_record() for identity in self.identities],
-        }
 
 
 class Ledger:
@@ -166,7 +165,7 @@ class Ledger:
             except OSError as error:
                 self._note_failure(f"cannot be read: {reason_of(error).lower()}")
                 return
-        records = [entry.as_record(name) for name, entry in sorted(self._entries.items())]
+        records = as_record([entry for _, entry in sorted(self._entries.items())])
         content = json.dumps({"version": _VERSION, "devices": records}, indent=1)
         try:
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -232,7 +231,13 @@ class Ledger:
     def _note(self, name: Name, listed: ListedDevice, now: float) -> None:
         device, entry = listed.device, self._entries.get(name)
         if entry is None:
-            entry = _Entry(device.identities, device.replicas, device.exclusive)
+            entry = _Entry(
+                resource=name.resource,
+                device_id=name.device_id,
+                replicas=device.replicas,
+                exclusive=device.exclusive,
+                identities=device.identities,
+            )
             self._entries[name] = entry
             self.has_changed = True
         elif listed.gone_since is None and device.identities != entry.identities:
@@ -337,10 +342,6 @@ class Ledger:
         return self._is_missing and self._path is not None
 
 
-Holders = dict[str, tuple[str, ...]]
-"""The pods that hold a device, by share."""
-
-
 def _held_by(holders: Holders, pods: Collection[str]) -> Holders:
     """Return the holders that are among these pods."""
     found = {
@@ -372,14 +373,6 @@ def _parsed(content: bytes, now: float) -> Iterable[tuple[Name, _Entry]]:
     # Later versions keep what is read here.
     if not (isinstance(version := document["version"], int) and version >= _VERSION):
         raise ValueError(f"its version is {str(version)[:20]}, expected {_VERSION}")
-    for record in document["devices"]:
-        name = Name(record["resource"], record["id"], ServedBy.DEVICE_PLUGIN)
-        if not all(isinstance(text, str) for text in name):
-            raise TypeError("a name is not a string")
-        entry = _Entry(
-            identities=tuple(map(identity_from_record, record["identities"])),
-            replicas=int(record["replicas"]),
-            exclusive=record["exclusive"] is not False,
-        )
+    for entry in from_record(tuple[_Entry, ...], document["devices"]):
         entry.withdrawn_at = now  # it is listed again, or it is not offered from now on
-        yield name, entry
+        yield entry.name, entry

@@ -10,8 +10,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from genericdp.cdi.folder import SpecFolder, why_not
-from genericdp.cdi.spec import left_out, specs
+from genericdp.cdi import SpecFolder, left_out, specs, why_not
 from genericdp.devices.changes import Plan, changes, plan
 from genericdp.devices.decide import decide, with_states
 from genericdp.devices.devicelist import NOTHING

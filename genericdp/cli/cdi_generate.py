@@ -5,14 +5,17 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from genericdp.cdi.folder import (
+from genericdp.cdi import (
+    DOTTED_CLASS_VERSION,
     STATIC_FOLDER,
     SpecError,
+    file_name,
     is_maintained,
+    left_out,
     put,
     remove_ours,
+    specs,
 )
-from genericdp.cdi.spec import DOTTED_CLASS_VERSION, file_name, left_out, specs
 from genericdp.cli.apply import applied, discover_once, patiently
 from genericdp.cli.command_line import path_of
 from genericdp.cli.options import add_config, add_host, node_name_of, root_of

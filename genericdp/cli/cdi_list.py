@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from genericdp.cdi.folder import STATIC_FOLDER, SpecFile, spec_files
+from genericdp.cdi import STATIC_FOLDER, SpecFile, spec_files
 from genericdp.cli.options import add_cdi_dir, add_output
 from genericdp.cli.output import print_result, table
 from genericdp.errors import DAMAGE, GenericdpError, reason_of

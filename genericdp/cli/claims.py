@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from genericdp.cli.options import add_kubelet_root, add_output, driver_of
 from genericdp.cli.output import print_result, table
-from genericdp.dra.claims import listed_records, record_folders
+from genericdp.dra.claims import read_records as records_in
+from genericdp.dra.claims import record_folders
 from genericdp.errors import GenericdpError, reason_of
 from genericdp.host.workers import run_in_time
 from genericdp.logs import timestamp
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     import argparse
     from pathlib import Path
 
-    from genericdp.dra.claims import ListedRecord
+    from genericdp.dra.claims import Record
 
 EXAMPLE = (
     "  genericdp claims\n"
@@ -67,7 +68,7 @@ def execute(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def read_records(arguments: argparse.Namespace) -> list[ListedRecord]:
+def read_records(arguments: argparse.Namespace) -> list[Record]:
     """Return all records of the drivers that the command line names; raise GenericdpError."""
     root: Path = arguments.kubelet_root
     try:
@@ -78,17 +79,17 @@ def read_records(arguments: argparse.Namespace) -> list[ListedRecord]:
         raise GenericdpError(f"{error.filename or root}: {reason_of(error).lower()}") from error
 
 
-def _read_all(root: Path, driver: str | None) -> list[ListedRecord]:
+def _read_all(root: Path, driver: str | None) -> list[Record]:
     folders = record_folders(root) if driver is None else [root / "plugins" / driver / "claims"]
-    records: list[ListedRecord] = []
+    records: list[Record] = []
     for folder in folders:
         with suppress(FileNotFoundError, NotADirectoryError):
-            records += listed_records(folder)
+            records += records_in(folder)
     return records
 
 
-def _row(record: ListedRecord) -> tuple[str, ...]:
-    state = f"unreadable: {_short(record.unreadable)}" if record.unreadable else "prepared"
+def _row(record: Record) -> tuple[str, ...]:
+    state = f"unreadable: {_short(record.why)}" if record.why else "prepared"
     return (
         claim_of(record),
         devices_of(record),
@@ -99,17 +100,23 @@ def _row(record: ListedRecord) -> tuple[str, ...]:
     )
 
 
-def claim_of(record: ListedRecord) -> str:
+def claim_of(record: Record) -> str:
     """Return the claim's namespace and name, or an empty string if they are unknown."""
-    return f"{_short(record.namespace)}/{_short(record.name)}" if record.name else ""
+    claim = record.claim
+    return f"{_short(claim.namespace)}/{_short(claim.name)}" if claim and claim.name else ""
 
 
-def devices_of(record: ListedRecord) -> str:
+def devices_of(record: Record) -> str:
     """Return the devices that a claim holds, in words."""
-    return ", ".join(map(_short, record.devices))
+    return ", ".join(_short(f"{resource} {share}") for resource, share in _shares(record))
 
 
-def age_of(record: ListedRecord) -> str:
+def _shares(record: Record) -> list[tuple[str, str]]:
+    holds = record.claim.holds if record.claim else ()
+    return [(hold.resource, share) for hold in holds for share in hold.shares]
+
+
+def age_of(record: Record) -> str:
     """Return for how long a claim has been prepared, or an empty string if that is unknown."""
     # Needs an HTTP client, which not every command pays for.
     from genericdp.cli.status import span
@@ -119,25 +126,24 @@ def age_of(record: ListedRecord) -> str:
     return "" if prepared_at is None else span(prepared_at, now)
 
 
-def _prepared_at(record: ListedRecord) -> str | None:
-    is_known = 0 < record.prepared_at < _END_OF_TIME
-    return timestamp(record.prepared_at) if is_known else None
+def _prepared_at(record: Record) -> str | None:
+    prepared_at = record.claim.prepared_at if record.claim else 0.0
+    return timestamp(prepared_at) if 0 < prepared_at < _END_OF_TIME else None
 
 
 def _short(text: str) -> str:
     return shortened(text, _MAX_CHARACTERS)
 
 
-def _as_json(record: ListedRecord) -> dict[str, Any]:
-    shares = (device.partition(" ") for device in record.devices)
+def _as_json(record: Record) -> dict[str, Any]:
     return {
         "uid": record.uid,
-        "namespace": record.namespace,
-        "name": record.name,
+        "namespace": record.claim.namespace if record.claim else "",
+        "name": record.claim.name if record.claim else "",
         "driver": record.driver,
-        "devices": [{"resource": resource, "share": share} for resource, _, share in shares],
+        "devices": [{"resource": resource, "share": share} for resource, share in _shares(record)],
         "preparedAt": _prepared_at(record),
         "file": str(record.path),
-        "unreadable": record.unreadable,
+        "unreadable": record.why,
         "releaseRequested": record.is_releasing,
     }

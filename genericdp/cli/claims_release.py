@@ -7,7 +7,6 @@ file next to the record, so that it also works while no daemon runs.
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import os
 import sys
 import time
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING
 from genericdp.cli.claims import add_places, age_of, claim_of, devices_of, read_records
 from genericdp.cli.output import print_lines
 from genericdp.dra.claims import release_marker
+from genericdp.durable import lock
 from genericdp.errors import GenericdpError, KubeletError, UsageError, reason_of
 from genericdp.printing import meant_or_listed, shortened
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import argparse
     from pathlib import Path
 
-    from genericdp.dra.claims import ListedRecord
+    from genericdp.dra.claims import Record
 
 EXAMPLE = (
     "  genericdp claims release 2f0c9b7e-1b1c-4c5c-9f4e-0f3d0a5f7a11\n"
@@ -70,7 +70,7 @@ def execute(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _find(records: list[ListedRecord], uid: str) -> ListedRecord:
+def _find(records: list[Record], uid: str) -> Record:
     found = [record for record in records if record.uid == uid]
     if not found:
         listed = meant_or_listed(uid, [record.uid for record in records], "there are")
@@ -81,32 +81,32 @@ def _find(records: list[ListedRecord], uid: str) -> ListedRecord:
     return found[0]
 
 
-def _about(record: ListedRecord, socket: Path) -> list[str]:
+def _about(record: Record, socket: Path) -> list[str]:
     """Return what to know before it is released, as lines."""
     age = age_of(record)
     facts = {
         "Claim": claim_of(record) or "unknown",
-        "Devices": devices_of(record) or ("unknown" if record.unreadable else "none"),
+        "Devices": devices_of(record) or ("unknown" if record.why else "none"),
         "Pods": _pods(record, socket),
         "Prepared": f"{age} ago" if age else "unknown",
         "Driver": record.driver,
         "Record": str(record.path),
     }
-    if record.unreadable:
-        facts["Record"] += f" is unreadable: {record.unreadable}"
+    if record.why:
+        facts["Record"] += f" is unreadable: {record.why}"
     return [f"{name + ':':<9} {text}" for name, text in facts.items()]
 
 
-def _pods(record: ListedRecord, socket: Path) -> str:
+def _pods(record: Record, socket: Path) -> str:
     """Return which pods use the claim, as far as the kubelet reports that."""
-    if not record.name:
+    if record.claim is None or not record.claim.name:
         return "unknown"
     # gRPC takes its time to import.
     from genericdp.kubelet.podresources import list_pods, pods_of_claim
 
     try:
         answer = asyncio.run(list_pods(socket, timeout_seconds=_KUBELET_SECONDS))
-        pods = pods_of_claim(answer, record.namespace, record.name)
+        pods = pods_of_claim(answer, record.claim.namespace, record.claim.name)
     except KubeletError as error:
         return f"unknown: {error}"
     # The kubelet forgets such a pod before its containers have ended.
@@ -128,7 +128,7 @@ def _is_confirmed() -> bool:
         return False
 
 
-def _request_release(record: ListedRecord) -> None:
+def _request_release(record: Record) -> None:
     """Ask the daemon to release a claim; raise GenericdpError."""
     file = release_marker(record.path.parent, record.uid)
     try:
@@ -138,19 +138,16 @@ def _request_release(record: ListedRecord) -> None:
         raise GenericdpError(f"{file}: {reason_of(error).lower()}") from error
 
 
-def _has_daemon(lock: Path) -> bool:
+def _has_daemon(file: Path) -> bool:
     """Return whether a daemon serves the driver: it holds a lock for as long."""
     try:
-        descriptor = os.open(lock, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:
         return False
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
+        return not lock(descriptor, exclusive=False)
     finally:
         os.close(descriptor)
-    return False
 
 
 def _is_removed_in_time(file: Path) -> bool:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from genericdp import logs
 from genericdp.address import Address, parse_listen_address
-from genericdp.cdi.folder import FOLDER
+from genericdp.cdi import FOLDER
 from genericdp.cli.command_line import Append, config_of, path_of, policy_of, unknown_variables
 from genericdp.cli.output import DATA, print_warning, progress
 from genericdp.dra.settings import DRIVER, KUBELET_ROOT

@@ -219,12 +219,6 @@ class Device:
         return tuple(one.key for one in self.members) or (self.key,)
 
     @property
-    def hardware(self) -> tuple[str, ...]:
-        """What it is made of, as claim records of version 1 have it."""
-        found = self.appearances
-        return tuple(f"{it.syspath} {it.device_number} {it.inode} {it.plugged}" for it in found)
-
-    @property
     def appearances(self) -> tuple[Identity, ...]:
         """How its hardware appears now, of each member; other ones after each replug."""
         return tuple(one.identity for one in self.members) or (self.identity,)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from genericdp import glob
 from genericdp.devices.hardware import (
@@ -73,6 +73,10 @@ class HardwareIdentity:
     is_ambiguous: bool = False
     """Whether another device had the same place when it was made, so that the name counts."""
 
+    def __post_init__(self) -> None:
+        if not self.location:
+            raise ValueError("hardware has no place")
+
     @property
     def is_complete(self) -> bool:
         """Whether every fact that counts could be read: one may appear after its device."""
@@ -127,37 +131,6 @@ class HardwareIdentity:
             and not dict(self.unique).keys().isdisjoint(dict(other.unique))
             and self.nature_of(other) is Nature.EQUAL
         )
-
-    def as_record(self) -> dict[str, Any]:
-        """Return it as JSON, in the form that every version of a record keeps."""
-        return {
-            "location": self.location,
-            "part": self.part,
-            "unique": dict(self.unique),
-            "model": self.model,
-            "unreadable": self.is_unreadable,
-            "kernelName": self.kernel_name,
-            "ambiguous": self.is_ambiguous,
-        }
-
-
-def identity_from_record(record: Mapping[str, Any]) -> HardwareIdentity:
-    """Return the identity of a record; raise KeyError, TypeError or ValueError if it is damaged."""
-    keys = ("location", "part", "model", "kernelName")
-    location, part, model, kernel_name = texts = [record[key] for key in keys]
-    unique = tuple(sorted(record["unique"].items()))
-    texts += (text for pair in unique for text in pair)
-    if not location or not all(isinstance(text, str) for text in texts):
-        raise TypeError("a field of a hardware identity is not a string")
-    return HardwareIdentity(
-        location=location,
-        part=part,
-        unique=unique,
-        model=model,
-        is_unreadable=record["unreadable"] is True,
-        kernel_name=kernel_name,
-        is_ambiguous=record["ambiguous"] is True,
-    )
 
 
 _DECLARED = "attribute "

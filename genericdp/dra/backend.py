@@ -11,9 +11,8 @@ from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 from genericdp import glob
-from genericdp.cdi.folder import read_regular, write
-from genericdp.dra.claims import put_aside
 from genericdp.dra.slices import DELETED_FIRST
+from genericdp.durable import put_aside, read_regular, write
 from genericdp.errors import DAMAGE, KubeletError, reason_of
 from genericdp.host.workers import HangingError, in_worker
 from genericdp.kubelet.folder import digest_of
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
     from typing import Never
 
     from genericdp.devices.held import HeldDevice
-    from genericdp.dra.claims import UnreadableRecord
+    from genericdp.dra.claims import Record
     from genericdp.dra.driver import DraDriver
     from genericdp.dra.settings import DraSettings
     from genericdp.host.root import Root
@@ -103,7 +102,7 @@ class Dra:
         """What bounds release hooks of records."""
         self._held: Collection[HeldDevice] = ()
         """What claims hold, as last known."""
-        self._unreadable: Collection[UnreadableRecord] = ()
+        self._unreadable: Collection[Record] = ()
         self._is_awaited = False
         self._root = root
         self._settings = settings

@@ -10,26 +10,25 @@ import json
 import logging
 import os
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from genericdp.cdi.folder import read_regular, remove_temporary, write
+from genericdp.cdi import Edits  # noqa: TC001 -- records are read by their types
 from genericdp.devices.device import device_id_of
 from genericdp.devices.held import HeldDevice
-from genericdp.devices.identity import HardwareIdentity, identity_from_record
-from genericdp.devices.inventory import Identity
+from genericdp.devices.identity import HardwareIdentity  # noqa: TC001 -- records are read by their types
+from genericdp.devices.inventory import Identity  # noqa: TC001 -- records are read by their types
+from genericdp.durable import read_regular, remove_temporary, write
 from genericdp.errors import DAMAGE, UnusableDeviceError, is_shortage, reason_of, why_damaged
 from genericdp.host.workers import in_worker
-from genericdp.jsonvalues import count_values, parse_json
-from genericdp.model import Command, Hook, ServedBy
+from genericdp.jsonvalues import as_record, count_values, from_record, parse_json
+from genericdp.model import ServedBy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
     from pathlib import Path
     from typing import TypeAlias
-
-    from genericdp.cdi.spec import Edits
 
     Key: TypeAlias = tuple[str, str]
     """Resource and ID of a device, the same for all its shares."""
@@ -37,8 +36,6 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _VERSION = 2
-_FIRST_VERSION = 1
-"""It has no holds: it names hardware by kernel names and inodes."""
 SUFFIX = ".json"
 RELEASE_SUFFIX = ".release"
 MAX_BYTES = 4 * 1024 * 1024
@@ -103,13 +100,23 @@ class Place:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class ReleaseHook:
+    """A command that runs once nothing has a device any more."""
+
+    argv: tuple[str, ...]
+    env: dict[str, str]
+    timeout_seconds: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class GivenDevice:
     """A device of a claim: what it was, and what ends its use."""
 
     resource: str
     device_id: str
     places: tuple[Place, ...]
-    release: Hook[str] | None = None
+    """At least one."""
+    release: ReleaseHook | None = None
 
     @property
     def key(self) -> Key:
@@ -122,7 +129,8 @@ class GivenRequest:
     """What the containers get that use a request of a claim."""
 
     name: str
-    edits: Edits
+    edits: int
+    """Which of the claim's ``edits``: those of several requests may be equal, and long."""
     cdi: tuple[str, ...]
     """CDI devices of others."""
 
@@ -147,48 +155,50 @@ class Claim:
     results: tuple[Result, ...] = ()
     devices: tuple[GivenDevice, ...] = ()
     requests: tuple[GivenRequest, ...] = ()
-    source: bytes = field(default=b"", compare=False, repr=False)
-    """The file itself, if another version of genericdp wrote it: only its holds are known."""
+    edits: tuple[Edits, ...] = ()
+    is_foreign: bool = field(default=False, compare=False)
+    """Whether another version of genericdp wrote the record: only its holds are known."""
 
     def __str__(self) -> str:
         return f"{self.namespace}/{self.name}"
 
+    @property
+    def edits_by_request(self) -> list[Edits]:
+        """What containers get for each request."""
+        return [self.edits[request.edits] for request in self.requests]
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class UnreadableRecord:
-    """A record that does not say which hardware its claim has."""
+class Record:
+    """The file of a claim."""
 
     path: Path
-    why: str
-    first_version: Mapping[str, Any] | None = None
-    """The record if it is of the first version: the device list may complete it."""
+    claim: Claim | None = None
+    """None: it does not say which hardware its claim has."""
+    why: str = ""
+    """Why it does not; empty: it does."""
+
+    @property
+    def uid(self) -> str:
+        """That of the claim."""
+        return self.path.stem
+
+    @property
+    def driver(self) -> str:
+        """The DRA driver that has prepared the claim."""
+        return self.path.parent.parent.name if self.claim is None else self.claim.driver
+
+    @property
+    def is_releasing(self) -> bool:
+        """Whether an administrator has released it, and the daemon has not done so yet."""
+        return release_marker(self.path.parent, self.uid).exists()
 
     def __str__(self) -> str:
         return (
             f"the record {self.path} does not say which hardware its claim has ({self.why}):"
-            f" no new claim is prepared until `genericdp claims release {self.path.stem}`, or"
+            f" no new claim is prepared until `genericdp claims release {self.uid}`, or"
             " until the file is removed"
         )
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ListedRecord:
-    """A record as an administrator sees it."""
-
-    path: Path
-    uid: str
-    driver: str
-    namespace: str = ""
-    name: str = ""
-    devices: tuple[str, ...] = ()
-    """``RESOURCE SHARE`` for each share that it holds."""
-    prepared_at: float = 0.0
-    """In seconds since 1970; 0: unknown."""
-    boot_id: str = ""
-    unreadable: str = ""
-    """Why its holds cannot be read; empty: they can."""
-    is_releasing: bool = False
-    """Whether an administrator has released it, and the daemon has not done so yet."""
 
 
 class ClaimRecords:
@@ -198,7 +208,7 @@ class ClaimRecords:
         """``removed`` is called when the record of a claim has been removed."""
         self.claims: dict[str, Claim] = {}
         """The claims by UID; replaced, never changed in place."""
-        self.unreadable: dict[str, UnreadableRecord] = {}
+        self.unreadable: dict[str, Record] = {}
         """The records that do not say what is held, by UID."""
         self.folder = folder
         self._removed = removed
@@ -208,35 +218,29 @@ class ClaimRecords:
         self.folder.mkdir(mode=0o700, exist_ok=True)
         for folder in (self.folder, self.folder.parent):
             remove_temporary(folder)
-        self.claims, self.unreadable = {}, {}
-        for path in sorted(self.folder.iterdir()):
-            if path.suffix == SUFFIX:
-                self._load(path)
+        found = read_records(self.folder)
+        self.claims = {record.uid: claim for record in found if (claim := record.claim)}
+        self.unreadable = {record.uid: record for record in found if record.claim is None}
         for record in self.unreadable.values():
-            if record.first_version is None:
-                log.warning("%s", record)
-
-    def _load(self, path: Path) -> None:
-        found = _read(path, self.folder.parent.name)
-        if isinstance(found, Claim):
-            self.claims[found.uid] = found
-            if found.source:
+            log.warning("%s", record)
+        for claim in self.claims.values():
+            if claim.is_foreign:
+                path = self._path(claim.uid)
                 log.warning("%s: only its holds are known: another version wrote it", path)
-        else:
-            self.unreadable[path.stem] = found
+
+    def _path(self, uid: str) -> Path:
+        return self.folder / f"{uid}{SUFFIX}"
 
     async def reload_unreadable(self) -> bool:
         """Read again what could not be read; return whether less is unreadable now."""
         before = tuple(self.unreadable.items())
         for uid, record in before:
             try:
-                found = await in_worker(
-                    partial(_read, record.path, self.folder.parent.name), str(record.path)
-                )
+                found = (await in_worker(partial(_read, record.path), str(record.path))).claim
             except FileNotFoundError:
                 self.unreadable.pop(uid, None)
                 continue
-            if isinstance(found, Claim) and self.unreadable.pop(uid, None) is not None:
+            if found is not None and self.unreadable.pop(uid, None) is not None:
                 self.reserve(found)
         return len(self.unreadable) < len(before)
 
@@ -253,10 +257,13 @@ class ClaimRecords:
 
         Raise OSError, or ClaimError if it would be too big to be read again.
         """
-        path = self.folder / f"{claim.uid}{SUFFIX}"
+        path = self._path(claim.uid)
 
         def put() -> None:
-            content = claim.source or _content_of(claim)
+            if claim.is_foreign and os.path.lexists(path):
+                return  # it says more than we know
+            record = {"version": _VERSION, **as_record(claim)}
+            content = f"{json.dumps(record)}\n".encode()
             _check_size(content)
             # The directory may have been removed.
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -288,7 +295,7 @@ class ClaimRecords:
 
         def unlink() -> None:
             release_marker(self.folder, uid).unlink(missing_ok=True)
-            path = self.folder / f"{uid}{SUFFIX}"
+            path = self._path(uid)
             try:
                 path.unlink(missing_ok=True)
             except (IsADirectoryError, PermissionError):
@@ -324,62 +331,17 @@ def record_folders(kubelet_root: Path) -> list[Path]:
         return []
 
 
-def listed_records(folder: Path) -> list[ListedRecord]:
-    """Return the records in a directory, readable or not, for an administrator; raise OSError.
+def read_records(folder: Path) -> list[Record]:
+    """Return the records in a directory, readable or not; raise OSError.
 
     Nothing is changed: a daemon may maintain the directory.
     """
-    listed = []
+    found = []
     for path in sorted(folder.iterdir()):
-        if path.suffix != SUFFIX:
-            continue
-        with suppress(FileNotFoundError):  # just unprepared
-            found = _read(path, folder.parent.name)
-            is_releasing = release_marker(folder, path.stem).exists()
-            if isinstance(found, UnreadableRecord):
-                known = found.first_version or {}
-                record = ListedRecord(
-                    path=path,
-                    uid=path.stem,
-                    driver=folder.parent.name,
-                    namespace=str(known.get("namespace", "")),
-                    name=str(known.get("name", "")),
-                    unreadable=found.why,
-                    is_releasing=is_releasing,
-                )
-            else:
-                shares = ((hold.resource, share) for hold in found.holds for share in hold.shares)
-                record = ListedRecord(
-                    path=path,
-                    uid=found.uid,
-                    driver=found.driver,
-                    namespace=found.namespace,
-                    name=found.name,
-                    devices=tuple(f"{resource} {share}" for resource, share in shares),
-                    prepared_at=found.prepared_at,
-                    boot_id=found.boot_id,
-                    is_releasing=is_releasing,
-                )
-            listed.append(record)
-    return listed
-
-
-def recorded_claims(folder: Path) -> tuple[list[Claim], list[UnreadableRecord]]:
-    """Return the claims that have a record, and what cannot be read; raise OSError.
-
-    Unlike ``ClaimRecords``, it changes nothing: another process may maintain the directory.
-    """
-    claims, unreadable = [], []
-    with suppress(FileNotFoundError):
-        for path in folder.iterdir():
-            if path.suffix == SUFFIX:
-                with suppress(FileNotFoundError):  # just unprepared
-                    found = _read(path, folder.parent.name)
-                    if isinstance(found, Claim):
-                        claims.append(found)
-                    else:
-                        unreadable.append(found)
-    return claims, unreadable
+        if path.suffix == SUFFIX:
+            with suppress(FileNotFoundError):  # just unprepared
+                found.append(_read(path))
+    return found
 
 
 def claims_of_others(own: Path) -> tuple[bool, list[Claim]]:
@@ -392,7 +354,7 @@ def claims_of_others(own: Path) -> tuple[bool, list[Claim]]:
     found = []
     for folder in folders:
         try:
-            found += recorded_claims(folder)[0]
+            found += [it.claim for it in read_records(folder) if it.claim is not None]
         except OSError as error:
             if is_shortage(error):
                 raise
@@ -469,221 +431,50 @@ def _check_size(content: bytes) -> None:
             raise ClaimError(f"its record would have {size} (allocate fewer devices to it)")
 
 
-def put_aside(path: Path) -> None:
-    """Rename a damaged file, and log that; raise OSError."""
-    new = path.replace(path.with_suffix(".bad")).name
-    log.warning("%s is damaged and was renamed to %s", path, new)
-
-
-def _read(path: Path, driver: str) -> Claim | UnreadableRecord:
-    """Return the claim of a record of a driver, or why it cannot be read.
+def _read(path: Path) -> Record:
+    """Return the record in a file, readable or not.
 
     Raise FileNotFoundError, or OSError for lack of descriptors or memory.
     """
-    record: Any = None
     try:
-        content = read_regular(path, MAX_BYTES)
-        record = parse_json(content, _MAX_VALUES)
-        return _parsed(record, content, path.stem, driver)
+        claim = _parsed(parse_json(read_regular(path, MAX_BYTES), _MAX_VALUES), path)
     except FileNotFoundError:
         raise
     except OSError as error:
         if is_shortage(error):
             raise  # it says nothing about the record
-        return UnreadableRecord(path=path, why=reason_of(error).lower())
+        return Record(path=path, why=reason_of(error).lower())
     except DAMAGE as error:
-        if isinstance(record, dict) and record.get("version") == _FIRST_VERSION:
-            why = "it is of an earlier version, and its devices are not on offer as they were"
-            return UnreadableRecord(path=path, why=why, first_version=record)
-        return UnreadableRecord(path=path, why=f"it is damaged: {why_damaged(error)}")
+        return Record(path=path, why=f"it is damaged: {why_damaged(error)}")
+    return Record(path=path, claim=claim)
 
 
-def _parsed(record: Mapping[str, Any], content: bytes, uid: str, driver: str) -> Claim:
+def _parsed(record: Mapping[str, Any], path: Path) -> Claim:
     """Return the claim of a record; without its details if only its holds are known.
 
     Raise one of DAMAGE.
     """
-    if record["uid"] != uid:
+    if record["uid"] != path.stem:
         raise ValueError(f"its UID is {record['uid']!r}")
-    claim = Claim(
-        uid=uid,
-        namespace=str(record.get("namespace", "?")),
-        name=str(record.get("name", "?")),
-        driver=str(record.get("driver", driver)),
-        boot_id=str(record.get("bootID", "")),
-        holds=tuple(map(_hold, record["holds"])),
-    )
+    holds = from_record(tuple[Hold, ...], record["holds"])
     try:
         if record["version"] != _VERSION:
             raise ValueError(f"its version is {record['version']!r}")
-        requests = record["requests"]
-        return replace(
-            claim,
-            is_prepared=record["prepared"] is True,
-            per_request=record["perRequest"] is True,
-            prepared_at=float(record["preparedAt"]),
-            results=tuple(map(_result, record["results"])),
-            devices=tuple(map(_given_device, record["devices"])),
-            requests=tuple(
-                GivenRequest(
-                    name=_text(request["name"]),
-                    edits=_edits(record["edits"][request["edits"]]),
-                    cdi=_texts(request["cdi"]),
-                )
-                for request in requests
-            ),
-        )
+        claim = from_record(Claim, record)
+        nodes = (it for edits in claim.edits_by_request for it in edits.get("deviceNodes", ()))
+        if not (
+            all(device.places for device in claim.devices)
+            and all({"path", "permissions"} <= node.keys() for node in nodes)
+        ):
+            raise ValueError("a device has no node")
     except DAMAGE:
-        return replace(claim, source=content)
-
-
-def _result(record: Mapping[str, Any]) -> Result:
-    return Result(
-        request=_text(record["request"]),
-        pool=_text(record["pool"]),
-        device=_text(record["device"]),
-        admin=record["admin"] is not False,
-        resource=_text(record["resource"]),
-        share=_text(record["share"]),
-    )
-
-
-def _hold(record: Mapping[str, Any]) -> Hold:
-    if not isinstance(replicas := record["replicas"], int):
-        raise TypeError(f"replicas are {replicas!r}")
-    return Hold(
-        resource=_text(record["resource"]),
-        device_id=_text(record["id"]),
-        shares=_texts(record["shares"]),
-        replicas=replicas,
-        exclusive=record["exclusive"] is not False,
-        identities=tuple(map(identity_from_record, record["identities"])),
-    )
-
-
-def _given_device(record: Mapping[str, Any]) -> GivenDevice:
-    release = record["release"]
-    if not record["places"]:
-        raise ValueError("a device has no places")
-    return GivenDevice(
-        resource=_text(record["resource"]),
-        device_id=_text(record["id"]),
-        places=tuple(map(_place, record["places"])),
-        release=None
-        if release is None
-        else Hook(
-            command=Command(argv=_texts(release["argv"]), env=_by_name(release["env"])),
-            timeout_seconds=int(release["timeoutSeconds"]),
-        ),
-    )
-
-
-def _place(record: Mapping[str, Any]) -> Place:
-    number = record["number"]
-    return Place(
-        path=_text(record["path"]),
-        target=_text(record["target"]),
-        instance=Identity(
-            inode=int(record["inode"]),
-            device_number=None if number is None else (int(number[0]), int(number[1])),
-            syspath=None if record["syspath"] is None else _text(record["syspath"]),
-            plugged=_text(record["plugged"]),
-        ),
-        identity=identity_from_record(record["identity"]),
-        is_node=record["node"] is True,
-    )
-
-
-def _edits(record: Mapping[str, Any]) -> Edits:
-    edits = {key: list(value) for key, value in record.items()}
-    for node in edits.get("deviceNodes", ()):
-        _texts((node["path"], node.get("hostPath", ""), node["permissions"]))
-    return edits
-
-
-def _text(value: object) -> str:
-    if not isinstance(value, str):
-        raise TypeError(f"{value!r} is not a string")
-    return value
-
-
-def _texts(values: Iterable[object]) -> tuple[str, ...]:
-    return tuple(map(_text, values))
-
-
-def _by_name(values: Mapping[object, object]) -> dict[str, str]:
-    return {_text(name): _text(value) for name, value in values.items()}
-
-
-def _content_of(claim: Claim) -> bytes:
-    """Return the record of a claim; equal edits of several requests are in it once."""
-    edits: list[Edits] = []
-    for request in claim.requests:
-        if request.edits not in edits:
-            edits.append(request.edits)
-    record = {
-        "version": _VERSION,
-        "uid": claim.uid,
-        "namespace": claim.namespace,
-        "name": claim.name,
-        "driver": claim.driver,
-        "bootID": claim.boot_id,
-        "prepared": claim.is_prepared,
-        "perRequest": claim.per_request,
-        "preparedAt": claim.prepared_at,
-        "holds": [
-            {
-                "resource": hold.resource,
-                "id": hold.device_id,
-                "shares": hold.shares,
-                "replicas": hold.replicas,
-                "exclusive": hold.exclusive,
-                "identities": [identity.as_record() for identity in hold.identities],
-            }
-            for hold in claim.holds
-        ],
-        "results": [
-            {
-                "request": result.request,
-                "pool": result.pool,
-                "device": result.device,
-                "admin": result.admin,
-                "resource": result.resource,
-                "share": result.share,
-            }
-            for result in claim.results
-        ],
-        "devices": [
-            {
-                "resource": device.resource,
-                "id": device.device_id,
-                "places": list(map(_place_record, device.places)),
-                "release": device.release
-                and {
-                    "argv": device.release.command.argv,
-                    "env": dict(device.release.command.env),
-                    "timeoutSeconds": device.release.timeout_seconds,
-                },
-            }
-            for device in claim.devices
-        ],
-        "edits": edits,
-        "requests": [
-            {"name": request.name, "edits": edits.index(request.edits), "cdi": request.cdi}
-            for request in claim.requests
-        ],
-    }
-    return f"{json.dumps(record)}\n".encode()
-
-
-def _place_record(place: Place) -> dict[str, Any]:
-    return {
-        "path": place.path,
-        "target": place.target,
-        "inode": place.instance.inode,
-        "number": place.instance.device_number,
-        "syspath": place.instance.syspath,
-        "plugged": place.instance.plugged,
-        "identity": place.identity.as_record(),
-        "node": place.is_node,
-    }
+        return Claim(
+            uid=path.stem,
+            namespace=str(record.get("namespace", "?")),
+            name=str(record.get("name", "?")),
+            driver=str(record.get("driver", path.parent.parent.name)),
+            boot_id=str(record.get("bootId", "")),
+            holds=holds,
+            is_foreign=True,
+        )
+    return claim

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import logging
 import os
 import time
@@ -21,12 +20,13 @@ from genericdp.dra.claims import (
     ClaimRecords,
     held_devices,
     read_others,
-    recorded_claims,
+    read_records,
 )
 from genericdp.dra.prepare import ClaimPreparer, ServedPool
 from genericdp.dra.publisher import Publisher
 from genericdp.dra.slices import DELETED_FIRST, devices_of, pool_name
 from genericdp.dra.stored import StoredSlices
+from genericdp.durable import lock
 from genericdp.errors import DAMAGE, ApiError, KubeletError, explained, ungrouped
 from genericdp.host.inotify import ENTRIES, FolderWatch
 from genericdp.host.workers import HangingError, in_worker
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from genericdp.devices.devicelist import DeviceList
     from genericdp.devices.held import HeldDevice
-    from genericdp.dra.claims import UnreadableRecord
+    from genericdp.dra.claims import Record
     from genericdp.dra.settings import DraSettings
     from genericdp.host.root import Root
     from genericdp.policy import Policy
@@ -167,7 +167,7 @@ class DraDriver:
         kubeconfig = settings.kubeconfig
         read_access = in_cluster if kubeconfig is None else partial(of_kubeconfig, kubeconfig)
         async with (
-            self._locked_folder() as lock,
+            self._locked_folder() as locked,
             ApiClient(read_access, count=self._count_request) as client,
         ):
             records = ClaimRecords(settings.claims_folder, removed=self._changed)
@@ -187,13 +187,13 @@ class DraDriver:
                     async with asyncio.TaskGroup() as tasks:
                         tasks.create_task(plugin.run(), name="DRA registration")
                         tasks.create_task(publisher.run(), name="ResourceSlices")
-                        tasks.create_task(self._watch_folder(lock), name="lock of the DRA driver")
+                        tasks.create_task(self._watch_folder(locked), name="lock of the DRA driver")
                         tasks.create_task(self._watch_files(preparer), name="files of claims")
                         tasks.create_task(self._honor_markers(preparer), name="released claims")
                         tasks.create_task(preparer.watch(), name="claims in the API")
                         await self._update_specs(preparer)
             finally:
-                if not os.fstat(lock).st_nlink:  # the records were removed with the folder
+                if not os.fstat(locked).st_nlink:  # the records were removed with the folder
                     for one in records.claims.values():
                         await records.write(one)
 
@@ -263,11 +263,11 @@ class DraDriver:
         finally:
             watch.close()
 
-    async def _watch_folder(self, lock: int) -> Never:
+    async def _watch_folder(self, locked: int) -> Never:
         """Raise KubeletError once somebody has removed the folder of the driver."""
         while True:
             await asyncio.sleep(self._settings.retry)
-            if not os.fstat(lock).st_nlink:
+            if not os.fstat(locked).st_nlink:
                 folder = self._settings.folder
                 raise KubeletError(f"somebody has removed {folder}, which is made again")
 
@@ -285,16 +285,16 @@ class DraDriver:
             return os.fdopen(os.open(folder / "lock", flags, 0o600), "rb+", buffering=0)
 
         file = await in_worker(opened, str(folder))
-        lock = file.fileno()
+        descriptor = file.fileno()
         try:
-            while not _try_lock(lock):
+            while not lock(descriptor, exclusive=True):
                 if not self.is_standby:
                     log.info("another instance serves the DRA driver: waiting for its end")
                 self.is_standby = True
                 self.trouble.value = "another instance of genericdp on this node serves it"
                 await asyncio.sleep(self._settings.standby)
             self.is_standby = False
-            yield lock
+            yield descriptor
         finally:
             self._plugin = self._preparer = self._publisher = None
             file.close()
@@ -309,7 +309,7 @@ class DraDriver:
             "gone": withheld,
         }
 
-    async def held(self) -> tuple[Collection[HeldDevice], Collection[UnreadableRecord]]:
+    async def held(self) -> tuple[Collection[HeldDevice], Collection[Record]]:
         """Return what claims hold on this node, and the records that do not say so; raise OSError.
 
         Those of other drivers hold, too.
@@ -317,9 +317,12 @@ class DraDriver:
         if (preparer := self._preparer) is not None:  # it may end meanwhile
             return await preparer.holds(), tuple(preparer.unreadable)
         folder = self._settings.claims_folder
-        claims, unreadable = await in_worker(partial(recorded_claims, folder), str(folder))
+        records: list[Record] = []
+        with suppress(FileNotFoundError):
+            records = await in_worker(partial(read_records, folder), str(folder))
         _, others = await read_others(folder)
-        return held_devices((*claims, *others)), unreadable
+        claims = [record.claim for record in records if record.claim is not None]
+        return held_devices((*claims, *others)), [it for it in records if it.claim is None]
 
 
 async def _get_claim(client: ApiClient, namespace: str, name: str) -> dict[str, Any] | None:
@@ -338,12 +341,3 @@ def _pool_of(item: Mapping[str, Any]) -> object:
         return item["spec"]["pool"]["name"]
     except DAMAGE:
         return None
-
-
-def _try_lock(descriptor: int) -> bool:
-    """Lock a file, until it is closed; return whether that succeeds at once."""
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True

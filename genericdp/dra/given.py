@@ -5,26 +5,33 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from genericdp.cdi.spec import container_edits
+from genericdp.cdi import container_edits
 from genericdp.devices.allocation import edits_at
 from genericdp.devices.device import Device, DeviceNode, shares_by_device
 from genericdp.devices.identity import identity_of
 from genericdp.devices.natural import natural_key
-from genericdp.dra.claims import ClaimError, GivenDevice, GivenRequest, Hold, Place
+from genericdp.dra.claims import (
+    ClaimError,
+    GivenDevice,
+    GivenRequest,
+    Hold,
+    Place,
+    ReleaseHook,
+)
 from genericdp.errors import HostError
 from genericdp.host.cache import HostCache
+from genericdp.model import Command, Hook
 from genericdp.template import Template, UnusableValueError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from typing import TypeAlias
 
-    from genericdp.cdi.spec import Edits
+    from genericdp.cdi import Edits
     from genericdp.devices.identity import HardwareIdentity
     from genericdp.devices.inventory import FoundFile, Host
     from genericdp.dra.claims import Claim, Key, Result
     from genericdp.host.root import Root
-    from genericdp.model import Hook
     from genericdp.policy import Policy
 
     Devices: TypeAlias = dict[Key, Device]
@@ -44,7 +51,12 @@ def recorded(asked: Claim, results: tuple[Result, ...], devices: Devices) -> Cla
             _given(key, device, is_held=key in shares) for key, device in devices.items()
         ),
     )
-    return replace(claim, requests=tuple(_requests(claim, devices)))
+    edits, requests = [], []
+    for name, given, cdi in _requests(claim, devices):
+        if given not in edits:
+            edits.append(given)
+        requests.append(GivenRequest(name=name, edits=edits.index(given), cdi=cdi))
+    return replace(claim, requests=tuple(requests), edits=tuple(edits))
 
 
 def identities_of(claim: Claim, key: Key) -> tuple[HardwareIdentity, ...]:
@@ -148,9 +160,7 @@ def _moved(claim: Claim, moved: Mapping[Place, Place]) -> Claim:
             replace(device, places=tuple(moved.get(place, place) for place in device.places))
             for device in claim.devices
         ),
-        requests=tuple(
-            replace(request, edits=_relocated(request.edits, targets)) for request in claim.requests
-        ),
+        edits=tuple(_relocated(edits, targets) for edits in claim.edits),
     )
 
 
@@ -167,7 +177,7 @@ def _relocated(edits: Edits, now: Mapping[str, str]) -> Edits:
     return {**edits, "deviceNodes": nodes}
 
 
-def as_device(given: GivenDevice, release: Hook[str], policy: Policy | None) -> Device:
+def as_device(given: GivenDevice, release: ReleaseHook, policy: Policy | None) -> Device:
     """Return a device of a record, for its release hook."""
     nodes = [place for place in given.places if place.is_node]
     first = given.places[0]
@@ -189,7 +199,12 @@ def as_device(given: GivenDevice, release: Hook[str], policy: Policy | None) -> 
         ),
         identity=first.instance,
         identities=(first.identity,),
-        hooks={"release": release},
+        hooks={
+            "release": Hook(
+                command=Command(argv=release.argv, env=release.env),
+                timeout_seconds=release.timeout_seconds,
+            )
+        },
         policy=policy,
     )
 
@@ -207,11 +222,18 @@ def _hold(key: Key, shares: Iterable[str], device: Device) -> Hold:
 
 
 def _given(key: Key, device: Device, *, is_held: bool) -> GivenDevice:
+    hook = device.hooks.get("release") if is_held else None
     return GivenDevice(
         resource=key[0],
         device_id=key[1],
         places=_places(device),
-        release=device.hooks.get("release") if is_held else None,
+        release=None
+        if hook is None
+        else ReleaseHook(
+            argv=hook.command.argv,
+            env=dict(hook.command.env),
+            timeout_seconds=hook.timeout_seconds,
+        ),
     )
 
 
@@ -243,8 +265,8 @@ def _places(device: Device) -> tuple[Place, ...]:
     return tuple(found.values())
 
 
-def _requests(claim: Claim, devices: Devices) -> Iterable[GivenRequest]:
-    """Yield what containers get for each request of a claim; raise ClaimError.
+def _requests(claim: Claim, devices: Devices) -> Iterable[tuple[str, Edits, tuple[str, ...]]]:
+    """Yield each request of a claim, with what containers get for it; raise ClaimError.
 
     There is one CDI device for each request: of several, only the last value of an environment
     variable would count.
@@ -261,8 +283,7 @@ def _requests(claim: Claim, devices: Devices) -> Iterable[GivenRequest]:
             edits = edits_at((indexes[key], devices[key], numbers[key]) for key in keys)
         except UnusableValueError as error:
             raise ClaimError(str(error)) from error
-        given = container_edits(edits, [devices[key] for key in keys])
-        yield GivenRequest(name=request, edits=given, cdi=edits.cdi)
+        yield request, container_edits(edits, [devices[key] for key in keys]), edits.cdi
 
 
 def _indexes(results: Iterable[Result]) -> dict[Key, int]:

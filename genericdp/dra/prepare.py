@@ -13,22 +13,22 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 from weakref import WeakValueDictionary
 
-from genericdp.cdi.folder import read_regular, write
-from genericdp.cdi.spec import kind_of_ours, spec_of
+from genericdp.cdi import kind_of_ours, spec_of
 from genericdp.devices.identity import Nature
 from genericdp.dra.claims import (
     MAX_BYTES,
     Claim,
     ClaimError,
     Hold,
+    Record,
     Result,
-    UnreadableRecord,
     are_same,
     held_devices,
     is_shared,
     read_others,
 )
 from genericdp.dra.given import as_device, contradicting, identities_of, locate, recorded
+from genericdp.durable import read_regular, write
 from genericdp.errors import DAMAGE, GenericdpError, explained, reason_of
 from genericdp.host.workers import HangingError, finish, in_worker
 from genericdp.prepare import CallTimeouts, counted, limited
@@ -167,7 +167,7 @@ class ClaimPreparer:
         return self._records.claims
 
     @property
-    def unreadable(self) -> Collection[UnreadableRecord]:
+    def unreadable(self) -> Collection[Record]:
         """The records that do not say what their claims hold: they block new claims."""
         return self._records.unreadable.values()
 
@@ -511,7 +511,8 @@ class ClaimPreparer:
                 devices=tuple(device for device in claim.devices if device.key in keep),
                 results=(),
                 requests=(),
-                source=b"",
+                edits=(),
+                is_foreign=False,
             )
             await finish(self._records.write(claim))
             return claim
@@ -544,12 +545,7 @@ class ClaimPreparer:
 
     async def _forget(self, uid: str) -> None:
         """Remove CDI spec and record, in this order: until both are gone the claim is known."""
-
-        def unlink() -> None:
-            self._spec_file(uid).unlink(missing_ok=True)
-            self._remove_former_spec(uid)
-
-        await in_worker(unlink)
+        await in_worker(partial(self._spec_file(uid).unlink, missing_ok=True))
         await self._records.remove(uid)
         if self._withheld.pop(uid, None) is not None:
             self._changed()
@@ -660,7 +656,7 @@ class ClaimPreparer:
 
     async def _write_spec(self, claim: Claim) -> tuple[PreparedDevice, ...]:
         """Write the CDI spec of a claim; return its devices for the kubelet; raise ClaimError."""
-        for variable in contradicting(request.edits for request in claim.requests):
+        for variable in contradicting(claim.edits):
             log.warning(
                 "claim %s: its requests give %s different values, of which a container that uses"
                 " several of them gets one",
@@ -673,7 +669,7 @@ class ClaimPreparer:
         await finish(self._put_spec(claim, missing))
         names = {
             request.name: (
-                *([f"{self._kind}={claim.uid}_{number}"] if request.edits else ()),
+                *([f"{self._kind}={claim.uid}_{number}"] if claim.edits[request.edits] else ()),
                 *request.cdi,
             )
             for number, request in enumerate(claim.requests)
@@ -722,7 +718,6 @@ class ClaimPreparer:
                 path.unlink(missing_ok=True)
             elif content != present:
                 os.close(write(path, content))
-            self._remove_former_spec(claim.uid)
             return content != present
 
         return await in_worker(put)
@@ -730,20 +725,11 @@ class ClaimPreparer:
     def _spec_content(self, claim: Claim, missing: Mapping[Key, str]) -> bytes:
         if missing:
             return b""
-        requests = enumerate(claim.requests)
-        return spec_of(
-            self._kind, {f"{claim.uid}_{number}": request.edits for number, request in requests}
-        )
+        requests = enumerate(claim.edits_by_request)
+        return spec_of(self._kind, {f"{claim.uid}_{number}": edits for number, edits in requests})
 
     def _spec_file(self, uid: str) -> Path:
         return self._cdi_folder / f"{_SPEC_PREFIX}{self._driver}_{uid}.json"
-
-    def _remove_former_spec(self, uid: str) -> None:
-        """Remove the spec that an earlier version wrote, without the driver in its name."""
-        path = self._cdi_folder / f"{_SPEC_PREFIX}{uid}.json"
-        with suppress(OSError):
-            if kind_of_ours(_present(path)) == self._kind:
-                path.unlink(missing_ok=True)
 
     def needs_spec(self, name: str) -> bool:
         """Return whether a file that is missing in the CDI directory has to be there.
@@ -758,7 +744,6 @@ class ClaimPreparer:
 
         A spec that was removed is written again, and devices may have come back as other nodes.
         """
-        await self._complete_first_versions()
         trouble, is_complete = "", True
         for claim in await self._outdated():
             lock = self._lock(claim.uid)
@@ -809,44 +794,6 @@ class ClaimPreparer:
             else:
                 log.info("the CDI spec of claim %s is up to date again", claim)
 
-    async def _complete_first_versions(self) -> None:
-        """Write records of the first version again, where the listed devices are what they name."""
-        for uid, record in tuple(self._records.unreadable.items()):
-            old = record.first_version
-            if old is None or not self.pools or self._lock(uid).locked():
-                continue
-            async with self._lock(uid):
-                try:
-                    claim = self._completed(uid, old)
-                except (ClaimError, *DAMAGE) as error:
-                    log.debug("%s: %r", record, error)
-                    continue
-                await finish(self._records.write(claim))
-                log.info("the record of claim %s is complete now", claim)
-                self._changed()
-
-    def _completed(self, uid: str, old: Mapping[str, Any]) -> Claim:
-        """Return the claim of a record of the first version; raise ClaimError, KeyError, …"""
-        devices: Devices = {}
-        results = []
-        for device in old["devices"]:
-            result = Result(**{key: it for key, it in device.items() if key != "hardware"})
-            listed = self._listed(result.key)
-            if listed is None or listed.device.hardware != tuple(device["hardware"]):
-                raise ClaimError(f"{result.share} of {result.resource} is not what it was")
-            devices[result.key] = listed.device
-            results.append(result)
-        claim = Claim(
-            uid=uid,
-            namespace=old["namespace"],
-            name=old["name"],
-            driver=self._driver,
-            boot_id=old["bootID"],
-            is_prepared=bool(old["bootID"]),
-            per_request=old["perRequest"] is True,
-        )
-        return recorded(claim, tuple(results), devices)
-
     def remove_leftovers(self) -> None:
         """Remove CDI specs of claims that are not prepared, or were before the node's start."""
         with suppress(OSError):
@@ -869,9 +816,7 @@ class ClaimPreparer:
         """
         places: dict[str, tuple[str, Claim]] = {}
         for claim in filter(None, map(self.claims.get, uids)):
-            nodes = (
-                it for request in claim.requests for it in request.edits.get("deviceNodes", ())
-            )
+            nodes = (it for edits in claim.edits for it in edits.get("deviceNodes", ()))
             for node in nodes:
                 host_path = node.get("hostPath", node["path"])
                 other_path, other = places.setdefault(node["path"], (host_path, claim))

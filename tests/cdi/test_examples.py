@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from genericdp.cdi.spec import file_name
+from genericdp.cdi import file_name
 from genericdp.cli import main
 from tests.cdi.examples import generate
 from tests.hosts.hosts import Host, all_hosts

@@ -126,9 +126,8 @@ async def test_a_folder_that_takes_no_spec_is_told_and_heals_without_a_restart(
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from genericdp.cdi import folder as module
-from genericdp.cdi.folder import SpecFolder
-from genericdp.cdi.spec import rendered
+from genericdp import cdi, durable
+from genericdp.cdi import SpecFolder, rendered
 
 KIND, place = "example.com/serial", Path(sys.argv[1])
 file = place / "genericdp_example.com_serial.json"
@@ -151,7 +150,7 @@ for before in (old, None):
             left = step
             def count(frame, event, argument):
                 global left
-                if frame.f_code.co_filename == module.__file__:
+                if frame.f_code.co_filename in (cdi.__file__, durable.__file__):
                     left -= 1
                     if not left:
                         os.kill(os.getpid(), signal.SIGKILL)
@@ -182,8 +181,7 @@ def test_killed_at_any_step_it_leaves_the_old_spec_or_the_new_one(tmp_path: Path
 TOGETHER = """
 import os, sys
 from pathlib import Path
-from genericdp.cdi.folder import SpecFolder
-from genericdp.cdi.spec import rendered
+from genericdp.cdi import SpecFolder, rendered
 
 place = Path(sys.argv[1])
 

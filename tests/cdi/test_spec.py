@@ -11,7 +11,7 @@ import yaml
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from genericdp.cdi.spec import file_name, kind_of_ours, left_out, rendered, specs
+from genericdp.cdi import file_name, kind_of_ours, left_out, rendered, specs
 from genericdp.model import InjectBy, Resource
 from tests.devices.making import decide, inject, node, nodes, plain, resource
 

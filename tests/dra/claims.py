@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
-from genericdp.cdi.folder import SpecFolder
+from genericdp.cdi import SpecFolder
 from genericdp.config.load import load
 from genericdp.devices.decide import decide
 from genericdp.devices.held import Held

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from genericdp.devices.labels import label
-from genericdp.dra.claims import listed_records
+from genericdp.dra.claims import read_records
 from tests.dra.node import DRIVER, NAME, POOL, DraNode, by_dra
 from tests.memory import little_memory
 
@@ -311,7 +311,7 @@ async def test_a_restarted_daemon_knows_its_claims_and_hooks_run_again_only_afte
         assert log.read_text().count("allocate") == 1
         assert await node.refusal(node.allocate(USB0, name="other"))
     file = node.state_folder / f"claims/{claim.uid}.json"
-    file.write_text(json.dumps({**json.loads(file.read_text()), "bootID": "another"}))
+    file.write_text(json.dumps({**json.loads(file.read_text()), "bootId": "another"}))
     for one in node.cdi_folder.iterdir():
         one.unlink()
     async with node.serving(by):
@@ -403,8 +403,8 @@ async def test_a_record_without_readable_holds_blocks_new_claims_until_it_is_rem
 def test_a_record_of_tiny_values_does_not_become_large_in_memory(tmp_path: Path) -> None:
     (tmp_path / "uid.json").write_bytes(b"[" + b"{}," * 1_300_000 + b"{}]")
     with little_memory():
-        (record,) = listed_records(tmp_path)
-    assert record.unreadable == "it is damaged: ValueError: it has more than 300,000 values"
+        (record,) = read_records(tmp_path)
+    assert record.why == "it is damaged: ValueError: it has more than 300,000 values"
 
 
 async def test_a_claim_whose_record_cannot_be_written_has_nothing(node: DraNode) -> None:

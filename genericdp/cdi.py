@@ -1,0 +1,348 @@
+"""CDI specs of the devices of a resource, and the directory where container runtimes find them.
+
+The format and its versions are those of the Container Device Interface, SPEC.md. Specs of other
+programs are never read.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import re
+import stat
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from genericdp.devices.allocation import edits
+from genericdp.durable import lock, remove_temporary, write
+from genericdp.errors import reason_of
+from genericdp.host.pathwalk import read
+from genericdp.model import InjectBy, is_cdi_kind, is_cdi_name
+from genericdp.printing import printable
+from genericdp.template import is_share, templates_of
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Mapping
+
+    from genericdp.devices.decide import DeviceLists
+    from genericdp.devices.device import ContainerEdits, Device
+    from genericdp.model import Resource
+
+log = logging.getLogger(__name__)
+
+Edits: TypeAlias = dict[str, list[Any]]
+"""CDI's ``containerEdits``, by their keys."""
+
+PREFIX = "genericdp_"
+"""Of the names of our files: nobody else has such."""
+SUFFIX = ".json"
+_HEAD = re.compile(rb'\{\n  "cdiVersion": "[0-9.]+",\n  "kind": "([^"\n]+)",\n  "devices": \[\n')
+_NOT_IN_YAML = re.compile(r"[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
+"""Container runtimes read JSON as YAML, which does not take these, nor JSON's surrogate pairs."""
+DOTTED_CLASS_VERSION = "0.6.0"
+"""The first in which a class may hold a dot; podman before 4.4 ignores such specs."""
+
+
+def file_name(kind: str) -> str:
+    """Return the name of the file with the spec of a kind, as ``example.com/serial``."""
+    return f"{PREFIX}{kind.replace('/', '_')}{SUFFIX}"
+
+
+def specs(
+    resources: Mapping[str, Resource], lists: DeviceLists, *, everything: bool
+) -> dict[str, bytes]:
+    """Return the content of the spec files of resources, by kind; none for a lack of devices.
+
+    With ``everything`` a spec has all that a container gets, for each resource that one can have
+    without Kubernetes; else only the device nodes, of resources with ``by: cdi``.
+    """
+    found = {}
+    for name, resource in resources.items():
+        if _why_not_alone(resource) if everything else resource.inject.by is not InjectBy.CDI:
+            continue
+        # What is not there must have no entry: its nodes could be another device's by now.
+        given = {
+            device_id: container_edits(edits([one.device]), [one.device], everything=everything)
+            for device_id, one in lists[name].devices.items()
+            # With another name a runtime would refuse the whole spec.
+            if one.gone_since is None and not one.missing and is_cdi_name(f"{name}={device_id}")
+        }
+        if spec := spec_of(name, given):
+            found[name] = spec
+    return found
+
+
+def left_out(resources: Mapping[str, Resource], lists: DeviceLists) -> dict[str, str]:
+    """Return which resources and devices are in no spec without Kubernetes, and why."""
+    found = {name: why for name, one in resources.items() if (why := _why_not_alone(one))}
+    full_names = (
+        f"{name}={device_id}"
+        for name in resources.keys() - found
+        for device_id in lists[name].devices
+    )
+    why = "a CDI device's name begins and ends with a letter or digit (see id)"
+    return found | {one: why for one in sorted(full_names) if not is_cdi_name(one)}
+
+
+def _why_not_alone(resource: Resource) -> str:
+    """Return why a resource has no spec that suffices without Kubernetes; empty: it has one."""
+    injects = (resource.inject, *(one.inject for one in resource.match))
+    references = [ref for one in templates_of(injects) for ref in one.references]
+    if any(map(is_share, references)):
+        return "it uses $(device.share), which only a kubelet's request has"
+    if any(one.scope == "allocation" for one in references):
+        return "it uses $(allocation.index), which only a kubelet's request has"
+    if any(one.annotations for one in injects):
+        return "it gives annotations, which a CDI spec cannot"
+    if any(one.cdi for one in injects):
+        return "it gives CDI devices of others, which a CDI spec cannot (say --device for each)"
+    if resource.name_template is None and not is_cdi_kind(resource.name):
+        return "its name is no CDI kind: the domain and the type have to begin with a letter"
+    return ""
+
+
+def spec_of(kind: str, given: Mapping[str, Edits]) -> bytes:
+    """Return the content of the spec of devices with these edits, by name; empty: it has none.
+
+    Its version is the lowest that has what is used: runtimes ignore specs that are newer than they
+    are.
+    """
+    entries = [{"name": name, "containerEdits": one} for name, one in given.items() if one]
+    if not entries:
+        return b""
+    nodes = (node for one in given.values() for node in one.get("deviceNodes", ()))
+    version = "0.3.0"
+    if any(str(one["name"])[0].isdecimal() for one in entries) or any(
+        "hostPath" in node for node in nodes
+    ):
+        version = "0.5.0"
+    if "." in kind.partition("/")[2]:
+        version = DOTTED_CLASS_VERSION
+    return rendered({"cdiVersion": version, "kind": kind, "devices": entries})
+
+
+def container_edits(
+    given: ContainerEdits, devices: Iterable[Device], *, everything: bool = True
+) -> Edits:
+    """Return what a container gets for devices, as CDI has it; no key is empty.
+
+    Without ``everything`` only the device nodes.
+    """
+    # Runtimes look at the node itself: its type, its number, and its owner, who is the container's.
+    real_paths = {node.host_path: node.real_path for one in devices for node in one.nodes}
+    found: Edits = {"deviceNodes": []}
+    for node in given.devices:
+        host_path = real_paths[node.host_path]
+        other = {} if host_path == node.container_path else {"hostPath": host_path}
+        found["deviceNodes"].append(
+            {"path": node.container_path, **other, "permissions": node.permissions}
+        )
+    if everything:
+        found["mounts"] = [
+            {
+                "hostPath": one.host_path,
+                "containerPath": one.container_path,
+                "options": ["rbind", "rprivate", "ro" if one.read_only else "rw"],
+            }
+            for one in given.mounts
+        ]
+        found["env"] = [f"{name}={value}" for name, value in given.env.items()]
+    return {key: listed for key, listed in found.items() if listed}
+
+
+def rendered(spec: Mapping[str, object]) -> bytes:
+    """Return a spec as the content of a file; the same for the same spec."""
+    text = json.dumps(spec, indent=2, ensure_ascii=False)
+    return f"{_NOT_IN_YAML.sub(_escaped, text)}\n".encode()
+
+
+def _escaped(match: re.Match[str]) -> str:
+    return f"\\u{ord(match[0]):04x}"
+
+
+def kind_of_ours(content: bytes) -> str:
+    """Return the kind of a spec that begins as ours do; empty if the content of a file does not."""
+    head = _HEAD.match(content)
+    return head[1].decode(errors="replace") if head else ""
+
+
+FOLDER = Path("/var/run/cdi")
+"""Where container runtimes look for specs that somebody keeps up to date."""
+STATIC_FOLDER = Path("/etc/cdi")
+"""Where they look for specs that never change."""
+_MAX_BYTES = 16 * 1024 * 1024
+"""Of a file; the spec of a thousand devices has 250 KB."""
+_STAYS = "it is not overwritten (remove it)"
+
+
+class SpecError(Exception):
+    """Why a spec cannot be where it has to be: its path is taken."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SpecFile:
+    """A file with our prefix."""
+
+    path: Path
+    content: bytes
+    is_ours: bool
+    """Whether it is a spec that genericdp has written."""
+    is_maintained: bool
+    """Whether a process keeps it up to date."""
+
+
+class SpecFolder:
+    """Maintains the specs of this process in a folder, which it never creates.
+
+    It holds a shared lock on each of its files: one that nobody has locked is left over, by a
+    config of before or a process that has ended.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._locks: dict[str, int] = {}
+        """Descriptors that hold the locks, by kind."""
+
+    def maintain(self, specs: Mapping[str, bytes]) -> dict[str, str]:
+        """Write the specs that differ, given by kind, and remove what is left over.
+
+        Return why it failed, by kind. Whenever the process is killed, there is either the spec of
+        before or this one.
+        """
+        errors = {}
+        for kind in self._locks.keys() - specs.keys():
+            self._end(kind)
+        for kind, content in specs.items():
+            path, held = self.path / file_name(kind), self._locks.get(kind)
+            had_other = is_maintained(path, held)
+            try:
+                self._locks[kind], is_new = put(self.path, kind, content)
+            except (SpecError, OSError, MemoryError) as error:
+                errors[kind] = why_not(error, self.path)
+                continue
+            if held is not None:
+                os.close(held)
+            if is_new:
+                log.info("%s written", path, extra={"resource": kind})
+            if is_new and had_other:
+                why = "another process, too, which wants something else in it"
+                log.warning("%s is maintained by %s", path, why, extra={"resource": kind})
+        _remove_leftovers(self.path, {file_name(kind) for kind in specs})
+        return errors
+
+    def _end(self, kind: str) -> None:
+        """Remove a spec that has no device left; whoever wants it, too, writes it again."""
+        path, held = self.path / file_name(kind), self._locks.pop(kind)
+        with suppress(OSError):
+            if os.path.samestat(os.fstat(held), path.lstat()):
+                path.unlink()
+                log.info("%s removed: no device is left for it", path, extra={"resource": kind})
+        os.close(held)
+
+    def close(self) -> None:
+        """Maintain nothing any more; the files stay, for containers that are started again."""
+        while self._locks:
+            os.close(self._locks.popitem()[1])
+
+
+def why_not(error: Exception, folder: Path) -> str:
+    """Return why a spec is not in the directory, for people."""
+    if isinstance(error, SpecError):
+        return str(error)
+    if isinstance(error, MemoryError):
+        return "its CDI spec cannot be written: there is not enough memory"
+    return f"its CDI spec cannot be written to {folder}: {reason_of(error).lower()}"
+
+
+def put(folder: Path, kind: str, content: bytes) -> tuple[int, bool]:
+    """Have this spec in a folder; return a descriptor that holds its lock, and whether it is new.
+
+    Raises SpecError and OSError; a spec of ours that is out of date is removed then.
+    """
+    path = folder / file_name(kind)
+    present = None
+    with suppress(FileNotFoundError), _opened(path) as descriptor:
+        present = read(descriptor, _MAX_BYTES)
+        if kind_of_ours(present) != kind:
+            raise SpecError(f"{printable(str(path))} is not of genericdp: {_STAYS}")
+        if present == content and lock(descriptor, exclusive=False):
+            return os.dup(descriptor), False
+    try:
+        return write(path, content), True
+    except OSError:
+        if present != content:
+            with suppress(OSError):
+                path.unlink()  # its nodes may be those of other devices by now
+        raise
+
+
+def is_maintained(path: Path, held: int | None = None) -> bool:
+    """Return whether a process keeps a file up to date; not if it is the one that is ``held``."""
+    with suppress(OSError, SpecError), _opened(path) as descriptor:
+        is_held = held is not None and os.path.sameopenfile(held, descriptor)
+        return not is_held and not lock(descriptor, exclusive=True)
+    return False
+
+
+def remove_ours(path: Path) -> bool:
+    """Remove a spec of ours that nobody maintains; return whether there was one."""
+    with suppress(OSError, SpecError), _opened(path) as descriptor:
+        if lock(descriptor, exclusive=True):
+            is_ours = path.name == file_name(kind_of_ours(read(descriptor, _MAX_BYTES)))
+            # Another process may have put its own there since.
+            if is_ours and os.path.samestat(os.fstat(descriptor), path.lstat()):
+                path.unlink()
+                return True
+    return False
+
+
+def spec_files(folder: Path) -> list[SpecFile]:
+    """Return the files of a folder that have our prefix, by name; raises OSError."""
+    found: list[SpecFile] = []
+    with suppress(FileNotFoundError):
+        for path in filter(_is_our_name, sorted(folder.iterdir())):
+            with suppress(OSError, SpecError), _opened(path) as descriptor:
+                content = read(descriptor, _MAX_BYTES)
+                one = SpecFile(
+                    path=path,
+                    content=content,
+                    is_ours=path.name == file_name(kind_of_ours(content)),
+                    is_maintained=not lock(descriptor, exclusive=True),
+                )
+                found.append(one)
+    return found
+
+
+def _remove_leftovers(folder: Path, kept: Collection[str]) -> None:
+    """Remove our files, but for those to be kept and those that somebody has locked."""
+    remove_temporary(folder)
+    for path in _listed(folder):
+        if _is_our_name(path) and path.name not in kept and remove_ours(path):
+            log.info("%s removed: nobody maintains it", path)
+
+
+def _is_our_name(path: Path) -> bool:
+    return path.name.startswith(PREFIX) and path.suffix == SUFFIX
+
+
+def _listed(folder: Path) -> list[Path]:
+    try:
+        return sorted(folder.iterdir())
+    except OSError:
+        return []
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[int]:
+    """Open a regular file; raise SpecError for anything else, and OSError."""
+    # It may be a link to a file that is not ours, or a pipe that nobody writes to.
+    if not stat.S_ISREG(path.lstat().st_mode):
+        raise SpecError(f"{printable(str(path))} is no regular file: {_STAYS}")
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)

@@ -1,1 +1,0 @@
-"""CDI: what containers get of a device, written down for container runtimes."""

@@ -1,0 +1,107 @@
+"""Files that are there as a whole or not at all, also after a crash, and locks on them."""
+
+from __future__ import annotations
+
+import fcntl
+import logging
+import os
+import tempfile
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from genericdp.host.pathwalk import NotAFileError, opened, read
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+log = logging.getLogger(__name__)
+
+_TEMPORARY = ".genericdp-"
+
+
+def read_regular(path: Path, most: int) -> bytes:
+    """Return the content of a regular file of at most so many bytes; raise ValueError or OSError.
+
+    A pipe would be waited for, and a device could go on forever.
+    """
+    try:
+        with opened(str(path.absolute())) as (descriptor, _):
+            content = read(descriptor, most + 1)
+    except NotAFileError:
+        raise ValueError("it is not a regular file") from None
+    if len(content) > most:
+        raise ValueError(f"it has more than {most:,} bytes")
+    return content
+
+
+def write(path: Path, content: bytes, *, mode: int = 0o644) -> int:
+    """Write a file as a whole or not at all; return a descriptor that holds a lock on it.
+
+    Raise OSError.
+    """
+    try:
+        descriptor, temporary = _locked_temporary(path.parent)
+    except OSError as error:
+        error.filename = str(path.parent)  # not a name that nobody knows
+        raise
+    try:
+        with os.fdopen(descriptor, "wb", closefd=False) as file:
+            file.write(content)
+        os.fchmod(descriptor, mode)
+        os.fsync(descriptor)
+        os.replace(temporary, path)  # noqa: PTH105
+        folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+    except BaseException as error:
+        if isinstance(error, OSError):
+            error.filename = str(path)  # a full disk names none
+        os.close(descriptor)
+        with suppress(OSError):
+            os.unlink(temporary)  # noqa: PTH108
+        raise
+    return descriptor
+
+
+def _locked_temporary(folder: Path) -> tuple[int, str]:
+    while True:
+        descriptor, path = tempfile.mkstemp(prefix=_TEMPORARY, dir=folder)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_SH)
+            # Until it was locked another process could take it for left over.
+            if os.fstat(descriptor).st_nlink:
+                return descriptor, path
+        except OSError:  # a filesystem without locks
+            os.close(descriptor)
+            os.unlink(path)  # noqa: PTH108
+            raise
+        os.close(descriptor)
+
+
+def lock(descriptor: int, *, exclusive: bool) -> bool:
+    """Lock a file for as long as the descriptor, or a copy of it, is open.
+
+    Return whether that was possible at once; raise OSError on a filesystem without locks.
+    """
+    try:
+        fcntl.flock(descriptor, (fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH) | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def remove_temporary(folder: Path) -> None:
+    """Remove what ``write`` was at in a directory when its process was killed."""
+    with suppress(OSError):
+        for path in folder.glob(f"{_TEMPORARY}*"):
+            with suppress(OSError), opened(str(path.absolute())) as (descriptor, _):
+                if lock(descriptor, exclusive=True):
+                    path.unlink(missing_ok=True)
+
+
+def put_aside(path: Path) -> None:
+    """Rename a damaged file, and log that; raise OSError."""
+    new = path.replace(path.with_suffix(".bad")).name
+    log.warning("%s is damaged and was renamed to %s", path, new)
