@@ -12,10 +12,11 @@ _MAX_DOUBLINGS = 30
 class Latch:
     """Logs when a condition begins, when its reason changes, and when it ends."""
 
-    def __init__(self, log: Logger) -> None:
+    def __init__(self, log: Logger, **about: str) -> None:
+        """``about`` is put on each line, as ``resource`` or ``device``."""
         self.reason = ""
         """Why the condition holds, or an empty string if it does not."""
-        self._log = log
+        self._log, self._about = log, about
 
     def update(
         self, reason: str, message: str = "", *args: object, ended: str = "", level: int = WARNING
@@ -29,9 +30,9 @@ class Latch:
             return False
         self.reason = reason
         if reason:
-            self._log.log(level, message, *args)
+            self._log.log(level, message, *args, extra=self._about)
         elif ended:
-            self._log.info("%s", ended)
+            self._log.info("%s", ended, extra=self._about)
         return True
 
 

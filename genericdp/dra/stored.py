@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from genericdp.apiserver.client import SLICES, node_path, slice_path, version_of
 from genericdp.dra.slices import content_of, has_extended_resources, is_well_formed
 from genericdp.errors import ApiAccessError, ApiError
-from genericdp.observed import Observed
+from genericdp.observed import Observed, Signal
 from genericdp.printing import first_few, printable, shortened
 from genericdp.repeat import Backoff, Latch
 
@@ -73,11 +73,11 @@ class StoredSlices:
         """
         self.node: Node | None = None
         """None: there is none, or none is known."""
-        self.list_count = 0
-        """How often the slices have been listed."""
+        self.listed = Signal()
+        """Sent when the slices have been listed."""
+        self.changed = Signal()
+        """Sent after each list and when ``failure`` changes."""
         self._trouble = Latch(log)
-        self.changed = asyncio.Event()
-        """Set after each list and when ``failure`` changes."""
         self._client, self._pause = client, pause
         self._backoff = self.new_backoff()
         self._sent: dict[str, tuple[Json, Json]] = {}
@@ -86,8 +86,8 @@ class StoredSlices:
         self._list_within = list_within
         self._watch_from = ""
         """The resourceVersion to watch from; empty: list first."""
-        self._writes = 0
-        """How many writes have ended."""
+        self._written = Signal()
+        """Sent when a write has ended."""
         self._list_at = inf
         """When to list again at the latest."""
         self._watching_since = inf  # when the server agreed to watch; infinite: it has not
@@ -150,7 +150,7 @@ class StoredSlices:
         try:
             await self._send(verb, one)
         finally:
-            self._writes += 1  # also where it fails: it may have been carried out
+            self._written.send()  # also where it fails: it may have been carried out
 
     async def _send(self, verb: str, one: Json) -> None:
         metadata = one["metadata"]
@@ -231,18 +231,18 @@ class StoredSlices:
             message = f"the cluster has no Node {self.node_name} (see --node-name)"
             missing = ApiError(message, status=error.status)
         while True:
-            self._list_at, writes = inf, self._writes
+            self._list_at, has_written = inf, self._written.watch()
             listed, version = await self._client.list(SLICES, self._selector)
-            if writes == self._writes:  # else the list may be older than a write
+            if not has_written():  # else the list may be older than a write
                 break
         found = {one["metadata"]["name"]: self._as_sent(one) for one in self._usable(listed)}
         self._sent = {name: it for name, it in self._sent.items() if name in found}
         self.by_name.value = found
-        self.changed.set()
+        self.changed.send()
         if missing is not None:
             raise missing
         self._watch_from = version
-        self.list_count += 1
+        self.listed.send()
 
     async def _watch(self) -> None:
         """Watch until the server ends the watch; raise TimeoutError once it is time to list."""
@@ -286,7 +286,7 @@ class StoredSlices:
         """Record a failure (empty: none), and log it when it begins, changes and ends."""
         ended = f"the API server answers again: watching {SLICES}"
         if self._trouble.update(failure, "%s; trying again", failure, ended=ended):
-            self.changed.set()
+            self.changed.send()
 
 
 def _node(item: Json) -> Node:

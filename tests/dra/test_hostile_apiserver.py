@@ -468,10 +468,10 @@ def test_what_happens_once_is_healed_at_once_and_a_healthy_hour_is_quiet() -> No
             disturbances: list[Callable[[], None]]
             disturbances = [lambda: server.wipe(NODE), server.compact, server.end_watches]
             for disturb in disturbances:
-                before, lists_before = now(), publisher.slices.list_count
+                before, lists_before = now(), publisher.slices.listed.value
                 disturb()
                 server.end_watches()
-                while publisher.slices.list_count == lists_before or offered(server) != 2:  # noqa: ASYNC110
+                while publisher.slices.listed.value == lists_before or offered(server) != 2:  # noqa: ASYNC110
                     await asyncio.sleep(0.01)
                 assert now() - before < 1
                 await asyncio.sleep(HOUR)

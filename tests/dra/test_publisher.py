@@ -234,8 +234,19 @@ async def test_nothing_is_sent_for_as_long_as_the_api_server_asks_for(server: Ap
         async with publishing(server, lists()) as publisher:
             await shows(publisher, serial="429")
             publisher.wanted.value = {**lists(3), **decide([VIDEO], [CAMERA])}
-            await shows(publisher, serial="429", video="")
-    assert not slices(server)
+            await shows(publisher, serial="429", video="429")
+    assert not server.objects("resourceslices")
+
+
+async def test_a_failing_server_gets_one_write_at_a_time_however_many_pools_there_are(
+    server: ApiServer,
+) -> None:
+    names = [f"serial{number}" for number in range(20)]
+    wanted = decide([resource(name, f"/dev/{name}*") for name in names], [])
+    with server.failing(verbs={"create"}, status=500):
+        async with publishing(server, wanted, pause=3600.0) as publisher:
+            await shows(publisher, **dict.fromkeys(names, "500"))
+    assert verbs(server) == ["create"]
 
 
 def unprobed() -> Mapping[str, DeviceList]:

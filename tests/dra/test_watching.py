@@ -81,7 +81,7 @@ async def test_what_there_is_and_what_changes_is_known(server: ApiServer) -> Non
         assert verbs(server) == ["list", "watch"]
         server.wipe("node-1")
         await knows(stored)
-        await poll_until(lambda: stored.list_count > 1)
+        await poll_until(lambda: stored.listed.value > 1)
 
 
 async def test_a_list_follows_a_watch_that_the_server_ends(server: ApiServer) -> None:
@@ -257,7 +257,7 @@ async def test_what_was_written_stays_as_it_was_sent_until_there_is_another_vers
         await watches(server)
         await stored.send("create", sendable(slice_of(), device("a")))
         stored.list_again(within=0)
-        await poll_until(lambda: stored.list_count > 1)
+        await poll_until(lambda: stored.listed.value > 1)
         assert only(stored)["spec"]["devices"] == [device("a")]
         server.put("resourceslices", renewed(only(stored), {"name": "other"}))
         await poll_until(lambda: only(stored)["spec"]["devices"] == [{"name": "other"}])
