@@ -10,14 +10,13 @@ import json
 import logging
 import os
 import re
-import stat
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from genericdp.devices.allocation import edits
-from genericdp.durable import lock, remove_temporary, write
+from genericdp.durable import lock, opened, remove_temporary, write
 from genericdp.errors import reason_of
 from genericdp.host.pathwalk import read
 from genericdp.model import InjectBy, is_cdi_kind, is_cdi_name
@@ -25,7 +24,7 @@ from genericdp.printing import printable
 from genericdp.template import is_share, templates_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
     from genericdp.devices.decide import DeviceLists
     from genericdp.devices.device import ContainerEdits, Device
@@ -264,12 +263,17 @@ def put(folder: Path, kind: str, content: bytes) -> tuple[int, bool]:
     """
     path = folder / file_name(kind)
     present = None
-    with suppress(FileNotFoundError), _opened(path) as descriptor:
-        present = read(descriptor, _MAX_BYTES)
-        if kind_of_ours(present) != kind:
-            raise SpecError(f"{printable(str(path))} is not of genericdp: {_STAYS}")
-        if present == content and lock(descriptor, exclusive=False):
-            return os.dup(descriptor), False
+    try:
+        with opened(path, follow=False) as descriptor:
+            present = read(descriptor, _MAX_BYTES)
+            if kind_of_ours(present) != kind:
+                raise SpecError(f"{printable(str(path))} is not of genericdp: {_STAYS}")
+            if present == content and lock(descriptor, exclusive=False):
+                return os.dup(descriptor), False
+    except FileNotFoundError:
+        pass
+    except ValueError:
+        raise SpecError(f"{printable(str(path))} is no regular file: {_STAYS}") from None
     try:
         return write(path, content), True
     except OSError:
@@ -281,7 +285,7 @@ def put(folder: Path, kind: str, content: bytes) -> tuple[int, bool]:
 
 def is_maintained(path: Path, held: int | None = None) -> bool:
     """Return whether a process keeps a file up to date; not if it is the one that is ``held``."""
-    with suppress(OSError, SpecError), _opened(path) as descriptor:
+    with suppress(OSError, ValueError), opened(path, follow=False) as descriptor:
         is_held = held is not None and os.path.sameopenfile(held, descriptor)
         return not is_held and not lock(descriptor, exclusive=True)
     return False
@@ -289,7 +293,7 @@ def is_maintained(path: Path, held: int | None = None) -> bool:
 
 def remove_ours(path: Path) -> bool:
     """Remove a spec of ours that nobody maintains; return whether there was one."""
-    with suppress(OSError, SpecError), _opened(path) as descriptor:
+    with suppress(OSError, ValueError), opened(path, follow=False) as descriptor:
         if lock(descriptor, exclusive=True):
             is_ours = path.name == file_name(kind_of_ours(read(descriptor, _MAX_BYTES)))
             # Another process may have put its own there since.
@@ -304,7 +308,7 @@ def spec_files(folder: Path) -> list[SpecFile]:
     found: list[SpecFile] = []
     with suppress(FileNotFoundError):
         for path in filter(_is_our_name, sorted(folder.iterdir())):
-            with suppress(OSError, SpecError), _opened(path) as descriptor:
+            with suppress(OSError, ValueError), opened(path, follow=False) as descriptor:
                 content = read(descriptor, _MAX_BYTES)
                 one = SpecFile(
                     path=path,
@@ -333,16 +337,3 @@ def _listed(folder: Path) -> list[Path]:
         return sorted(folder.iterdir())
     except OSError:
         return []
-
-
-@contextmanager
-def _opened(path: Path) -> Iterator[int]:
-    """Open a regular file; raise SpecError for anything else, and OSError."""
-    # It may be a link to a file that is not ours, or a pipe that nobody writes to.
-    if not stat.S_ISREG(path.lstat().st_mode):
-        raise SpecError(f"{printable(str(path))} is no regular file: {_STAYS}")
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW)
-    try:
-        yield descriptor
-    finally:
-        os.close(descriptor)

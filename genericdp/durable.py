@@ -5,13 +5,15 @@ from __future__ import annotations
 import fcntl
 import logging
 import os
+import stat
 import tempfile
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
-from genericdp.host.pathwalk import NotAFileError, opened, read
+from genericdp.host.pathwalk import read
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 log = logging.getLogger(__name__)
@@ -19,16 +21,27 @@ log = logging.getLogger(__name__)
 _TEMPORARY = ".genericdp-"
 
 
-def read_regular(path: Path, most: int) -> bytes:
-    """Return the content of a regular file of at most so many bytes; raise ValueError or OSError.
+@contextmanager
+def opened(path: Path, *, follow: bool) -> Iterator[int]:
+    """Open a regular file for reading, with ``follow`` also through links.
 
-    A pipe would be waited for, and a device could go on forever.
+    Raise ValueError for anything else, and OSError. A pipe would be waited for, and a device could
+    go on forever.
     """
+    if not stat.S_ISREG(path.stat(follow_symlinks=follow).st_mode):
+        raise ValueError("it is not a regular file")
+    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW)
+    descriptor = os.open(path, flags)
     try:
-        with opened(str(path.absolute())) as (descriptor, _):
-            content = read(descriptor, most + 1)
-    except NotAFileError:
-        raise ValueError("it is not a regular file") from None
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def read_regular(path: Path, most: int) -> bytes:
+    """Return the content of a regular file of at most so many bytes; raise as ``opened``."""
+    with opened(path, follow=True) as descriptor:
+        content = read(descriptor, most + 1)
     if len(content) > most:
         raise ValueError(f"it has more than {most:,} bytes")
     return content
@@ -96,7 +109,7 @@ def remove_temporary(folder: Path) -> None:
     """Remove what ``write`` was at in a directory when its process was killed."""
     with suppress(OSError):
         for path in folder.glob(f"{_TEMPORARY}*"):
-            with suppress(OSError), opened(str(path.absolute())) as (descriptor, _):
+            with suppress(OSError, ValueError), opened(path, follow=False) as descriptor:
                 if lock(descriptor, exclusive=True):
                     path.unlink(missing_ok=True)
 

@@ -13,6 +13,7 @@ import os
 import time
 from contextlib import suppress
 from dataclasses import dataclass, field
+from enum import Enum, auto
 from math import inf
 from typing import TYPE_CHECKING
 
@@ -91,6 +92,18 @@ class _Entry:
             self.is_free = True
 
 
+class _File(Enum):
+    """What became of the file."""
+
+    MISSING = auto()
+    """There was none at the start: pods may hold IDs of earlier versions."""
+    UNREAD = auto()
+    """There is one that could not be read yet, so that it must not be replaced."""
+    LOST = auto()
+    """It was damaged, or has gone before it could be read."""
+    READ = auto()
+
+
 class Ledger:
     """What device plugins have listed, by name, until no pod holds it any more."""
 
@@ -102,12 +115,7 @@ class Ledger:
         self._path = None if folder is None else folder / _FILE
         self._timing = timing
         self._entries: dict[Name, _Entry] = {}
-        self._is_missing = True
-        """Whether there was no ledger at the start: pods may hold IDs of earlier versions."""
-        self._is_read = False
-        """Whether there was one that could be read."""
-        self._is_unread = False
-        """Whether there is one that could not be read yet, so that it must not be replaced."""
+        self._file = _File.MISSING
         self._answer: PodHolders | None = None
         self._is_urgent = False
         self.has_changed = False
@@ -123,43 +131,32 @@ class Ledger:
         if self._path is None:
             return
         try:
-            content = read_regular(self._path, _MAX_BYTES)
+            entries = dict(_parsed(read_regular(self._path, _MAX_BYTES), now))
         except (FileNotFoundError, NotADirectoryError):
-            self._is_unread = False
-            return
+            self._file = _File.LOST if self._file is _File.UNREAD else self._file
         except OSError:
-            self._is_missing, self._is_unread = False, True
+            self._file = _File.UNREAD
             raise
-        except ValueError as error:
-            self._put_aside(error)
-            return
-        try:
-            entries = dict(_parsed(content, now))
         except DAMAGE as error:
-            self._put_aside(error)
-            return
-        self._entries = {**entries, **self._entries}
-        self._is_missing, self._is_unread, self._is_read = False, False, True
-
-    def _put_aside(self, error: Exception) -> None:
-        self._is_missing, self._is_unread = False, False
-        log.warning(
-            "%s is damaged (%s) and is renamed to %s.bad: which hardware pods hold is unknown. Do"
-            " not edit names, id or groupBy of resources until the pods that run now have ended",
-            self._path,
-            why_damaged(error),
-            _FILE,
-        )
-        # Where it cannot be renamed, it cannot be replaced either, and saving says why.
-        if self._path is not None:
+            self._file = _File.LOST
+            message = (
+                "%s is damaged (%s) and is renamed to %s.bad: which hardware pods hold is unknown."
+                " Do not edit names, id or groupBy of resources until the pods that run now have"
+                " ended"
+            )
+            log.warning(message, self._path, why_damaged(error), _FILE)
+            # Where it cannot be renamed, it cannot be replaced either, and saving says why.
             with suppress(OSError):
                 self._path.replace(self._path.with_name(f"{_FILE}.bad"))
+        else:
+            self._entries = {**entries, **self._entries}
+            self._file = _File.READ
 
     def save(self) -> None:
         """Write the file, after the one of before has been read; a failure is logged once."""
         if self._path is None:
             return
-        if self._is_unread:
+        if self._file is _File.UNREAD:
             try:
                 self.load(time.monotonic())
             except OSError as error:
@@ -323,7 +320,7 @@ class Ledger:
     def former_ids(self) -> dict[str, set[str]]:
         """The IDs that pods hold and that the ledger does not know, by resource."""
         found: dict[str, set[str]] = {}
-        if not self._is_read and self._answer is not None:
+        if self._file is not _File.READ and self._answer is not None:
             for resource, shares in self._answer.holders.items():
                 ids = set(map(device_id_of, shares))
                 found[resource] = {
@@ -334,12 +331,12 @@ class Ledger:
     @property
     def is_new(self) -> bool:
         """Whether no ledger could be read, and the kubelet has not answered since."""
-        return not self._is_read and self._timing is not None and self._answer is None
+        return self._file is not _File.READ and self._timing is not None and self._answer is None
 
     @property
     def is_upgrade(self) -> bool:
         """Whether an earlier version wrote no ledger where one is kept now."""
-        return self._is_missing and self._path is not None
+        return self._file is _File.MISSING and self._path is not None
 
 
 def _held_by(holders: Holders, pods: Collection[str]) -> Holders:

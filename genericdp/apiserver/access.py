@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from genericdp.durable import read_regular
 from genericdp.errors import DAMAGE, ApiAccessError, reason_of
-from genericdp.host.pathwalk import opened, read
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -156,11 +156,8 @@ def _reasons(what: str) -> Iterator[None]:
 
 def _read(what: str, path: Path) -> bytes:
     """Return the content of a regular file; raise ApiAccessError."""
-    with _reasons(f"{what} {path}"), opened(str(path.absolute())) as (descriptor, _):
-        content = read(descriptor, _MAX_BYTES + 1)
-        if len(content) > _MAX_BYTES:
-            raise ValueError("it is larger than 1 MiB")
-        return content
+    with _reasons(f"{what} {path}"):
+        return read_regular(path, _MAX_BYTES)
 
 
 @contextmanager
