@@ -43,8 +43,8 @@ _RANDOM = re.compile(r'-[a-z0-9]{5}"')
 _MAX_UNDONE = 2
 """How many times in a row pools may be written again before status and log say so."""
 _MAX_DELETIONS = (200, 2)
-"""How many slices a write deletes at most, the first time and again: a server may invent others
-with each list, while 6,000 devices have a hundred."""
+"""How many slices of a pool a write deletes at most, the first time and again: a server may invent
+others with each list, while 6,000 devices have a hundred."""
 
 
 @dataclass(slots=True, eq=False)
@@ -57,8 +57,8 @@ class _Published:
     """Empty: it is to be read from the slices in the API."""
     wanted: tuple[Any, ...] = ()
     """All that its slices are made of."""
-    written: tuple[Any, ...] = ()
-    """The same when they were written last."""
+    written: tuple[Any, ...] | None = None
+    """The same when they were written last; None: they have not been."""
     is_repeated: bool = False
     """Whether the last write was not the first one of this content."""
     todo: Sequence[tuple[str, Json]] = ()
@@ -67,15 +67,27 @@ class _Published:
     """Why the last write failed; empty: it did not, or the pool is as it should be."""
     is_known: Callable[[], bool] = lambda: True
     """Whether it is known what the last write has done: else the next list tells."""
+    left: int = 0
+    """How many deletions the last write has left for the next one."""
     not_offered: Mapping[str, str] = field(default_factory=dict)
     """Why shares cannot be in a slice, by ID, as logged."""
+
+    @property
+    def deletions(self) -> Sequence[tuple[str, Json]]:
+        """Those of the requests, which come first."""
+        return [request for request in self.todo if request[0] == "delete"]
+
+    @property
+    def is_new(self) -> bool:
+        """Whether this has not been written yet, or is the rest of what had to be deleted."""
+        return self.wanted != self.written or 0 < len(self.deletions) <= self.left
 
     def set_plan(self, wanted: tuple[Any, ...], todo: Sequence[tuple[str, Json]]) -> None:
         """Set what is wanted, and the requests for it."""
         self.wanted, self.todo = wanted, todo
         if self.error and not todo and self.is_known():
             # A failed write that is not needed any more: nobody has undone it.
-            self.error, self.written = "", ()
+            self.error, self.written = "", None
 
 
 class Publisher:
@@ -193,12 +205,12 @@ class Publisher:
         What the server itself says is no new content: the Node could be another one each time.
         """
         is_time, is_same_node = now() >= self._retry_at, self._node in (None, node)
-        self._node = node
         pools = [it for it in self._pools.values() if it.todo and it.is_known()]
-        new = [it for it in pools if is_same_node and it.wanted != it.written]
+        new = [it for it in pools if is_same_node and it.is_new]
         due = pools if is_time else [] if self._failure else [it for it in new if not it.error]
         if not due:
             return
+        self._node = node
         for pool in due:
             pool.is_repeated = pool not in new
         is_repeated = any(pool.is_repeated for pool in due)
@@ -216,7 +228,9 @@ class Publisher:
         self._failure = ""
         for pool in pools:
             pool.error, pool.written = "", pool.wanted
-            deletions = [request for request in pool.todo if request[0] == "delete"]
+            deletions = pool.deletions
+            left = max(0, len(deletions) - most)
+            pool.left = min(left, pool.left) if pool.is_repeated else left
             try:
                 for verb, one in (*deletions[:most], *pool.todo[len(deletions) :]):
                     await self.slices.send(verb, one)

@@ -15,7 +15,7 @@ from genericdp.printing import first_few, printable, shortened
 from genericdp.repeat import Backoff, Latch
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping
     from typing import Never
 
     from genericdp.apiserver.client import ApiClient, Json
@@ -95,7 +95,7 @@ class StoredSlices:
         self._proof = 0.0  # how long a watch has to last until the last failure is over
         self._logged: set[str] = set()
         """The fields that the API server changes or drops, as logged."""
-        self._malformed: Sequence[str] = ()  # slices, as logged
+        self._malformed = Latch(log)
 
     async def run(self) -> Never:
         """List and watch, forever.
@@ -195,12 +195,10 @@ class StoredSlices:
         own = [item for item in items if self._is_ours(item)]
         usable = [item for item in own if _is_usable(item)]
         malformed = [_name_of(item) for item in own if not _is_usable(item)]
-        if malformed != self._malformed and malformed:
-            log.warning(
-                "the API server has malformed ResourceSlices of this node, which are ignored: %s",
-                first_few(malformed, _MAX_NAMES),
-            )
-        self._malformed = malformed
+        names = first_few(malformed, _MAX_NAMES) if malformed else ""
+        which = repr(malformed) if malformed else ""
+        message = "the API server has malformed ResourceSlices of this node, which are ignored: %s"
+        self._malformed.update(which, message, names)
         return usable
 
     def _as_sent(self, item: Json) -> Json:
