@@ -19,7 +19,7 @@ from bench.results import Result, counted, latencies
 from bench.runner import DAEMON, PEER, config_text
 from genericdp.apiserver.access import of_kubeconfig
 from genericdp.apiserver.client import SLICES, ApiClient
-from genericdp.dra.settings import DRIVER
+from genericdp.settings import DRIVER
 
 if TYPE_CHECKING:
     from asyncio.subprocess import Process

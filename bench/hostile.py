@@ -28,7 +28,7 @@ from bench.memory import free_port
 from bench.nodes import FOLDER
 from bench.processes import REPOSITORY, cpu_seconds
 from bench.runner import environment
-from genericdp.dra.settings import DRIVER
+from genericdp.settings import DRIVER
 from tests.apiserver.server import ApiServer
 from tests.dra.kubelet import DraKubelet
 from tests.process.cgroups import cgroup

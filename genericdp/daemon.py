@@ -135,7 +135,7 @@ def _put_in_force(supervisor: Supervisor, loaded: Loaded) -> None:
     from genericdp.devices.matching import why_none
 
     running, is_first = supervisor.wanted, supervisor.resources.value is None
-    supervisor.dra.policy = loaded.policy
+    supervisor.set_policy(loaded.policy)
     supervisor.resources.value = loaded.resources
     todo = plan(without_policy(supervisor.wanted), without_policy(running))
     changes = "" if is_first else f", {todo}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import time
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -17,30 +18,33 @@ from genericdp.devices.devicelist import NOTHING
 from genericdp.devices.held import Held
 from genericdp.devices.matching import reads_properties
 from genericdp.devices.resourcenames import resulting
+from genericdp.health.execution import HookRunner
+from genericdp.host.cache import HostReader
 from genericdp.host.workers import HangingError, in_worker
 from genericdp.kubelet.lifecycle import Plugin
 from genericdp.kubelet.servicer import Servicer, entry_bytes
+from genericdp.ledger import Ledger
 from genericdp.model import InjectBy, ServedBy
 from genericdp.observed import Observed, Signal, until
 from genericdp.prepare import Gate
+from genericdp.tally import Tally
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from genericdp.devices.decide import Decision, DeviceLists, Reports
     from genericdp.devices.devicelist import DeviceList
-    from genericdp.dra.backend import Dra
+    from genericdp.dra.driver import DraDriver
     from genericdp.health.health import Health
-    from genericdp.host.cache import HostCache, HostReader
+    from genericdp.host.cache import HostCache
     from genericdp.host.root import Root
     from genericdp.kubelet.folder import KubeletFolder
-    from genericdp.ledger import Ledger
+    from genericdp.kubelet.podresources import PodResourcesTiming
     from genericdp.model import Resource
-    from genericdp.prepare import RunHooks
+    from genericdp.policy import Policy
     from genericdp.process.outcome import Outcome
     from genericdp.process.run import Commands
-    from genericdp.settings import Settings
-    from genericdp.tally import Tally
+    from genericdp.settings import DraSettings, Settings
 
 log = logging.getLogger(__name__)
 
@@ -68,20 +72,24 @@ class _Running:
 class Reconciler:
     """Owns the plugins: ``reconcile`` says what they serve, ``run`` looks after their health."""
 
+    _has_claims: bool | None = None
+    """Whether there was a directory of claims at the start; None: it is not known yet."""
+
     def __init__(
         self,
         settings: Settings,
         *,
         root: Root,
         kubelet: KubeletFolder,
-        dra: Dra,
-        ledger: Ledger,
-        reader: HostReader,
+        asking: PodResourcesTiming | None,
+        look_again: Callable[[], None],
         commands: Commands,
-        run_hooks: RunHooks,
-        tally: Tally,
         health: Callable[..., Health] | None,
     ) -> None:
+        """``asking``: when the kubelet is asked what pods hold; None: it is not.
+
+        ``look_again`` asks for another reconcile.
+        """
         self.lists: Observed[DeviceLists] = Observed({})
         """What the kubelet is told, with all reasons."""
         self.health_news = Signal()
@@ -90,26 +98,29 @@ class Reconciler:
         """Whether that was since the last decision."""
         self._settings, self._root = settings, root
         self._kubelet = kubelet
-        self._reader = reader
-        self._tally = tally
+        self.reader = HostReader(root, look_again=look_again)
+        self.tally = Tally()
         self._specs = SpecFolder(settings.cdi_folder)
+        # The CDI specs that have been written last, by resource (None: none has been yet), why one
+        # could not be, and why resources and devices have none, as logged.
         self._written: dict[str, bytes] | None = None
-        """The CDI specs that have been written last, by resource; None: none has been yet."""
         self._spec_errors: dict[str, str] = {}
-        """Why the spec of a resource could not be written."""
         self._without_spec: dict[str, str] = {}
-        """Why resources and devices have none, as logged."""
-        self.dra = dra
-        """What serves resources through DRA."""
-        self._ledger = ledger
+        self.ledger = Ledger(settings.state_dir, asking)
+        self._run_command = commands.run
+        self._run_hooks = HookRunner(commands.run, self.tally).run
+        self.dra: DraDriver | None = None
+        """What serves resources through DRA; None: no resource was to be so yet."""
+        self.policy: Policy | None = None
+        """What bounds release hooks of claims."""
+        self._wanted: Mapping[str, Resource] = {}
+        self._look_again = look_again
         self._running: dict[str, _Running] = {}
         self._leaving: dict[str, asyncio.Task[None]] = {}
         """Plugins of removed resources that are not over yet."""
         self._make_health = health
         self._health: Observed[Health | None] = Observed(None)
         """None until there is something to probe."""
-        self._run_command = commands.run
-        self._run_hooks = run_hooks
 
     @property
     def running(self) -> dict[str, Plugin]:
@@ -141,9 +152,13 @@ class Reconciler:
 
         Return the decision, and whether any list that the kubelet gets has changed.
         """
-        wanted = await self.dra.choose_back_ends(
-            tasks, wanted, self._running.keys() | self._leaving.keys()
-        )
+        settings = self._settings.dra
+        if settings and self.dra is None and await self._uses_dra(settings, wanted):
+            self._start_dra(settings, tasks)
+        self._wanted = wanted
+        if self.dra is not None:
+            names = self._running.keys() | self._leaving.keys()
+            wanted = await self.dra.choose_back_ends(wanted, names)
         decision = await self._decide(wanted, full=full)
         named = resulting(wanted.values(), decision.lists)
         served = {name: one for name, one in named.items() if not one.names}
@@ -152,19 +167,21 @@ class Reconciler:
         has_errors = await self._write_specs(served, decision.lists, full=full)
         if has_reports or has_errors:
             decision = await self._with_states(decision)
-        self._tally.keep(served)
-        self._serve_by_dra(served, decision)
+        self.tally.keep(served)
+        if self.dra is not None:
+            self._serve_by_dra(self.dra, served, decision)
+        withheld = self.dra.withheld if self.dra else ()
         by_plugin = {
             name: one
             for name, one in served.items()
             if one.served_by is ServedBy.DEVICE_PLUGIN
-            and (decision.lists[name].template or name) not in self.dra.withheld
+            and (decision.lists[name].template or name) not in withheld
         }
-        self._ledger.note(decision.lists, by_plugin, decision.awaited, time.monotonic())
-        if self._ledger.has_changed:
+        self.ledger.note(decision.lists, by_plugin, decision.awaited, time.monotonic())
+        if self.ledger.has_changed:
             # Before the kubelet can give away a device, it is known what hardware that is.
             with suppress(HangingError):  # which is logged; it is written once it answers
-                await in_worker(self._ledger.save, str(self._settings.state_dir))
+                await in_worker(self.ledger.save, str(self._settings.state_dir))
         sent = self._apply(tasks, by_plugin, decision.lists)
         before, self.lists.value = self.lists.value, decision.lists
         for one in changes(before, decision):
@@ -177,9 +194,9 @@ class Reconciler:
     def held(self) -> Held:
         """Return what pods and claims have, or may have."""
         return Held(
-            (*self._ledger.held(time.monotonic()), *self.dra.held()),
-            former_ids=self._ledger.former_ids,
-            is_upgrade=self._ledger.is_upgrade,
+            (*self.ledger.held(time.monotonic()), *(self.dra.held if self.dra else ())),
+            former_ids=self.ledger.former_ids,
+            is_upgrade=self.ledger.is_upgrade,
         )
 
     def _take_reports(self) -> Reports:
@@ -215,7 +232,7 @@ class Reconciler:
             )
 
         wants_records = any(map(reads_properties, wanted.values()))
-        return await self._reader.ask(make_work, full=full, wants_records=wants_records)
+        return await self.reader.ask(make_work, full=full, wants_records=wants_records)
 
     async def _write_specs(
         self, wanted: Mapping[str, Resource], lists: DeviceLists, *, full: bool
@@ -298,12 +315,46 @@ class Reconciler:
             self._root,
             run_probe=Probes(self._run_command).run,
             changed=self.health_news.send,
-            tally=self._tally,
+            tally=self.tally,
         )
 
-    def _serve_by_dra(self, served: Mapping[str, Resource], decision: Decision) -> None:
+    async def _uses_dra(self, settings: DraSettings, wanted: Mapping[str, Resource]) -> bool:
+        """Return whether the DRA driver has to run: for resources, or for claims of before."""
+        if any(one.served_by is ServedBy.DRA for one in wanted.values()):
+            return True
+        if self._has_claims is None:  # once: on most nodes it costs no reconcile anything
+            folder = settings.claims_folder
+            try:  # Path.exists may raise
+                self._has_claims = await in_worker(partial(os.path.exists, folder), str(folder))
+            except HangingError:
+                return True
+            if self._has_claims:
+                message = "the DRA driver %s starts, as claims may be prepared: there is %s"
+                log.info(message, settings.driver, folder)
+        return self._has_claims
+
+    def _start_dra(self, settings: DraSettings, tasks: asyncio.TaskGroup) -> None:
+        # Here, since most nodes need neither DRA nor the client of the API server.
+        from genericdp.dra.driver import DraDriver
+
+        self.dra = DraDriver(
+            settings,
+            self._settings,
+            in_force=self._wanted,
+            kubelet=self._kubelet,
+            root=self._root,
+            look_again=self._look_again,
+            run_hooks=self._run_hooks,
+            count_request=self.tally.requested,
+            policy=lambda: self.policy,
+        )
+        tasks.create_task(self.dra.run(), name="DRA driver")
+
+    def _serve_by_dra(
+        self, dra: DraDriver, served: Mapping[str, Resource], decision: Decision
+    ) -> None:
         gates = {
-            name: self.dra.gates.get(name) or self._gate(name)
+            name: dra.gates.get(name) or self._gate(name)
             for name, one in served.items()
             if one.served_by is ServedBy.DRA
         }
@@ -312,15 +363,15 @@ class Reconciler:
         is_withheld = any(
             listed.withheld for gate in gates.values() for listed in gate.devices.devices.values()
         )
-        self.dra.serve(gates, is_awaited=bool(decision.awaited) or is_withheld)
+        dra.serve(gates, is_awaited=bool(decision.awaited) or is_withheld)
 
     def _gate(self, resource: str) -> Gate:
         return Gate(
             resource,
             root=self._root,
-            look_again=partial(self._reader.mark_file, None),
+            look_again=partial(self.reader.mark_file, None),
             run_hooks=self._run_hooks,
-            tally=self._tally.of(resource),
+            tally=self.tally.of(resource),
         )
 
     def _start(self, resource: Resource, devices: DeviceList, tasks: asyncio.TaskGroup) -> _Running:
@@ -379,6 +430,7 @@ class Reconciler:
             await asyncio.wait([earlier])
         if self._leaving[name] is asyncio.current_task():
             del self._leaving[name]
-            self.dra.changed()
+            if self.dra is not None:
+                self.dra.changed()
         if is_removed:
             log.info("stopped", extra={"resource": name})

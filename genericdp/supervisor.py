@@ -12,32 +12,28 @@ from typing import TYPE_CHECKING
 
 from genericdp.devices.matching import for_node
 from genericdp.devices.resourcenames import resulting
-from genericdp.dra.backend import Dra
 from genericdp.errors import reason_of
-from genericdp.health.execution import HookRunner
 from genericdp.host import udevdb
-from genericdp.host.cache import HostReader
 from genericdp.host.inotify import ENTRIES, RECORDS, FolderWatch
 from genericdp.host.root import Root
 from genericdp.host.uevents import Uevents
 from genericdp.host.workers import in_worker
-from genericdp.kubelet.folder import KubeletFolder
-from genericdp.kubelet.peers import PeerWatch
+from genericdp.kubelet.folder import KubeletFolder, PeerWatch
 from genericdp.kubelet.podresources import PodResourcesPoller, PodResourcesTiming
-from genericdp.ledger import Ledger
 from genericdp.observed import Observed, Signal, until
 from genericdp.reconcile import Reconciler
-from genericdp.tally import Tally
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from genericdp.devices.decide import Decision
+    from genericdp.dra.driver import DraDriver
     from genericdp.health.health import Health
     from genericdp.host.uevents import Uevent
     from genericdp.kubelet.lifecycle import Plugin
     from genericdp.kubelet.podresources import PodHolders
     from genericdp.model import Resource
+    from genericdp.policy import Policy
     from genericdp.process.run import Commands
     from genericdp.settings import Settings
 
@@ -101,7 +97,6 @@ class Supervisor:
         self.kubelet = kubelet = KubeletFolder(settings.kubelet_folder)
         self.root = root = Root(settings.root)
         self._pace = pace or Pace()
-        self.tally = tally = Tally()
         self._noted = Signal()
         """Sent when the ledger has taken over lists."""
         self._rescan = Signal()
@@ -111,34 +106,19 @@ class Supervisor:
         self._uevents = Uevents(self._mark_event, again_seconds=self._pace.full_look)
         self._looked_at, self._looked_seconds = 0.0, 0.0
         """When the last full scan ended, and how long it took."""
-        self.pod_resources = poller = self._poller(settings)
+        self.pod_resources = self._poller(settings)
         """What asks the kubelet which devices pods hold; None: nothing does."""
-        self._ledger = Ledger(settings.state_dir, None if poller is None else poller.timing)
-        self._reader = HostReader(root, look_again=self.look_again)
-        hooks = HookRunner(commands.run, tally)
-        self.dra = Dra(
-            settings.dra,
-            node_name=settings.node_name,
-            kubelet=kubelet,
-            cdi_folder=settings.cdi_folder,
-            root=root,
-            timing=settings.pod_resources_timing,
-            look_again=self.look_again,
-            run_hooks=hooks.run,
-            tally=tally,
-        )
-        self._reconciler = Reconciler(
+        self._reconciler = reconciler = Reconciler(
             settings,
             root=root,
             kubelet=kubelet,
-            dra=self.dra,
-            ledger=self._ledger,
-            reader=self._reader,
+            asking=None if self.pod_resources is None else self.pod_resources.timing,
+            look_again=self.look_again,
             commands=commands,
-            run_hooks=hooks.run,
-            tally=tally,
             health=health,
         )
+        self.tally = reconciler.tally
+        self._ledger, self._reader = reconciler.ledger, reconciler.reader
         self.lists = self._reconciler.lists
         """What the kubelet is told, with the reasons."""
         self.held, self.probe_results = self._reconciler.held, self._reconciler.probe_results
@@ -199,13 +179,18 @@ class Supervisor:
     @property
     def named(self) -> dict[str, Resource]:
         """The same with all that has resulted from names that are templates."""
-        return resulting(
-            (
-                self.dra.in_force.get(name, one) if name in self.dra.waiting else one
-                for name, one in self.wanted.items()
-            ),
-            self.lists.value,
-        )
+        waiting, in_force = (self.dra.waiting, self.dra.in_force) if self.dra else ({}, {})
+        found = (in_force.get(n, one) if n in waiting else one for n, one in self.wanted.items())
+        return resulting(found, self.lists.value)
+
+    @property
+    def dra(self) -> DraDriver | None:
+        """What serves resources through DRA; None: no resource was to be so yet."""
+        return self._reconciler.dra
+
+    def set_policy(self, policy: Policy | None) -> None:
+        """Set what bounds release hooks of claims."""
+        self._reconciler.policy = policy
 
     @property
     def holders_unknown(self) -> str:

@@ -18,12 +18,12 @@ from genericdp.address import Address, parse_listen_address
 from genericdp.cdi import FOLDER
 from genericdp.cli.command_line import Append, config_of, path_of, policy_of, unknown_variables
 from genericdp.cli.output import DATA, print_warning, progress
-from genericdp.dra.settings import DRIVER, KUBELET_ROOT
 from genericdp.errors import GenericdpError, UsageError, reason_of
 from genericdp.host.root import Root
 from genericdp.host.workers import run_in_time
 from genericdp.printing import shortened
 from genericdp.process.signals import deferred
+from genericdp.settings import DRIVER, KUBELET_ROOT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -29,10 +29,9 @@ from genericdp.cli.options import (
 from genericdp.config.files import STDIN
 from genericdp.daemon import KUBELET_FOLDER
 from genericdp.daemon import run as run_daemon
-from genericdp.dra.settings import DraSettings
 from genericdp.errors import UsageError, reason_of
 from genericdp.host.workers import HangingError, in_worker
-from genericdp.settings import Settings
+from genericdp.settings import DraSettings, Settings
 
 if TYPE_CHECKING:
     import argparse

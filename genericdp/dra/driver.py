@@ -1,18 +1,25 @@
-"""The DRA driver of a node: registers, publishes ResourceSlices, and prepares claims."""
+"""The DRA driver of a node: registers, publishes ResourceSlices, and prepares claims.
+
+It also decides which back end serves each resource, device plugin or DRA.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import os
 import time
 from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, TypeAlias
 
 from inotify_simple import flags
 
+from genericdp import glob
 from genericdp.apiserver.access import in_cluster, of_kubeconfig
 from genericdp.apiserver.client import ApiClient, claim_path
 from genericdp.dra.claims import (
@@ -24,131 +31,397 @@ from genericdp.dra.claims import (
 )
 from genericdp.dra.prepare import ClaimPreparer, ServedPool
 from genericdp.dra.publisher import Publisher
-from genericdp.dra.slices import DELETED_FIRST, devices_of, pool_name
+from genericdp.dra.slices import devices_of, pool_name
 from genericdp.dra.stored import StoredSlices
-from genericdp.durable import lock
-from genericdp.errors import DAMAGE, ApiError, KubeletError, explained, ungrouped
+from genericdp.durable import lock, put_aside, read_regular, write
+from genericdp.errors import DAMAGE, ApiError, KubeletError, explained, reason_of, ungrouped
 from genericdp.host.inotify import ENTRIES, FolderWatch
 from genericdp.host.workers import HangingError, in_worker
 from genericdp.kubelet.dra import DraPlugin
-from genericdp.observed import Observed, until
+from genericdp.kubelet.folder import digest_of
+from genericdp.kubelet.podresources import PodResourcesTiming, held_ids, list_pods
+from genericdp.model import ServedBy
+from genericdp.observed import Observed, Signal, until
+from genericdp.repeat import Latch
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Collection, Mapping
     from typing import Never
 
-    from genericdp.devices.devicelist import DeviceList
     from genericdp.devices.held import HeldDevice
     from genericdp.dra.claims import Record
-    from genericdp.dra.settings import DraSettings
     from genericdp.host.root import Root
+    from genericdp.kubelet.folder import KubeletFolder
+    from genericdp.model import Resource
     from genericdp.policy import Policy
     from genericdp.prepare import Gate, RunHooks
+    from genericdp.settings import DraSettings, Settings
+
+    _Pods: TypeAlias = Mapping[str, Collection[str]] | "_Unknown"
 
 log = logging.getLogger(__name__)
 
+_DELETED_FIRST = "its ResourceSlices are deleted first"
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _REST = 4
 """How many times longer than an update of all specs took the next one waits."""
 _REMOVALS = flags.DELETE | flags.MOVED_FROM
+_MAX_SERVED_BYTES = 1024 * 1024
+"""Size of the list of what DRA serves."""
+_VERSION = 1  # of the format of served.json
+_ASK_SECONDS = 1.0
+"""How long the kubelet may take to answer: the reconcile waits for it."""
+_UNKNOWN = "it cannot be known whether pods hold such devices already"
+
+
+class _Verdict(NamedTuple):
+    """Whether a resource can move to the back end that the config wants."""
+
+    why_not: str
+    """Empty: it can."""
+    meanwhile: ServedBy | None
+    """What serves it until then; None: neither does."""
+    is_transient: bool = False
+    """Whether that ends without a person doing anything: logged as info."""
+
+
+class _Unknown(NamedTuple):
+    """It is not known what pods hold."""
+
+    why: str
+    is_transient: bool = False
+
+
+class _Parts(NamedTuple):
+    """What serves while this instance is in charge."""
+
+    preparer: ClaimPreparer
+    plugin: DraPlugin
+    publisher: Publisher
 
 
 class DraDriver:
     """Serves resources through DRA; only one of several instances on a node does so at a time.
 
-    Failures are logged and retried, and do not affect what the device plugin serves.
+    Failures are logged and retried, and do not affect what the device plugin serves. Never do both
+    back ends serve a resource, and it does not move to the other one while somebody holds a device
+    of it: two containers could get it. While it moves neither serves it, until the plugin or the
+    ResourceSlices of the former are gone.
     """
 
     def __init__(
         self,
-        settings: DraSettings,
+        dra: DraSettings,
+        settings: Settings,
         *,
-        node_name: str,
-        cdi_folder: Path,
+        in_force: Mapping[str, Resource],
+        kubelet: KubeletFolder,
         root: Root,
-        count_request: Callable[[str, str], None],
+        look_again: Callable[[], None],
         run_hooks: RunHooks,
+        count_request: Callable[[str, str], None],
         policy: Callable[[], Policy | None],
-        changed: Callable[[], None],
-        held_changed: Callable[[], None],
     ) -> None:
-        """``changed`` is called when another back end may serve a resource now.
-
-        ``held_changed`` is called when other shares are withheld.
-        """
+        """``policy`` returns what bounds release hooks of records."""
         self.trouble = Observed("it has only just been started")
         """Why the driver does not work; empty: it does."""
+        self._failing = Latch(log)
         self.is_standby = False
         """Whether another instance of the driver is in charge."""
-        self._settings = settings
-        self._node_name = node_name
-        self._cdi_folder = cdi_folder
-        self._count_request = count_request
-        self._root = root
-        self._run_hooks, self._policy = run_hooks, policy
-        self._changed, self._held_changed = changed, held_changed
-        self._lists: Observed[Mapping[str, DeviceList] | None] = Observed(None)
-        """The device list of each served resource, by name; None: not known yet."""
-        self._pools: Mapping[str, ServedPool] = {}
-        """The same devices under the names that claims have for them, by the name of the pool."""
-        self._waiting: Mapping[str, str] = {}
-        """Why a pool that the config asks for is not offered, by name."""
-        self._specs_outdated = asyncio.Event()
-        """Set when CDI specs of claims may not be as they should be."""
-        self._records_changed = asyncio.Event()
-        """Set when an administrator may have released a claim."""
-        self._plugin: DraPlugin | None = None
-        self._preparer: ClaimPreparer | None = None
-        self._publisher: Publisher | None = None
+        self.gates: Mapping[str, Gate] = {}
+        """Those of the resources that it serves, by name."""
+        self.in_force = in_force
+        """The resources of the config as they are served now, by name in the config."""
+        self._waiting: Mapping[str, _Verdict] = {}
+        """The resources that are not served as the config says, by name in the config."""
+        self._logged: dict[str, Latch] = {}
+        self.held: Collection[HeldDevice] = ()
+        """What claims hold, as last known."""
+        self._unreadable: Collection[Record] = ()
+        self._is_awaited = False
+        self._settings, self._node_name = dra, settings.node_name
+        self._cdi_folder = settings.cdi_folder
+        self._timing = settings.pod_resources_timing or PodResourcesTiming()
+        self._kubelet, self._root = kubelet, root
+        self._look_again, self._run_hooks = look_again, run_hooks
+        self._count_request, self._policy = count_request, policy
+        # The names of resources that DRA serves now, as in served.json (None: not read yet), and is
+        # to serve according to the config.
+        self._dra_now: frozenset[str] | None = None
+        self._dra_wanted: frozenset[str] = frozenset()
+        self._is_told = Observed(value=False)  # what to serve
+        self._specs_outdated = Signal()  # sent when CDI specs may not be as they should be
+        self._released = Signal()  # sent when an administrator may have released a claim
+        self._parts: _Parts | None = None
+        """None: another instance is in charge, or the driver does not work."""
 
-    def serve(self, gates: Mapping[str, Gate], waiting: Mapping[str, str]) -> None:
-        """Serve these resources and no others from now on; ``waiting``: why others wait."""
-        self._waiting = {pool_name(self._node_name, name): why for name, why in waiting.items()}
-        self._pools = {
+    # Back ends
+
+    async def choose_back_ends(
+        self, wanted: Mapping[str, Resource], by_plugin: Collection[str]
+    ) -> Mapping[str, Resource]:
+        """Return the resources, each with the back end that can serve it now.
+
+        ``by_plugin`` are the names that the device plugin serves or has not stopped serving.
+        """
+        settings = self._settings
+        by_dra = (one for one in wanted.values() if one.served_by is ServedBy.DRA)
+        self._dra_wanted = frozenset[str]().union(*map(_possible_names, by_dra))
+        by_plugin = {*by_plugin, *self._by_peers}  # before the kubelet is asked
+        error = await self._learn(settings)
+        trouble = (
+            "" if error is None else f"{settings.folder} cannot be read: {reason_of(error).lower()}"
+        )
+        may_have_records = not isinstance(error, HangingError | NotADirectoryError)
+        if error is not None and self._dra_now is None and may_have_records:
+            # Claims may have what the device plugin would give away. Where reading hangs, it may
+            # do so forever, and where there can be no directory there are no records: the device
+            # plugin serves what the config says.
+            new = [name for name in wanted if self._in_force_as(name) is None]
+            self._apply(wanted, dict.fromkeys(new, _Verdict(trouble, None)))
+            return self.in_force
+        moving = {name: one for name, one in wanted.items() if self._moves(one)}
+        pods: _Pods = _Unknown(trouble)
+        if not trouble and any(one.served_by is ServedBy.DRA for one in moving.values()):
+            pods = await self._held_by_pods(settings)
+        verdicts = {
+            name: self._check_dra(one, pods, by_plugin)
+            if one.served_by is ServedBy.DRA
+            else self._check_plugin(one, trouble)
+            for name, one in moving.items()
+        }
+        waiting = {name: verdict for name, verdict in verdicts.items() if verdict.why_not}
+        settled = [one for name, one in wanted.items() if name not in waiting]
+        if trouble := trouble or await self._save_served(settings, settled):
+            waiting = dict.fromkeys(moving, _Verdict(trouble, None)) | waiting
+        self._apply(wanted, waiting)
+        return self.in_force
+
+    async def _learn(self, settings: DraSettings) -> OSError | None:
+        """Find out what claims hold, and what DRA serves; return why that fails."""
+        try:
+            self.held, self._unreadable = await self._holds()
+            if self._dra_now is None:
+                # The file may be missing or damaged: DRA surely serves what claims have.
+                work = partial(_read_served, settings)
+                served = await in_worker(work, str(settings.served_file))
+                self._dra_now = served.union(one.resource for one in self.held)
+        except OSError as error:
+            return error
+        return None
+
+    @property
+    def _by_peers(self) -> list[str]:
+        """The resources for DRA that the device plugin of another instance still serves."""
+        digests = {peer.digest for peer in self._kubelet.peers.value}
+        return [name for name in self._dra_wanted if digest_of(name) in digests]
+
+    @property
+    def awaits_peers(self) -> bool:
+        """Whether resources may be waiting because another instance on this node still runs."""
+        return bool(self._by_peers) or self.is_standby
+
+    async def _look_while_waiting(self) -> Never:
+        """Reconcile periodically while something waits: there is no event for the end of a pod."""
+        peers = self._kubelet.peers
+        while True:
+            await until(peers.watch(), peers, timeout_seconds=self._timing.period)
+            if self._waiting or self._is_displaced:
+                self._look_again()
+
+    def _dra_names(self, resource: Resource) -> list[str]:
+        """Return which of the names that DRA serves now are those of a resource of the config.
+
+        Its globs may match a name that DRA is to serve for another resource: not that one.
+        """
+        stays = self._dra_wanted if resource.served_by is ServedBy.DEVICE_PLUGIN else frozenset()
+        return [
+            name for name in self._dra_now or () if _can_have(resource, name) and name not in stays
+        ]
+
+    def _moves(self, resource: Resource) -> bool:
+        """Return whether the back end in force is not the one that the config wants."""
+        if resource.served_by is ServedBy.DRA:
+            return not _possible_names(resource) <= (self._dra_now or frozenset())
+        return bool(self._dra_names(resource))
+
+    def _check_plugin(self, resource: Resource, trouble: str) -> _Verdict:
+        """Return whether a resource can move to the device plugin."""
+        names = self._dra_names(resource)
+        holders = (
+            f"{who} has a device of it through DRA"
+            for held in self.held
+            if held.resource in names
+            for its in held.holders.values()
+            for who in its
+        )
+        if why := trouble or next(chain(holders, map(str, self._unreadable)), ""):
+            return _Verdict(why, ServedBy.DRA)
+        why, is_transient = self._why_still_offered(names)
+        return _Verdict(why, None, is_transient)
+
+    def _check_dra(self, resource: Resource, pods: _Pods, by_plugin: Collection[str]) -> _Verdict:
+        """Return whether a resource can move to DRA."""
+        last = self._in_force_as(resource.name)
+        meanwhile = None if last is None else last.served_by
+        if isinstance(pods, _Unknown):
+            return _Verdict(pods.why, meanwhile, pods.is_transient)
+        if any(ids and _can_have(resource, name) for name, ids in pods.items()):
+            if last is None and not self._dra_names(resource):
+                meanwhile = ServedBy.DEVICE_PLUGIN
+            return _Verdict("pods hold devices of it through the device plugin", meanwhile)
+        # The kubelet was asked after the plugin had stopped: no pod can have got a device since.
+        has_ended = not any(_can_have(resource, name) for name in by_plugin)
+        why = "" if has_ended else "its device plugin ends first"
+        return _Verdict(why, None, is_transient=True)
+
+    def _in_force_as(self, name: str) -> Resource | None:
+        """Return a resource of the config as it is served now; None: it is not served."""
+        return None if name in self.withheld else self.in_force.get(name)
+
+    async def _save_served(self, settings: DraSettings, settled: Collection[Resource]) -> str:
+        """Save which resources DRA serves; return why that fails; empty: it is saved."""
+        before = self._dra_now or frozenset()
+        by_dra = before.difference(*map(self._dra_names, settled))
+        for one in settled:
+            if one.served_by is ServedBy.DRA:
+                by_dra |= _possible_names(one)
+        try:
+            # Somebody may have removed or damaged the file.
+            if by_dra != before or not by_dra <= await in_worker(
+                partial(_read_served, settings), str(settings.served_file)
+            ):
+                await in_worker(partial(_write_served, settings, by_dra), str(settings.served_file))
+        except OSError as error:
+            return f"{settings.served_file} cannot be written: {reason_of(error).lower()}"
+        self._dra_now = by_dra
+        return ""
+
+    def _apply(self, wanted: Mapping[str, Resource], waiting: Mapping[str, _Verdict]) -> None:
+        """Set what is in force: what waits stays as it was, or is withheld. Log what is new."""
+        for name in self._waiting.keys() - waiting.keys():
+            if (latch := self._logged.pop(name, None)) and name in wanted:
+                now, last = wanted[name].served_by, self._in_force_as(name)
+                has_changed = last is None or last.served_by is not now
+                latch.update("", ended=f"servedBy: {now} is in force now" if has_changed else "")
+        in_force = dict(wanted)
+        for name, (why, meanwhile, is_transient) in waiting.items():
+            one, last = wanted[name], self._in_force_as(name)
+            latch = self._logged.setdefault(name, Latch(log, resource=name))
+            level = logging.INFO if is_transient else logging.WARNING
+            latch.update(why, "not served by %s yet: %s", one.served_by, why, level=level)
+            # Those that neither serves need some value: the reconciler leaves ``withheld`` out.
+            in_force[name] = replace(one, served_by=meanwhile or ServedBy.DEVICE_PLUGIN)
+            if last is not None and last.served_by is meanwhile:
+                in_force[name] = last
+        self.in_force, self._waiting = in_force, waiting
+
+    @property
+    def waiting(self) -> Mapping[str, str]:
+        """Why a resource is not served as the config says, by name in the config."""
+        return {name: verdict.why_not for name, verdict in self._waiting.items()}
+
+    @property
+    def withheld(self) -> Collection[str]:
+        """Those of them that are not served at all: somebody may have their devices."""
+        return [name for name, verdict in self._waiting.items() if verdict.meanwhile is None]
+
+    async def _held_by_pods(self, settings: DraSettings) -> _Pods:
+        """Return the IDs that pods hold through the device plugin, by resource."""
+        if self._kubelet.socket.value is None:
+            return _Unknown(f"{_UNKNOWN}: there is no kubelet yet", is_transient=True)
+        # A kubelet that has just started may not know its pods yet, and would list none.
+        if self._kubelet.kubelet_age < self._timing.pods_known:
+            age = f"less than {self._timing.pods_known:g} s ago"
+            return _Unknown(f"{_UNKNOWN}: the kubelet has started {age}")
+        try:
+            answer = await list_pods(settings.pod_resources, timeout_seconds=_ASK_SECONDS)
+            return await in_worker(partial(held_ids, answer))
+        except KubeletError as error:
+            return _Unknown(f"{_UNKNOWN}: {error}")
+
+    @property
+    def _is_displaced(self) -> bool:
+        """Whether a claim has a device that may be offered as another one once it ends."""
+        for held in self.held:
+            gate = self.gates.get(held.resource)
+            listed = gate.devices.devices.get(held.device_id) if gate else None
+            if listed is None or listed.reasons:
+                return True
+        return False
+
+    def changed(self) -> None:
+        """Reconcile if a resource waits: what it waits for may be gone (plugin, claim, slice)."""
+        if self._waiting or self._is_awaited or self._is_displaced or self.trouble.value:
+            self._look_again()
+
+    def serve(self, gates: Mapping[str, Gate], *, is_awaited: bool) -> None:
+        """Serve the resources of these gates, by name, and no others from now on.
+
+        ``is_awaited``: whether other devices are offered once claims end.
+        """
+        self.gates, self._is_awaited = gates, is_awaited
+        self._is_told.value = True
+        if self._parts is not None:
+            self._hand_over(self._parts)
+        self._specs_outdated.send()  # what the config does not name any more may have changed, too
+
+    def _hand_over(self, parts: _Parts) -> None:
+        parts.preparer.pools = {
             pool_name(self._node_name, name): ServedPool(
                 gate=gate,
                 shares=devices_of(name, gate.devices, extended_resource=False).shares,
             )
-            for name, gate in gates.items()
+            for name, gate in self.gates.items()
         }
-        self._lists.value = {name: gate.devices for name, gate in gates.items()}
-        if self._preparer is not None:
-            self._preparer.pools = self._pools
-        self._specs_outdated.set()  # what the config does not name any more may have changed, too
-        if self._publisher is not None:
-            self._publisher.wanted.value = self._lists.value
+        parts.publisher.wanted.value = {name: gate.devices for name, gate in self.gates.items()}
+
+    def _why_absent(self, pool: str) -> str:
+        """Return why a pool that the config asks for is not offered; empty: not known."""
+        waiting = {pool_name(self._node_name, name): why for name, why in self.waiting.items()}
+        return waiting.get(pool, "")
+
+    # The driver
 
     def why_not_served(self, resource: str) -> str:
         """Return why claims cannot get devices of a resource now; empty: they can."""
-        if self.trouble.value or self._plugin is None or self._publisher is None:
+        if self.trouble.value or self._parts is None:
             return self.trouble.value
-        if not self._plugin.registration.active.value:
-            return self._plugin.registration.reason
-        if self._preparer is not None:
-            for record in self._preparer.unreadable:
-                return str(record)
+        preparer, plugin, publisher = self._parts
+        if not plugin.registration.active.value:
+            return plugin.registration.reason
+        for record in preparer.unreadable:
+            return str(record)
         soon = "its ResourceSlices are about to be written"
-        return self._publisher.state.value.get(resource, soon) or self._publisher.slices.failure
+        return publisher.state.value.get(resource, soon) or publisher.slices.failure
 
-    def why_still_offered(self, resources: Collection[str]) -> str:
-        """Return why claims may still get devices of resources; empty: none may."""
-        publisher = self._publisher
-        why = self.trouble.value or (publisher.slices.failure if publisher else "")
-        if publisher is None or publisher.slices.by_name.value is None or why:
+    def _why_still_offered(self, resources: Collection[str]) -> tuple[str, bool]:
+        """Return why claims may still get devices of resources; empty: none may.
+
+        And whether that ends by itself.
+        """
+        slices = None if self._parts is None else self._parts.publisher.slices
+        why = self.trouble.value or (slices.failure if slices else "")
+        if slices is None or slices.by_name.value is None or self._parts is None or why:
             why = why or "the API server has not said yet which there are"
-            return f"it cannot be known whether its ResourceSlices are deleted: {why}"
-        if any(one in (self._lists.value or ()) for one in resources):
-            return DELETED_FIRST
+            return f"it cannot be known whether its ResourceSlices are deleted: {why}", False
+        if any(one in self.gates for one in resources):
+            return _DELETED_FIRST, True
         pools = {pool_name(self._node_name, one) for one in resources}
-        state = publisher.state.value
+        state = self._parts.publisher.state.value
         reasons = [why for name, why in state.items() if name in pools or name in resources]
-        slices = publisher.slices.by_name.value.values()
-        if reasons or any(_pool_of(one) in pools for one in slices):
-            return ": ".join([DELETED_FIRST, *filter(None, reasons)][:2])
-        return ""
+        if reasons or any(_pool_of(one) in pools for one in slices.by_name.value.values()):
+            told = [*filter(None, reasons)][:1]
+            return ": ".join([_DELETED_FIRST, *told]), not told
+        return "", True
 
-    async def run(self) -> Never:
-        """Serve forever."""
+    async def run(self) -> None:
+        """Serve, and look for what lets resources move, forever."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._look_while_waiting(), name="changes of servedBy")
+            tasks.create_task(self._serve_again(), name="DRA driver")
+
+    async def _serve_again(self) -> Never:
         while True:
             try:
                 async with ungrouped():
@@ -156,10 +429,10 @@ class DraDriver:
             except Exception as error:  # noqa: BLE001
                 # A bug here must not end the device plugins.
                 trouble = explained(error, self._settings.folder)
-            if trouble != self.trouble.value:
-                log.warning("the DRA driver %s does not work: %s", self._settings.driver, trouble)
+            message = "the DRA driver %s does not work: %s"
+            self._failing.update(trouble, message, self._settings.driver, trouble)
             self.trouble.value = trouble
-            self._changed()
+            self.changed()
             await asyncio.sleep(self._settings.retry)
 
     async def _serve(self) -> Never:
@@ -170,25 +443,25 @@ class DraDriver:
             self._locked_folder() as locked,
             ApiClient(read_access, count=self._count_request) as client,
         ):
-            records = ClaimRecords(settings.claims_folder, removed=self._changed)
+            records = ClaimRecords(settings.claims_folder, removed=self.changed)
             preparer = await self._load_claims(records, client)
             plugin = DraPlugin(
                 settings.driver, kubelet_root=settings.kubelet_root, handler=preparer
             )
             slices = StoredSlices(client, driver=settings.driver, node_name=self._node_name)
             publisher = Publisher(slices, registered=plugin.registration.active)
-            self._preparer, self._plugin, self._publisher = preparer, plugin, publisher
+            self._parts = _Parts(preparer, plugin, publisher)
+            self._failing.update("")
             self.trouble.value = ""
             # The kubelet must not ask for devices before they are known.
-            await until(lambda: self._lists.value is not None, self._lists)
-            preparer.pools, publisher.wanted.value = self._pools, self._lists.value
+            await until(lambda: self._is_told.value, self._is_told)
+            self._hand_over(self._parts)
             try:
-                with publisher.state.calling(self._changed), slices.by_name.calling(self._changed):
+                with publisher.state.calling(self.changed), slices.by_name.calling(self.changed):
                     async with asyncio.TaskGroup() as tasks:
                         tasks.create_task(plugin.run(), name="DRA registration")
                         tasks.create_task(publisher.run(), name="ResourceSlices")
-                        tasks.create_task(self._watch_folder(locked), name="lock of the DRA driver")
-                        tasks.create_task(self._watch_files(preparer), name="files of claims")
+                        tasks.create_task(self._watch_files(preparer, locked), name="DRA files")
                         tasks.create_task(self._honor_markers(preparer), name="released claims")
                         tasks.create_task(preparer.watch(), name="claims in the API")
                         await self._update_specs(preparer)
@@ -208,10 +481,10 @@ class DraDriver:
             boot_id=boot_id,
             root=self._root,
             get_claim=partial(_get_claim, client),
-            why_absent=lambda pool: self._waiting.get(pool, ""),
+            why_absent=self._why_absent,
             run_hooks=self._run_hooks,
             policy=self._policy,
-            changed=self._held_changed,
+            changed=self._look_again,
             timing=self._settings.claim_timing,
         )
         await in_worker(preparer.remove_leftovers, str(self._cdi_folder))
@@ -219,57 +492,51 @@ class DraDriver:
 
     async def _update_specs(self, preparer: ClaimPreparer) -> Never:
         """Keep the CDI specs of claims up to date."""
+        outdated = self._specs_outdated
         while True:
-            self._specs_outdated.clear()
-            began = time.monotonic()
+            is_outdated, began = outdated.watch(), time.monotonic()
             is_complete = await preparer.update_specs()
             # A hundred claims must not take a core while each event asks for it.
             await asyncio.sleep(_REST * (time.monotonic() - began))
-            with suppress(TimeoutError):
-                async with asyncio.timeout(None if is_complete else self._settings.retry):
-                    await self._specs_outdated.wait()
+            seconds = None if is_complete else self._settings.retry
+            await until(is_outdated, outdated, timeout_seconds=seconds)
 
     async def _honor_markers(self, preparer: ClaimPreparer) -> Never:
         """Release the claims that an administrator has released."""
         while True:
-            self._records_changed.clear()
+            has_news = self._released.watch()
             with suppress(OSError):  # the directory will be made again
                 await preparer.honor_markers()
-            with suppress(TimeoutError):
-                async with asyncio.timeout(self._settings.retry):
-                    await self._records_changed.wait()
+            await until(has_news, self._released, timeout_seconds=self._settings.retry)
 
-    async def _watch_files(self, preparer: ClaimPreparer) -> Never:
-        """Note when a CDI spec of a claim is removed, or when a marker appears."""
+    async def _watch_files(self, preparer: ClaimPreparer, locked: int) -> Never:
+        """Note when a CDI spec of a claim is removed, or when a marker appears.
+
+        Raise KubeletError once somebody has removed the directory of the driver, whose lock file
+        is ``locked``.
+        """
         records, specs = str(self._settings.claims_folder), str(self._cdi_folder)
 
         def note(folder: str, name: str | None) -> None:
             if folder == specs and (name is None or preparer.needs_spec(name)):
-                self._specs_outdated.set()
+                self._specs_outdated.send()
             if folder == records and (name is None or name.endswith(RELEASE_SUFFIX)):
-                self._records_changed.set()
+                self._released.send()
 
         watch = FolderWatch(note, what="records and CDI specs of claims")
         try:
-            while True:
+            while os.fstat(locked).st_nlink:
                 with suppress(HangingError):  # the loop must not hang with a folder
                     for folder in (records, specs):
                         await in_worker(partial(os.path.exists, folder), folder)
                     for folder in watch.set_folders({records: ENTRIES, specs: _REMOVALS}):
                         note(folder, None)
                 if not watch.complete:
-                    self._specs_outdated.set()
+                    self._specs_outdated.send()
                 await asyncio.sleep(self._settings.retry)
         finally:
             watch.close()
-
-    async def _watch_folder(self, locked: int) -> Never:
-        """Raise KubeletError once somebody has removed the folder of the driver."""
-        while True:
-            await asyncio.sleep(self._settings.retry)
-            if not os.fstat(locked).st_nlink:
-                folder = self._settings.folder
-                raise KubeletError(f"somebody has removed {folder}, which is made again")
+        raise KubeletError(f"somebody has removed {self._settings.folder}, which is made again")
 
     @asynccontextmanager
     async def _locked_folder(self) -> AsyncIterator[int]:
@@ -284,37 +551,35 @@ class DraDriver:
             flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
             return os.fdopen(os.open(folder / "lock", flags, 0o600), "rb+", buffering=0)
 
-        file = await in_worker(opened, str(folder))
-        descriptor = file.fileno()
-        try:
-            while not lock(descriptor, exclusive=True):
+        with await in_worker(opened, str(folder)) as file:
+            while not lock(file.fileno(), exclusive=True):
                 if not self.is_standby:
                     log.info("another instance serves the DRA driver: waiting for its end")
                 self.is_standby = True
                 self.trouble.value = "another instance of genericdp on this node serves it"
                 await asyncio.sleep(self._settings.standby)
             self.is_standby = False
-            yield descriptor
-        finally:
-            self._plugin = self._preparer = self._publisher = None
-            file.close()
+            try:
+                yield file.fileno()
+            finally:
+                self._parts = None
 
     @property
     def claim_counts(self) -> dict[str, int]:
         """The number of prepared claims of this instance, by what the API server has of them."""
-        preparer = self._preparer
-        withheld = preparer.withheld_count if preparer else 0
-        return {
-            "prepared": len(preparer.claims) - withheld if preparer else 0,
-            "gone": withheld,
-        }
+        if self._parts is None:
+            return {"prepared": 0, "gone": 0}
+        preparer = self._parts.preparer
+        gone = preparer.withheld_count
+        return {"prepared": len(preparer.claims) - gone, "gone": gone}
 
-    async def held(self) -> tuple[Collection[HeldDevice], Collection[Record]]:
+    async def _holds(self) -> tuple[Collection[HeldDevice], Collection[Record]]:
         """Return what claims hold on this node, and the records that do not say so; raise OSError.
 
         Those of other drivers hold, too.
         """
-        if (preparer := self._preparer) is not None:  # it may end meanwhile
+        if self._parts is not None:  # it may end meanwhile
+            preparer = self._parts.preparer
             return await preparer.holds(), tuple(preparer.unreadable)
         folder = self._settings.claims_folder
         records: list[Record] = []
@@ -341,3 +606,35 @@ def _pool_of(item: Mapping[str, Any]) -> object:
         return item["spec"]["pool"]["name"]
     except DAMAGE:
         return None
+
+
+def _possible_names(resource: Resource) -> set[str]:
+    """Return the names that a resource of the config with ``servedBy: dra`` can have."""
+    return set(resource.names or (resource.name,))
+
+
+def _can_have(resource: Resource, name: str) -> bool:
+    """Return whether a resource of the config, also one with globs, can have a name."""
+    if not resource.names:
+        return name == resource.name
+    return any(glob.matches(pattern, name) for pattern in resource.names)
+
+
+def _read_served(settings: DraSettings) -> frozenset[str]:
+    """Return the names in the file, none if it is damaged (it is renamed then); raise OSError."""
+    try:
+        record = json.loads(read_regular(settings.served_file, _MAX_SERVED_BYTES))
+        return frozenset(name for name in record["resources"] if isinstance(name, str))
+    except FileNotFoundError:
+        pass
+    except (*DAMAGE, IsADirectoryError):
+        put_aside(settings.served_file)
+    return frozenset()
+
+
+def _write_served(settings: DraSettings, by_dra: Collection[str]) -> None:
+    """Write the names to the file; raise OSError."""
+    settings.folder.mkdir(mode=0o700, exist_ok=True)
+    record = {"version": _VERSION, "resources": sorted(by_dra)}
+    content = f"{json.dumps(record, indent=2)}\n".encode()
+    os.close(write(settings.served_file, content, mode=0o600))

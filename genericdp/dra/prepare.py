@@ -34,6 +34,7 @@ from genericdp.host.workers import HangingError, finish, in_worker
 from genericdp.prepare import CallTimeouts, counted, limited
 from genericdp.printing import printable
 from genericdp.repeat import Latch
+from genericdp.settings import ClaimTiming
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
@@ -66,7 +67,7 @@ _HOOKS: tuple[HookName, ...] = ("allocate", "preStart")
 _WAITING = "waiting for the kubelet to unprepare it"
 
 
-def _present(spec: Path) -> bytes:
+def _content_of(spec: Path) -> bytes:
     """Return the content of a CDI spec; empty: there is none, or something else; raise OSError."""
     try:
         return read_regular(spec, MAX_BYTES)
@@ -83,28 +84,18 @@ class ServedPool:
     """The ID of a device, or of a share of it, by its name in the ResourceSlice."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ClaimTiming:
-    """When the API server is asked about prepared claims, in seconds."""
-
-    period: float = 120.0
-    """Between two requests about a claim, more or less."""
-    retry: float = 5.0
-    """Between two checks whether a request is due."""
-    warn: float = 600.0
-    """How long the kubelet may take to unprepare a claim that no longer exists."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(kw_only=True, slots=True)
 class _Withheld:
     """Shares of a prepared claim that the scheduler takes for free."""
 
     since: float
     """On the loop's clock."""
-    shares: frozenset[tuple[str, str]]
+    shares: frozenset[tuple[str, str]] = frozenset()
     """Resource and share."""
-    why: str
+    why: str = ""
     """A relative clause about what the claim has."""
+    is_old: bool = False
+    """Whether it has been logged that this lasts."""
 
 
 class ClaimPreparer:
@@ -158,8 +149,8 @@ class ClaimPreparer:
         """Driver and UID of claims of other drivers that a reboot and the API server have ended."""
         self._unwritten = Latch(log)
         """Why CDI specs could not be written."""
-        self._release_failures: dict[str, str] = {}
-        """Why claims that an administrator has released are not ended yet, by UID, as logged."""
+        self._unreleased: dict[str, Latch] = {}
+        """Why claims that an administrator has released are not ended yet, by UID."""
 
     @property
     def claims(self) -> Mapping[str, Claim]:
@@ -280,7 +271,8 @@ class ClaimPreparer:
         if before is not None:
             before, missing = await self._located(before)
         claim, fresh = self._planned(asked, before, missing)
-        for holder in self._holders(claim, others):
+        holders = (holder for _, _, holder in self._conflicts(claim, others))
+        for holder in {(it.driver, it.uid): it for it in holders}.values():
             with suppress(GenericdpError):  # then it stays as it is
                 await self.check(holder)
         claim, fresh = self._planned(asked, before, missing)
@@ -453,11 +445,6 @@ class ClaimPreparer:
         ]
         return [(held, holder) for holder in holders for held in held_devices([holder])]
 
-    def _holders(self, claim: Claim, others: Iterable[Claim]) -> list[Claim]:
-        """Return the claims that keep a claim from its hardware."""
-        found = (holder for _, _, holder in self._conflicts(claim, others))
-        return list({(it.driver, it.uid): it for it in found}.values())
-
     # The end of a claim
 
     async def _unprepare(self, uid: str) -> None:
@@ -554,44 +541,33 @@ class ClaimPreparer:
         """Release the claims that an administrator has released; return whether all are."""
         if await self._records.reload_unreadable():
             self._changed()
-        failures = {}
+        before, self._unreleased = self._unreleased, {}
         for uid in await in_worker(self._records.markers, str(self._records.folder)):
             claim = self.claims.get(uid, uid)
             try:
                 await self._unprepare(uid)
                 log.warning("claim %s was released by an administrator", claim)
             except (GenericdpError, OSError) as error:
-                failures[uid] = explained(error, self._records.folder)
-                if self._release_failures.get(uid) != failures[uid]:
-                    log.warning("claim %s cannot be released: %s", claim, failures[uid])
-        self._release_failures = failures
-        return not failures
+                why = explained(error, self._records.folder)
+                latch = self._unreleased[uid] = before.get(uid) or Latch(log)
+                latch.update(why, "claim %s cannot be released: %s", claim, why)
+        return not self._unreleased
 
     # What the API server has of prepared claims
 
     async def watch(self) -> Never:
         """Ask the API server about each prepared claim, now and then."""
-        due: dict[tuple[str, str], float] = {}
-        warned: set[str] = set()
-        now = asyncio.get_running_loop().time
         while True:
-            others = (await read_others(self._records.folder))[1]
-            claims = {
-                (other.driver, other.uid): other for other in (*self.claims.values(), *others)
-            }
-            # At the start all at once; what is prepared later has just been asked about.
-            due = {key: due.get(key, now() + self._timing.period * bool(due)) for key in claims}
-            for key, claim in claims.items():
-                if due[key] <= now():
-                    due[key] = now() + self._timing.period * random.uniform(0.75, 1.25)  # noqa: S311
-                    try:
-                        await self.check(claim)
-                    except (GenericdpError, OSError) as error:
-                        log.debug("claim %s stays as it is: %s", claim, error)
-            warned &= self._withheld.keys()
-            for uid in self._withheld.keys() - warned:
-                if now() - self._withheld[uid].since >= self._timing.warn:
-                    warned.add(uid)
+            _, others = await read_others(self._records.folder)
+            for claim in (*self.claims.values(), *others):
+                try:
+                    await self.check(claim)
+                except (GenericdpError, OSError) as error:
+                    log.debug("claim %s stays as it is: %s", claim, error)
+            now = asyncio.get_running_loop().time()
+            for uid, withheld in self._withheld.items():
+                if not withheld.is_old and now - withheld.since >= self._timing.warn:
+                    withheld.is_old = True
                     log.warning(
                         "the kubelet has not unprepared claim %s for %d s, although the API server"
                         " no longer has it; once no container uses its devices, run `genericdp"
@@ -600,7 +576,7 @@ class ClaimPreparer:
                         self._timing.warn,
                         uid,
                     )
-            await asyncio.sleep(self._timing.retry)
+            await asyncio.sleep(self._timing.period * random.uniform(0.75, 1.25))  # noqa: S311
 
     async def check(self, claim: Claim) -> None:
         """Ask the API server about a claim: withhold its shares, or end it after a reboot.
@@ -634,10 +610,8 @@ class ClaimPreparer:
 
     def _note_withheld(self, claim: Claim, why: str | None, keys: Collection[Key] = ()) -> None:
         """Note which shares of a claim are withheld; None: none are."""
-        before = self._withheld.get(claim.uid)
         if why is None:
-            if before is not None:
-                del self._withheld[claim.uid]
+            if self._withheld.pop(claim.uid, None) is not None:
                 self._changed()
             return
         shares = frozenset(
@@ -646,9 +620,10 @@ class ClaimPreparer:
             if hold.key in keys
             for share in hold.shares
         )
-        if before is None or (before.shares, before.why) != (shares, why):
-            since = asyncio.get_running_loop().time() if before is None else before.since
-            self._withheld[claim.uid] = _Withheld(since=since, shares=shares, why=why)
+        now = asyncio.get_running_loop().time()
+        withheld = self._withheld.setdefault(claim.uid, _Withheld(since=now))
+        if (withheld.shares, withheld.why) != (shares, why):
+            withheld.shares, withheld.why = shares, why
             log.warning("claim %s has devices, %s", claim, why)
             self._changed()
 
@@ -713,7 +688,7 @@ class ClaimPreparer:
 
         def put() -> bool:
             path, content = self._spec_file(claim.uid), self._spec_content(claim, missing)
-            present = _present(path)
+            present = _content_of(path)
             if not content:
                 path.unlink(missing_ok=True)
             elif content != present:
@@ -745,45 +720,22 @@ class ClaimPreparer:
         A spec that was removed is written again, and devices may have come back as other nodes.
         """
         trouble, is_complete = "", True
-        for claim in await self._outdated():
-            lock = self._lock(claim.uid)
-            if lock.locked():  # by a hook, perhaps
+        for claim in tuple(self.claims.values()):
+            is_present = claim.is_prepared and claim.boot_id == self._boot_id
+            if not is_present or self.claims.get(claim.uid) is not claim:
+                continue
+            if (lock := self._lock(claim.uid)).locked():  # by a hook, perhaps
                 is_complete = False
-            elif self.claims.get(claim.uid) is claim:
-                async with lock:
-                    try:
-                        await self._update_spec(claim)
-                    except ClaimError:
-                        is_complete = False
-                    except OSError as error:
-                        trouble = f"{self._cdi_folder}: {reason_of(error).lower()}"
+                continue
+            async with lock:
+                try:
+                    await self._update_spec(claim)
+                except ClaimError:
+                    is_complete = False
+                except OSError as error:
+                    trouble = f"{self._cdi_folder}: {reason_of(error).lower()}"
         self._unwritten.update(trouble, "CDI specs of claims cannot be written to %s", trouble)
         return is_complete and not trouble
-
-    async def _outdated(self) -> list[Claim]:
-        """Return the prepared claims whose specs are not, or may not be, as they should be.
-
-        All are looked at in one go: there may be a hundred of them, and each reconcile asks.
-        """
-        prepared = [
-            other
-            for other in self.claims.values()
-            if other.is_prepared and other.boot_id == self._boot_id
-        ]
-
-        def is_outdated(claim: Claim) -> bool:
-            try:
-                now, missing = self._locate(claim)
-                path = self._spec_file(claim.uid)
-                present = _present(path)
-            except (ClaimError, OSError):
-                return True
-            return now is not claim or present != self._spec_content(claim, missing)
-
-        try:
-            return await in_worker(lambda: list(filter(is_outdated, prepared)), "nodes of claims")
-        except HangingError:
-            return prepared
 
     async def _update_spec(self, claim: Claim) -> None:
         claim, missing = await self._located(claim)
@@ -798,7 +750,7 @@ class ClaimPreparer:
         """Remove CDI specs of claims that are not prepared, or were before the node's start."""
         with suppress(OSError):
             for path in self._cdi_folder.glob(f"{_SPEC_PREFIX}*.json"):
-                if kind_of_ours(_present(path)) != self._kind:
+                if kind_of_ours(_content_of(path)) != self._kind:
                     continue
                 uid = path.stem.rpartition("_")[2]
                 claim = self.claims.get(uid)

@@ -22,9 +22,6 @@ if TYPE_CHECKING:
     Layout: TypeAlias = Mapping[int, tuple[str, ...]]
     """The names of the devices in each slice of a pool, Unhealthy ones too, by its index."""
 
-DELETED_FIRST = "its ResourceSlices are deleted first"
-"""Why a resource still waits for its former back end, DRA."""
-
 MAX_PER_SLICE = 64
 """Devices in a slice in which one has a taint; without taints 128 are possible."""
 _MAX_POOL = 253

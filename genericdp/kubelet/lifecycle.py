@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING
 
 from genericdp.errors import KubeletError, explained
 from genericdp.host.descriptors import count
-from genericdp.kubelet.peers import MAX_NAMES, ResourcePeers
-from genericdp.kubelet.registration import RegistrationError, check, register
-from genericdp.kubelet.server import Streams, listening
+from genericdp.kubelet.folder import MAX_NAMES, ResourcePeers
+from genericdp.kubelet.server import RegistrationError, Streams, check, listening, register
 from genericdp.logs import resource_name
 from genericdp.observed import Observed, next_change, until
 from genericdp.printing import first_few
@@ -129,8 +128,8 @@ class Plugin:
         """Attempts in a row without a stream."""
         self._early_ends = 0
         """Streams in a row that this kubelet has ended soon after they had begun (REG-9b)."""
-        self._suspicion = ""
-        """What has been logged about another plugin that seems to serve the resource."""
+        self._suspicion = Latch(log)
+        """Why another plugin seems to serve the resource."""
         self._trouble = Latch(log)
         """Why the last attempt failed or ended, until a stream is open."""
 
@@ -340,28 +339,28 @@ class Plugin:
         self.registration.conflict = (
             f"another instance of genericdp serves it on this node, too (at {names})"
             if names
-            else self._suspicion
+            else self._suspicion.reason
         )
 
     def _report_suspicion(self) -> None:
         """Log once that another plugin seems to replace us."""
-        if self._early_ends < _SUSPICIOUS_ENDS or self._suspicion:
+        if self._early_ends < _SUSPICIOUS_ENDS or self._suspicion.reason:
             return
-        self._suspicion = (
+        why = (
             f"the kubelet has ended our stream {self._early_ends} times in a row, each time soon"
             f" after it had begun: another device plugin may serve {self.resource} on this node"
         )
+        # Where it is known who serves it, that has been logged.
+        level = logging.DEBUG if self._peers.current else logging.WARNING
+        self._suspicion.update(why, "%s; let only one of them serve it", why, level=level)
         self._update_peers()
-        if not self._peers.current:  # else it is known who serves it, and has been logged
-            log.warning("%s; let only one of them serve it", self._suspicion)
 
     def _clear_suspicion(self) -> None:
         """Record that a stream lasts."""
         self._early_ends = 0
-        if self._suspicion:
-            self._suspicion = ""
+        ended = "the stream lasts: nobody else seems to serve the resource any more"
+        if self._suspicion.update("", ended=ended):
             self._update_peers()
-            log.info("the stream lasts: nobody else seems to serve the resource any more")
 
 
 def _now() -> float:

@@ -16,9 +16,9 @@ from genericdp.devices.device import device_id_of
 from genericdp.errors import KubeletError, explained
 from genericdp.host.workers import in_worker
 from genericdp.kubelet.folder import find_socket
-from genericdp.kubelet.registration import call
-from genericdp.kubelet.wire import WireReader
+from genericdp.kubelet.server import call
 from genericdp.observed import Observed, until
+from genericdp.repeat import Latch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -34,6 +34,10 @@ _MAX_STRINGS = 150_000
 or some 35 MB, twice while a new answer is read; the shipped pod may have 160."""
 _MAX_FIELDS = 1_000_000
 """Of an answer: reading so many takes a second or two. A device has four, each read twice."""
+_MAX_STRING_BYTES = 64 * 1024
+_MAX_VARINT_BITS = 64
+_SIZED = 2
+"""The wire type of messages and strings."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -88,7 +92,7 @@ class PodResourcesPoller:
         self._take = take
         self.timing = timing
         self._last_asked = -inf
-        self._is_failing = False
+        self._failing = Latch(log)
         self._knows_pods_at = inf
         """When the kubelet surely knows its pods, on the loop's clock."""
 
@@ -135,17 +139,16 @@ class PodResourcesPoller:
             found = await in_worker(partial(pod_holders, answer, asked_at, kubelet))
         except KubeletError as error:
             failure = explained(error, self._socket)
-            if not self._is_failing:  # the first failure and the end are logged
-                log.warning(
-                    "the kubelet does not say which devices pods hold: %s; until it does, held"
-                    " hardware stays listed as it is",
-                    failure,
-                )
-            self.failure.value, self._is_failing = failure, True
+            self._failing.update(
+                "failing",  # whatever the failure is now
+                "the kubelet does not say which devices pods hold: %s; until it does, held"
+                " hardware stays listed as it is",
+                failure,
+            )
+            self.failure.value = failure
             return
-        if self._is_failing:
-            log.info("the kubelet says again which devices pods hold")
-        self.failure.value, self._is_failing = "", False
+        self._failing.update("", ended="the kubelet says again which devices pods hold")
+        self.failure.value = ""
         self._take(found)
 
 
@@ -223,7 +226,7 @@ def pods_of_claim(answer: bytes, namespace: str, name: str) -> list[str]:
 class _Pod:
     """A message PodResources; the methods may raise ValueError."""
 
-    def __init__(self, reader: WireReader, content: memoryview) -> None:
+    def __init__(self, reader: _WireReader, content: memoryview) -> None:
         self._reader = reader
         self._content = content
         self.name = reader.string(content, 1)
@@ -247,6 +250,82 @@ class _Pod:
 
 
 def _pods(answer: bytes) -> Iterator[_Pod]:
-    read = WireReader(max_fields=_MAX_FIELDS, max_strings=_MAX_STRINGS)
+    read = _WireReader(max_fields=_MAX_FIELDS, max_strings=_MAX_STRINGS)
     for content in read.messages(memoryview(answer), 1):
         yield _Pod(read, content)
+
+
+class _WireReader:
+    """Reads messages of Protocol Buffers from their bytes, field by field.
+
+    Protobuf's own parser first makes an object of every message: 8 MiB of empty ones become 250 MB.
+    Here a message takes no memory until it is read, and the number of fields is limited. Each
+    method raises ValueError if an answer is malformed.
+    """
+
+    def __init__(self, *, max_fields: int, max_strings: int) -> None:
+        """Limit the fields, each of which takes about a microsecond, and what is kept of them."""
+        self._max_fields = self._fields_left = max_fields
+        self._max_strings = self._strings_left = max_strings
+
+    def messages(self, message: memoryview, number: int) -> Iterator[memoryview]:
+        """Yield the messages, or strings, of a field."""
+        at, wanted = 0, number << 3 | _SIZED
+        while at < len(message):
+            self._fields_left -= 1
+            if self._fields_left < 0:
+                raise ValueError(f"it has more than {self._max_fields:,} fields")
+            key, at = _varint(message, at)
+            begin, at = _content(message, at, key & 7)
+            if key == wanted:
+                yield message[begin:at]
+
+    def strings(self, message: memoryview, number: int) -> Iterator[str]:
+        """Yield the strings of a field."""
+        for content in self.messages(message, number):
+            self._strings_left -= 1
+            if self._strings_left < 0:
+                raise ValueError(f"it has more than {self._max_strings:,} strings")
+            if len(content) > _MAX_STRING_BYTES:
+                raise ValueError(f"a string has more than {_MAX_STRING_BYTES >> 10} KiB")
+            yield str(content, "utf-8")
+
+    def string(self, message: memoryview, number: int) -> str:
+        """Return the string of a field, or an empty string."""
+        value = ""
+        for value in self.strings(message, number):  # noqa: B007 -- the last one counts
+            pass
+        return value
+
+
+def _content(message: memoryview, at: int, wire_type: int) -> tuple[int, int]:
+    """Return where the content of a field begins and ends; raise ValueError."""
+    match wire_type:
+        case 0:  # a number
+            begin, end = at, _varint(message, at)[1]
+        case 1:
+            begin, end = at, at + 8
+        case 2:  # _SIZED
+            size, begin = _varint(message, at)
+            end = begin + size
+        case 5:
+            begin, end = at, at + 4
+        case _:  # groups were abandoned long ago
+            raise ValueError(f"a field has the wire type {wire_type}")
+    if end > len(message):
+        raise ValueError("a field is cut off")
+    return begin, end
+
+
+def _varint(message: memoryview, at: int) -> tuple[int, int]:
+    """Return the number at an index, and the index behind it; raise ValueError."""
+    value = shift = 0
+    try:
+        while (byte := message[at]) > 127:
+            value |= (byte & 127) << shift
+            at, shift = at + 1, shift + 7
+            if shift >= _MAX_VARINT_BITS:
+                raise ValueError("a number is too long")
+    except IndexError:
+        raise ValueError("a number is cut off") from None
+    return value | byte << shift, at + 1

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from genericdp.config.reload import ConfigState
 from genericdp.daemon import serve
-from genericdp.dra.settings import DRIVER
 from genericdp.dra.slices import Pool, devices_of, next_layout, plan, pool_name
 from genericdp.errors import GenericdpError, UsageError, ungrouped
 from genericdp.health.health import Health
@@ -21,6 +20,7 @@ from genericdp.printing import meant_or_listed
 from genericdp.process.outcome import Outcome
 from genericdp.process.run import Commands
 from genericdp.reconcile import FIRST_RESULTS_SECONDS
+from genericdp.settings import DRIVER
 from genericdp.simulator.kubelet import Kubelet
 from genericdp.simulator.pods import Container, Pod
 from genericdp.simulator.settings import Generation

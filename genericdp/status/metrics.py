@@ -15,7 +15,7 @@ from prometheus_client.registry import Collector
 
 from genericdp import __version__
 from genericdp.devices.empty import EmptyCause
-from genericdp.kubelet.registration import GRPC_VERSION
+from genericdp.kubelet.server import GRPC_VERSION
 from genericdp.reasons import Code
 from genericdp.tally import BOUNDS, Durations
 

@@ -202,7 +202,7 @@ def collect_state(sources: Sources, *, with_results: bool = False) -> DaemonStat
             )
         ),
         holders_unknown=supervisor.holders_unknown,
-        claims={} if supervisor.dra.driver is None else supervisor.dra.driver.claim_counts,
+        claims={} if supervisor.dra is None else supervisor.dra.claim_counts,
         events=sources.events.last(),
     )
 
@@ -234,7 +234,8 @@ def _resource(
 ) -> ResourceState:
     devices = supervisor.lists.value.get(resource.name)
     template = "" if devices is None else devices.template
-    waiting = supervisor.dra.waiting.get(template or resource.name, "")
+    dra = supervisor.dra
+    waiting = dra.waiting.get(template or resource.name, "") if dra else ""
     results: Results = supervisor.probe_results(resource.name) if with_results else {}
     shown = ResourceState(resource=resource, devices=devices, results=results, contested=waiting)
     if plugin is not None:
@@ -246,15 +247,14 @@ def _resource(
             since=state.since,
             contested=state.conflict or waiting,
         )
-    driver = supervisor.dra.driver
-    if driver is not None and resource.name in supervisor.dra.gates:
-        why = driver.why_not_served(resource.name)
-        if driver.is_standby:  # the devices are served, and waiting for one's turn is no fault
+    if dra is not None and resource.name in dra.gates:
+        why = dra.why_not_served(resource.name)
+        if dra.is_standby:  # the devices are served, and waiting for one's turn is no fault
             return replace(shown, registered=True, reason="", contested=why)
         return replace(shown, registered=not why, reason=why)
-    if driver is None and devices is not None and resource.served_by is ServedBy.DRA:
+    if dra is None and devices is not None and resource.served_by is ServedBy.DRA:
         return replace(shown, reason="no DRA driver runs here: it is simulated")
-    if waiting and supervisor.dra.is_standby:
+    if waiting and dra is not None and dra.awaits_peers:
         # The other instance serves it, and may not be ended before this one is ready.
         return replace(shown, registered=True, reason="")
     return replace(shown, reason=waiting, contested="") if waiting else shown

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from genericdp.dra.settings import DRIVER
+from genericdp.settings import DRIVER
 from tests.cluster import shipped
 from tests.cluster.configs import HEAD
 from tests.cluster.daemonset import NAMESPACE, DaemonSet

@@ -14,9 +14,9 @@ import pytest
 from genericdp.apiserver.access import of_kubeconfig
 from genericdp.apiserver.client import SLICES, ApiClient, claim_path
 from genericdp.dra.publisher import Publisher
-from genericdp.dra.settings import DRIVER
 from genericdp.dra.stored import StoredSlices
 from genericdp.observed import Observed
+from genericdp.settings import DRIVER
 from tests.deploy.apiserver import ApiServer, serving
 from tests.deploy.rendering import only, render_kustomize, tool, with_components
 from tests.devices.making import decide, node, resource

@@ -6,9 +6,9 @@ import json
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
-from genericdp.dra.settings import DraSettings
 from genericdp.kubelet.podresources import PodResourcesTiming
 from genericdp.kubelet.v1.dra_pb2 import Claim as ClaimRef
+from genericdp.settings import DraSettings
 from tests.apiserver.server import ApiServer
 from tests.dra.kubelet import DraKubelet
 from tests.polling import ask_until

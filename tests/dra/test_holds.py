@@ -11,7 +11,7 @@ import pytest
 
 from genericdp.devices.labels import label
 from genericdp.dra.claims import read_records, release_marker
-from genericdp.dra.prepare import ClaimTiming
+from genericdp.settings import ClaimTiming
 from genericdp.simulator.pods import Container, Pod
 from tests.dra.claims import plug_stick, unplug_stick
 from tests.dra.node import DRIVER, NAME, NODE, POOL, DraNode, by_dra
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 USB0, USB1 = (label(f"ttyUSB{number}") for number in range(2))
 OTHER = "example.com/modem"
 OTHER_POOL = f"{NODE}/{OTHER}"
-AT_ONCE = ClaimTiming(period=0.1, retry=0.05, warn=0.2)
+AT_ONCE = ClaimTiming(period=0.1, warn=0.2)
 
 
 def often(node: DraNode) -> dict[str, Any]:

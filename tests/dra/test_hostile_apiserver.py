@@ -19,9 +19,9 @@ import pytest
 from genericdp.apiserver.access import of_kubeconfig
 from genericdp.apiserver.client import ApiClient
 from genericdp.dra.publisher import Publisher
-from genericdp.dra.settings import DRIVER
 from genericdp.dra.stored import StoredSlices
 from genericdp.observed import Observed
+from genericdp.settings import DRIVER
 from tests.apiserver.scenarios import NODE, slice_of
 from tests.apiserver.server import ApiServer, make_certificates
 from tests.devices.making import decide, node, resource

@@ -220,7 +220,7 @@ from genericdp.config.load import load
 from genericdp.daemon import serve
 from genericdp.settings import Settings
 from genericdp.dra import driver
-from genericdp.dra.settings import DraSettings
+from genericdp.settings import DraSettings
 from genericdp.process.run import Commands
 
 root, cdi_folder, kubelet_folder, host, kubeconfig, file = map(Path, sys.argv[1:])

@@ -13,10 +13,10 @@ import pytest
 from genericdp.apiserver.client import ApiClient
 from genericdp.devices.labels import label
 from genericdp.dra.publisher import Publisher
-from genericdp.dra.settings import DRIVER
 from genericdp.dra.stored import StoredSlices
 from genericdp.observed import Observed, until
 from genericdp.reasons import NOT_PROBED
+from genericdp.settings import DRIVER
 from tests.apiserver.scenarios import slice_of
 from tests.devices.making import decide, node, resource
 from tests.polling import poll_until
@@ -460,6 +460,14 @@ async def test_pools_that_are_not_wanted_are_removed_but_not_those_of_others(
         await poll_until(lambda: not slices(server))
         await shows(publisher, video="")
     assert all(one in server.objects("resourceslices") for one in others)
+
+
+async def test_leftovers_by_the_hundred_are_deleted_without_a_pause(server: ApiServer) -> None:
+    """As they are after the last resource of a large node has left the config."""
+    for _ in range(450):
+        server.put("resourceslices", slice_of())
+    async with publishing(server, {}, pause=3600.0):
+        await poll_until(lambda: not server.objects("resourceslices"))
 
 
 async def test_why_a_device_is_in_no_slice_is_shown_and_logged(

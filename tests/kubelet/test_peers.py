@@ -8,8 +8,7 @@ import time
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
-from genericdp.kubelet.folder import KubeletFolder, Peer, digest_of
-from genericdp.kubelet.peers import PeerWatch
+from genericdp.kubelet.folder import KubeletFolder, Peer, PeerWatch, digest_of
 from genericdp.observed import until
 
 if TYPE_CHECKING:

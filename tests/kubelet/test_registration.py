@@ -9,8 +9,7 @@ import grpc
 import pytest
 
 from genericdp.errors import KubeletError
-from genericdp.kubelet.registration import RegistrationError, check, register
-from genericdp.kubelet.server import keep_grpc
+from genericdp.kubelet.server import RegistrationError, check, keep_grpc, register
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as api
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2_grpc as rpc
 from tests.resource_limits import spare_descriptors

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from genericdp.errors import KubeletError
 from genericdp.kubelet.folder import KUBELET_SOCKET
-from genericdp.kubelet.registration import RegistrationError, check, register
+from genericdp.kubelet.server import RegistrationError, check, register
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as api
 from tests.fuzz.hostile import asked
 
