@@ -34,16 +34,17 @@ def parse_json(content: bytes, max_values: int) -> Any:  # noqa: ANN401
 
 def as_record(value: Any) -> Any:  # noqa: ANN401
     """Return a dataclass, and all in it, as JSON; without fields that are not compared."""
-    if is_dataclass(value):
-        compared = (one for one in fields(value) if one.compare)
-        return {_key(one.name): as_record(getattr(value, one.name)) for one in compared}
+    if value is None or isinstance(value, str | int | float):
+        return value
     if isinstance(value, tuple | list):
         return list(map(as_record, value))
-    return {key: as_record(it) for key, it in value.items()} if isinstance(value, dict) else value
+    if isinstance(value, dict):
+        return {key: as_record(it) for key, it in value.items()}
+    return {key: as_record(getattr(value, name)) for name, key, *_ in _fields(type(value))}  # type: ignore[arg-type]
 
 
 def from_record(kind: type[T], record: Any) -> T:  # noqa: ANN401
-    """Return what ``as_record`` has made of a value of this type; raise KeyError or TypeError.
+    """Return what ``as_record`` has made of a value of this type; raise one of DAMAGE.
 
     Fields that the type does not have are ignored: another version may have written them.
     """
@@ -52,6 +53,8 @@ def from_record(kind: type[T], record: Any) -> T:  # noqa: ANN401
 
 
 def _value(kind: Any, record: Any) -> Any:  # noqa: ANN401
+    if kind is Any or type(record) is kind:
+        return record
     origin, arguments = get_origin(kind), get_args(kind)
     if isinstance(kind, type) and is_dataclass(kind):
         _check(record, dict)
@@ -74,11 +77,8 @@ def _value(kind: Any, record: Any) -> Any:  # noqa: ANN401
         return {key: _value(arguments[1], it) for key, it in record.items()}
     if origin is UnionType:  # with None
         return None if record is None else _value(arguments[0], record)
-    if kind is float and type(record) is int:
-        return float(record)
-    if kind is not Any:
-        _check(record, kind)
-    return record
+    _check(record, int if kind is float else kind)
+    return float(record)
 
 
 def _check(value: object, kind: type) -> None:
