@@ -17,8 +17,7 @@ from bench.nodes import FOLDER, nodes
 from bench.processes import cpu_seconds, helper, resident_memory
 from bench.results import Result, counted, latencies
 from bench.runner import DAEMON, PEER, config_text
-from genericdp.apiserver.access import of_kubeconfig
-from genericdp.apiserver.client import SLICES, ApiClient
+from genericdp.apiserver import SLICES, ApiClient, of_kubeconfig
 from genericdp.settings import DRIVER
 
 if TYPE_CHECKING:
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
     from bench.nodes import Nodes
     from bench.processes import Helper
     from bench.runner import Bench
-    from genericdp.apiserver.client import Event
+    from genericdp.apiserver import Event
 
 _FEW, _MANY = 8, 1_000
 _PER_SLICE = 64

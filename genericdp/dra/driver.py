@@ -20,8 +20,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, TypeAlias
 from inotify_simple import flags
 
 from genericdp import glob
-from genericdp.apiserver.access import in_cluster, of_kubeconfig
-from genericdp.apiserver.client import ApiClient, claim_path
+from genericdp.apiserver import ApiClient, claim_path, in_cluster, of_kubeconfig
 from genericdp.dra.claims import (
     RELEASE_SUFFIX,
     ClaimRecords,

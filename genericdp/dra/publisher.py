@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Never
 
-    from genericdp.apiserver.client import Json
+    from genericdp.apiserver import Json
     from genericdp.devices.devicelist import DeviceList
     from genericdp.dra.slices import Layout
     from genericdp.dra.stored import Node, StoredSlices

@@ -7,7 +7,7 @@ import logging
 from math import inf
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from genericdp.apiserver.client import SLICES, node_path, slice_path, version_of
+from genericdp.apiserver import SLICES, node_path, slice_path, version_of
 from genericdp.dra.slices import content_of, has_extended_resources, is_well_formed
 from genericdp.errors import ApiAccessError, ApiError
 from genericdp.observed import Observed, Signal
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from typing import Never
 
-    from genericdp.apiserver.client import ApiClient, Json
+    from genericdp.apiserver import ApiClient, Json
 
 log = logging.getLogger(__name__)
 

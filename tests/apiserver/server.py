@@ -15,7 +15,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 import h11
 
-from genericdp.apiserver.access import Access
+from genericdp.apiserver import Access
 from genericdp.observed import Signal
 from tests.apiserver.store import KINDS, Change, Kind, Refusal, Store, check_fields, fits
 

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from genericdp.apiserver.access import Access, in_cluster, of_kubeconfig
-from genericdp.apiserver.client import SLICES, ApiClient
+from genericdp.apiserver import SLICES, Access, ApiClient, in_cluster, of_kubeconfig
 from genericdp.errors import ApiAccessError, ApiError
 from tests.apiserver.server import ApiServer, make_certificates
 

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from genericdp.apiserver.access import Access
-from genericdp.apiserver.client import (
+from genericdp.apiserver import (
     SLICES,
+    Access,
     ApiClient,
     claim_path,
     node_path,

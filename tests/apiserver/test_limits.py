@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from genericdp.apiserver.client import SLICES, ApiClient, node_path
+from genericdp.apiserver import SLICES, ApiClient, node_path
 from genericdp.errors import ApiError
 from tests.apiserver.scenarios import slice_of
 from tests.apiserver.server import ApiServer

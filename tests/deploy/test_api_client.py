@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from genericdp.apiserver.access import of_kubeconfig
-from genericdp.apiserver.client import SLICES, ApiClient, node_path
+from genericdp.apiserver import SLICES, ApiClient, node_path, of_kubeconfig
 from genericdp.errors import ApiError
 from tests.apiserver.scenarios import SELECTOR, device, precondition, renewed, slice_of
 from tests.apiserver.server import ApiServer

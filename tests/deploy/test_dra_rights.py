@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
-from genericdp.apiserver.access import of_kubeconfig
-from genericdp.apiserver.client import SLICES, ApiClient, claim_path
+from genericdp.apiserver import SLICES, ApiClient, claim_path, of_kubeconfig
 from genericdp.dra.publisher import Publisher
 from genericdp.dra.stored import StoredSlices
 from genericdp.observed import Observed

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from genericdp.apiserver.access import of_kubeconfig
-from genericdp.apiserver.client import ApiClient
+from genericdp.apiserver import ApiClient, of_kubeconfig
 from genericdp.dra.publisher import Publisher
 from genericdp.dra.stored import StoredSlices
 from genericdp.observed import Observed
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping, Sequence
     from pathlib import Path
 
-    from genericdp.apiserver.access import Access
+    from genericdp.apiserver import Access
     from genericdp.devices.devicelist import DeviceList
 
     Json = dict[str, Any]

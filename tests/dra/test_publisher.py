@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from genericdp.apiserver.client import ApiClient
+from genericdp.apiserver import ApiClient
 from genericdp.devices.labels import label
 from genericdp.dra.publisher import Publisher
 from genericdp.dra.stored import StoredSlices

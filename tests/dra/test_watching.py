@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from genericdp.apiserver.client import SLICES, ApiClient
+from genericdp.apiserver import SLICES, ApiClient
 from genericdp.dra.stored import StoredSlices
 from genericdp.errors import ApiAccessError, ApiError
 from genericdp.observed import until
@@ -19,7 +19,7 @@ from tests.polling import poll_until
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from genericdp.apiserver.access import Access
+    from genericdp.apiserver import Access
     from tests.apiserver.server import ApiServer
     from tests.apiserver.store import Json
 

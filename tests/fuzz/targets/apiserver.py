@@ -7,8 +7,7 @@ import gzip
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
-from genericdp.apiserver.access import Access
-from genericdp.apiserver.client import SLICES, ApiClient
+from genericdp.apiserver import SLICES, Access, ApiClient
 from genericdp.errors import ApiError
 
 if TYPE_CHECKING:

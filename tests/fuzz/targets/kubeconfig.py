@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from genericdp.apiserver.access import of_kubeconfig
+from genericdp.apiserver import of_kubeconfig
 from genericdp.errors import ApiAccessError
 
 if TYPE_CHECKING:
