@@ -707,12 +707,9 @@ class ClaimPreparer:
         return self._cdi_folder / f"{_SPEC_PREFIX}{self._driver}_{uid}.json"
 
     def needs_spec(self, name: str) -> bool:
-        """Return whether a file that is missing in the CDI directory has to be there.
-
-        A call that is at work on the claim may have removed it, and writes what it has to.
-        """
+        """Return whether a file that is missing in the CDI directory may have to be there."""
         uid = name.removeprefix(f"{_SPEC_PREFIX}{self._driver}_").removesuffix(".json")
-        return uid in self.claims and not self._lock(uid).locked()
+        return uid in self.claims
 
     async def update_specs(self) -> bool:
         """Update the CDI specs of prepared claims; return whether all are up to date.
