@@ -179,8 +179,8 @@ class Supervisor:
     @property
     def named(self) -> dict[str, Resource]:
         """The same with all that has resulted from names that are templates."""
-        waiting, in_force = (self.dra.waiting, self.dra.in_force) if self.dra else ({}, {})
-        found = (in_force.get(n, one) if n in waiting else one for n, one in self.wanted.items())
+        wanted = self.wanted.values()
+        found = map(self.dra.as_served, wanted) if self.dra else wanted
         return resulting(found, self.lists.value)
 
     @property

@@ -129,7 +129,7 @@ class DraDriver:
         """Whether another instance of the driver is in charge."""
         self.gates: Mapping[str, Gate] = {}
         """Those of the resources that it serves, by name."""
-        self.in_force = in_force
+        self._in_force = in_force
         """The resources of the config as they are served now, by name in the config."""
         self._waiting: Mapping[str, _Verdict] = {}
         """The resources that are not served as the config says, by name in the config."""
@@ -178,7 +178,7 @@ class DraDriver:
             # plugin serves what the config says.
             new = [name for name in wanted if self._in_force_as(name) is None]
             self._apply(wanted, dict.fromkeys(new, _Verdict(trouble, None)))
-            return self.in_force
+            return self._in_force
         moving = {name: one for name, one in wanted.items() if self._moves(one)}
         pods: _Pods = _Unknown(trouble)
         if not trouble and any(one.served_by is ServedBy.DRA for one in moving.values()):
@@ -194,7 +194,7 @@ class DraDriver:
         if trouble := trouble or await self._save_served(settings, settled):
             waiting = dict.fromkeys(moving, _Verdict(trouble, None)) | waiting
         self._apply(wanted, waiting)
-        return self.in_force
+        return self._in_force
 
     async def _learn(self, settings: DraSettings) -> OSError | None:
         """Find out what claims hold, and what DRA serves; return why that fails."""
@@ -276,7 +276,7 @@ class DraDriver:
 
     def _in_force_as(self, name: str) -> Resource | None:
         """Return a resource of the config as it is served now; None: it is not served."""
-        return None if name in self.withheld else self.in_force.get(name)
+        return None if name in self.withheld else self._in_force.get(name)
 
     async def _save_served(self, settings: DraSettings, settled: Collection[Resource]) -> str:
         """Save which resources DRA serves; return why that fails; empty: it is saved."""
@@ -313,7 +313,12 @@ class DraDriver:
             in_force[name] = replace(one, served_by=meanwhile or ServedBy.DEVICE_PLUGIN)
             if last is not None and last.served_by is meanwhile:
                 in_force[name] = last
-        self.in_force, self._waiting = in_force, waiting
+        self._in_force, self._waiting = in_force, waiting
+
+    def as_served(self, resource: Resource) -> Resource:
+        """Return a resource of the config as it is served now."""
+        name = resource.name
+        return self._in_force.get(name, resource) if name in self._waiting else resource
 
     @property
     def waiting(self) -> Mapping[str, str]:
