@@ -20,8 +20,8 @@ from urllib.parse import quote
 import httpx2
 
 from genericdp import __version__
-from genericdp.durable import read_regular
 from genericdp.errors import DAMAGE, ApiAccessError, ApiError, reason_of
+from genericdp.host.pathwalk import opened, read
 from genericdp.host.workers import in_worker
 from genericdp.jsonvalues import count_values
 from genericdp.printing import shortened
@@ -199,8 +199,11 @@ def _reasons(what: str) -> Iterator[None]:
 
 def _read_file(what: str, path: Path) -> bytes:
     """Return the content of a regular file; raise ApiAccessError."""
-    with _reasons(f"{what} {path}"):
-        return read_regular(path, _MAX_FILE_BYTES)
+    with _reasons(f"{what} {path}"), opened(str(path.absolute())) as (descriptor, _):
+        content = read(descriptor, _MAX_FILE_BYTES + 1)
+        if len(content) > _MAX_FILE_BYTES:
+            raise ValueError("it is larger than 1 MiB")
+        return content
 
 
 @contextmanager

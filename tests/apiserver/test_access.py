@@ -246,7 +246,7 @@ def test_a_kubeconfig_that_cannot_be_used_says_why(
         (b"- 1", "not what kubectl writes"),
         (b"[" * 100_000, "not what kubectl writes"),
         (b"clusters: &a [*a]", "not what kubectl writes"),
-        (b" " * (1 << 20) + b" ", "it has more than 1,048,576 bytes"),
+        (b" " * (1 << 20) + b" ", "it is larger than 1 MiB"),
         (b"- a\n" * 200_000, "not what kubectl writes"),
     ],
 )
@@ -265,7 +265,7 @@ async def test_only_regular_files_are_read(tmp_path: Path) -> None:
     os.mkfifo(fifo)
     for path in (fifo, Path("/dev/zero")):
         with pytest.raises(
-            ApiAccessError, match=rf"kubeconfig {path} cannot be used: .*not a regular file"
+            ApiAccessError, match=rf"kubeconfig {path} cannot be used: .*not a file"
         ):
             of_kubeconfig(path)
     for cluster, user in (
@@ -275,7 +275,7 @@ async def test_only_regular_files_are_read(tmp_path: Path) -> None:
     ):
         path = kubeconfig(tmp_path, {"server": "https://127.0.0.1:1", **cluster}, user)
         refused = await reaches(partial(of_kubeconfig, path))
-        assert f"{fifo} cannot be used: it is not a regular file" in refused
+        assert f"{fifo} cannot be used: it is a FIFO, not a file" in refused
 
 
 async def test_a_damaged_certificate_is_an_error_of_each_request(tmp_path: Path) -> None:
