@@ -278,7 +278,7 @@ class Reconciler:
         for name, resource in wanted.items():
             if resource.health:
                 listed = lists[name].devices.items()
-                here = {one: its.device for one, its in listed if its.gone_since is None}
+                here = {one: its.device for one, its in listed if its.is_present}
                 template = lists[name].template
                 # A name that has just resulted is new, but not so what it results from.
                 delayed = name in self._running or template in self.lists.value

@@ -17,7 +17,6 @@ from genericdp.cli.options import (
 )
 from genericdp.cli.output import print_result, shell_words, table
 from genericdp.cli.probe import NOT_ASKED, DeviceState, probe_once, unprobed
-from genericdp.devices.empty import EmptyCause
 from genericdp.devices.hardware import is_usb_device
 from genericdp.devices.inventory import Inventory
 from genericdp.errors import UsageError
@@ -46,7 +45,7 @@ if TYPE_CHECKING:
 
 _MAX_NEAR = 3
 _HANGS = "looking at it does not end"
-_SHOWN_BELOW = (EmptyCause.NOT_OFFERED, EmptyCause.NOTHING_FOUND)
+_SHOWN_BELOW = (Code.NOT_OFFERED, Code.NOTHING_FOUND)
 """Causes of which other sections tell as much."""
 EXAMPLE = (
     "  genericdp discover --config examples/configs/this-machine.yaml\n"
@@ -116,7 +115,7 @@ def look(
             **dict(zip(("empty", "emptyCause"), listed.why_empty, strict=True)),
             "notOffered": [
                 *(
-                    {"path": one.path, "code": one.reason.code, "reason": one.reason.text}
+                    {"path": one.device.path, "code": one.code, "reason": one.text}
                     for one in listed.not_offered
                 ),
                 # It may concern any resource.

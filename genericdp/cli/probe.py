@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from genericdp.devices.device import BoundProbe
-    from genericdp.devices.devicelist import ListedDevice
+    from genericdp.devices.device import BoundProbe, Device
+    from genericdp.devices.devicelist import Entry
     from genericdp.host.kmsg import Log
     from genericdp.host.root import Root
 
@@ -62,19 +62,19 @@ class Probed:
     """A device on offer, and the outcome of each of its probes; None: it was not run."""
 
     resource: str
-    listed: ListedDevice
+    listed: Entry[Device]
     outcomes: tuple[Outcome | None, ...] = ()
     why_not_run: str = ""
 
     @property
     def probes(self) -> Sequence[BoundProbe]:
         """What there is to run: nothing for a device that nobody gets anyway."""
-        return () if self.listed.reasons else self.listed.device.probes
+        return self.listed.device.probes if self.listed.is_healthy else ()
 
     @property
     def state(self) -> DeviceState:
         """What the kubelet would be told after a first round of these probes."""
-        if self.listed.reasons or any(one and not one.ok for one in self.outcomes):
+        if not self.listed.is_healthy or any(one and not one.ok for one in self.outcomes):
             return DeviceState.UNHEALTHY
         was_run = all(outcome for _, outcome in self._outcomes())
         return DeviceState.HEALTHY if was_run else DeviceState.UNPROBED
@@ -84,7 +84,7 @@ class Probed:
         """Why it is not Healthy, or what a single run cannot tell; empty if there is no more."""
         said = ((bound.name, self._said(one)) for bound, one in self._outcomes())
         texts = dict.fromkeys(f"{name}: {text}" for name, text in said if text)
-        known = self.listed.unhealthy or "; ".join(texts)
+        known = self.listed.text or "; ".join(texts)
         return known or (NOT_ASKED if self.state is DeviceState.UNPROBED else "")
 
     def _outcomes(self) -> Iterator[tuple[BoundProbe, Outcome | None]]:
@@ -164,7 +164,7 @@ def _selected(
     if device is None:
         return among
     found = {
-        name: DeviceList(devices={device_id: one})
+        name: DeviceList(entries=(one,))
         for name, listed in among.items()
         for device_id, one in listed.devices.items()
         if device in one.device.shares
@@ -285,8 +285,8 @@ def _as_text(probed: Iterable[Probed], *, wide: bool) -> Iterator[str]:
     for device in probed:
         one = device.listed
         start = (device.resource, one.device.id, one.device.path)
-        if one.reasons:
-            rows.append((*start, "", "failed", "", one.unhealthy))
+        if not one.is_healthy:
+            rows.append((*start, "", "failed", "", one.text))
             below.append("")
         for result in device.results():
             seconds = result["seconds"]

@@ -35,7 +35,7 @@ def with_control_nodes(
             device_id: f"it is the control node {path}, which comes with every device: exclude it,"
             f" as in exclude: [{{path: {path}}}]"
             for device_id, one in listed.devices.items()
-            if one.gone_since is None and (path := paths.get(one.device.key))
+            if one.is_present and (path := paths.get(one.device.key))
         }
         if warnings:
             found[name] = replace(listed, warnings={**listed.warnings, **warnings})

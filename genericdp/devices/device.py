@@ -272,6 +272,21 @@ def shares_by_device(shares: Iterable[str]) -> dict[str, list[int]]:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Unmade:
+    """A candidate, or a group of them, that no device could be made of."""
+
+    path: str
+    key: str
+    members: tuple[str, ...] = ()
+    """The keys of all candidates, if it is a group."""
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The candidates that it consists of."""
+        return self.members or (self.key,)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class NotOffered:
     """Something that a selector matched and that no container can get, with the reason."""
 

@@ -32,7 +32,7 @@ def with_warnings(lists: Mapping[str, DeviceList], inventory: Inventory) -> dict
         (name, device_id, node)
         for name, listed in lists.items()
         for device_id, one in listed.devices.items()
-        for node in (one.device.nodes if one.gone_since is None else ())
+        for node in (one.device.nodes if one.is_present else ())
         if _DISK.search(f"{node.key} {node.identity.syspath}")
     ]
     warnings: dict[str, dict[str, str]] = {name: {} for name in lists}

@@ -5,11 +5,13 @@ from __future__ import annotations
 from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
+from genericdp.devices.transitions import State
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
     from genericdp.devices.device import Device, NamingRule
-    from genericdp.devices.devicelist import DeviceList, ListedDevice
+    from genericdp.devices.devicelist import DeviceList, Entry
     from genericdp.devices.held import Held, Name
     from genericdp.devices.identity import HardwareIdentity
     from genericdp.devices.inventory import Identity
@@ -19,9 +21,9 @@ class FormerDevices:
     """The devices of a resource's last list, recognized by their hardware."""
 
     def __init__(self, before: DeviceList) -> None:
-        self._by_key: dict[str, list[ListedDevice]] = {}
-        self._by_appearance: dict[Identity, list[ListedDevice]] = {}
-        self._by_place: dict[tuple[str, str], list[ListedDevice]] = {}
+        self._by_key: dict[str, list[Entry[Device]]] = {}
+        self._by_appearance: dict[Identity, list[Entry[Device]]] = {}
+        self._by_place: dict[tuple[str, str], list[Entry[Device]]] = {}
         self._hardware: dict[Identity, HardwareIdentity] = {}
         for listed in before.devices.values():
             device = listed.device
@@ -45,13 +47,13 @@ class FormerDevices:
         *,
         is_group: bool,
         groups: Collection[str] = (),
-    ) -> list[ListedDevice]:
+    ) -> list[Entry[Device]]:
         """Return what a device is in the list, what was there last first.
 
         A group is known by its text, or by its members if no other group has the text now. It may
         be listed under several IDs: the present one, and those that it has lost.
         """
-        found: dict[str, ListedDevice] = {}
+        found: dict[str, Entry[Device]] = {}
         if is_group:
             found = {one.device.id: one for one in self._by_key.get(key, ())}
         for appearance, hardware in zip(appearances, identities, strict=True):
@@ -67,15 +69,15 @@ class FormerDevices:
                     found[device.id] = listed
         return sorted(found.values(), key=_last_seen, reverse=True)
 
-    def of_device(self, device: Device) -> list[ListedDevice]:
+    def of_device(self, device: Device) -> list[Entry[Device]]:
         """Return what a device that has been made is in the list."""
         return self.of(
             device.key, device.appearances, device.identities, is_group=bool(device.members)
         )
 
 
-def _last_seen(listed: ListedDevice) -> float:
-    return inf if listed.gone_since is None else listed.gone_since
+def _last_seen(listed: Entry[Device]) -> float:
+    return listed.since if listed.state is State.MISSING else inf
 
 
 def _contains(

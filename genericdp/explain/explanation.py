@@ -321,8 +321,9 @@ def _elsewhere(asked: Asked, trial: _Trial) -> Verdict:
 
 def _verdict(asked: Asked, trial: _Trial, offer: DeviceList) -> Verdict:
     resource, candidate = trial.resource, asked.candidate
-    if offer.failed:
-        return Verdict(resource=resource, outcome=VerdictKind.UNDECIDED, reason=offer.failed)
+    if offer.undecided:
+        reason = offer.undecided.text
+        return Verdict(resource=resource, outcome=VerdictKind.UNDECIDED, reason=reason)
     tries = trial.tries(candidate)
     verdict = Verdict(resource=resource, outcome=VerdictKind.NOT_TAKEN, tries=tries)
     if all(one.failed is not None for one in tries):
@@ -333,10 +334,10 @@ def _verdict(asked: Asked, trial: _Trial, offer: DeviceList) -> Verdict:
         if candidate.key in listed.device.keys:
             return replace(
                 verdict,
-                outcome=VerdictKind.UNHEALTHY if listed.reasons else VerdictKind.OFFERED,
+                outcome=VerdictKind.OFFERED if listed.is_healthy else VerdictKind.UNHEALTHY,
                 device_id=device_id,
                 device=listed.device,
-                reason=listed.unhealthy,
+                reason=listed.text,
                 hint=_also_there(candidate, trial.inventory, listed.device),
             )
     reason = _why_not_offered(candidate, offer)
@@ -359,8 +360,12 @@ def _exclude_entry(trial: _Trial, candidate: Candidate) -> tuple[VerdictKind, st
 
 
 def _why_not_offered(candidate: Candidate, offer: DeviceList) -> str:
-    about = (one for one in offer.not_offered if candidate.key in {one.key, *one.members})
-    return next((one.reason.text for one in about), "")
+    about = (
+        entry.text
+        for entry in offer.not_offered
+        if candidate.key in {entry.device.key, *entry.device.keys}
+    )
+    return next(about, "")
 
 
 def _brought_along(verdict: Verdict, candidate: Candidate, offer: DeviceList) -> Verdict | None:

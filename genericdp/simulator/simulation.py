@@ -170,12 +170,12 @@ class Simulation:
                 capacity=self._kubelet.capacity(name),
                 allocatable=self._kubelet.allocatable(name),
                 unhealthy={
-                    device_id: listed.unhealthy
+                    device_id: listed.text
                     for device_id, listed in device_list.devices.items()
-                    if listed.reasons
+                    if not listed.is_healthy
                 },
                 is_probed=device_list.is_probed,
-                not_offered=tuple((one.path, one.reason.text) for one in device_list.not_offered),
+                not_offered=tuple((one.device.path, one.text) for one in device_list.not_offered),
                 empty=device_list.why_empty[0],
                 slices=self._slices(name, device_list) if name in by_dra else (),
             )

@@ -139,7 +139,7 @@ def test_what_one_entry_misses_is_missed_by_its_devices_only() -> None:
     )
     lists = decide([resource("modem", *match)], WDM + TTY)
     listed = lists["example.com/modem"].devices
-    assert {name: each.unhealthy for name, each in listed.items()} == {
+    assert {name: each.text for name, each in listed.items()} == {
         "cdc-wdm0": "/dev/none does not exist",
         "cdc-wdm1": "",
         "ttyUSB6": "",
@@ -242,7 +242,7 @@ def test_what_all_entries_inject_is_what_the_resource_would(
         wanted = resource("modem", *match, given=own, group_by=parse(group_by))
         listed = decide([wanted], WDM + TTY)["example.com/modem"]
         return {
-            name: (edits([one.device]), one.unhealthy) for name, one in listed.devices.items()
+            name: (edits([one.device]), one.text) for name, one in listed.devices.items()
         }, listed.not_offered
 
     assert answers(NONE, given) == answers(given, Inject())

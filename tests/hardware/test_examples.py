@@ -39,7 +39,7 @@ def offered(example: str, root: Root) -> dict[str, Device]:
     host = HostCache(root)
     (offer,) = decide(resources, host, node_name="n", previous={}, now=0.0).lists.values()
     assert offer.not_offered == ()
-    assert [one.unhealthy for one in offer.devices.values()] == [""] * len(offer.devices)
+    assert [one.text for one in offer.devices.values()] == [""] * len(offer.devices)
     return {name: one.device for name, one in offer.devices.items()}
 
 
