@@ -28,8 +28,8 @@ from genericdp.prepare import Gate
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from genericdp.devices.decide import Decision, DeviceLists, Reports
-    from genericdp.devices.devicelist import DeviceList
+    from genericdp.devices.decide import Decision, DeviceLists
+    from genericdp.devices.devicelist import DeviceList, Reports
     from genericdp.dra.backend import Dra
     from genericdp.health.health import Health
     from genericdp.host.cache import HostCache, HostReader
@@ -284,9 +284,8 @@ class Reconciler:
                 delayed = name in self._running or template in self.lists.value
                 health.watch(name, here, delayed=delayed, template=template)
         return any(
-            before.get(name, {}).get(device_id) != report
+            reports.items() - before.get(name, {}).items()
             for name, reports in health.reports().items()
-            for device_id, report in reports.items()
         )
 
     def _new_health(self) -> Health:

@@ -6,7 +6,6 @@ and others say, and cap: each step turns device lists into others.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from typing import TYPE_CHECKING
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING
 from genericdp.devices.carry_over import WhyGone, carried_over, hidden_by, settled, with_shares
 from genericdp.devices.conflicts import arbitrated
 from genericdp.devices.control_nodes import with_control_nodes
-from genericdp.devices.device import Device, NotOffered, Report, Unmade, naming_rule
+from genericdp.devices.device import Device, NotOffered, Unmade, naming_rule
 from genericdp.devices.devicelist import (
     NOTHING,
     DeviceList,
@@ -40,9 +39,9 @@ from genericdp.reasons import MAX_REASON, NOT_PROBED, Code, Reason
 from genericdp.regex import SearchTimeError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
-    from genericdp.devices.devicelist import EntryBytes, Subject
+    from genericdp.devices.devicelist import EntryBytes, Reports, Subject
     from genericdp.devices.identity import HardwareIdentity
     from genericdp.devices.inventory import Host, Identity
     from genericdp.devices.matching import Match
@@ -50,8 +49,6 @@ if TYPE_CHECKING:
 
 DeviceLists = dict[str, DeviceList]
 """By resource name, in the order of the config."""
-Reports = Mapping[str, Mapping[str, Report]]
-"""What probes say, by resource and ID."""
 
 EVERYTHING = "(all)"
 """Stands for the path of whatever a resource might offer."""
@@ -163,7 +160,7 @@ def with_states(
 def _with_states(
     devices: DeviceList,
     previous: DeviceList,
-    reports: Mapping[str, Report] | None,
+    reports: Mapping[tuple[str, Identity], tuple[Reason, ...]] | None,
     spec_error: str,
     *,
     now: float,
@@ -173,9 +170,11 @@ def _with_states(
         fresh = _without_health(entry)
         if spec_error:
             fresh = fresh.after(Event.SPEC_FAILED, Reason(Code.SPEC_FAILED, spec_error))
-        if reasons := _said_by_probes(entry.device, reports):
+        if reports is not None and entry.device.probes:
+            reasons = reports.get((device_id, entry.device.identity), (NOT_PROBED,))
             is_probed = all(reason.code is not Code.NOT_PROBED for reason in reasons)
-            fresh = fresh.after(Event.FAILING if is_probed else Event.NOT_PROBED, *reasons)
+            if reasons:
+                fresh = fresh.after(Event.FAILING if is_probed else Event.NOT_PROBED, *reasons)
         before = previous.devices.get(device_id)
         stays = before is not None and before.state is fresh.state
         fresh = replace(fresh, since=before.since if before is not None and stays else now)
@@ -187,16 +186,6 @@ def _with_states(
 def _without_health(entry: Entry[Device]) -> Entry[Device]:
     """Return a device as it is without what probes and specs have said before."""
     return entry.after(Event.MADE) if entry.is_complete else entry
-
-
-def _said_by_probes(device: Device, reports: Mapping[str, Report] | None) -> tuple[Reason, ...]:
-    """Return why a device is not Healthy by its probes; empty: it is."""
-    if reports is None or not device.probes:
-        return ()
-    report = reports.get(device.id)
-    if report is None or report.identity != device.identity:
-        return (NOT_PROBED,)
-    return report.reasons
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -49,15 +49,6 @@ def as_id(text: str) -> str:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Report:
-    """Health of the device that ``identity`` tells from others with its ID."""
-
-    identity: Identity
-    reasons: tuple[Reason, ...] = ()
-    """Why it is not healthy, by the probes that do not pass; empty: it is healthy."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class BoundProbe:
     """A probe of the config for one device."""
 

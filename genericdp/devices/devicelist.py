@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from genericdp.devices.device import Device, Member, Unmade
+    from genericdp.devices.inventory import Identity
 
 MAX_LIST_BYTES = 4_194_304
 """What a kubelet takes in one message; one byte more ends the stream (LAW-6)."""
@@ -23,6 +24,8 @@ GROUP_SECONDS = 0.3
 
 EntryBytes: TypeAlias = "Callable[[str, Sequence[int]], int]"
 """Returns the size of a share, with its NUMA nodes, in a list for the kubelet, as Unhealthy."""
+Reports: TypeAlias = "Mapping[str, Mapping[tuple[str, Identity], tuple[Reason, ...]]]"
+"""Why devices are not healthy, by resource, and then by ID and identity; no reasons: healthy."""
 Subject: TypeAlias = "Device | Unmade"
 SubjectT_co = TypeVar("SubjectT_co", bound=Subject, covariant=True)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from genericdp.devices.decide import decide
-from genericdp.devices.device import Report, Unmade
+from genericdp.devices.device import Unmade
 from genericdp.devices.devicelist import MAX_LIST_BYTES, Entry
 from genericdp.devices.inventory import Look
 from genericdp.devices.transitions import LISTED, Event, State
@@ -35,9 +35,9 @@ VIDEO = resource(
 )
 EXCLUDING = replace(VIDEO, exclude=(selector("/dev/video*"),))
 LACKING = replace(VIDEO, inject=inject(nodes("$(device.path)"), nodes("/dev/ctl")))
-WELL = {NAME: {"cam": Report(identity=CAM[0].identity)}}
+WELL = {NAME: {("cam", CAM[0].identity): ()}}
 HOT = Reason(Code.PROBE_FAILED, "file: hot", "file")
-FAILING = {NAME: {"cam": Report(identity=CAM[0].identity, reasons=(HOT,))}}
+FAILING = {NAME: {("cam", CAM[0].identity): (HOT,)}}
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from genericdp.reasons import Code, text_of
 from genericdp.template import parse
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Mapping
+    from collections.abc import AsyncIterator, Callable
 
     from genericdp.host.root import Root
     from genericdp.model import Check, KernelLogCheck
@@ -51,8 +51,8 @@ class Watched:
 
     def reasons_of(self, resource: str) -> dict[str, str]:
         """Return the same for any resource."""
-        reports: Mapping[str, Any] = self.health.reports().get(resource, {})
-        return {name: text_of(one.reasons) for name, one in reports.items() if one.reasons}
+        reports = self.health.reports().get(resource, {})
+        return {name: text_of(reasons) for (name, _), reasons in reports.items() if reasons}
 
     async def until(self, reached: Callable[[], bool]) -> None:
         """Wait until something holds, asked after each change that is told."""
@@ -66,7 +66,7 @@ class Watched:
 
         def is_probed() -> bool:
             reports = self.health.reports().get(resource, {}).values()
-            return all(it.code is not Code.NOT_PROBED for one in reports for it in one.reasons)
+            return all(it.code is not Code.NOT_PROBED for reasons in reports for it in reasons)
 
         await self.until(is_probed)
 

@@ -95,8 +95,8 @@ def test_each_probe_that_does_not_pass_is_named() -> None:
     for state, outcome in zip(one.states, (failed("busy"), OK, failed("gone")), strict=True):
         assert isinstance(state, ProbeState)
         one.add(state, outcome, 0.0)
-    one.update_report()
-    assert [(reason.code, reason.text) for reason in one.report.reasons] == [
+    one.update_reasons()
+    assert [(reason.code, reason.text) for reason in one.reasons] == [
         (Code.PROBE_FAILED, "exec /a/0: busy"),
         (Code.PROBE_FAILED, "exec /a/2: gone"),
     ]
@@ -135,9 +135,9 @@ def test_a_report_has_at_most_2000_characters_and_says_that_results_are_missing(
     for at, said in ((first, True), (second, False)):
         assert isinstance(at, ProbeState)
         one.add(at, failed("x" * 60_000), 0.0)
-        one.update_report()
-        assert len(text_of(one.report.reasons)) == 2000
-        assert (Code.NOT_PROBED in {it.code for it in one.report.reasons}) is said
+        one.update_reasons()
+        assert len(text_of(one.reasons)) == 2000
+        assert (Code.NOT_PROBED in {it.code for it in one.reasons}) is said
 
 
 def next_run(of: DeviceHealth, now: float) -> float:
