@@ -10,9 +10,16 @@ from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from typing import TYPE_CHECKING
 
-from genericdp.devices.carry_over import WhyGone, carried_over, hidden_by, settled, with_shares
+from genericdp.devices.carry_over import (
+    FormerDevices,
+    KeptIds,
+    WhyGone,
+    carried_over,
+    hidden_by,
+    settled,
+    with_shares,
+)
 from genericdp.devices.conflicts import arbitrated
-from genericdp.devices.control_nodes import with_control_nodes
 from genericdp.devices.device import Device, NotOffered, Unmade, naming_rule
 from genericdp.devices.devicelist import (
     NOTHING,
@@ -31,7 +38,6 @@ from genericdp.devices.inventory import Inventory
 from genericdp.devices.making import MadeDevices, make_devices
 from genericdp.devices.matching import Owners, match
 from genericdp.devices.natural import natural_key
-from genericdp.devices.recognition import FormerDevices, KeptIds
 from genericdp.devices.resourcenames import NameOwners, resulting, results, with_name
 from genericdp.devices.transitions import Event
 from genericdp.printing import shortened
@@ -101,7 +107,7 @@ def decide(
         if run.matches.keys().isdisjoint(inventory.failures):
             break
         # Decided by what a resource took that has failed since: again, without that.
-    lists = with_control_nodes(with_warnings(lists, inventory), resources, inventory)
+    lists = with_warnings(lists, resources, inventory)
     lists = with_states(lists, previous, health, spec_errors or {}, now=now)
     return Decision(
         lists=lists,

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
+from genericdp.devices.carry_over import KeptId
 from genericdp.devices.device import NamingRule, NotOffered, as_id
 from genericdp.devices.hardware import place_of, rank_name
 from genericdp.devices.identity import (
@@ -19,7 +20,6 @@ from genericdp.devices.identity import (
 )
 from genericdp.devices.lookup import Names
 from genericdp.devices.matching import not_offered
-from genericdp.devices.recognition import KeptId
 from genericdp.printing import printable, shortened
 from genericdp.reasons import Code, Reason
 from genericdp.template import LackingValueError, UnusableValueError, expand
@@ -27,9 +27,9 @@ from genericdp.template import LackingValueError, UnusableValueError, expand
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from genericdp.devices.carry_over import KeptIds
     from genericdp.devices.identity import HardwareIdentity
     from genericdp.devices.inventory import Candidate, FoundFile, Host, Inventory, SysDevice
-    from genericdp.devices.recognition import KeptIds
     from genericdp.model import Resource
 
 

@@ -56,11 +56,11 @@ from genericdp.template import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
+    from genericdp.devices.carry_over import KeptIds
     from genericdp.devices.groups import CandidateGroup
     from genericdp.devices.identity import HardwareIdentity
     from genericdp.devices.inventory import Candidate, FoundFile, Host, Inventory
     from genericdp.devices.matching import Excluded, Match
-    from genericdp.devices.recognition import KeptIds
     from genericdp.model import Check, HookName, Inject, Mount, Resource
     from genericdp.template import Lookup
 

@@ -12,7 +12,7 @@ from itertools import chain, count
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from genericdp.devices.devicelist import share_reasons
-from genericdp.devices.labels import cut, label
+from genericdp.devices.resourcenames import cut, label
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

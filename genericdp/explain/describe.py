@@ -18,7 +18,7 @@ from genericdp.devices.hardware import (
     source_device,
     text_of,
 )
-from genericdp.devices.labels import label
+from genericdp.devices.resourcenames import label
 from genericdp.devices.selectors import shown
 from genericdp.devices.topology import spot_of
 from genericdp.model import BUS_KEYS, AttributeType, FileType

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from genericdp.apiserver.client import ApiClient
-from genericdp.devices.labels import label
+from genericdp.devices.resourcenames import label
 from genericdp.devices.transitions import Event
 from genericdp.dra.publisher import Publisher
 from genericdp.dra.settings import DRIVER

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from genericdp.devices.device import AttributeValue
-from genericdp.devices.labels import label
+from genericdp.devices.resourcenames import label
 from genericdp.dra.slices import (
     Offered,
     devices_of,
