@@ -101,7 +101,8 @@ def _completed(
 ) -> Entry[Device]:
     """Return a device that is there, with what it lacks."""
     lacking = (*entry.device.missing, *map(why_gone.of_member, lost))
-    entry = replace(entry, lost=lost, withheld={})
+    if lost or entry.lost or entry.withheld:
+        entry = replace(entry, lost=lost, withheld={})
     return entry.after(Event.INCOMPLETE, *lacking) if lacking else entry
 
 

@@ -173,7 +173,8 @@ def _with_states(
 ) -> DeviceList:
     listed = []
     for device_id, entry in devices.devices.items():
-        fresh = _without_health(entry)
+        # Without what probes and specs said before.
+        fresh = entry.after(Event.MADE) if entry.reasons and entry.is_complete else entry
         if spec_error:
             fresh = fresh.after(Event.SPEC_FAILED, Reason(Code.SPEC_FAILED, spec_error))
         if reports is not None and entry.device.probes:
@@ -187,11 +188,6 @@ def _with_states(
         # Who compares ten thousand on the loop is soon done if they are mostly the same objects.
         listed.append(before if before is not None and before == fresh else fresh)
     return replace(devices, entries=(*listed, *devices.not_offered))
-
-
-def _without_health(entry: Entry[Device]) -> Entry[Device]:
-    """Return a device as it is without what probes and specs have said before."""
-    return entry.after(Event.MADE) if entry.is_complete else entry
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
