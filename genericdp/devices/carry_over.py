@@ -16,7 +16,7 @@ from genericdp.printing import plural
 from genericdp.reasons import Code, Reason
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from genericdp.devices.device import NamingRule
     from genericdp.devices.devicelist import DeviceList, Subject
@@ -29,33 +29,32 @@ if TYPE_CHECKING:
     Reasons = tuple[Reason, ...]
 
 
-def settled(groups: Iterable[Device], before: DeviceList, *, now: float) -> Iterator[Entry[Device]]:
-    """Yield an entry for each group: it is offered, or waits until its members stay the same.
+def settling(before: DeviceList, *, now: float) -> Callable[[Entry[Device]], Entry[Device]]:
+    """Return what decides whether a group is offered, or waits until its members stay the same.
 
     The kernel tells of the members of a group one after the other: a container that asks in
     between must not be given half of it. What is listed or there at the first look is complete.
     What has stayed the same and then loses to another device need not wait once more.
     """
     former: dict[str, Entry[Subject]] = {}
-    for known in before.entries:
+    for entry in before.entries:
         # A group that is missing from the list may be waiting to come back as well.
-        if known.device.key not in former or known.state is not State.MISSING:
-            former[known.device.key] = known
+        if entry.device.key not in former or entry.state is not State.MISSING:
+            former[entry.device.key] = entry
     why = f"its group has just changed: other members may come within {GROUP_SECONDS:g} s"
-    for group in groups:
-        entry: Entry[Device] = Entry(device=group)
-        since, is_complete = now, before.owned is None
-        if group.key in former:
-            known = former[group.key]
-            entry = Entry(device=group, state=known.state)
-            if isinstance(known.device, Device) and known.device.keys == group.keys:
-                since = known.since if known.state is State.WAITING else now
-                is_complete |= known.state is State.NOT_OFFERED or since + GROUP_SECONDS <= now
-        entry = entry.after(Event.SETTLING, Reason(Code.GROUP_SETTLING, why))
-        if is_complete or entry.state is not State.WAITING:
-            yield Entry(device=group)
-        else:
-            yield replace(entry, since=since)
+
+    def settled(entry: Entry[Device]) -> Entry[Device]:
+        known, since = former.get(entry.device.key, entry), now
+        is_complete = before.owned is None
+        if known.device.keys == entry.device.keys and isinstance(known.device, Device):
+            since = known.since if known.state is State.WAITING else now
+            is_known_here = known is not entry and known.state is State.NOT_OFFERED
+            is_complete |= is_known_here or since + GROUP_SECONDS <= now
+        waiting = replace(entry, state=known.state, since=since)
+        waiting = waiting.after(Event.SETTLING, Reason(Code.GROUP_SETTLING, why))
+        return entry if is_complete or waiting.state is not State.WAITING else waiting
+
+    return settled
 
 
 def carried_over(

@@ -11,10 +11,10 @@ from genericdp.devices.transitions import Event, State
 from genericdp.reasons import Code, Reason
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from genericdp.devices.device import Device, DeviceNode
-    from genericdp.devices.devicelist import DeviceList, Entry
+    from genericdp.devices.devicelist import DeviceList, Entry, Subject
 
 _Right = tuple[int, tuple[tuple[str | int, ...], str]]
 _KEEPS_ID = 3
@@ -38,49 +38,39 @@ def arbitrated(
         for device in devices:
             claims.enter(resource, device)
     wanting = [
-        (rank, resource, entry)
+        (_right(entry.device, former[resource]), resource, entry)
         for resource, made in lists.items()
-        for rank, entry in _ranked(filter(is_wanting, made.entries), former[resource])
+        for entry in filter(is_wanting, made.entries)
     ]
-    winners: dict[str, list[Entry[Device]]] = {resource: [] for resource in lists}
-    losers: dict[str, list[Entry[Device]]] = {resource: [] for resource in lists}
+    decided: dict[str, list[Entry[Subject]]] = {
+        resource: [entry for entry in made.entries if not is_wanting(entry)]
+        for resource, made in lists.items()
+    }
     for _, resource, entry in sorted(wanting, key=lambda it: it[0]):
-        if (reason := claims.refusal(resource, entry.device)) is not None:
-            losers[resource].append(entry.after(Event.REFUSED, reason))
-        else:
+        if (reason := claims.refusal(resource, entry.device)) is None:
             claims.enter(resource, entry.device)
-            winners[resource].append(entry.after(Event.MADE))
+            decided[resource].append(entry.after(Event.MADE))
+        else:
+            decided[resource].append(entry.after(Event.REFUSED, reason))
     return {
-        resource: replace(
-            made,
-            entries=(
-                *(entry for entry in made.entries if not is_wanting(entry)),
-                *losers[resource],
-                *winners[resource],
-            ),
-        )
+        resource: replace(made, entries=tuple(decided[resource]))
         for resource, made in lists.items()
     }
 
 
-def _ranked(
-    entries: Iterable[Entry[Device]], former: Callable[[Device], Sequence[Entry[Device]]]
-) -> Iterator[tuple[_Right, Entry[Device]]]:
-    """Yield devices of a resource, each after its right to what it wants: the lowest comes first.
+def _right(device: Device, former: Callable[[Device], Sequence[Entry[Device]]]) -> _Right:
+    """Return the right of a device to what it wants: the lowest comes first.
 
     What is listed and takes nothing more than it had, what comes back as it was, what takes
     another node, what is under another ID, newcomers by syspath: a container may have what is
     listed, so no node of it goes to another device that comes to want it.
     """
-    for entry in entries:
-        device = entry.device
-        # It may be listed twice: as what it is, and as Unhealthy under an ID that it had.
-        rank = min((_rank(device, before) for before in former(device)), default=_NEWCOMER)
-        if rank == _NEWCOMER and device.renamed_to:
-            rank = _KEEPS_ID
-        syspath = device.identity.syspath or device.path
-        place = natural_key(syspath) if rank == _NEWCOMER else ((), "")
-        yield (rank, place), entry
+    # It may be listed twice: as what it is, and as Unhealthy under an ID that it had.
+    rank = min((_rank(device, before) for before in former(device)), default=_NEWCOMER)
+    if rank == _NEWCOMER and device.renamed_to:
+        rank = _KEEPS_ID
+    syspath = device.identity.syspath or device.path
+    return rank, natural_key(syspath) if rank == _NEWCOMER else ((), "")
 
 
 def _rank(device: Device, before: Entry[Device]) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from genericdp.devices.carry_over import (
@@ -16,11 +17,11 @@ from genericdp.devices.carry_over import (
     WhyGone,
     carried_over,
     hidden_by,
-    settled,
+    settling,
     with_shares,
 )
 from genericdp.devices.conflicts import arbitrated
-from genericdp.devices.device import Device, NotOffered, Unmade, naming_rule
+from genericdp.devices.device import Device, naming_rule
 from genericdp.devices.devicelist import (
     NOTHING,
     DeviceList,
@@ -28,6 +29,7 @@ from genericdp.devices.devicelist import (
     is_listed,
     is_wanting,
     next_due,
+    refused,
     weightless,
     within_limit,
 )
@@ -35,7 +37,7 @@ from genericdp.devices.empty import why_empty, why_undecided
 from genericdp.devices.held import Held, Name, why_blocked
 from genericdp.devices.in_use import with_warnings
 from genericdp.devices.inventory import Inventory
-from genericdp.devices.making import MadeDevices, make_devices
+from genericdp.devices.making import make_devices
 from genericdp.devices.matching import Owners, match
 from genericdp.devices.natural import natural_key
 from genericdp.devices.resourcenames import NameOwners, resulting, results, with_name
@@ -47,7 +49,7 @@ from genericdp.regex import SearchTimeError
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
-    from genericdp.devices.devicelist import EntryBytes, Reports, Subject
+    from genericdp.devices.devicelist import EntryBytes, Reports
     from genericdp.devices.identity import HardwareIdentity
     from genericdp.devices.inventory import Host, Identity
     from genericdp.devices.matching import Match
@@ -270,24 +272,23 @@ class _Pass:
 
         may_have = partial(self.name_owners.enter, resource)
         made = make_devices(resource, found, self.inventory, may_have, ids_of)
-        devices = [device for its in made.values() for device in its.devices]
-        claimed = found.claimed - self._held_by_others(resource, devices)
+        devices = {
+            name: [entry.device for entry in entries if is_wanting(entry)]
+            for name, entries in made.items()
+        }
+        claimed = found.claimed - self._held_by_others(resource, chain(*devices.values()))
         lists, absent = dict[str, DeviceList](), dict[str, tuple[Device, ...]]()
         for name in self.name_owners.of(resource):
             template = "" if name == resource.name else resource.name
-            its, before = made.get(name, MadeDevices()), self.before(name, template)
-            refused = its.refused if template else [*found.refused, *its.refused]
-            free, reserved = self._free(its.devices, resource, owners)
-            waits = resource.group_by is not None
-            entries: tuple[Entry[Subject], ...] = (
-                *map(_refused, refused),
-                *reserved,
-                *(settled(free, before, now=self.now) if waits else map(_entry, free)),
-            )
-            lists[name] = DeviceList(entries=entries, owned=claimed, template=template)
-            present = [entry.device for entry in entries if is_wanting(entry)]
-            others = (it for other, it in made.items() if other != name)
-            present += (device for it in others for device in it.devices)
+            before = self.before(name, template)
+            entries = (*(() if template else found.refused), *made.get(name, ()))
+            its = DeviceList(entries=entries, owned=claimed, template=template)
+            its = its.each_wanting(partial(self._unless_reserved, resource, owners))
+            if resource.group_by is not None:
+                its = its.each_wanting(settling(before, now=self.now))
+            lists[name] = its
+            present = [entry.device for entry in its.entries if is_wanting(entry)]
+            present += chain(*(devices[other] for other in devices if other != name))
             absent[name] = self._absent(resource, found, before, ids_of(name).former, present)
         # All at once: it may fail until here.
         self.matches[resource.name] = found
@@ -321,30 +322,19 @@ class _Pass:
             for key in device.keys
         )
 
-    def _free(
-        self, made: Iterable[Device], resource: Resource, owners: Owners
-    ) -> tuple[list[Device], list[Entry[Device]]]:
-        """Return the devices that no resource before might match, and what is refused."""
-        free, refused = [], []
-        for device in made:
-            if why := self._why_reserved(device, resource, owners):
-                refusal = Reason(Code.TAKEN, why)
-                refused.append(Entry(device=device).after(Event.REFUSED, refusal))
-            else:
-                free.append(device)
-        return free, refused
-
-    def _why_reserved(self, device: Device, resource: Resource, owners: Owners) -> str:
-        """Return which node of a device a resource before might match."""
-        if not owners.reserved:
-            return ""
-        for node in device.nodes:
+    def _unless_reserved(
+        self, resource: Resource, owners: Owners, entry: Entry[Device]
+    ) -> Entry[Device]:
+        """Refuse a device if a resource before might match one of its nodes."""
+        device = entry.device
+        for node in device.nodes if owners.reserved else ():
             file = self.inventory.file(node.host_path) if node.exclusive else None
             if file is not None and (
                 why := owners.why_reserved(self.inventory.of_file(file), resource, device.identity)
             ):
-                return f"its node {node.host_path} {why}"
-        return ""
+                why = f"its node {node.host_path} {why}"
+                return entry.after(Event.REFUSED, Reason(Code.TAKEN, why))
+        return entry
 
     def _absent(
         self,
@@ -391,38 +381,29 @@ class _Pass:
                 is_made = name in self.lists
                 absent[name] = self.absent[name] if is_made else self.before(name).kept
                 if is_made:
-                    made = self._without_held(self.lists[name], name, resource, present)
-                    self.lists[name] = made
+                    unless_held = partial(self._unless_held, name, resource, present)
+                    self.lists[name] = self.lists[name].each_wanting(unless_held)
         # Unguarded, since no resource can make it fail: it looks up and sorts texts. The longest,
         # a path, cannot have the more than 4,300 digits at which int() raises (natural_key).
         former = {name: self.former[name].of_device for name in self.lists}
         self.lists.update(arbitrated(self.lists, absent, former))
 
-    def _without_held(
+    def _unless_held(
         self,
-        made: DeviceList,
         name: str,
         resource: Resource,
         present: Collection[HardwareIdentity],
-    ) -> DeviceList:
-        """Refuse the devices that are held under another name."""
-        free: list[Entry[Subject]] = []
-        refused: list[Entry[Subject]] = []
-        for entry in made.entries:
-            if not is_wanting(entry):
-                free.append(entry)
-                continue
-            device = entry.device
-            its_name = Name(name, device.id, resource.served_by)
-            if device.renamed_to:
-                self.awaited[its_name] = device.renamed_to
-            if (hold := self.held.blocking(its_name, device, present)) is None:
-                free.append(entry)
-                continue
-            why = Reason(Code.HELD, why_blocked(hold, its_name, device))
-            refused.append(entry.after(Event.REFUSED, why))
-            self.awaited.setdefault(hold.name, str(its_name))
-        return replace(made, entries=(*free, *refused))
+        entry: Entry[Device],
+    ) -> Entry[Device]:
+        """Refuse a device that is held under another name."""
+        device = entry.device
+        its_name = Name(name, device.id, resource.served_by)
+        if device.renamed_to:
+            self.awaited[its_name] = device.renamed_to
+        if (hold := self.held.blocking(its_name, device, present)) is None:
+            return entry
+        self.awaited.setdefault(hold.name, str(its_name))
+        return entry.after(Event.REFUSED, Reason(Code.HELD, why_blocked(hold, its_name, device)))
 
     def carry_over(self, entry_bytes: EntryBytes) -> DeviceLists:
         """Return the lists that follow those of before, each no larger than a kubelet takes."""
@@ -498,15 +479,6 @@ class _Pass:
         return with_shares(entry, name, self.held)
 
 
-def _entry(device: Device) -> Entry[Device]:
-    return Entry(device=device)
-
-
-def _refused(refusal: NotOffered) -> Entry[Unmade]:
-    unmade = Unmade(path=refusal.path, key=refusal.key, members=refusal.members)
-    return Entry(device=unmade).after(Event.REFUSED, refusal.reason)
-
-
 def _as_it_was(resource: Resource, before: DeviceList, error: Exception) -> DeviceList:
     """Return what a resource keeps that cannot be decided, with the reason."""
     what = str(error) if isinstance(error, SearchTimeError) else repr(error)
@@ -514,7 +486,7 @@ def _as_it_was(resource: Resource, before: DeviceList, error: Exception) -> Devi
         what = "there is not enough memory"
     failed = shortened(f"it cannot be decided what is offered: {what}", MAX_REASON)
     reason = Reason(Code.UNDECIDED, f"{failed}; what was offered stays as it was")
-    everything = Entry(device=Unmade(path=EVERYTHING, key="")).after(Event.REFUSED, reason)
+    everything = refused(EVERYTHING, "", reason)
     others = (entry for entry in before.not_offered if entry.code is not Code.UNDECIDED)
     return replace(
         before,

@@ -220,11 +220,6 @@ class Device:
         """How its hardware appears now, of each member; other ones after each replug."""
         return tuple(one.identity for one in self.members) or (self.identity,)
 
-    def refused(self, reason: Reason) -> NotOffered:
-        """Return that no container can get it, with the reason."""
-        members = tuple(one.key for one in self.members)
-        return NotOffered(path=self.path, key=self.key, reason=reason, members=members)
-
     @property
     def shares(self) -> tuple[str, ...]:
         """The ids that the kubelet sees: ID, ID::1, ID::2, …"""
@@ -268,24 +263,8 @@ class Unmade:
 
     path: str
     key: str
-    members: tuple[str, ...] = ()
-    """The keys of all candidates, if it is a group."""
-
-    @property
-    def keys(self) -> tuple[str, ...]:
-        """The candidates that it consists of."""
-        return self.members or (self.key,)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class NotOffered:
-    """Something that a selector matched and that no container can get, with the reason."""
-
-    path: str
-    key: str
-    reason: Reason
-    members: tuple[str, ...] = ()
-    """The keys of all candidates that it is about, if it is a group."""
+    keys: tuple[str, ...] = ()
+    """Those of the candidates that it consists of."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -7,6 +7,7 @@ from functools import cached_property
 from math import inf
 from typing import TYPE_CHECKING, Generic, TypeAlias, TypeGuard, TypeVar
 
+from genericdp.devices.device import Unmade
 from genericdp.devices.transitions import LISTED, Event, State, next_state
 from genericdp.printing import plural
 from genericdp.reasons import OF_HEALTH, Code, Reason, text_of
@@ -14,7 +15,7 @@ from genericdp.reasons import OF_HEALTH, Code, Reason, text_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from genericdp.devices.device import Device, Member, Unmade
+    from genericdp.devices.device import Device, Member
     from genericdp.devices.inventory import Identity
 
 MAX_LIST_BYTES = 4_194_304
@@ -87,6 +88,13 @@ def is_wanting(entry: Entry[Subject]) -> TypeGuard[Entry[Device]]:
     return not entry.reasons and not is_listed(entry)
 
 
+def refused(path: str, key: str, reason: Reason, keys: tuple[str, ...] = ()) -> Entry[Unmade]:
+    """Return the entry of something that no device can be made of; ``keys``: of its members."""
+    return Entry(device=Unmade(path=path, key=key, keys=keys or (key,))).after(
+        Event.REFUSED, reason
+    )
+
+
 def explanation(entry: Entry[Device]) -> str:
     """Return why a device is Unhealthy, or what about a Healthy one differs from the config."""
     device, withheld = entry.device, entry.withheld
@@ -135,6 +143,12 @@ class DeviceList:
     def not_offered(self) -> tuple[Entry[Subject], ...]:
         """The entries that the kubelet does not get."""
         return tuple(entry for entry in self.entries if not is_listed(entry))
+
+    def each_wanting(self, decide: Callable[[Entry[Device]], Entry[Device]]) -> DeviceList:
+        """Return the list with what is decided of each device that has just been made, last."""
+        others = (entry for entry in self.entries if not is_wanting(entry))
+        decided = map(decide, filter(is_wanting, self.entries))
+        return replace(self, entries=(*others, *decided))
 
     @property
     def numa_spoiler(self) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from genericdp import glob
@@ -15,9 +15,9 @@ from genericdp.devices.device import (
     DeviceNode,
     Member,
     MountPoint,
-    NotOffered,
     Variable,
 )
+from genericdp.devices.devicelist import Entry
 from genericdp.devices.groups import Namer, grouped, resource_name
 from genericdp.devices.hardware import nodes_nearby
 from genericdp.devices.in_use import why_not_bound
@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from genericdp.devices.carry_over import KeptIds
+    from genericdp.devices.devicelist import Subject
     from genericdp.devices.groups import CandidateGroup
     from genericdp.devices.identity import HardwareIdentity
     from genericdp.devices.inventory import Candidate, FoundFile, Host, Inventory
@@ -68,22 +69,14 @@ _LATER = ("allocation", "device.share")
 """Scopes and names whose texts are only known when a container asks."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class MadeDevices:
-    """The devices of one resource, and why others are not offered."""
-
-    devices: list[Device] = field(default_factory=list)
-    refused: list[NotOffered] = field(default_factory=list)
-
-
 def make_devices(
     resource: Resource,
     match: Match,
     inventory: Inventory,
     why_no_name: Callable[[str], str],
     ids_of: Callable[[str], KeptIds],
-) -> dict[str, MadeDevices]:
-    """Return a device for each candidate or group of them, by the name of its resource.
+) -> dict[str, list[Entry[Subject]]]:
+    """Return an entry for each candidate or group of them, by the name of its resource.
 
     First comes the resource itself; if its name is a template, the devices are those of the names
     that result, and ``why_no_name`` says why one must not; empty: it may. ``ids_of`` returns the
@@ -91,16 +84,16 @@ def make_devices(
     """
     groups, incomplete = grouped(resource, match.members, inventory)
     maker = _Maker(resource, match.excluded, inventory, Namer(resource, groups, inventory))
-    made = {resource.name: MadeDevices()}
+    made: dict[str, list[Entry[Subject]]] = {resource.name: []}
     for group in groups:
         name = resource.name
         try:
             name = resource_name(group, resource, inventory, why_no_name)
-            made.setdefault(name, MadeDevices())
-            made[name].devices.append(maker.make(group, name, ids_of(name)))
+            made.setdefault(name, [])
+            made[name].append(Entry(device=maker.make(group, name, ids_of(name))))
         except UnusableValueError as error:
-            made[name].refused.append(group.refused(error.reason))
-    made[resource.name].refused.extend(incomplete)
+            made[name].append(group.refused(error.reason))
+    made[resource.name].extend(incomplete)
     return made
 
 
