@@ -206,8 +206,6 @@ class _Pass:
     """What has been decided so far, of all names that result."""
     matches: dict[str, Match] = field(default_factory=dict)
     """What each resource matches; a resource that cannot be decided has none."""
-    absent: dict[str, tuple[Device, ...]] = field(default_factory=dict)
-    """By name, the listed devices that cannot be had just now and keep what is theirs."""
     former: dict[str, FormerDevices] = field(default_factory=dict)
     """By name, the devices of the last list."""
     awaited: dict[Name, str] = field(default_factory=dict)
@@ -263,40 +261,27 @@ class _Pass:
         What is made of a group may have to wait until its members stay the same.
         """
         found = match(resource, owners, self.inventory)
-        kept: dict[str, KeptIds] = {}
-
-        def ids_of(name: str) -> KeptIds:
-            if name not in kept:
-                kept[name] = self._kept_ids(name, resource)
-            return kept[name]
-
+        ids_of = cache(partial(self._kept_ids, resource))
         may_have = partial(self.name_owners.enter, resource)
         made = make_devices(resource, found, self.inventory, may_have, ids_of)
-        devices = {
-            name: [entry.device for entry in entries if is_wanting(entry)]
-            for name, entries in made.items()
-        }
-        claimed = found.claimed - self._held_by_others(resource, chain(*devices.values()))
-        lists, absent = dict[str, DeviceList](), dict[str, tuple[Device, ...]]()
+        wanting = filter(is_wanting, chain(*made.values()))
+        claimed = found.claimed - self._held_by_others(resource, wanting)
+        lists = {}
         for name in self.name_owners.of(resource):
             template = "" if name == resource.name else resource.name
-            before = self.before(name, template)
             entries = (*(() if template else found.refused), *made.get(name, ()))
-            its = DeviceList(entries=entries, owned=claimed, template=template)
-            its = its.each_wanting(partial(self._unless_reserved, resource, owners))
+            devices = DeviceList(entries=entries, owned=claimed, template=template)
+            devices = devices.each_wanting(partial(self._unless_reserved, resource, owners))
             if resource.group_by is not None:
-                its = its.each_wanting(settling(before, now=self.now))
-            lists[name] = its
-            present = [entry.device for entry in its.entries if is_wanting(entry)]
-            present += chain(*(devices[other] for other in devices if other != name))
-            absent[name] = self._absent(resource, found, before, ids_of(name).former, present)
+                before = self.before(name, template)
+                devices = devices.each_wanting(settling(before, now=self.now))
+            lists[name] = devices
+            self.former[name] = ids_of(name).former
         # All at once: it may fail until here.
         self.matches[resource.name] = found
         self.lists.update(lists)
-        self.absent.update(absent)
-        self.former.update({name: kept[name].former for name in lists})
 
-    def _kept_ids(self, name: str, resource: Resource) -> KeptIds:
+    def _kept_ids(self, resource: Resource, name: str) -> KeptIds:
         template = "" if name == resource.name else resource.name
         return KeptIds(
             Name(name, "", resource.served_by),
@@ -305,7 +290,7 @@ class _Pass:
             naming_rule(resource),
         )
 
-    def _held_by_others(self, resource: Resource, made: Iterable[Device]) -> frozenset[str]:
+    def _held_by_others(self, resource: Resource, made: Iterable[Entry[Device]]) -> frozenset[str]:
         """Return the keys of candidates that are held under the name of another resource.
 
         They are not claimed: if that resource comes later in the config, it keeps its device.
@@ -313,7 +298,7 @@ class _Pass:
         own = {Name(name, "", resource.served_by) for name in self.name_owners.of(resource)}
         return frozenset(
             key
-            for device in made
+            for device in (entry.device for entry in made)
             if any(
                 held.name._replace(device_id="") not in own and (held.exclusive or device.exclusive)
                 for identity in device.identities
@@ -336,28 +321,29 @@ class _Pass:
                 return entry.after(Event.REFUSED, Reason(Code.TAKEN, why))
         return entry
 
-    def _absent(
-        self,
-        resource: Resource,
-        match: Match,
-        before: DeviceList,
-        former: FormerDevices,
-        present: Iterable[Device],
-    ) -> tuple[Device, ...]:
+    def _absent(self, resource: Resource, name: str) -> tuple[Device, ...]:
         """Return the listed devices that cannot be had just now and keep what is theirs.
 
         Their hardware and match are still there, or a folder that does not answer hides both. The
         node of a group's member may be that of other hardware by now.
         """
-        here = {entry.device.id for device in present for entry in former.of_device(device)}
-        matched = {candidate.file.identity for candidate in match.members}
+        if (found := self.matches.get(resource.name)) is None:
+            return self.before(name).kept
+        here = {
+            entry.device.id
+            for other in self._names(resource)
+            for made in filter(is_wanting, self.lists[other].entries)
+            for entry in self.former[name].of_device(made.device)
+        }
+        matched = {candidate.file.identity for candidate in found.members}
+        before = self.before(name, self.lists[name].template)
         return tuple(
             device
             for device in (entry.device for entry in before.devices.values())
             if device.id not in here
             and (
                 not matched.isdisjoint(device.appearances)
-                or not match.unreadable.isdisjoint(device.keys)
+                or not found.unreadable.isdisjoint(device.keys)
                 or hidden_by(resource, device, self.inventory)
             )
         )
@@ -375,14 +361,13 @@ class _Pass:
             for entry in filter(is_wanting, made.entries)
             for identity in entry.device.identities
         )
-        absent = {}
-        for resource in self.resources:
-            for name in self._names(resource):
-                is_made = name in self.lists
-                absent[name] = self.absent[name] if is_made else self.before(name).kept
-                if is_made:
-                    unless_held = partial(self._unless_held, name, resource, present)
-                    self.lists[name] = self.lists[name].each_wanting(unless_held)
+        names = [(name, it) for it in self.resources for name in self._names(it)]
+        # Before anything is refused: what is not offered under one name may be under another one.
+        absent = {name: self._absent(resource, name) for name, resource in names}
+        for name, resource in names:
+            if name in self.lists:
+                unless_held = partial(self._unless_held, name, resource, present)
+                self.lists[name] = self.lists[name].each_wanting(unless_held)
         # Unguarded, since no resource can make it fail: it looks up and sorts texts. The longest,
         # a path, cannot have the more than 4,300 digits at which int() raises (natural_key).
         former = {name: self.former[name].of_device for name in self.lists}

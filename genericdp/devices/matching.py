@@ -79,7 +79,7 @@ class Owners:
     A resource claims what it takes: its members, and what it may take (``Match.unreadable``).
     One that cannot be decided keeps what its last list owned; if there was none, all that its
     selectors might look at is reserved. Among devices, those on a list that are absent just now
-    (``_Pass.absent``) keep their IDs and nodes.
+    (``_Pass._absent`` of decide.py) keep their IDs and nodes.
     """
 
     names: dict[str, str] = field(default_factory=dict)
