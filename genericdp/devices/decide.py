@@ -271,7 +271,8 @@ class _Pass:
             template = "" if name == resource.name else resource.name
             entries = (*(() if template else found.refused), *made.get(name, ()))
             devices = DeviceList(entries=entries, owned=claimed, template=template)
-            devices = devices.each_wanting(partial(self._unless_reserved, resource, owners))
+            if owners.reserved:
+                devices = devices.each_wanting(partial(self._unless_reserved, resource, owners))
             if resource.group_by is not None:
                 before = self.before(name, template)
                 devices = devices.each_wanting(settling(before, now=self.now))
@@ -312,7 +313,7 @@ class _Pass:
     ) -> Entry[Device]:
         """Refuse a device if a resource before might match one of its nodes."""
         device = entry.device
-        for node in device.nodes if owners.reserved else ():
+        for node in device.nodes:
             file = self.inventory.file(node.host_path) if node.exclusive else None
             if file is not None and (
                 why := owners.why_reserved(self.inventory.of_file(file), resource, device.identity)

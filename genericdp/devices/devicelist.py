@@ -85,7 +85,7 @@ def is_listed(entry: Entry[Subject]) -> TypeGuard[Entry[Device]]:
 
 def is_wanting(entry: Entry[Subject]) -> TypeGuard[Entry[Device]]:
     """Return whether a device has been made of which it is open whether it gets what it needs."""
-    return not entry.reasons and not is_listed(entry)
+    return not entry.reasons and entry.state is State.NOT_OFFERED
 
 
 def refused(path: str, key: str, reason: Reason, keys: tuple[str, ...] = ()) -> Entry[Unmade]:
