@@ -19,7 +19,6 @@ from genericdp.health.kernellog import KernelLog
 from genericdp.health.probes import Probes
 from genericdp.health.state import DeviceHealth
 from genericdp.host.kmsg import open_log
-from genericdp.model import FileCheck, KernelLogCheck
 from genericdp.printing import first_few, plural, printable, shortened
 from genericdp.process.outcome import Outcome
 from genericdp.process.run import Commands
@@ -82,7 +81,7 @@ class Probed:
     @property
     def reason(self) -> str:
         """Why it is not Healthy, or what a single run cannot tell; empty if there is no more."""
-        said = ((bound.name, self._said(one)) for bound, one in self._outcomes())
+        said = ((bound.check.name, self._said(one)) for bound, one in self._outcomes())
         texts = dict.fromkeys(f"{name}: {text}" for name, text in said if text)
         known = self.listed.text or "; ".join(texts)
         return known or (NOT_ASKED if self.state is DeviceState.UNPROBED else "")
@@ -99,7 +98,7 @@ class Probed:
         """Yield the result of each probe, as JSON."""
         for bound, one in self._outcomes():
             yield {
-                "probe": _label(bound),
+                "probe": printable(bound.check.label),
                 "result": "not run" if one is None else "passed" if one.ok else "failed",
                 "reason": self._said(one),
                 "seconds": round(one.seconds, 6) if one else None,
@@ -225,7 +224,7 @@ class _Round:
         key, outcomes = (device.resource, device.listed.device.id), []
         async with self._slots:
             for number, bound in enumerate(device.probes):
-                self._running[key] = _label(bound)
+                self._running[key] = printable(bound.check.label)
                 outcomes.append(await self._outcome(device, bound, health, number))
         self._running.pop(key, None)
         self._done += 1
@@ -237,9 +236,9 @@ class _Round:
     ) -> Outcome | None:
         # A command would look at this machine, its log is another one, and plain files for nodes
         # always open.
-        if not self._root.is_machine and not isinstance(bound.check, FileCheck):
+        if not self._root.is_machine and not bound.check.only_reads:
             return None
-        if isinstance(bound.check, KernelLogCheck):
+        if not bound.check.is_run:
             return await self._logged(health, number)
         return await self._probes.run(
             bound, device.listed.device, resource=device.resource, root=self._root
@@ -270,12 +269,6 @@ def _health_of(probed: Probed) -> DeviceHealth:
     device = probed.listed.device
     since = -math.inf if device.known_since is None else device.known_since
     return DeviceHealth.new(probed.resource, device, time.monotonic(), since=since)
-
-
-def _label(bound: BoundProbe) -> str:
-    """Name a probe; of a file also which, since one that passes gives no reason."""
-    check = bound.check
-    return printable(f"file {check.path}" if isinstance(check, FileCheck) else bound.name)
 
 
 def _as_text(probed: Iterable[Probed], *, wide: bool) -> Iterator[str]:

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from genericdp.devices.topology import NOWHERE, Spot
-from genericdp.model import Command
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -53,13 +52,7 @@ class BoundProbe:
     """A probe of the config for one device."""
 
     probe: Probe
-    check: Check[str, float]
-
-    @property
-    def name(self) -> str:
-        """What people call it in reasons."""
-        check = self.check
-        return f"exec {check.argv[0]}" if isinstance(check, Command) else check.kind
+    check: Check
 
 
 class AttributeValue(NamedTuple):

@@ -27,20 +27,15 @@ from genericdp.devices.natural import natural_key
 from genericdp.devices.restrictions import device_refusal
 from genericdp.devices.topology import closeness, spot_of
 from genericdp.model import (
-    Command,
     DeviceNodeSelector,
-    FileCheck,
     Hook,
     InjectBy,
-    KernelLogCheck,
-    OpenCheck,
     ServedBy,
     TopologyMode,
     UdevSelector,
     is_cdi_name,
-    number,
 )
-from genericdp.printing import printable, shortened
+from genericdp.printing import printable
 from genericdp.reasons import Code, Reason
 from genericdp.template import (
     MAX_TEXTS,
@@ -62,7 +57,7 @@ if TYPE_CHECKING:
     from genericdp.devices.identity import HardwareIdentity
     from genericdp.devices.inventory import Candidate, FoundFile, Host, Inventory
     from genericdp.devices.matching import Excluded, Match
-    from genericdp.model import Check, HookName, Inject, Mount, Resource
+    from genericdp.model import HookName, Inject, Mount, Resource
     from genericdp.template import Lookup
 
 _LATER = ("allocation", "device.share")
@@ -484,55 +479,12 @@ def _own_cdi_name(resource: Resource, name: str, device_id: str) -> str:
 
 def bound_probes(resource: Resource, lookup: Lookup) -> tuple[BoundProbe, ...]:
     """Return the probes for one device; raises UnusableValueError for a text that it lacks."""
-    return tuple(BoundProbe(probe=one, check=_check(one.check, lookup)) for one in resource.health)
+    return tuple(BoundProbe(probe=one, check=one.check.bind(lookup)) for one in resource.health)
 
 
 def bound_hooks(resource: Resource, lookup: Lookup) -> dict[HookName, Hook[str]]:
     """Return the hooks for one device; raises UnusableValueError for a text that it lacks."""
     return {
-        name: Hook(command=_command(one.command, lookup), timeout_seconds=one.timeout_seconds)
+        name: Hook(command=one.command.bind(lookup), timeout_seconds=one.timeout_seconds)
         for name, one in resource.hooks.items()
     }
-
-
-def _check(check: Check[Template, Template], lookup: Lookup) -> Check[str, float]:
-    match check:
-        case Command():
-            return _command(check, lookup)
-        case FileCheck():
-            low, high = _limits(check, lookup)
-            return FileCheck(
-                path=expand(check.path, lookup, path=True),
-                regex=check.regex,
-                equals=None if check.equals is None else expand(check.equals, lookup),
-                min=low,
-                max=high,
-                changes=check.changes,
-            )
-        case OpenCheck():
-            return check
-        case KernelLogCheck():
-            where = {group: expand(text, lookup) for group, text in check.where.items()}
-            return KernelLogCheck(regex=check.regex, where=where, ignore=check.ignore)
-
-
-def _limits(check: FileCheck[Template, Template], lookup: Lookup) -> list[float | None]:
-    """Expand ``min`` and ``max``; raises UnusableValueError unless they are numbers in order."""
-    limits: list[float | None] = []
-    for template in (check.min, check.max):
-        text = "" if template is None else expand(template, lookup)
-        limits.append(number(text))
-        if template is not None and limits[-1] is None:
-            raise UnusableValueError(f"'{template}' gives {shortened(text)!r}, which is no number")
-    low, high = limits
-    if low is not None and high is not None and low > high:
-        why = f"{low:.15g}, which is more than {high:.15g} of max '{check.max}'"
-        raise UnusableValueError(f"min '{check.min}' gives {why}")
-    return limits
-
-
-def _command(command: Command[Template], lookup: Lookup) -> Command[str]:
-    return Command(
-        argv=tuple(expand(argument, lookup) for argument in command.argv),
-        env={name: expand(text, lookup) for name, text in command.env.items()},
-    )

@@ -13,7 +13,6 @@ from genericdp.health.execution import Slots
 from genericdp.health.kernellog import KernelLog
 from genericdp.health.state import DeviceHealth, ProbeState
 from genericdp.host.kmsg import open_log
-from genericdp.model import FileCheck
 from genericdp.process.outcome import Outcome
 from genericdp.reasons import kinds_of
 from genericdp.tally import Tally
@@ -207,7 +206,7 @@ class Health:
 
     async def _probe(self, device: DeviceHealth, state: ProbeState) -> None:
         try:
-            slots = self._file_slots if isinstance(state.bound.check, FileCheck) else self._slots
+            slots = self._file_slots if state.bound.check.only_reads else self._slots
             async with slots.slot(device.resource):
                 if state not in device.states:
                     return

@@ -9,7 +9,7 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 from genericdp.health.kernellog import LogState, names_of, rule_of
-from genericdp.model import KernelLogCheck
+from genericdp.health.kinds.kernellog import KernelLogCheck
 from genericdp.reasons import NOT_PROBED, Code, Reason
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, eq=False)
 class ProbeState:
-    """State of a probe that is run: ``exec``, ``file`` or ``open``."""
+    """State of a probe that is run."""
 
     bound: BoundProbe
     due: float
@@ -154,7 +154,7 @@ class DeviceHealth:
     def update_reasons(self) -> None:
         """Bring the reasons up to date with the states."""
         self.reasons = tuple(
-            replace(reason, text=f"{one.bound.name}: {reason}", subject=one.bound.name)
+            replace(reason, text=f"{one.bound.check.name}: {reason}", subject=one.bound.check.name)
             for one in self.states
             if (reason := one.reason) is not None
         )

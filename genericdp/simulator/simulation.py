@@ -15,7 +15,7 @@ from genericdp.dra.slices import Pool, devices_of, next_layout, plan, pool_name
 from genericdp.errors import GenericdpError, UsageError, ungrouped
 from genericdp.health.health import Health
 from genericdp.host.root import Root
-from genericdp.model import FileCheck, ServedBy
+from genericdp.model import ServedBy
 from genericdp.observed import Observed, next_change, until
 from genericdp.printing import meant_or_listed
 from genericdp.process.outcome import Outcome
@@ -255,8 +255,8 @@ def _health_of_copy(root: Root, *, run_probe: RunProbe, **settings: Any) -> Heal
     """Return health by the files of a copy: what would ask this machine counts as passed."""
 
     async def run(bound: BoundProbe, *args: Any, **more: Any) -> Outcome:  # noqa: ANN401
-        is_file = isinstance(bound.check, FileCheck)
-        return await run_probe(bound, *args, **more) if is_file else Outcome()
+        only_reads = bound.check.only_reads
+        return await run_probe(bound, *args, **more) if only_reads else Outcome()
 
     # As a log, an event is readable once, has no record, and then ends.
     return Health(

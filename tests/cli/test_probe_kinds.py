@@ -16,8 +16,9 @@ from genericdp.devices.device import BoundProbe, Device
 from genericdp.devices.devicelist import Entry
 from genericdp.devices.inventory import Identity
 from genericdp.devices.transitions import State
+from genericdp.health.kinds.kernellog import KernelLogCheck
 from genericdp.host.root import Root
-from genericdp.model import KernelLogCheck, Probe
+from genericdp.model import Probe
 from tests.cli.test_probe import HEAD, cells, exec_of, own
 from tests.fixtures.make_tree import Tree
 from tests.host.kernel_log import Script, record

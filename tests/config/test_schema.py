@@ -10,6 +10,10 @@ from jsonschema import Draft202012Validator
 
 from genericdp import model
 from genericdp.config.schema import KINDS, POLICY, schema, schema_text
+from genericdp.health import kinds as probes
+from genericdp.health.kinds.file import FileCheck
+from genericdp.health.kinds.kernellog import KernelLogCheck
+from genericdp.health.kinds.open import OpenCheck
 from genericdp.policy import SECTIONS, Policy, Rule
 
 if TYPE_CHECKING:
@@ -22,9 +26,9 @@ CLASSES: dict[str, type] = {
     "envVar": model.EnvVar,
     "inject": model.Inject,
     "exec": model.Command,
-    "openCheck": model.OpenCheck,
-    "fileCheck": model.FileCheck,
-    "kernelLog": model.KernelLogCheck,
+    "openCheck": OpenCheck,
+    "fileCheck": FileCheck,
+    "kernelLog": KernelLogCheck,
     "probe": model.Probe,
     "udev": model.UdevSelector,
     "usb": model.UsbSelector,
@@ -33,7 +37,7 @@ CLASSES: dict[str, type] = {
     "hardware": model.Hardware,
 }
 OTHERWISE = {"command": "argv", "class": "device_class"}
-NOT_FIELDS = {"probe": {"exec", "file", "open", "kernelLog"}}
+NOT_FIELDS = {"probe": {*probes.KINDS}}
 
 
 def _mappings() -> Iterator[tuple[str, dict[str, Any]]]:

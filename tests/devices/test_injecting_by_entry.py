@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from genericdp.devices.allocation import edits
 from genericdp.devices.device import DeviceSpec
 from genericdp.devices.matching import reads_properties
+from genericdp.health.kinds.exec import ExecCheck
 from genericdp.model import (
     Command,
     EnvVar,
@@ -202,7 +203,7 @@ def test_the_texts_of_probes_and_hooks_count_once_in_a_group() -> None:
                     "ports",
                     "/dev/ttyACM*",
                     group_by=parse("all"),
-                    health=(Probe(check=command),),
+                    health=(Probe(check=ExecCheck(command=command)),),
                     hooks={"allocate": Hook(command=command)},
                 )
             ],

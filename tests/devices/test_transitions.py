@@ -12,7 +12,8 @@ from genericdp.devices.device import Unmade
 from genericdp.devices.devicelist import MAX_LIST_BYTES, Entry
 from genericdp.devices.inventory import Look
 from genericdp.devices.transitions import LISTED, Event, State
-from genericdp.model import FileCheck, Probe
+from genericdp.health.kinds.file import FileCheck
+from genericdp.model import Probe
 from genericdp.reasons import Code, Reason
 from genericdp.template import parse
 from tests.devices.known import Known

@@ -11,7 +11,9 @@ from genericdp.devices.inventory import Identity
 from genericdp.health.execution import HookRunner
 from genericdp.health.health import Health
 from genericdp.health.kernellog import names_match, names_of, rule_of
-from genericdp.model import Command, FileCheck, Probe
+from genericdp.health.kinds.exec import ExecCheck
+from genericdp.health.kinds.file import FileCheck
+from genericdp.model import Command, Probe
 from genericdp.process.run import Commands
 from genericdp.reasons import Code, text_of
 from genericdp.template import parse
@@ -19,8 +21,9 @@ from genericdp.template import parse
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
+    from genericdp.health.kinds.kernellog import KernelLogCheck
     from genericdp.host.root import Root
-    from genericdp.model import Check, KernelLogCheck
+    from genericdp.model import Check
     from genericdp.prepare import RunHooks
 
 R = "example.com/r"
@@ -102,8 +105,9 @@ def struck(watch: KernelLogCheck[str], line: str) -> bool:
 def device(name: str, *probes: Probe, inode: int = 1, file: bool = False) -> Device:
     """A device with probes; each runs a program of its own, or reads a file of its own."""
 
-    def check(path: str) -> Check[str, float]:
-        return FileCheck(path=path, equals="1") if file else Command(argv=(path,))
+    def check(path: str) -> Check:
+        reads: FileCheck[str, float] = FileCheck(path=path, equals="1")
+        return reads if file else ExecCheck(command=Command(argv=(path,)))
 
     bound = tuple(
         BoundProbe(probe=one, check=check(f"/{name}/{i}")) for i, one in enumerate(probes)

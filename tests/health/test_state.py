@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from genericdp.devices.device import BoundProbe
+from genericdp.health.kinds.exec import ExecCheck
 from genericdp.health.state import DeviceHealth, ProbeState, share_of_period
 from genericdp.model import Command
 from genericdp.process.outcome import Outcome
@@ -29,7 +30,7 @@ def failed(reason: str = "broken") -> Outcome:
 
 def state(failures: int = 3, successes: int = 1, *, healthy: bool | None = None) -> ProbeState:
     asked = probe(failure_threshold=failures, success_threshold=successes)
-    bound = BoundProbe(probe=asked, check=Command(argv=("/x",)))
+    bound = BoundProbe(probe=asked, check=ExecCheck(command=Command(argv=("/x",))))
     return ProbeState(bound, due=0.0, healthy=healthy)
 
 

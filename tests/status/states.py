@@ -11,17 +11,10 @@ from genericdp.devices.devicelist import DeviceList, Entry
 from genericdp.devices.inventory import Identity
 from genericdp.devices.transitions import Event
 from genericdp.errors import Problem
+from genericdp.health.kinds.exec import ExecCheck
+from genericdp.health.kinds.kernellog import KernelLogCheck
 from genericdp.host.descriptors import Supply
-from genericdp.model import (
-    Command,
-    Hook,
-    KernelLogCheck,
-    PathSelector,
-    Place,
-    Probe,
-    Resource,
-    Selector,
-)
+from genericdp.model import Command, Hook, PathSelector, Place, Probe, Resource, Selector
 from genericdp.policy import SECTIONS, Policy, Section
 from genericdp.reasons import Code, Reason
 from genericdp.status.state import DaemonState, ResourceState
@@ -43,7 +36,10 @@ _COMMAND = Command(argv=(Template(("/bin/true",)),))
 def declared(name: str = NAME, **keys: Any) -> Resource:
     """Return a resource of a config with an ``exec`` and a ``kernelLog`` probe and both hooks."""
     known: dict[str, Any] = {
-        "health": (Probe(check=_COMMAND), Probe(check=KernelLogCheck(regex="x"))),
+        "health": (
+            Probe(check=ExecCheck(command=_COMMAND)),
+            Probe(check=KernelLogCheck(regex="x")),
+        ),
         "hooks": {"allocate": Hook(command=_COMMAND), "preStart": Hook(command=_COMMAND)},
     }
     return Resource(
