@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from functools import cache
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar, get_args
 
 from genericdp.template import expand, parse
 
@@ -210,15 +210,8 @@ def config_key(name: str) -> str:
     return first + "".join(map(str.capitalize, rest))
 
 
-SYS_SELECTORS: Mapping[str, type[SysSelector]] = {
-    one.kind: one for one in (UdevSelector, UsbSelector, PciSelector, NetSelector)
-}
+SYS_SELECTORS: Mapping[str, type[SysSelector]] = {one.kind: one for one in get_args(SysSelector)}
 """By the key that names the candidates."""
-BUS_KEYS: Mapping[str, tuple[str, ...]] = {
-    bus: tuple(config_key(field.name) for field in fields(SYS_SELECTORS[bus]))
-    for bus in ("usb", "pci", "net")
-}
-"""What selectors of each kind of hardware ask for; the names of templates, too."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -228,6 +221,11 @@ class Hardware:
     usb: UsbSelector | None = None
     pci: PciSelector | None = None
     udev: UdevSelector | None = None
+
+    @property
+    def given(self) -> tuple[SysSelector, ...]:
+        """The selectors that are given, in the order in which they are asked."""
+        return tuple(one for key in fields(self) if (one := getattr(self, key.name)) is not None)
 
 
 class ValueKind(StrEnum):

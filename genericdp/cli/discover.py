@@ -17,7 +17,7 @@ from genericdp.cli.options import (
 )
 from genericdp.cli.output import print_result, shell_words, table
 from genericdp.cli.probe import NOT_ASKED, DeviceState, probe_once, unprobed
-from genericdp.devices.hardware import is_usb_device
+from genericdp.devices.hardware import KINDS, kind_of
 from genericdp.devices.inventory import Inventory
 from genericdp.errors import UsageError
 from genericdp.explain.catalog import catalogue
@@ -325,12 +325,6 @@ def _print_all(arguments: argparse.Namespace) -> int:
     return 1 if hanging else 0
 
 
-_BUS_FACTS = {
-    "usb": ("vendor", "product", "serial", "class"),
-    "pci": ("vendor", "device", "class", "driver", "function", "iommuGroup"),
-}
-
-
 def _runs(groups: Sequence[CatalogGroup]) -> Iterator[Run]:
     return (run for group in groups for run in (group.itself, *group.members) if run is not None)
 
@@ -356,12 +350,11 @@ def _title(group: CatalogGroup) -> str:
         kind = "Platform device" if hardware.subsystem == "platform" else "Hardware"
         return f"{kind} {hardware.name}"
     entry = group.itself.entries[0]
-    bus = "usb" if is_usb_device(hardware) else "pci"
+    bus = kind_of(hardware)
     texts = entry.buses.get(bus, {})
-    kind = {"usb": "USB device", "pci": "PCI function"}[bus]
-    known = {key: texts[key] for key in _BUS_FACTS[bus] if key in texts}
+    known = {key: texts[key] for key in KINDS[bus].shown if key in texts}
     numa = f", NUMA node {','.join(map(str, entry.numa_nodes))}" if entry.numa_nodes else ""
-    return f"{kind} {hardware.name}: {listed(known)}{numa}"
+    return f"{KINDS[bus].noun} {hardware.name}: {listed(known)}{numa}"
 
 
 def _about(run: Run) -> str:

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 
 from genericdp import template
 from genericdp.config.schema import part_of
+from genericdp.devices.hardware import BUSES, KINDS
 from genericdp.devices.resourcenames import name_problem
 from genericdp.glob import has_wildcard, path_problem, pattern_problem
-from genericdp.model import BUS_KEYS, is_cdi_name
+from genericdp.model import is_cdi_name
 from genericdp.printing import MAX_QUOTED, quoted, shortened, suggestion
 from genericdp.regex import PatternError, compiled
 from genericdp.scalars import plain
@@ -36,7 +37,7 @@ SCOPES: dict[str, frozenset[str] | None] = {
     "device": frozenset(_DEVICE.split()),
     "property": None,
     "attribute": None,
-    **{bus: frozenset(keys) for bus, keys in BUS_KEYS.items()},
+    **{bus: frozenset(KINDS[bus].keys) for bus in BUSES},
     "value": None,
     "node": frozenset({"name"}),
     "allocation": frozenset({"index"}),

@@ -14,6 +14,7 @@ from jsonschema.validators import extend
 
 from genericdp.config.document import FAULTY, Field
 from genericdp.config.schema import CONFIG, KINDS, POLICY, keys_of, resolved_schema
+from genericdp.devices.hardware import HARDWARE
 from genericdp.errors import Finding
 from genericdp.printing import MAX_QUOTED, closest, quoted, suggestion
 from genericdp.regex import compiled
@@ -363,7 +364,7 @@ def _alternatives(field: Field, error: Violation) -> None:
     for extra in present[1:]:
         message = f"{extra!r} cannot be combined with {present[0]!r}"
         hint = f"one of {listed}"
-        if "hardware" in error.schema["properties"] and extra in {"usb", "pci"}:
+        if "hardware" in error.schema["properties"] and extra in HARDWARE:
             hint += "; what the device sits on goes below 'hardware'"
         field[extra].refuse(message, hint, of_key=True)
     # An unknown key may be a misspelt choice: it is a problem already.

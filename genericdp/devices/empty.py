@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from genericdp import glob
-from genericdp.devices.hardware import NOUNS
+from genericdp.devices.hardware import KINDS
 from genericdp.devices.selectors import complaint, conditions_before, selector_text, shown
 from genericdp.model import UdevSelector
 from genericdp.printing import first_few, plural, printable, shortened
@@ -115,4 +115,4 @@ def _why_missed(selector: Selector, misses: Misses, key: str) -> tuple[Code, str
 def _noun(wanted: Candidates) -> str:
     if isinstance(wanted, UdevSelector) and len(wanted.subsystem) == 1:
         return f"{glob.unescape(wanted.subsystem[0])} device"
-    return NOUNS.get(wanted.kind, "file")
+    return KINDS[wanted.kind].noun if wanted.kind in KINDS else "file"

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 from genericdp import glob
 from genericdp.devices.devicelist import NOTHING
 from genericdp.devices.hardware import (
+    KINDS,
     function_of,
-    is_pci_function,
+    is_hardware,
     is_usb_device,
     lineage,
     why_unread,
@@ -265,7 +266,7 @@ class _Trial:
             below = self.inventory.of_device(one) if one.syspath != device.syspath else None
             if below is not None and any(tried.failed is None for tried in self.tries(below)):
                 return below
-            if is_usb_device(one) or is_pci_function(one):
+            if is_hardware(one):
                 break  # a hub that it hangs on, and the controller of that, only carry it
         return None
 
@@ -300,7 +301,7 @@ class _Trial:
 
 def _held(selector: Selector, candidate: Candidate, failed: Condition) -> int:
     """Count the conditions that held before one failed."""
-    if failed.key in {"path", "usb", "pci", "net", "udev", "udev.subsystem"}:
+    if failed.key in {"path", "udev.subsystem", *KINDS}:
         folder = candidate.path.rpartition("/")[0]
         beside = any(one.rpartition("/")[0] == folder for one in failed.wanted)
         return 0 if failed.key == "path" and beside else _OTHER_KIND

@@ -10,6 +10,7 @@ from jsonschema import Draft202012Validator
 
 from genericdp import model
 from genericdp.config.schema import KINDS, POLICY, schema, schema_text
+from genericdp.devices import hardware
 from genericdp.health import kinds as probes
 from genericdp.health.kinds.file import FileCheck
 from genericdp.health.kinds.kernellog import KernelLogCheck
@@ -180,3 +181,9 @@ def test_the_sections_and_defaults_of_a_policy_are_those_that_are_carried_out() 
     assert parts["mount"]["properties"]["readOnly"]["default"] == rule["read_only"]
     policy = {field.name: field.default for field in dataclasses.fields(Policy)}
     assert parts["devices"]["properties"]["block"]["default"] == policy["block"]
+
+
+@pytest.mark.parametrize("name", hardware.KINDS)
+def test_all_that_a_selector_can_ask_of_a_kind_of_hardware_is_read(name: str) -> None:
+    asked = schema()["$defs"][name]["properties"].keys() - {"properties", "attributes"}
+    assert asked == hardware.KINDS[name].keys.keys()
