@@ -67,7 +67,7 @@ def specs(
             device_id: container_edits(edits([one.device]), [one.device], everything=everything)
             for device_id, one in lists[name].devices.items()
             # With another name a runtime would refuse the whole spec.
-            if one.gone_since is None and not one.missing and is_cdi_name(f"{name}={device_id}")
+            if one.is_complete and is_cdi_name(f"{name}={device_id}")
         }
         if spec := spec_of(name, given):
             found[name] = spec

@@ -47,6 +47,21 @@ def reason_of(error: Exception) -> str:
     return getattr(error, "strerror", None) or str(error)
 
 
+KeyPath = tuple[str | int, ...]
+"""The way to a value: keys of mappings and indices of lists."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One mistake, or a warning, at the value or the key that a path leads to."""
+
+    path: KeyPath
+    message: str
+    hint: str = ""
+    of_key: bool = False
+    warning: bool = False
+
+
 @dataclass(frozen=True, kw_only=True, slots=True, order=True)
 class Problem:
     """One mistake in a config: lines and columns count from 1, columns in characters."""

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 from genericdp.devices.device import device_id_of
 from genericdp.devices.held import HeldDevice, Name
 from genericdp.devices.identity import HardwareIdentity  # noqa: TC001 -- records are read by their types
+from genericdp.devices.transitions import State
 from genericdp.durable import read_regular, write
 from genericdp.errors import DAMAGE, reason_of, why_damaged
 from genericdp.jsonvalues import as_record, from_record, parse_json
@@ -31,7 +32,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from genericdp.devices.decide import DeviceLists
-    from genericdp.devices.devicelist import ListedDevice
+    from genericdp.devices.device import Device
+    from genericdp.devices.devicelist import Entry
     from genericdp.kubelet.podresources import PodHolders, PodResourcesTiming
     from genericdp.model import Resource
 
@@ -185,7 +187,7 @@ class Ledger:
         now: float,
     ) -> None:
         """Take over what the device plugins of these resources are about to list."""
-        listed: dict[Name, ListedDevice] = {
+        listed: dict[Name, Entry[Device]] = {
             Name(resource, device_id): device
             for resource in resources
             for device_id, device in lists[resource].devices.items()
@@ -204,15 +206,15 @@ class Ledger:
             elif entry.withdrawn_at is None:
                 entry.withdrawn_at = now
         overdue = any(
-            device.gone_since is not None
-            and now >= device.gone_since + resources[name.resource].forget_after_seconds
+            device.state is State.MISSING
+            and now >= device.since + resources[name.resource].forget_after_seconds
             for name, device in listed.items()
         )
         changing = any(one.device.renamed_to or one.withheld for one in listed.values())
         self.has_changed = self.has_changed and self._path is not None
         self._is_urgent = bool(overdue or changing or awaited or gone & self._entries.keys())
 
-    def _log_renamed(self, gone: Iterable[Name], listed: Mapping[Name, ListedDevice]) -> None:
+    def _log_renamed(self, gone: Iterable[Name], listed: Mapping[Name, Entry[Device]]) -> None:
         """Log which names hardware had before the daemon started: pods may still hold them."""
         names = {
             identity: name
@@ -225,7 +227,7 @@ class Ledger:
                 about = {"resource": name.resource, "device": name.device_id}
                 log.warning("device %s was %s before: pods may hold it", name, former, extra=about)
 
-    def _note(self, name: Name, listed: ListedDevice, now: float) -> None:
+    def _note(self, name: Name, listed: Entry[Device], now: float) -> None:
         device, entry = listed.device, self._entries.get(name)
         if entry is None:
             entry = _Entry(
@@ -237,7 +239,7 @@ class Ledger:
             )
             self._entries[name] = entry
             self.has_changed = True
-        elif listed.gone_since is None and device.identities != entry.identities:
+        elif listed.is_present and device.identities != entry.identities:
             if not any(
                 own.is_same(hardware) for own in entry.identities for hardware in device.identities
             ):
@@ -256,11 +258,11 @@ class Ledger:
                 entry.identities = parts
                 self.has_changed = True
         sharing = (device.replicas, device.exclusive)
-        is_settled = listed.gone_since is None and not listed.withheld
+        is_settled = listed.is_present and not listed.withheld
         if is_settled and sharing != (entry.replicas, entry.exclusive):
             entry.replicas, entry.exclusive = sharing
             self.has_changed = True
-        if listed.reasons:
+        if not listed.is_healthy:
             entry.withdrawn_at = now if entry.withdrawn_at is None else entry.withdrawn_at
         else:
             entry.offer()

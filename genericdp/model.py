@@ -10,16 +10,18 @@ import re
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from functools import cache
-from typing import TYPE_CHECKING, ClassVar, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar, get_args
+
+from genericdp.template import expand, parse
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
+    from genericdp.errors import Finding
     from genericdp.policy import Policy
-    from genericdp.template import Template
+    from genericdp.template import Lookup, Template
 
 TextT = TypeVar("TextT")
-LimitT = TypeVar("LimitT")
 
 Globs = tuple[str, ...]
 """Any of these patterns; empty: no condition."""
@@ -31,6 +33,11 @@ _KIND_PART = r"[A-Za-z]([A-Za-z0-9_.-]*[A-Za-z0-9])?"
 _CDI_DEVICE = r"[A-Za-z0-9]([A-Za-z0-9_.:-]*[A-Za-z0-9])?"
 _CDI_NAME = re.compile(f"{_KIND_PART}/{_KIND_PART}={_CDI_DEVICE}")
 _NUMBER = re.compile(r"(?ai)[+-]?(?:0x[\da-f]{1,255}|(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?)")
+
+
+def globs(value: str | Sequence[str]) -> Globs:
+    """Return what a config has under a key that takes a glob or a list of globs."""
+    return (value,) if isinstance(value, str) else tuple(value)
 
 
 def is_cdi_name(text: str) -> bool:
@@ -203,15 +210,8 @@ def config_key(name: str) -> str:
     return first + "".join(map(str.capitalize, rest))
 
 
-SYS_SELECTORS: Mapping[str, type[SysSelector]] = {
-    one.kind: one for one in (UdevSelector, UsbSelector, PciSelector, NetSelector)
-}
+SYS_SELECTORS: Mapping[str, type[SysSelector]] = {one.kind: one for one in get_args(SysSelector)}
 """By the key that names the candidates."""
-BUS_KEYS: Mapping[str, tuple[str, ...]] = {
-    bus: tuple(config_key(field.name) for field in fields(SYS_SELECTORS[bus]))
-    for bus in ("usb", "pci", "net")
-}
-"""What selectors of each kind of hardware ask for; the names of templates, too."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -221,6 +221,11 @@ class Hardware:
     usb: UsbSelector | None = None
     pci: PciSelector | None = None
     udev: UdevSelector | None = None
+
+    @property
+    def given(self) -> tuple[SysSelector, ...]:
+        """The selectors that are given, in the order in which they are asked."""
+        return tuple(one for key in fields(self) if (one := getattr(self, key.name)) is not None)
 
 
 class ValueKind(StrEnum):
@@ -311,53 +316,72 @@ class Selector:
 class Command(Generic[TextT]):
     """A program with its arguments; no shell is involved."""
 
-    kind: ClassVar = "exec"
     argv: tuple[TextT, ...]
     env: Mapping[str, TextT] = field(default_factory=dict)
 
+    @classmethod
+    def read(cls, written: Mapping[str, Any]) -> Command[Template]:
+        """Return the command that a validated mapping of the config asks for."""
+        env = {name: parse(text) for name, text in written.get("env", {}).items()}
+        return Command(argv=tuple(map(parse, written["command"])), env=env)
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class FileCheck(Generic[TextT, LimitT]):
-    """What a file's stripped content must be; all that is given must hold."""
-
-    kind: ClassVar = "file"
-    path: TextT
-    regex: str | None = None
-    equals: TextT | None = None
-    min: LimitT | None = None
-    max: LimitT | None = None
-    changes: bool = False
-    """Whether the content must differ from the one before."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class OpenCheck:
-    """That the device's nodes can be opened."""
-
-    kind: ClassVar = "open"
-    mode: str = "rw"
+    def bind(self: Command[Template], lookup: Lookup) -> Command[str]:
+        """Expand the arguments and the environment."""
+        return Command(
+            argv=tuple(expand(argument, lookup) for argument in self.argv),
+            env={name: expand(text, lookup) for name, text in self.env.items()},
+        )
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class KernelLogCheck(Generic[TextT]):
-    """That no line of the kernel's log names the device."""
+class Check:
+    """What a probe checks. Each kind is a module of ``health/kinds/``; its keys are its fields.
 
-    kind: ClassVar = "kernelLog"
-    regex: str
-    where: Mapping[str, TextT] = field(default_factory=dict)
-    """Named group of the regex to the text it must equal."""
-    ignore: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Named group to texts with which a line does not count."""
+    Texts are templates until ``bind``.
+    """
 
+    __slots__ = ()
+    kind: ClassVar[str]
+    """The key of the config."""
+    is_run: ClassVar[bool] = True
+    """Whether it runs once a period; otherwise it follows something, as a log."""
+    only_reads: ClassVar[bool] = False
+    """Whether all it does is read a file: it works in a copy, and waits for no hanging command."""
+    files: ClassVar[tuple[str, ...]] = ()
+    """The keys that are paths of files which it reads: a policy must allow them."""
 
-Check = Command[TextT] | FileCheck[TextT, LimitT] | OpenCheck | KernelLogCheck[TextT]
+    @classmethod
+    def read(cls, written: Mapping[str, Any]) -> Check:
+        """Return the check that a validated mapping of the config asks for."""
+        return cls(**written)
+
+    @classmethod
+    def mistakes(cls, written: Mapping[str, Any], *, several: bool) -> Iterable[Finding]:  # noqa: ARG003
+        """Return the mistakes that the schema cannot find; their paths begin at the check.
+
+        None stands for a value with a mistake. ``several``: its resource may have several devices.
+        """
+        return ()
+
+    def bind(self, lookup: Lookup) -> Check:  # noqa: ARG002
+        """Expand the templates for a device; raises UnusableValueError for a text that it lacks."""
+        return self
+
+    @property
+    def name(self) -> str:
+        """What people call it in reasons."""
+        return self.kind
+
+    @property
+    def label(self) -> str:
+        """What people call it where it may have passed, and gives no reason."""
+        return self.name
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Probe:
     """A health check with corev1's thresholds."""
 
-    check: Check[Template, Template]
+    check: Check
     period_seconds: int = 10
     timeout_seconds: int = 5
     initial_delay_seconds: int = 0

@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from genericdp.devices.device import device_id_of
-from genericdp.devices.devicelist import NOTHING
+from genericdp.devices.devicelist import NOTHING, share_reasons
 from genericdp.devices.restrictions import device_refusal
 from genericdp.errors import CallError, InvalidCallError, OverdueCallError, UnusableDeviceError
 from genericdp.host.calls import HangsError, give_up
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from typing import Any, TypeAlias
 
     from genericdp.devices.device import Device
-    from genericdp.devices.devicelist import DeviceList, ListedDevice
+    from genericdp.devices.devicelist import DeviceList, Entry
     from genericdp.host.root import Root
     from genericdp.model import HookName
     from genericdp.tally import AllocationResult
@@ -153,7 +153,7 @@ class Gate:
         """Return the devices of the shares; raise CallError if one cannot be used now."""
         listed = {share: self._listed(share) for share in shares}
         for share, entry in listed.items():
-            if reasons := entry.share_reasons(share):
+            if reasons := share_reasons(entry, share):
                 why = f"device {share} is Unhealthy: {text_of(reasons)}"
                 raise UnusableDeviceError(why, device=entry.device.id)
         devices = _distinct(entry.device for entry in listed.values())
@@ -196,7 +196,7 @@ class Gate:
         if check.done():
             check.exception()  # raised where it is awaited, if anybody still waits
 
-    def _listed(self, share: str) -> ListedDevice:
+    def _listed(self, share: str) -> Entry[Device]:
         listed = self.devices.devices.get(device_id_of(share))
         if listed is None or not listed.device.has_share(share):
             name = shortened(share)

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
+MAX_QUOTED = 80
+"""Characters of a text that messages quote."""
 _MAX_GUESSED = 40
 _MAX_LISTED = 20
 
@@ -63,3 +65,16 @@ def first_few(names: Sequence[str], max_names: int) -> str:
     """Return the first names, separated by commas, and how many more there are."""
     more = f" and {len(names) - max_names} more" if len(names) > max_names else ""
     return f"{', '.join(names[:max_names])}{more}"
+
+
+def quoted(text: str) -> str:
+    """Return a text in quotes, cut where it is long."""
+    return repr(shortened(text, MAX_QUOTED))
+
+
+def suggestion(word: str, known: Iterable[str]) -> str:
+    """Return a hint for a word that is not among the known ones."""
+    ordered = sorted(known)
+    if (meant := closest(word, ordered)) is not None:
+        return f"did you mean {meant!r}?"
+    return f"known: {first_few(ordered, _MAX_LISTED)}"

@@ -52,6 +52,9 @@ class Code(StrEnum):
     NOT_PROBED = "not_probed"
     PROBE_FAILED = "probe_failed"
     LOG_LINE = "log_line"
+    NOTHING_FOUND = "nothing_found"
+    VALUE_MISSING = "value_missing"
+    NOT_OFFERED = "not_offered"
 
 
 MEANINGS: Mapping[Code, str] = {
@@ -85,8 +88,24 @@ MEANINGS: Mapping[Code, str] = {
     Code.NOT_PROBED: "A probe has no result yet.",
     Code.PROBE_FAILED: "A probe fails.",
     Code.LOG_LINE: "The kernel's log has a line about it.",
+    Code.NOTHING_FOUND: "Nothing on the node is what a resource without devices looks at.",
+    Code.VALUE_MISSING: "What a resource without devices looks at lacks a value of `values`.",
+    Code.NOT_OFFERED: "All that a resource without devices matches is not offered.",
 }
 """In which ways a device ends up not offered, or Unhealthy."""
+
+EMPTY_CAUSES = (
+    Code.NOTHING_FOUND,
+    Code.NOT_MATCHED,
+    Code.VALUE_MISSING,
+    Code.EXCLUDED,
+    Code.NOT_OFFERED,
+    Code.UNDECIDED,
+)
+"""Why a resource has no devices."""
+
+OF_HEALTH = frozenset({Code.SPEC_FAILED, Code.NOT_PROBED, Code.PROBE_FAILED, Code.LOG_LINE})
+"""Why a device is not Healthy although all of it is there."""
 
 _ROUTINE = frozenset(
     {

@@ -32,8 +32,8 @@ from genericdp.tally import Tally
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from genericdp.devices.decide import Decision, DeviceLists, Reports
-    from genericdp.devices.devicelist import DeviceList
+    from genericdp.devices.decide import Decision, DeviceLists
+    from genericdp.devices.devicelist import DeviceList, Reports
     from genericdp.dra.driver import DraDriver
     from genericdp.health.health import Health
     from genericdp.host.cache import HostCache
@@ -294,15 +294,14 @@ class Reconciler:
         for name, resource in wanted.items():
             if resource.health:
                 listed = lists[name].devices.items()
-                here = {one: its.device for one, its in listed if its.gone_since is None}
+                here = {one: its.device for one, its in listed if its.is_present}
                 template = lists[name].template
                 # A name that has just resulted is new, but not so what it results from.
                 delayed = name in self._running or template in self.lists.value
                 health.watch(name, here, delayed=delayed, template=template)
         return any(
-            before.get(name, {}).get(device_id) != report
+            reports.items() - before.get(name, {}).items()
             for name, reports in health.reports().items()
-            for device_id, report in reports.items()
         )
 
     def _new_health(self) -> Health:

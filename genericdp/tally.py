@@ -10,8 +10,6 @@ from bisect import bisect_left
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from genericdp.model import KernelLogCheck
-
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -103,8 +101,8 @@ class ResourceTally:
         self.probes = {
             index: probes.get(name) or ProbeTally(name)
             for index, name in enumerate(probe_names(resource))
-            # The kernel log is followed, not run: it has no results that could be counted.
-            if not isinstance(resource.health[index].check, KernelLogCheck)
+            # What is followed, not run, has no results that could be counted.
+            if resource.health[index].check.is_run
         }
         self.hooks = {name: hooks.get(name) or _zeros(RunResult) for name in resource.hooks}
 

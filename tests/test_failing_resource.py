@@ -62,7 +62,7 @@ def decided(
 
 
 def ids(found: Decision, name: str) -> list[str]:
-    return [i for i, one in found.lists[f"example.com/{name}"].devices.items() if not one.unhealthy]
+    return [i for i, one in found.lists[f"example.com/{name}"].devices.items() if one.is_healthy]
 
 
 FAILING = resource("failing", "/dev/tty[12]")
@@ -84,12 +84,12 @@ def test_it_keeps_its_list_and_the_others_go_on() -> None:
     assert ids(after, "later") == ["tty3", "tty5"]
     assert after.failures.keys() == {"example.com/failing"}
     (told,) = after.lists["example.com/failing"].not_offered
-    assert told.reason.text == (
+    assert told.text == (
         "it cannot be decided what is offered: BrokenError('no code expects /dev/tty[12]');"
         " what was offered stays as it was"
     )
     again = decided([FAILING, LATER], looking(*files), after.lists)
-    assert (again.failures, again.lists["example.com/failing"].failed) == ({}, "")
+    assert (again.failures, again.lists["example.com/failing"].undecided) == ({}, None)
     assert again.lists["example.com/failing"].not_offered == ()
 
 
@@ -147,7 +147,7 @@ def test_nobody_gets_a_node_that_it_has_given() -> None:
     after = decided([wanting, giving], look, before.lists)
     assert ids(after, "wanting") == []
     (refused,) = after.lists["example.com/wanting"].not_offered
-    assert refused.reason.text.startswith(
+    assert refused.text.startswith(
         "its node /dev/xtty1 belongs to device tty1 of example.com/failing"
     )
 
@@ -156,7 +156,7 @@ def test_before_its_first_decision_nobody_gets_what_it_might_take() -> None:
     look = looking(*map(tty, range(1, 4)), broken="/dev/tty[12]")
     found = decided([FAILING, LATER], look)
     assert (found.lists["example.com/failing"].devices, ids(found, "later")) == ({}, ["tty3"])
-    assert {one.reason.text for one in found.lists["example.com/later"].not_offered} == {
+    assert {one.text for one in found.lists["example.com/later"].not_offered} == {
         "may belong to resource example.com/failing, which comes first in the config and cannot be"
         " decided"
     }

@@ -117,7 +117,7 @@ LOOSE = (
 
 def on_offer(offer: DeviceList) -> dict[str, Device]:
     """Return what is there now, by what it is."""
-    present = [one.device for one in offer.devices.values() if one.gone_since is None]
+    present = [one.device for one in offer.devices.values() if one.is_present]
     assert len({device.key for device in present}) == len(present)
     return {device.key: device for device in present}
 
@@ -151,7 +151,7 @@ def is_known_as(device: Device, former: Device) -> bool:
 
 
 def is_contested(*offers: DeviceList) -> bool:
-    reasons = [one.reason.code for offer in offers for one in offer.not_offered]
+    reasons = [one.code for offer in offers for one in offer.not_offered]
     return not {Code.ID_TAKEN, Code.NODE_TAKEN}.isdisjoint(reasons)
 
 

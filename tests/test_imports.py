@@ -15,10 +15,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from genericdp.config import load
 from genericdp.dra import prepare
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+    from types import ModuleType
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -48,12 +50,21 @@ def test_a_circle_is_found_however_it_is_closed(statement: str) -> None:
 
 def test_claims_are_prepared_without_the_messages_of_the_kubelet() -> None:
     """Each resource that DRA serves encoded a device list for ListAndWatch that nobody read."""
-    loaded = f"import {prepare.__name__}, sys; print(*sys.modules)"
-    command = [sys.executable, "-c", loaded]
-    modules = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
-    assert prepare.__name__ in modules
     messages = ("google.", "grpc", "genericdp.kubelet")
-    assert [name for name in modules if name.startswith(messages)] == []
+    assert [name for name in _loaded_with(prepare) if name.startswith(messages)] == []
+
+
+def test_a_config_is_loaded_without_asyncio() -> None:
+    """The first device lists wait for its process, whose imports asyncio would add a tenth to."""
+    assert "asyncio" not in _loaded_with(load)
+
+
+def _loaded_with(module: ModuleType) -> list[str]:
+    """Return the modules that a process has loaded with one."""
+    command = [sys.executable, "-c", f"import {module.__name__}, sys; print(*sys.modules)"]
+    modules = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
+    assert module.__name__ in modules
+    return modules
 
 
 def _name(path: Path) -> str:

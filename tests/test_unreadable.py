@@ -42,7 +42,7 @@ class Looking:
         self.lists = found.lists
         self.due = found.due
         return {
-            device_id: one.unhealthy
+            device_id: one.text
             for offer in found.lists.values()
             for device_id, one in offer.devices.items()
         }

@@ -21,10 +21,10 @@ from genericdp.cli.output import (
 )
 from genericdp.devices.allocation import edits, edits_for_kubelet
 from genericdp.devices.device import shares_by_device
-from genericdp.devices.empty import EmptyCause
 from genericdp.errors import GenericdpError, UsageError
 from genericdp.model import config_key
 from genericdp.printing import printable
+from genericdp.reasons import Code
 from genericdp.template import UnusableValueError
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ def _healthy_shares(
     healthy = {}
     for name in names:
         refuse_unknown(name, lists)
-        devices = [one.device for one in lists[name].devices.values() if not one.reasons]
+        devices = [one.device for one in lists[name].devices.values() if one.is_healthy]
         healthy[name] = {share: device for device in devices for share in device.shares}
     return healthy
 
@@ -126,21 +126,21 @@ def _check_ids(
         for name in healthy:
             for one in lists[name].devices.values():
                 if one.device.has_share(device_id):
-                    raise GenericdpError(f"{name}: {device_id} is Unhealthy: {one.unhealthy}")
+                    raise GenericdpError(f"{name}: {device_id} is Unhealthy: {one.text}")
         raise unknown_device(device_id, chain.from_iterable(healthy.values()))
 
 
 def _unavailable(devices: DeviceList, nothing: Sequence[tuple[str, str]]) -> Iterator[str]:
     """Yield why there is nothing, or what there is and cannot be had."""
     reason, cause = devices.why_empty
-    if reason and cause != EmptyCause.NOT_OFFERED:  # that is told one by one
+    if reason and cause != Code.NOT_OFFERED:  # that is told one by one
         yield f"no devices: {reason}"
         nothing = ()
     for device_id, one in devices.devices.items():
-        if one.reasons:
-            yield f"{device_id} is Unhealthy: {printable(one.unhealthy)}"
+        if not one.is_healthy:
+            yield f"{device_id} is Unhealthy: {printable(one.text)}"
     for left in devices.not_offered:
-        yield printable(f"not offered: {left.path}: {left.reason}")
+        yield printable(f"not offered: {left.device.path}: {left.text}")
     yield from (f"nothing found: {text}" for text, _ in nothing)
 
 

@@ -100,8 +100,8 @@ def _warn(resource: Resource, devices: DeviceList, *, has_spec: bool) -> None:
     """Warn of what a spec lacks."""
     name = resource.name
     for device_id, one in devices.devices.items():
-        if one.missing:
-            print_warning(f"{name}: {device_id} is left out: {one.unhealthy}")
+        if not one.is_complete:
+            print_warning(f"{name}: {device_id} is left out: {one.text}")
     if not has_spec:
         why, cause = devices.why_empty
         if cause:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from genericdp.cli.loading import usable_resources
 from genericdp.cli.options import add_config, add_dra_driver
 from genericdp.cli.output import print_document, yaml_document
-from genericdp.devices.labels import class_names
+from genericdp.devices.resourcenames import class_names
 from genericdp.errors import GenericdpError
 from genericdp.model import ServedBy
 

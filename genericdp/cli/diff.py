@@ -146,7 +146,7 @@ class _Renames:
             (resource, device_id): listed
             for resource, devices in now.items()
             for device_id, listed in devices.devices.items()
-            if listed.gone_since is not None
+            if not listed.is_present
         }
         self._keep_seconds = keep_seconds
         self._resources = tuple(dict.fromkeys((*now, *was)))
@@ -212,7 +212,7 @@ class _Renames:
             yield {
                 "id": name.device_id,
                 "path": device.path,
-                "reason": "" if listed is None else listed.unhealthy,
+                "reason": "" if listed is None else listed.text,
                 "unhealthySeconds": self._seconds(name),
                 "becomes": [{"resource": new.resource, "id": new.device_id} for new in become],
             }
@@ -231,7 +231,7 @@ def _present(lists: Mapping[str, DeviceList]) -> dict[_Name, Device]:
         _Name(resource, device_id): listed.device
         for resource, devices in lists.items()
         for device_id, listed in devices.devices.items()
-        if listed.gone_since is None
+        if listed.is_present
     }
 
 

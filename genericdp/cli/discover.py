@@ -17,8 +17,7 @@ from genericdp.cli.options import (
 )
 from genericdp.cli.output import print_result, shell_words, table
 from genericdp.cli.probe import NOT_ASKED, DeviceState, probe_once, unprobed
-from genericdp.devices.empty import EmptyCause
-from genericdp.devices.hardware import is_usb_device
+from genericdp.devices.hardware import KINDS, kind_of
 from genericdp.devices.inventory import Inventory
 from genericdp.errors import UsageError
 from genericdp.explain.catalog import catalogue
@@ -46,7 +45,7 @@ if TYPE_CHECKING:
 
 _MAX_NEAR = 3
 _HANGS = "looking at it does not end"
-_SHOWN_BELOW = (EmptyCause.NOT_OFFERED, EmptyCause.NOTHING_FOUND)
+_SHOWN_BELOW = (Code.NOT_OFFERED, Code.NOTHING_FOUND)
 """Causes of which other sections tell as much."""
 EXAMPLE = (
     "  genericdp discover --config examples/configs/this-machine.yaml\n"
@@ -116,7 +115,7 @@ def look(
             **dict(zip(("empty", "emptyCause"), listed.why_empty, strict=True)),
             "notOffered": [
                 *(
-                    {"path": one.path, "code": one.reason.code, "reason": one.reason.text}
+                    {"path": one.device.path, "code": one.code, "reason": one.text}
                     for one in listed.not_offered
                 ),
                 # It may concern any resource.
@@ -326,12 +325,6 @@ def _print_all(arguments: argparse.Namespace) -> int:
     return 1 if hanging else 0
 
 
-_BUS_FACTS = {
-    "usb": ("vendor", "product", "serial", "class"),
-    "pci": ("vendor", "device", "class", "driver", "function", "iommuGroup"),
-}
-
-
 def _runs(groups: Sequence[CatalogGroup]) -> Iterator[Run]:
     return (run for group in groups for run in (group.itself, *group.members) if run is not None)
 
@@ -357,12 +350,11 @@ def _title(group: CatalogGroup) -> str:
         kind = "Platform device" if hardware.subsystem == "platform" else "Hardware"
         return f"{kind} {hardware.name}"
     entry = group.itself.entries[0]
-    bus = "usb" if is_usb_device(hardware) else "pci"
+    bus = kind_of(hardware)
     texts = entry.buses.get(bus, {})
-    kind = {"usb": "USB device", "pci": "PCI function"}[bus]
-    known = {key: texts[key] for key in _BUS_FACTS[bus] if key in texts}
+    known = {key: texts[key] for key in KINDS[bus].shown if key in texts}
     numa = f", NUMA node {','.join(map(str, entry.numa_nodes))}" if entry.numa_nodes else ""
-    return f"{kind} {hardware.name}: {listed(known)}{numa}"
+    return f"{KINDS[bus].noun} {hardware.name}: {listed(known)}{numa}"
 
 
 def _about(run: Run) -> str:

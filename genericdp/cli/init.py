@@ -177,7 +177,7 @@ def _found(example: _Example, name: str, listed: DeviceList, host: HostCache) ->
 
 
 def _healthy(listed: DeviceList) -> list[Device]:
-    return [one.device for one in listed.devices.values() if not one.reasons]
+    return [one.device for one in listed.devices.values() if one.is_healthy]
 
 
 def _shares(found: _Found) -> int:

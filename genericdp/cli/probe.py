@@ -19,7 +19,6 @@ from genericdp.health.kernellog import KernelLog
 from genericdp.health.probes import Probes
 from genericdp.health.state import DeviceHealth
 from genericdp.host.kmsg import open_log
-from genericdp.model import FileCheck, KernelLogCheck
 from genericdp.printing import first_few, plural, printable, shortened
 from genericdp.process.outcome import Outcome
 from genericdp.process.run import Commands
@@ -29,8 +28,8 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from genericdp.devices.device import BoundProbe
-    from genericdp.devices.devicelist import ListedDevice
+    from genericdp.devices.device import BoundProbe, Device
+    from genericdp.devices.devicelist import Entry
     from genericdp.host.kmsg import Log
     from genericdp.host.root import Root
 
@@ -62,19 +61,19 @@ class Probed:
     """A device on offer, and the outcome of each of its probes; None: it was not run."""
 
     resource: str
-    listed: ListedDevice
+    listed: Entry[Device]
     outcomes: tuple[Outcome | None, ...] = ()
     why_not_run: str = ""
 
     @property
     def probes(self) -> Sequence[BoundProbe]:
         """What there is to run: nothing for a device that nobody gets anyway."""
-        return () if self.listed.reasons else self.listed.device.probes
+        return self.listed.device.probes if self.listed.is_healthy else ()
 
     @property
     def state(self) -> DeviceState:
         """What the kubelet would be told after a first round of these probes."""
-        if self.listed.reasons or any(one and not one.ok for one in self.outcomes):
+        if not self.listed.is_healthy or any(one and not one.ok for one in self.outcomes):
             return DeviceState.UNHEALTHY
         was_run = all(outcome for _, outcome in self._outcomes())
         return DeviceState.HEALTHY if was_run else DeviceState.UNPROBED
@@ -82,9 +81,9 @@ class Probed:
     @property
     def reason(self) -> str:
         """Why it is not Healthy, or what a single run cannot tell; empty if there is no more."""
-        said = ((bound.name, self._said(one)) for bound, one in self._outcomes())
+        said = ((bound.check.name, self._said(one)) for bound, one in self._outcomes())
         texts = dict.fromkeys(f"{name}: {text}" for name, text in said if text)
-        known = self.listed.unhealthy or "; ".join(texts)
+        known = self.listed.text or "; ".join(texts)
         return known or (NOT_ASKED if self.state is DeviceState.UNPROBED else "")
 
     def _outcomes(self) -> Iterator[tuple[BoundProbe, Outcome | None]]:
@@ -99,7 +98,7 @@ class Probed:
         """Yield the result of each probe, as JSON."""
         for bound, one in self._outcomes():
             yield {
-                "probe": _label(bound),
+                "probe": printable(bound.check.label),
                 "result": "not run" if one is None else "passed" if one.ok else "failed",
                 "reason": self._said(one),
                 "seconds": round(one.seconds, 6) if one else None,
@@ -164,7 +163,7 @@ def _selected(
     if device is None:
         return among
     found = {
-        name: DeviceList(devices={device_id: one})
+        name: DeviceList(entries=(one,))
         for name, listed in among.items()
         for device_id, one in listed.devices.items()
         if device in one.device.shares
@@ -225,7 +224,7 @@ class _Round:
         key, outcomes = (device.resource, device.listed.device.id), []
         async with self._slots:
             for number, bound in enumerate(device.probes):
-                self._running[key] = _label(bound)
+                self._running[key] = printable(bound.check.label)
                 outcomes.append(await self._outcome(device, bound, health, number))
         self._running.pop(key, None)
         self._done += 1
@@ -237,9 +236,9 @@ class _Round:
     ) -> Outcome | None:
         # A command would look at this machine, its log is another one, and plain files for nodes
         # always open.
-        if not self._root.is_machine and not isinstance(bound.check, FileCheck):
+        if not self._root.is_machine and not bound.check.only_reads:
             return None
-        if isinstance(bound.check, KernelLogCheck):
+        if not bound.check.is_run:
             return await self._logged(health, number)
         return await self._probes.run(
             bound, device.listed.device, resource=device.resource, root=self._root
@@ -272,12 +271,6 @@ def _health_of(probed: Probed) -> DeviceHealth:
     return DeviceHealth.new(probed.resource, device, time.monotonic(), since=since)
 
 
-def _label(bound: BoundProbe) -> str:
-    """Name a probe; of a file also which, since one that passes gives no reason."""
-    check = bound.check
-    return printable(f"file {check.path}" if isinstance(check, FileCheck) else bound.name)
-
-
 def _as_text(probed: Iterable[Probed], *, wide: bool) -> Iterator[str]:
     """Yield a table, and below each row the output of a command that failed."""
     rows: list[tuple[str, ...]] = [_HEADING]
@@ -285,8 +278,8 @@ def _as_text(probed: Iterable[Probed], *, wide: bool) -> Iterator[str]:
     for device in probed:
         one = device.listed
         start = (device.resource, one.device.id, one.device.path)
-        if one.reasons:
-            rows.append((*start, "", "failed", "", one.unhealthy))
+        if not one.is_healthy:
+            rows.append((*start, "", "failed", "", one.text))
             below.append("")
         for result in device.results():
             seconds = result["seconds"]

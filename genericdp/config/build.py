@@ -9,17 +9,18 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from genericdp import model
+from genericdp.health.kinds import KINDS
+from genericdp.model import globs
 from genericdp.template import parse
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping
 
     from genericdp.policy import Policy
-    from genericdp.template import Template
 
 _Convert = Callable[[Any], Any]
 _HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])")
-_OTHER_NAMES = {"class": "device_class", "command": "argv", "exec": "command"}
+_OTHER_NAMES = {"class": "device_class", "exec": "command"}
 """What the model calls keys otherwise than in snake case."""
 
 
@@ -78,14 +79,10 @@ def _by_key(one: _Convert) -> _Convert:
     return lambda mapping: {key: one(value) for key, value in mapping.items()}
 
 
-def _globs(value: str | Sequence[str]) -> model.Globs:
-    return (value,) if isinstance(value, str) else tuple(value)
-
-
 def _selector(selector: Mapping[str, Any]) -> model.Selector:
     rest = {key: selector[key] for key in ("hardware", "values", "inject") if key in selector}
     hardware = _of(model.Hardware, **_BUSES)
-    arguments = _arguments(rest, hardware=hardware, values=_by_key(_globs), inject=_inject)
+    arguments = _arguments(rest, hardware=hardware, values=_by_key(globs), inject=_inject)
     return model.Selector(candidates=_candidates(selector), **arguments)
 
 
@@ -94,16 +91,16 @@ def _candidates(selector: Mapping[str, Any]) -> model.Candidates:
         (bus,) = selector.keys() & _BUSES.keys()
         candidates: model.Candidates = _BUSES[bus](selector[bus])
         return candidates
-    globs = _globs(selector["path"])
+    patterns = globs(selector["path"])
     if "type" not in selector:
-        return model.PathSelector(globs=globs)
-    types = tuple(map(model.FileType, _globs(selector["type"])))
-    return model.PathSelector(globs=globs, types=types)
+        return model.PathSelector(globs=patterns)
+    types = tuple(map(model.FileType, globs(selector["type"])))
+    return model.PathSelector(globs=patterns, types=types)
 
 
 def _bus(kind: type[model.SysSelector]) -> _Convert:
-    convert: dict[str, _Convert] = {model.config_key(field.name): _globs for field in fields(kind)}
-    by_key = _by_key(_globs)
+    convert: dict[str, _Convert] = {model.config_key(field.name): globs for field in fields(kind)}
+    by_key = _by_key(globs)
     return _of(kind, **convert | {"properties": by_key, "attributes": by_key, "function": str})
 
 
@@ -125,30 +122,19 @@ def _env_var(value: str | Mapping[str, Any]) -> model.EnvVar:
 
 
 def _probe(probe: Mapping[str, Any]) -> model.Probe:
-    (kind,) = probe.keys() & _CHECKS.keys()
+    (kind,) = probe.keys() & KINDS.keys()
     rest = {key: value for key, value in probe.items() if key != kind}
-    return model.Probe(check=_CHECKS[kind](probe[kind]), **_arguments(rest))
-
-
-def _limit(value: str | float) -> Template:
-    return parse(value if isinstance(value, str) else str(value).removesuffix(".0"))
+    return model.Probe(check=KINDS[kind].read(probe[kind]), **_arguments(rest))
 
 
 _BUSES = {bus: _bus(kind) for bus, kind in model.SYS_SELECTORS.items()}
-_command = _of(model.Command, command=_each(parse), env=_by_key(parse))
-_hook = _of(model.Hook, exec=_command)
+_hook = _of(model.Hook, exec=model.Command.read)
 _inject = _of(
     model.Inject,
     by=model.InjectBy,
-    devices=_each(_of(model.DeviceNodeSelector, path=parse, name=_globs, containerPath=parse)),
+    devices=_each(_of(model.DeviceNodeSelector, path=parse, name=globs, containerPath=parse)),
     mounts=_each(_of(model.Mount, hostPath=parse, containerPath=parse)),
     env=_by_key(_env_var),
     annotations=_by_key(parse),
     cdi=_each(parse),
 )
-_CHECKS = {
-    "exec": _command,
-    "file": _of(model.FileCheck, path=parse, equals=parse, min=_limit, max=_limit),
-    "open": _of(model.OpenCheck),
-    "kernelLog": _of(model.KernelLogCheck, where=_by_key(parse), ignore=_by_key(_globs)),
-}

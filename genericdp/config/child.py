@@ -63,7 +63,7 @@ async def load_in_child(
 ) -> Loaded:
     """Return the same as ``load``, by a child process; whatever becomes of it is a problem."""
     # Not in the child, which needs no asyncio.
-    from genericdp.process.outcome import Pipe
+    from genericdp.process.run import Pipe
 
     bounded = [] if policy is None else ["--policy", os.fspath(policy)]
     argv = [sys.executable, "-P", "-m", "genericdp.config.child", *bounded, *map(os.fspath, paths)]

@@ -7,23 +7,17 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from genericdp.errors import Problem
-from genericdp.printing import closest, first_few, shortened
+from genericdp.errors import Finding, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from genericdp.errors import KeyPath
     from genericdp.scalars import Scalar
 
 Plain = Any
 """A value as Python has it: a dict, a list, a scalar, or FAULTY."""
 
-KeyPath = tuple[str | int, ...]
-"""The way to a value: keys of mappings and indices of lists."""
-
-MAX_QUOTED = 80
-"""Characters of a text that messages quote."""
-_MAX_LISTED = 20
 _SIMPLE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 
 
@@ -108,17 +102,6 @@ def shown_path(path: Sequence[str | int]) -> str:
     )
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Finding:
-    """One mistake, or a warning, at the value or the key that a path leads to."""
-
-    path: KeyPath
-    message: str
-    hint: str = ""
-    of_key: bool = False
-    warning: bool = False
-
-
 def problem_of(finding: Finding, document: Document) -> Problem:
     """Return the problem with its place in the file."""
     mark = document.mark(finding.path, of_key=finding.of_key)
@@ -185,23 +168,8 @@ class Field:
 
     def refuse(self, message: str, hint: str = "", *, of_key: bool = False) -> None:
         """Collect a mistake."""
-        self.findings.append(Finding(path=self.path, message=message, hint=hint, of_key=of_key))
+        self.findings.append(Finding(self.path, message, hint, of_key=of_key))
 
     def warn(self, message: str, hint: str = "", *, of_key: bool = False) -> None:
         """Collect a warning."""
-        self.findings.append(
-            Finding(path=self.path, message=message, hint=hint, of_key=of_key, warning=True)
-        )
-
-
-def quoted(text: str) -> str:
-    """Return a text in quotes, cut where it is long."""
-    return repr(shortened(text, MAX_QUOTED))
-
-
-def suggestion(word: str, known: Iterable[str]) -> str:
-    """Return a hint for a word that is not among the known ones."""
-    ordered = sorted(known)
-    if (meant := closest(word, ordered)) is not None:
-        return f"did you mean {meant!r}?"
-    return f"known: {first_few(ordered, _MAX_LISTED)}"
+        self.findings.append(Finding(self.path, message, hint, of_key=of_key, warning=True))

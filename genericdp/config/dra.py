@@ -5,12 +5,12 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from genericdp.config.document import quoted
 from genericdp.config.selectors import injects
 from genericdp.devices.attributes import MAX_BYTES, RESERVED, value_of
-from genericdp.devices.labels import class_names
+from genericdp.devices.resourcenames import class_names
 from genericdp.glob import has_wildcard
 from genericdp.model import Attribute, AttributeType, Preference, ServedBy
+from genericdp.printing import quoted
 from genericdp.template import TemplateSyntaxError, byte_length, parse
 
 if TYPE_CHECKING:

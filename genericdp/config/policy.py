@@ -13,24 +13,26 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from genericdp import glob
-from genericdp.config.document import Field, Finding, problem_of, quoted
+from genericdp.config.document import Field, problem_of
 from genericdp.config.files import Content, Loaded, shown, unreadable, unusable
 from genericdp.config.read import read_config
 from genericdp.config.schema import POLICY, schema
 from genericdp.config.selectors import injects
 from genericdp.config.validation import validate
+from genericdp.errors import Finding
 from genericdp.glob import may_name, segments_of
+from genericdp.health.kinds import KINDS
 from genericdp.model import FileType, PathSelector
 from genericdp.policy import CDI_ANNOTATION, SECTIONS, Policy, Rule, Section
-from genericdp.printing import first_few
+from genericdp.printing import first_few, quoted
 from genericdp.template import TemplateSyntaxError, parse
 
 if TYPE_CHECKING:
     import pathlib
     from collections.abc import Iterator, Sequence
 
-    from genericdp.config.document import Document, KeyPath
-    from genericdp.errors import Problem
+    from genericdp.config.document import Document
+    from genericdp.errors import KeyPath, Problem
 
 _IF_EMPTY = (
     "a policy that allows nothing has two lines: 'apiVersion: genericdp.io/v1alpha1' and"
@@ -51,7 +53,7 @@ def load_policy(path: pathlib.Path, given: Content | OSError) -> Loaded:
     documents, problems = read_config(shown(path), given.text, if_empty=_IF_EMPTY)
     for extra in documents[1:]:
         message = "a policy is one document, and this is another one"
-        problems.append(problem_of(Finding(path=(), message=message), extra))
+        problems.append(problem_of(Finding((), message), extra))
     for document in documents[:1]:
         findings, sound = validate(document, POLICY)
         _check_texts(Field(sound, (), sound.data, findings))
@@ -145,7 +147,9 @@ def check_policy(resource: Field, policy: Policy) -> None:
         _check_path(value["linkedBy"], policy.files, is_glob=True)
         _check_path(value["file"], policy.files)
     for one in (*resource["health"], *resource["hooks"]):
-        _check_path(one["file"]["path"], policy.files)
+        for kind, check in KINDS.items():
+            for key in check.files:
+                _check_path(one[kind][key], policy.files)
         _check_command(one["exec"], policy)
 
 

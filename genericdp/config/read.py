@@ -17,8 +17,8 @@ from genericdp.scalars import plain, reading, single_quoted
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from genericdp.config.document import KeyPath, Plain
-    from genericdp.errors import Problem
+    from genericdp.config.document import Plain
+    from genericdp.errors import KeyPath, Problem
 
 MAX_DEPTH = 32
 MAX_REPEATED = 10_000

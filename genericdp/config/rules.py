@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from dataclasses import replace
 from graphlib import CycleError, TopologicalSorter
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from genericdp.config.document import Field, Finding, problem_of, quoted, shown_path, suggestion
+from genericdp.config.document import Field, problem_of, shown_path
 from genericdp.config.dra import check_classes, check_served_by, is_served_by_dra
 from genericdp.config.policy import check_policy
 from genericdp.config.schema import CONFIG, resolved_schema
@@ -18,15 +19,15 @@ from genericdp.config.texts import check_text, formatted, place_of
 from genericdp.config.validation import validate
 from genericdp.devices.resourcenames import name_problem
 from genericdp.glob import is_glob
+from genericdp.health.kinds import KINDS
 from genericdp.model import (
-    COMMAND_VARIABLES,
     EnvVar,
     InjectBy,
     Preference,
     ValueKind,
     is_cdi_kind,
 )
-from genericdp.regex import PatternError, compiled
+from genericdp.printing import quoted
 from genericdp.template import (
     MAX_TEXT,
     MAX_TEXTS,
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
 
     from genericdp.config.document import Document
     from genericdp.config.schema import Schema
-    from genericdp.errors import Problem
+    from genericdp.errors import Finding, Problem
     from genericdp.policy import Policy
     from genericdp.template import Reference
 
@@ -121,7 +122,7 @@ def _check_resource(resource: Field, totals: Counter[str]) -> None:
     for probe in resource["health"]:
         _check_probe(probe, several=several)
     for hook in resource["hooks"]:
-        _check_env(hook["exec"]["env"])
+        _check_kind(hook["exec"])
     if resource["hooks"].value and (resource["replicas"].value or 1) > 1:
         message = "hooks run while other containers may be using the same device"
         resource["hooks"].warn(message, "replicas is more than 1", of_key=True)
@@ -343,15 +344,14 @@ def _fixed_path(inside: str | None, host: str | None) -> str | None:
 
 
 def _check_probe(probe: Field, *, several: bool) -> None:
-    _check_env(probe["exec"]["env"])
-    _check_file(probe["file"])
-    _check_log(probe["kernelLog"], several=several)
     written = probe.written()
-    if "kernelLog" in written:
-        for key in _WHEN_RUN:
-            if key in written:
-                message = f"{key!r} does nothing beside 'kernelLog', whose lines count as they come"
-                probe[key].warn(message, of_key=True)
+    kinds = [kind for kind in KINDS if kind in written]
+    for kind in kinds:
+        _check_kind(probe[kind], several=several)
+    if followed := [kind for kind in kinds if not KINDS[kind].is_run]:
+        for key in (key for key in _WHEN_RUN if key in written):
+            message = f"{key!r} does nothing beside {followed[0]!r}, whose lines count as they come"
+            probe[key].warn(message, of_key=True)
         return
     timeout, period = probe["timeoutSeconds"], probe["periodSeconds"].value
     by_default = "periodSeconds" not in written
@@ -363,49 +363,11 @@ def _check_probe(probe: Field, *, several: bool) -> None:
         timeout.warn(message, f"periodSeconds is {period}{' by default' if by_default else ''}")
 
 
-def _check_env(env: Field) -> None:
-    for variable in env:
-        if variable.key in COMMAND_VARIABLES:
-            message = f"every command is given {quoted(variable.key)} by the daemon"
-            variable.refuse(message, "omit it", of_key=True)
-
-
-def _check_file(check: Field) -> None:
-    if is_glob(check["path"].text or ""):
-        check["path"].warn("wildcards are literal here: one file is read")
-    low, high = check["min"].value, check["max"].value
-    if isinstance(low, int | float) and isinstance(high, int | float) and low > high:
-        check["min"].refuse(f"no number is at least {low} and at most {high}")
-    if check["changes"].value is False and check.written() <= {"path", "changes"}:
-        hint = "write changes: true, or regex, equals, min or max"
-        check["changes"].refuse("this alone demands nothing of the content", hint)
-    if check["changes"].value and check["equals"].value is not None:
-        message = "what equals one text does not change: of two runs in a row one fails"
-        check["changes"].warn(message, "omit changes or equals", of_key=True)
-
-
-def _check_log(check: Field, *, several: bool) -> None:
-    groups = _named_groups(check["regex"].text)
-    for key in ("where", "ignore"):
-        for text in check[key]:
-            if groups is not None and text.key not in groups:
-                hint = suggestion(text.key, groups) if groups else "name it: (?P<name>...)"
-                text.refuse(f"the regex has no group {quoted(text.key)}", hint, of_key=True)
-    # What is written in a wrong way is a problem already, and no lack.
-    node = check["where"].document.node(check["where"].path)
-    if several and check.value is not None and (node is None or node.items == {}):
-        check.warn(
-            "without 'where' every line makes all devices of the resource Unhealthy",
-            "write where: {name: $(device.name)}, and (?P<name>...) into the regex",
-            of_key=True,
-        )
-
-
-def _named_groups(pattern: str | None) -> frozenset[str] | None:
-    try:
-        return None if pattern is None else frozenset(compiled(pattern).groupindex)
-    except PatternError:  # a problem of its own
-        return None
+def _check_kind(check: Field, *, several: bool = False) -> None:
+    """Find what the kind of a check knows to be wrong with it."""
+    if check.value is not None:
+        found = KINDS[check.key].mistakes(check.value, several=several)
+        check.findings.extend(replace(one, path=(*check.path, *one.path)) for one in found)
 
 
 def _check_names(resources: Sequence[Field]) -> None:

@@ -8,21 +8,14 @@ from typing import TYPE_CHECKING
 
 from genericdp.config.document import shown_path
 from genericdp.config.texts import check_declared
+from genericdp.devices.hardware import KINDS
 from genericdp.glob import has_wildcard, matches, unescape
-from genericdp.model import SYS_SELECTORS
 
 if TYPE_CHECKING:
     from genericdp.config.document import Field
 
 _A_FILE = "a file or folder"
 _INJECTED = ("devices", "mounts", "env", "annotations", "cdi")
-_NAMES_ONE = {
-    "udev": ("subsystem", "name"),
-    "net": ("name",),
-    "usb": ("port",),
-    "pci": ("address",),
-}
-"""What there is only one of on a machine."""
 _MEMORY = ("/dev/mem", "/dev/kmem", "/dev/port")
 _SYSTEM_DISKS = ("/dev/sda", "/dev/nvme0n1", "/dev/vda", "/dev/mmcblk0")
 _DISKS = re.compile(r"/dev/(disk/|(xv|[sv])d([a-z]?[*?[]|[a-z]\d*$)|nvme[^/]*n|mmcblk)")
@@ -162,12 +155,13 @@ def _uses_own_node(inject: Field) -> bool:
 
 def _without_node(selector: Field) -> str:
     """Return what a selector finds if that has no device file, else nothing."""
-    if len({"path", *SYS_SELECTORS} & selector.written()) != 1:
+    if len({"path", *KINDS} & selector.written()) != 1:
         return ""
-    if selector["net"].value is not None or _texts(selector["udev"]["subsystem"]) == ["net"]:
-        return "a network interface"
-    if selector["pci"].value is not None:
-        return "a PCI function"
+    names = [name for name in KINDS if selector[name].value is not None]
+    if _texts(selector["udev"]["subsystem"]) == ["net"]:
+        names = ["net"]
+    if names and not KINDS[names[0]].has_node:
+        return f"a {KINDS[names[0]].noun}"
     types = _texts(selector["type"])
     return _A_FILE if types and {*types} <= {"file", "directory"} else ""
 
@@ -181,7 +175,8 @@ def may_find_several(match: Field) -> bool:
     if selector["path"].value is not None:
         return not _is_one_text(selector["path"])
     return not any(
-        all(_is_one_text(selector[bus][key]) for key in keys) for bus, keys in _NAMES_ONE.items()
+        all(_is_one_text(selector[name][key]) for key in kind.single)
+        for name, kind in KINDS.items()
     )
 
 

@@ -10,12 +10,12 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from genericdp import template
-from genericdp.config.document import MAX_QUOTED, quoted, suggestion
 from genericdp.config.schema import part_of
+from genericdp.devices.hardware import BUSES, KINDS
 from genericdp.devices.resourcenames import name_problem
 from genericdp.glob import has_wildcard, path_problem, pattern_problem
-from genericdp.model import BUS_KEYS, is_cdi_name
-from genericdp.printing import shortened
+from genericdp.model import is_cdi_name
+from genericdp.printing import MAX_QUOTED, quoted, shortened, suggestion
 from genericdp.regex import PatternError, compiled
 from genericdp.scalars import plain
 from genericdp.template import may_be_absolute
@@ -23,8 +23,9 @@ from genericdp.template import may_be_absolute
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from genericdp.config.document import Field, KeyPath
+    from genericdp.config.document import Field
     from genericdp.config.schema import Schema
+    from genericdp.errors import KeyPath
     from genericdp.template import Reference, Template
 
 MAX_LEVELS = 16
@@ -36,7 +37,7 @@ SCOPES: dict[str, frozenset[str] | None] = {
     "device": frozenset(_DEVICE.split()),
     "property": None,
     "attribute": None,
-    **{bus: frozenset(keys) for bus, keys in BUS_KEYS.items()},
+    **{bus: frozenset(KINDS[bus].keys) for bus in BUSES},
     "value": None,
     "node": frozenset({"name"}),
     "allocation": frozenset({"index"}),

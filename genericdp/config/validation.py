@@ -12,9 +12,11 @@ from jsonschema import Draft202012Validator
 from jsonschema.exceptions import ValidationError
 from jsonschema.validators import extend
 
-from genericdp.config.document import FAULTY, MAX_QUOTED, Field, Finding, quoted, suggestion
+from genericdp.config.document import FAULTY, Field
 from genericdp.config.schema import CONFIG, KINDS, POLICY, keys_of, resolved_schema
-from genericdp.printing import closest
+from genericdp.devices.hardware import HARDWARE
+from genericdp.errors import Finding
+from genericdp.printing import MAX_QUOTED, closest, quoted, suggestion
 from genericdp.regex import compiled
 from genericdp.scalars import Unclear, meant_boolean, reading, single_quoted, yaml_flow
 
@@ -23,8 +25,9 @@ if TYPE_CHECKING:
 
     from jsonschema.protocols import Validator
 
-    from genericdp.config.document import Document, KeyPath, Plain
+    from genericdp.config.document import Document, Plain
     from genericdp.config.schema import Schema
+    from genericdp.errors import KeyPath
 
     Violation = Any  # a ValidationError, whose every attribute may lack to mypy
 
@@ -143,10 +146,10 @@ def _hopeless(data: Plain, errors: list[ValidationError]) -> Finding | None:
     listed = data.get("devices") if is_bare else data
     if isinstance(listed, list) and any(isinstance(one, dict) and key in one for one in listed):
         hint = f"convert it: genericdp convert --from {peer} FILE"
-        return Finding(path=(), message="this is a config of another device plugin", hint=hint)
+        return Finding((), "this is a config of another device plugin", hint)
     # What is wrong is not known in full, so no rule can look at the rest.
     message = f"the document has more than {MAX_ERRORS} problems"
-    return Finding(path=(), message=message) if len(errors) > MAX_ERRORS else None
+    return Finding((), message) if len(errors) > MAX_ERRORS else None
 
 
 def _keys_of_another_kind(data: Plain, kind: str) -> tuple[str, ...]:
@@ -361,7 +364,7 @@ def _alternatives(field: Field, error: Violation) -> None:
     for extra in present[1:]:
         message = f"{extra!r} cannot be combined with {present[0]!r}"
         hint = f"one of {listed}"
-        if "hardware" in error.schema["properties"] and extra in {"usb", "pci"}:
+        if "hardware" in error.schema["properties"] and extra in HARDWARE:
             hint += "; what the device sits on goes below 'hardware'"
         field[extra].refuse(message, hint, of_key=True)
     # An unknown key may be a misspelt choice: it is a problem already.

@@ -14,8 +14,8 @@ from genericdp.scalars import meant_boolean, yaml_text
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from genericdp.config.document import KeyPath, YamlNode
-    from genericdp.errors import Problem
+    from genericdp.config.document import YamlNode
+    from genericdp.errors import KeyPath, Problem
 
 _COUNT = re.compile(r"0|[1-9][0-9]{0,17}")
 _EMPTY = "give it the config of the plugin named after --from"

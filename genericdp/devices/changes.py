@@ -8,15 +8,17 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from genericdp.devices.devicelist import NOTHING
 from genericdp.devices.natural import natural_key
+from genericdp.devices.transitions import State
 from genericdp.model import Preference
 from genericdp.printing import first_few
-from genericdp.reasons import Code, are_routine, kinds_of, text_of
+from genericdp.reasons import Code, are_routine, kinds_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
     from genericdp.devices.decide import Decision, DeviceLists
-    from genericdp.devices.devicelist import DeviceList
+    from genericdp.devices.device import Device
+    from genericdp.devices.devicelist import DeviceList, Entry
     from genericdp.model import Resource
     from genericdp.reasons import Reason
 
@@ -95,14 +97,14 @@ def changes(before: DeviceLists, decision: Decision) -> Iterator[Change]:
         yield from _each(alerts, name, _DOUBTFUL, _DOUBTFUL, logging.WARNING)
         over = {one: "" for one in was.warnings if one not in now.warnings}
         yield from _each(over, name, "is no longer warned about", "are no longer warned about")
-        if now.failed and now.failed != was.failed:
+        if now.undecided and not _is_known(now.undecided, was.undecided):
             text = (
-                f"{now.failed}; what was offered stays as it was, and this is a mistake of"
+                f"{now.undecided}; what was offered stays as it was, and this is a mistake of"
                 " genericdp or of its config: please report it"
             )
             error = decision.failures.get(now.template or name)
             yield Change(text, name, level=logging.ERROR, error=error)
-        elif was.failed and not now.failed:
+        elif was.undecided and not now.undecided:
             yield Change("it can be decided again what is offered", name)
     shared, shared_before = shared_ids(decision.lists), shared_ids(before)
     if fresh := shared - shared_before:
@@ -115,13 +117,14 @@ def changes(before: DeviceLists, decision: Decision) -> Iterator[Change]:
 def _device_changes(
     name: str, before: DeviceList, after: DeviceList, *, is_first: bool
 ) -> Iterator[Change]:
-    was, now = ({key: one.reasons for key, one in of.devices.items()} for of in (before, after))
-    for device_id, listed in after.devices.items():
-        new_id, former = listed.device.renamed_to, before.devices.get(device_id)
+    was, now = before.devices, after.devices
+    for device_id, entry in now.items():
+        new_id, former = entry.device.renamed_to, was.get(device_id)
         if new_id and (former is None or former.device.renamed_to != new_id):
             yield Change(f"device {device_id} becomes {new_id} once it is free", name, device_id)
-    if (empty := after.empty) and not (before.empty and before.empty.news == empty.news):
-        yield Change(f"no devices: {empty.reason}" if empty.cause else empty.reason, name)
+    if after.empty and not _is_known(after.empty, before.empty):
+        what = "" if after.empty.code is Code.RENAMED else "no devices: "
+        yield Change(f"{what}{after.empty}", name)
     came = {one: "" for one in now if one not in was}
     left = {one: "" for one in was if one not in now}
     first, recovered, fallen, other = _changed(was, now)
@@ -129,8 +132,8 @@ def _device_changes(
     changed = len({*came, *left, *probed, *recovered, *fallen})
     if is_first and first:
         yield Change(f"devices that are probed for the first time: {len(now)}", name)
-    elif now and (is_first or changed > 1 or (probed and now[probed[0]])):
-        healthy = sum(not reason for reason in now.values())
+    elif now and (is_first or changed > 1 or (probed and not now[probed[0]].is_healthy)):
+        healthy = sum(entry.is_healthy for entry in now.values())
         yield Change(f"{healthy} of {len(now)} devices healthy", name)
     elif probed:
         yield Change(f"device {probed[0]} is Healthy", name, probed[0])
@@ -140,14 +143,19 @@ def _device_changes(
         yield from _each(left, name, "has left the list", "have left the list")
     yield from _each(recovered, name, "is Healthy again", "are Healthy again")
     yield from _each(other, name, "is now Unhealthy because", "are Unhealthy for another reason")
-    routine = {device: text for device, text in fallen.items() if are_routine(now[device])}
+    routine = {device: text for device, text in fallen.items() if are_routine(now[device].reasons)}
     yield from _each(routine, name, "is Unhealthy", "are Unhealthy")
     others = {device: text for device, text in fallen.items() if device not in routine}
     yield from _each(others, name, "is Unhealthy", "are Unhealthy", logging.WARNING)
 
 
+def _is_known(reason: Reason, before: Reason | None) -> bool:
+    """Return whether a reason is no news: a text alone is none."""
+    return before is not None and kinds_of([reason]) == kinds_of([before])
+
+
 def _changed(
-    was: Mapping[str, tuple[Reason, ...]], now: Mapping[str, tuple[Reason, ...]]
+    was: Mapping[str, Entry[Device]], now: Mapping[str, Entry[Device]]
 ) -> tuple[dict[str, str], ...]:
     """Return which devices wait for first results or have good ones, are Healthy again, are
     Unhealthy, and are so for another reason; each with the reasons in words.
@@ -156,21 +164,21 @@ def _changed(
     recovered: dict[str, str] = {}
     fallen: dict[str, str] = {}
     other: dict[str, str] = {}
-    for device_id, reasons in now.items():
+    for device_id, entry in now.items():
+        former = was.get(device_id)
+        reasons = () if former is None else former.reasons
         # A text alone is no news: a temperature is another one each time.
-        kinds, former = kinds_of(reasons), kinds_of(was.get(device_id, ()))
-        was_probed = Code.NOT_PROBED not in {code for code, _ in former}
-        if kinds == former:
+        if kinds_of(entry.reasons) == kinds_of(reasons):
             continue
-        text = text_of(reasons)
-        if Code.NOT_PROBED in {code for code, _ in kinds} or not (was_probed or reasons):
-            first[device_id] = text
-        elif not reasons:
-            recovered[device_id] = text
-        elif not (former and was_probed):
-            fallen[device_id] = text
+        was_probed = former is None or former.state is not State.PROBING
+        if entry.state is State.PROBING or (entry.is_healthy and not was_probed):
+            first[device_id] = entry.text
+        elif entry.is_healthy:
+            recovered[device_id] = entry.text
+        elif not (reasons and was_probed):
+            fallen[device_id] = entry.text
         else:
-            other[device_id] = text
+            other[device_id] = entry.text
     return first, recovered, fallen, other
 
 
@@ -182,26 +190,26 @@ def _refusals(name: str, before: DeviceList, after: DeviceList) -> Iterator[Chan
     if left_out and left_out != _left_out(before):
         text = f"list full: left out are {left_out} of the devices"
         yield Change(text, name, level=logging.WARNING)
-    logged = {(one.path, one.reason.code, one.reason.subject) for one in before.not_offered}
+    logged = {(it.device.path, kind) for it in before.not_offered for kind in kinds_of(it.reasons)}
     # Of what is listed it has been logged already why it is Unhealthy.
     told = {
         (key, reason.code)
-        for one in after.devices.values()
-        for key in (one.device.key, *one.device.keys)
-        for reason in one.reasons
+        for entry in after.devices.values()
+        for key in (entry.device.key, *entry.device.keys)
+        for reason in entry.reasons
     }
     refused = [
-        one
-        for one in after.not_offered
-        if (one.path, one.reason.code, one.reason.subject) not in logged
-        and (one.key, one.reason.code) not in told
+        entry
+        for entry in after.not_offered
+        if any((entry.device.path, kind) not in logged for kind in kinds_of(entry.reasons))
+        and (entry.device.key, entry.code) not in told
     ]
     if len(refused) > MAX_LINES:
-        reasons = {one.path: str(one.reason) for one in refused}
+        reasons = {entry.device.path: entry.text for entry in refused}
         yield Change(_together("are not offered", reasons), name)
         return
-    for refusal in refused:
-        yield Change(f"{refusal.path} is not offered: {refusal.reason}", name)
+    for entry in refused:
+        yield Change(f"{entry.device.path} is not offered: {entry.text}", name)
 
 
 def _each(
@@ -228,7 +236,7 @@ def _few(ids: Collection[str]) -> str:
 
 
 def _left_out(devices: DeviceList) -> int:
-    return sum(one.reason.code is Code.LIST_FULL for one in devices.not_offered)
+    return sum(entry.code is Code.LIST_FULL for entry in devices.not_offered)
 
 
 def shared_ids(lists: Mapping[str, DeviceList]) -> frozenset[str]:

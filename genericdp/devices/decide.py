@@ -1,51 +1,55 @@
-"""The decision: the device list of each resource."""
+"""The decision: the device list of each resource.
+
+Match, group, make, arbitrate between all resources, carry over what was listed, apply what probes
+and others say, and cap: each step turns device lists into others.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
+from itertools import chain
 from typing import TYPE_CHECKING
 
-from genericdp import glob
-from genericdp.devices.control_nodes import with_control_nodes
-from genericdp.devices.device import (
-    Device,
-    Member,
-    NotOffered,
-    Report,
-    naming_rule,
+from genericdp.devices.carry_over import (
+    FormerDevices,
+    KeptIds,
+    WhyGone,
+    carried_over,
+    hidden_by,
+    settling,
+    with_shares,
 )
+from genericdp.devices.conflicts import arbitrated
+from genericdp.devices.device import Device, naming_rule
 from genericdp.devices.devicelist import (
     NOTHING,
-    Arriving,
     DeviceList,
+    Entry,
+    is_listed,
+    is_wanting,
     next_due,
-    resolve_conflicts,
-    stable_groups,
+    refused,
     weightless,
-    with_health,
-    with_shares,
-    with_vanished,
     within_limit,
 )
-from genericdp.devices.empty import EmptyCause, NoDevices, why_empty
+from genericdp.devices.empty import why_empty, why_undecided
 from genericdp.devices.held import Held, Name, why_blocked
 from genericdp.devices.in_use import with_warnings
 from genericdp.devices.inventory import Inventory
-from genericdp.devices.making import MadeDevices, make_devices
+from genericdp.devices.making import make_devices
 from genericdp.devices.matching import Owners, match
-from genericdp.devices.recognition import FormerDevices, KeptIds
+from genericdp.devices.natural import natural_key
 from genericdp.devices.resourcenames import NameOwners, resulting, results, with_name
-from genericdp.devices.selectors import path_globs
+from genericdp.devices.transitions import Event
 from genericdp.printing import shortened
-from genericdp.reasons import MAX_REASON, Code, Reason
+from genericdp.reasons import MAX_REASON, NOT_PROBED, Code, Reason
 from genericdp.regex import SearchTimeError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Container, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
-    from genericdp.devices.devicelist import EntryBytes, ListedDevice
+    from genericdp.devices.devicelist import EntryBytes, Reports
     from genericdp.devices.identity import HardwareIdentity
     from genericdp.devices.inventory import Host, Identity
     from genericdp.devices.matching import Match
@@ -53,8 +57,6 @@ if TYPE_CHECKING:
 
 DeviceLists = dict[str, DeviceList]
 """By resource name, in the order of the config."""
-Reports = Mapping[str, Mapping[str, Report]]
-"""What probes say, by resource and ID."""
 
 EVERYTHING = "(all)"
 """Stands for the path of whatever a resource might offer."""
@@ -71,28 +73,6 @@ class Decision:
     """By resource, why it could not be decided: it keeps what it had."""
     awaited: frozenset[Name] = frozenset()
     """The names of held hardware that is to be offered under another name."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Draft:
-    """The devices of one resource, before it is known what others want."""
-
-    resource: Resource
-    template: str
-    """As ``DeviceList.template``."""
-    match: Match
-    devices: Sequence[Device]
-    absent: Sequence[Device]
-    """Listed devices that cannot be had just now and keep what is theirs."""
-    refused: list[NotOffered]
-    without_name: Sequence[NotOffered]
-    """What of its match has got no name, and why."""
-    resource_of_key: Mapping[str, str]
-    """The name of the resource that has a device of its match, by the device's key."""
-    arriving: Mapping[str, Arriving]
-    claimed: frozenset[str]
-    """The keys of the candidates that no later resource gets."""
-    former: FormerDevices
 
 
 def decide(
@@ -114,41 +94,51 @@ def decide(
     claims have, or may have. ``spec_errors``: by resource, why none of its devices can be had now.
     """
     inventory = Inventory(host, node_name)
-    failures = inventory.failures
     while True:
-        one = _Pass(
+        run = _Pass(
             resources=resources,
             inventory=inventory,
             previous=previous,
             name_owners=NameOwners(resources, previous),
             now=now,
             held=held or Held(),
-            entry_bytes=entry_bytes,
         )
-        drafts = one.drafts()
-        lists = one.lists(drafts)
-        if drafts.keys().isdisjoint(failures):
+        run.make_all()
+        run.arbitrate()
+        lists = run.carry_over(entry_bytes)
+        if run.matches.keys().isdisjoint(inventory.failures):
             break
         # Decided by what a resource took that has failed since: again, without that.
-    dues = [
-        next_due(lists[name], one.forget_after_seconds, now=now)
-        for name, one in resulting(resources, lists).items()
-        if not lists[name].failed
-    ]
-    left = (
-        one.devices.keys() - lists.get(name, NOTHING).devices.keys()
-        for name, one in previous.items()
-    )
-    if any(one.not_offered for one in lists.values()) and any(left):
-        dues.append(now)  # somebody may get what left a list
-    due = min((moment for moment in dues if moment is not None), default=None)
-    lists = with_control_nodes(with_warnings(lists, inventory), resources, inventory)
+    lists = with_warnings(lists, resources, inventory)
+    lists = with_states(lists, previous, health, spec_errors or {}, now=now)
     return Decision(
-        lists=with_states(lists, previous, health, spec_errors or {}, now=now),
-        due=due,
-        failures=failures,
-        awaited=frozenset(one.awaited),
+        lists=lists,
+        due=_due(lists, resources, previous, now=now),
+        failures=inventory.failures,
+        awaited=frozenset(run.awaited),
     )
+
+
+def _due(
+    lists: DeviceLists,
+    resources: Sequence[Resource],
+    previous: Mapping[str, DeviceList],
+    *,
+    now: float,
+) -> float | None:
+    """Return when time alone changes one of the lists; None: never."""
+    dues = [
+        next_due(lists[name], resource.forget_after_seconds, now=now)
+        for name, resource in resulting(resources, lists).items()
+        if lists[name].undecided is None
+    ]
+    has_left = any(
+        before.devices.keys() - lists.get(name, NOTHING).devices.keys()
+        for name, before in previous.items()
+    )
+    if has_left and any(devices.not_offered for devices in lists.values()):
+        dues.append(now)  # what left a list may go to another device
+    return min((due for due in dues if due is not None), default=None)
 
 
 def with_states(
@@ -159,17 +149,47 @@ def with_states(
     *,
     now: float,
 ) -> DeviceLists:
-    """Return lists that have been decided with other health or errors; all as of ``decide``."""
+    """Return lists with what probes and specs say, and since when each device is as it is.
+
+    All arguments are as those of ``decide``.
+    """
     return {
-        name: with_health(
-            listed,
+        name: _with_states(
+            devices,
             previous.get(name, NOTHING),
             None if health is None else health.get(name, {}),
-            spec_error=spec_errors.get(name, ""),
+            spec_errors.get(name, ""),
             now=now,
         )
-        for name, listed in lists.items()
+        for name, devices in lists.items()
     }
+
+
+def _with_states(
+    devices: DeviceList,
+    previous: DeviceList,
+    reports: Mapping[tuple[str, Identity], tuple[Reason, ...]] | None,
+    spec_error: str,
+    *,
+    now: float,
+) -> DeviceList:
+    listed = []
+    for device_id, entry in devices.devices.items():
+        # Without what probes and specs said before.
+        fresh = entry.after(Event.MADE) if entry.reasons and entry.is_complete else entry
+        if spec_error:
+            fresh = fresh.after(Event.SPEC_FAILED, Reason(Code.SPEC_FAILED, spec_error))
+        if reports is not None and entry.device.probes:
+            reasons = reports.get((device_id, entry.device.identity), (NOT_PROBED,))
+            is_probed = all(reason.code is not Code.NOT_PROBED for reason in reasons)
+            if reasons:
+                fresh = fresh.after(Event.FAILING if is_probed else Event.NOT_PROBED, *reasons)
+        before = previous.devices.get(device_id)
+        stays = before is not None and before.state is fresh.state
+        fresh = replace(fresh, since=before.since if before is not None and stays else now)
+        # Who compares ten thousand on the loop is soon done if they are mostly the same objects.
+        listed.append(before if before is not None and before == fresh else fresh)
+    return replace(devices, entries=(*listed, *devices.not_offered))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,7 +202,12 @@ class _Pass:
     name_owners: NameOwners
     now: float
     held: Held
-    entry_bytes: EntryBytes
+    lists: DeviceLists = field(default_factory=dict)
+    """What has been decided so far, of all names that result."""
+    matches: dict[str, Match] = field(default_factory=dict)
+    """What each resource matches; a resource that cannot be decided has none."""
+    former: dict[str, FormerDevices] = field(default_factory=dict)
+    """By name, the devices of the last list."""
     awaited: dict[Name, str] = field(default_factory=dict)
     """The names of held hardware that is to be offered under another name, and that name."""
 
@@ -199,90 +224,65 @@ class _Pass:
         names = self.name_owners.of(resource)
         return [name for name in names if name == resource.name or name in self.previous]
 
-    def drafts(self) -> dict[str, dict[str, _Draft]]:
+    def make_all(self) -> None:
         """Make the devices of each resource, but for those where that fails, by resulting names.
 
-        Such a resource keeps what it had. Of what had never been decided nobody knows what it
+        Such a resource keeps what it had. Of what had never been decided it is unknown what it
         would take: later resources get nothing that it might.
         """
         owners = Owners(listed=cache(self._listed))
-        drafts: dict[str, dict[str, _Draft]] = {}
         for resource in self.resources:
             name = resource.name
             if name not in self.inventory.failures:
                 with self.inventory.deciding(name):
-                    drafts[name] = self._drafts_of(resource, owners)
-            if name in drafts:
-                draft = drafts[name][name]
-                owners.enter(resource, draft.claimed, draft.match)
+                    self._make(resource, owners)
+            if name in self.matches:
+                owners.enter(resource, self.lists[name].owned or (), self.matches[name])
                 continue
             for before in map(self.before, self._listed_names(resource)):
                 owners.enter(resource, (key for device in before.kept for key in device.keys))
                 owners.enter(resource, before.owned or ())
             if self.before(name).owned is None:
                 owners.reserve(resource)
-        return drafts
 
     def _listed(self) -> dict[Identity, set[str]]:
         """Return the resources that had things when they last were decided, by what these are."""
         listed: dict[Identity, set[str]] = {}
         for name, before in self.previous.items():
             # Not what they had lost by then, as to another resource.
-            for device in (it.device for it in before.devices.values() if it.gone_since is None):
-                for identity in device.appearances:
+            for entry in (it for it in before.devices.values() if it.is_present):
+                for identity in entry.device.appearances:
                     listed.setdefault(identity, set()).add(before.template or name)
         return listed
 
-    def _drafts_of(self, resource: Resource, owners: Owners) -> dict[str, _Draft]:
-        """Return the drafts of a resource and of those that result from its name."""
+    def _make(self, resource: Resource, owners: Owners) -> None:
+        """Match, group and make: enter the lists of a resource and of what results from its name.
+
+        What is made of a group may have to wait until its members stay the same.
+        """
         found = match(resource, owners, self.inventory)
+        ids_of = cache(partial(self._kept_ids, resource))
         may_have = partial(self.name_owners.enter, resource)
-        kept: dict[str, KeptIds] = {}
-
-        def ids_of(name: str) -> KeptIds:
-            if name not in kept:
-                kept[name] = self._kept_ids(name, resource)
-            return kept[name]
-
         made = make_devices(resource, found, self.inventory, may_have, ids_of)
-        claimed = found.claimed - self._held_by_others(resource, made)
-        own = made[resource.name]
-        own.refused[:0] = found.refused
-        resource_of_key = {it.key: name for name, one in made.items() for it in one.devices}
-        drafts = {}
+        wanting = filter(is_wanting, chain(*made.values()))
+        claimed = found.claimed - self._held_by_others(resource, wanting)
+        lists = {}
         for name in self.name_owners.of(resource):
             template = "" if name == resource.name else resource.name
-            one, before = made.get(name, MadeDevices()), self.before(name, template)
-            devices, refused = self._free(one, resource, owners)
-            arriving = dict[str, Arriving]()
+            entries = (*(() if template else found.refused), *made.get(name, ()))
+            devices = DeviceList(entries=entries, owned=claimed, template=template)
+            if owners.reserved:
+                devices = devices.each_wanting(partial(self._unless_reserved, resource, owners))
             if resource.group_by is not None:
-                devices, waiting, arriving = stable_groups(devices, before, now=self.now)
-                refused += waiting
-            former = ids_of(name).former
-            others = (
-                other for key, made_of in made.items() if key != name for other in made_of.devices
-            )
-            here = {
-                listed.device.id
-                for device in (*devices, *others)
-                for listed in former.of_device(device)
-            }
-            drafts[name] = _Draft(
-                resource=with_name(resource, name) if template else resource,
-                template=template,
-                match=found,
-                devices=devices,
-                absent=self._absent(resource, found, here, before),
-                refused=refused,
-                without_name=own.refused if template else (),
-                resource_of_key=resource_of_key,
-                arriving=arriving,
-                claimed=claimed,
-                former=former,
-            )
-        return drafts
+                before = self.before(name, template)
+                devices = devices.each_wanting(settling(before, now=self.now))
+            lists[name] = devices
+            self.former[name] = ids_of(name).former
+        # All at once: it may fail until here.
+        self.matches[resource.name] = found
+        self.lists.update(lists)
 
-    def _kept_ids(self, name: str, resource: Resource) -> KeptIds:
+    def _kept_ids(self, resource: Resource, name: str) -> KeptIds:
         template = "" if name == resource.name else resource.name
         return KeptIds(
             Name(name, "", resource.served_by),
@@ -291,9 +291,7 @@ class _Pass:
             naming_rule(resource),
         )
 
-    def _held_by_others(
-        self, resource: Resource, made: Mapping[str, MadeDevices]
-    ) -> frozenset[str]:
+    def _held_by_others(self, resource: Resource, made: Iterable[Entry[Device]]) -> frozenset[str]:
         """Return the keys of candidates that are held under the name of another resource.
 
         They are not claimed: if that resource comes later in the config, it keeps its device.
@@ -301,8 +299,7 @@ class _Pass:
         own = {Name(name, "", resource.served_by) for name in self.name_owners.of(resource)}
         return frozenset(
             key
-            for one in made.values()
-            for device in one.devices
+            for device in (entry.device for entry in made)
             if any(
                 held.name._replace(device_id="") not in own and (held.exclusive or device.exclusive)
                 for identity in device.identities
@@ -311,173 +308,161 @@ class _Pass:
             for key in device.keys
         )
 
-    def _free(
-        self, made: MadeDevices, resource: Resource, owners: Owners
-    ) -> tuple[list[Device], list[NotOffered]]:
-        """Return the devices that no resource before might match, and what is refused."""
-        devices, refused = [], [*made.refused]
-        for one in made.devices:
-            if reason := self._why_reserved(one, resource, owners):
-                refused.append(one.refused(Reason(Code.TAKEN, reason)))
-            else:
-                devices.append(one)
-        return devices, refused
-
-    def _why_reserved(self, device: Device, resource: Resource, owners: Owners) -> str:
-        """Return which node of a device a resource before might match."""
-        if not owners.reserved:
-            return ""
+    def _unless_reserved(
+        self, resource: Resource, owners: Owners, entry: Entry[Device]
+    ) -> Entry[Device]:
+        """Refuse a device if a resource before might match one of its nodes."""
+        device = entry.device
         for node in device.nodes:
             file = self.inventory.file(node.host_path) if node.exclusive else None
             if file is not None and (
                 why := owners.why_reserved(self.inventory.of_file(file), resource, device.identity)
             ):
-                return f"its node {node.host_path} {why}"
-        return ""
+                why = f"its node {node.host_path} {why}"
+                return entry.after(Event.REFUSED, Reason(Code.TAKEN, why))
+        return entry
 
-    def _absent(
-        self, resource: Resource, match: Match, here: Container[str], before: DeviceList
-    ) -> tuple[Device, ...]:
+    def _absent(self, resource: Resource, name: str) -> tuple[Device, ...]:
         """Return the listed devices that cannot be had just now and keep what is theirs.
 
         Their hardware and match are still there, or a folder that does not answer hides both. The
         node of a group's member may be that of other hardware by now.
         """
-        matched = {candidate.file.identity for candidate in match.members}
+        if (found := self.matches.get(resource.name)) is None:
+            return self.before(name).kept
+        here = {
+            entry.device.id
+            for other in self._names(resource)
+            for made in filter(is_wanting, self.lists[other].entries)
+            for entry in self.former[name].of_device(made.device)
+        }
+        matched = {candidate.file.identity for candidate in found.members}
+        before = self.before(name, self.lists[name].template)
         return tuple(
             device
-            for device in (it.device for it in before.devices.values())
+            for device in (entry.device for entry in before.devices.values())
             if device.id not in here
             and (
                 not matched.isdisjoint(device.appearances)
-                or not match.unreadable.isdisjoint(device.keys)
-                or _hidden_by(resource, device, self.inventory)
+                or not found.unreadable.isdisjoint(device.keys)
+                or hidden_by(resource, device, self.inventory)
             )
         )
 
-    def lists(self, drafts: Mapping[str, Mapping[str, _Draft]]) -> DeviceLists:
-        """Resolve conflicts, and return the lists that follow those of before."""
-        by_name = {name: one for results in drafts.values() for name, one in results.items()}
+    def _names(self, resource: Resource) -> list[str]:
+        """Return the name of a resource and those that result from it, or have been listed."""
+        is_made = resource.name in self.matches
+        return self.name_owners.of(resource) if is_made else self._listed_names(resource)
+
+    def arbitrate(self) -> None:
+        """Refuse what is held under other names, and what another device has or gets."""
         present = frozenset(
             identity
-            for one in by_name.values()
-            for device in one.devices
-            for identity in device.identities
+            for made in self.lists.values()
+            for entry in filter(is_wanting, made.entries)
+            for identity in entry.device.identities
         )
-        wanting = {name: self._not_held(name, one, present) for name, one in by_name.items()}
-        resources = {
-            name: resource
-            for resource in self.resources
-            for name in drafts.get(resource.name, self._listed_names(resource))
-        }
-        absent = {
-            name: by_name[name].absent if name in by_name else self.before(name).kept
-            for name in resources
-        }
+        names = [(name, it) for it in self.resources for name in self._names(it)]
+        # Before anything is refused: what is not offered under one name may be under another one.
+        absent = {name: self._absent(resource, name) for name, resource in names}
+        for name, resource in names:
+            if name in self.lists:
+                unless_held = partial(self._unless_held, name, resource, present)
+                self.lists[name] = self.lists[name].each_wanting(unless_held)
         # Unguarded, since no resource can make it fail: it looks up and sorts texts. The longest,
         # a path, cannot have the more than 4,300 digits at which int() raises (natural_key).
-        former = {name: one.former.of_device for name, one in by_name.items()}
-        winners, losers = resolve_conflicts(wanting, absent, former)
-        for name, its in losers.items():
-            by_name[name].refused.extend(its)
+        former = {name: self.former[name].of_device for name in self.lists}
+        self.lists.update(arbitrated(self.lists, absent, former))
+
+    def _unless_held(
+        self,
+        name: str,
+        resource: Resource,
+        present: Collection[HardwareIdentity],
+        entry: Entry[Device],
+    ) -> Entry[Device]:
+        """Refuse a device that is held under another name."""
+        device = entry.device
+        its_name = Name(name, device.id, resource.served_by)
+        if device.renamed_to:
+            self.awaited[its_name] = device.renamed_to
+        if (hold := self.held.blocking(its_name, device, present)) is None:
+            return entry
+        self.awaited.setdefault(hold.name, str(its_name))
+        return entry.after(Event.REFUSED, Reason(Code.HELD, why_blocked(hold, its_name, device)))
+
+    def carry_over(self, entry_bytes: EntryBytes) -> DeviceLists:
+        """Return the lists that follow those of before, each no larger than a kubelet takes."""
         lists = {}
-        for name, resource in resources.items():
-            before = lists[name] = self.before(name)
-            with self.inventory.deciding(resource.name):
-                if name in by_name:
-                    lists[name] = self._list(by_name[name], winners[name])
-                else:
-                    failure = self.inventory.failures[resource.name]
-                    lists[name] = _as_it_was(resource, before, failure)
-            now = lists[name]
-            if now.template and not (now.devices or now.arriving or now.not_offered):
-                del lists[name]
+        for resource in self.resources:
+            for name in self._names(resource):
+                lists[name] = before = self.before(name)
+                with self.inventory.deciding(resource.name):
+                    if name in self.lists:
+                        lists[name] = self._list(name, resource, before, entry_bytes)
+                    else:
+                        failure = self.inventory.failures[resource.name]
+                        lists[name] = _as_it_was(resource, before, failure)
+                if lists[name].template and not lists[name].entries:
+                    del lists[name]
         for name, others in results(lists).items():
             # One that had resulted may be a resource of the config by now, of no template.
-            if name in lists and not lists[name].failed:
-                seen = f"its devices are those of {', '.join(others)}"
-                empty = NoDevices(resource=resources[name], cause=None, seen=seen)
+            if name in lists and lists[name].undecided is None:
+                names = ", ".join(others)
+                empty = Reason(Code.RENAMED, f"its devices are those of {names}", names)
                 lists[name] = replace(lists[name], empty=empty)
         return lists
 
-    def _not_held(
-        self, name: str, draft: _Draft, present: Collection[HardwareIdentity]
-    ) -> list[Device]:
-        """Return the devices of a draft that are held under no other name; refuse the others."""
-        free = []
-        for device in draft.devices:
-            its_name = Name(name, device.id, draft.resource.served_by)
-            if device.renamed_to:
-                self.awaited[its_name] = device.renamed_to
-            if (hold := self.held.blocking(its_name, device, present)) is None:
-                free.append(device)
-                continue
-            why = why_blocked(hold, its_name, device)
-            draft.refused.append(device.refused(Reason(Code.HELD, why)))
-            self.awaited.setdefault(hold.name, str(its_name))
-        return free
+    def _list(
+        self, name: str, resource: Resource, before: DeviceList, entry_bytes: EntryBytes
+    ) -> DeviceList:
+        made, found = self.lists[name], self.matches[resource.name]
+        others = {other: self.lists[other] for other in self._names(resource)}
+        named = with_name(resource, name) if made.template else resource
+        entries = carried_over(
+            made,
+            before,
+            named,
+            why_gone=WhyGone(named, found, made, others, self.inventory),
+            stays=partial(self._stays, name, resource, found),
+            held=self.held,
+            now=self.now,
+        )
+        listed = [
+            self._with_holds(Name(name, entry.device.id, resource.served_by), entry)
+            for entry in entries
+            if is_listed(entry)
+        ]
+        listed.sort(key=lambda entry: natural_key(entry.device.id))
+        devices = replace(made, entries=(*listed, *made.not_offered))
+        devices = within_limit(devices, before.devices, entry_bytes)
+        if devices.devices:
+            return devices
+        empty = why_empty(named, found, devices.not_offered)
+        return replace(devices, empty=empty)
 
-    def _stays(self, draft: _Draft, device: Device) -> bool:
+    def _stays(self, name: str, resource: Resource, found: Match, device: Device) -> bool:
         """Return whether a held device that is to be offered under another name stays listed.
 
         Its pod would be rejected at the next restart of the kubelet if it were Unhealthy.
         """
-        name = Name(draft.resource.name, device.id, draft.resource.served_by)
-        if name not in self.awaited or not self.held.by_name[name].may_be_held:
+        its_name = Name(name, device.id, resource.served_by)
+        if its_name not in self.awaited or not self.held.by_name[its_name].may_be_held:
             return False
-        found = self.inventory.file(device.path)
+        file = self.inventory.file(device.path)
         return (
-            found is not None
-            and found.identity == device.identity
-            and not draft.match.excluded.reason(found)
+            file is not None
+            and file.identity == device.identity
+            and not found.excluded.reason(file)
         )
 
-    def _with_holds(self, name: Name, listed: ListedDevice) -> ListedDevice:
+    def _with_holds(self, name: Name, entry: Entry[Device]) -> Entry[Device]:
         """Return a listed device with what follows from who holds it."""
         own, other = self.held.by_name.get(name), self.awaited.get(name)
-        if other and own is not None and not own.may_be_held and not listed.missing:
+        if other and own is not None and not own.may_be_held:
             why = f"it becomes {other} once the kubelet confirms that no pod holds it"
-            listed = replace(listed, missing=(Reason(Code.RENAMED, why),))
-        return with_shares(listed, name, self.held)
-
-    def _list(self, draft: _Draft, devices: Sequence[Device]) -> DeviceList:
-        resource, name = draft.resource, draft.resource.name
-        before = self.before(name).devices
-        reasons = _Reasons(resource, draft, devices, self.inventory)
-        listed = with_vanished(
-            resource,
-            before,
-            devices,
-            why_gone=reasons.of_device,
-            why_lost=reasons.of_member,
-            stays=partial(self._stays, draft),
-            now=self.now,
-            held=self.held,
-        )
-        listed = {
-            device_id: self._with_holds(Name(name, device_id, resource.served_by), it)
-            for device_id, it in listed.items()
-        }
-        kept, left_out = within_limit(listed, before, self.entry_bytes)
-        won = {device.key for device in devices}
-        not_offered, empty = (*draft.refused, *left_out), None
-        if not kept:
-            empty = why_empty(resource, draft.match, not_offered)
-        return DeviceList(
-            devices=kept,
-            not_offered=not_offered,
-            empty=empty,
-            arriving={key: it for key, it in draft.arriving.items() if key not in won},
-            owned=draft.claimed,
-            template=draft.template,
-        )
-
-
-def _hidden_by(resource: Resource, device: Device, inventory: Inventory) -> str:
-    """Return the glob that hangs and so hides whether the device is still there."""
-    found_by = (one for one in path_globs(resource.match) if glob.matches(one, device.path))
-    globs = (*found_by, *path_globs(resource.exclude))
-    return next((one for one in globs if one in inventory.hanging), "")
+            entry = entry.after(Event.RENAMED, Reason(Code.RENAMED, why))
+        return with_shares(entry, name, self.held)
 
 
 def _as_it_was(resource: Resource, before: DeviceList, error: Exception) -> DeviceList:
@@ -486,80 +471,12 @@ def _as_it_was(resource: Resource, before: DeviceList, error: Exception) -> Devi
     if isinstance(error, MemoryError):
         what = "there is not enough memory"
     failed = shortened(f"it cannot be decided what is offered: {what}", MAX_REASON)
-    others = (one for one in before.not_offered if one.reason.code is not Code.UNDECIDED)
     reason = Reason(Code.UNDECIDED, f"{failed}; what was offered stays as it was")
-    everything = NotOffered(path=EVERYTHING, key="", reason=reason)
-    undecided = NoDevices(resource=resource, cause=EmptyCause.UNDECIDED, seen=failed)
+    everything = refused(EVERYTHING, "", reason)
+    others = (entry for entry in before.not_offered if entry.code is not Code.UNDECIDED)
     return replace(
         before,
-        failed=failed,
-        not_offered=(everything, *others),
-        empty=None if before.devices else undecided,
+        entries=(*before.devices.values(), everything, *others),
+        undecided=Reason(Code.UNDECIDED, failed, type(error).__name__),
+        empty=None if before.devices else why_undecided(resource, failed),
     )
-
-
-class _Reasons:
-    """Why devices of a list, and members of them, are not there any more."""
-
-    def __init__(
-        self, resource: Resource, draft: _Draft, devices: Sequence[Device], inventory: Inventory
-    ) -> None:
-        self._resource = resource
-        self._inventory = inventory
-        self._refused = {it.key: it.reason for it in (*draft.without_name, *draft.refused)}
-        self._resource_of_key = draft.resource_of_key
-        self._matched = frozenset(it.key for it in draft.match.members)
-        # Another config gives another ID.
-        self._ids = {it.appearances: it.id for it in devices}
-
-    def of_member(self, member: Member) -> Reason:
-        """Return why a group has lost a member."""
-        if (refused := self._refused.get(member.key)) is not None:
-            return replace(refused, text=f"{member.path}: {refused}", subject=member.path)
-        return Reason(Code.MEMBER_LOST, f"{member.path} is missing", member.path)
-
-    def of_device(self, device: Device) -> tuple[Reason, ...]:
-        """Return why a device is gone."""
-        if (refused := self._refused.get(device.key)) is not None:
-            if not device.members:
-                refused = replace(refused, text=f"{device.path}: {refused}")
-            return (*self._lost_members(device), refused)
-        refusals = [self.of_member(one) for one in device.members if one.key in self._refused]
-        return tuple(refusals) or (self._gone(device),)
-
-    def _gone(self, device: Device) -> Reason:
-        """Return why a device is gone that nothing keeps from being offered."""
-        if hanging := _hidden_by(self._resource, device, self._inventory):
-            return Reason(Code.HANGING, f"looking at {hanging} does not end")
-        new_id = self._ids.get(device.appearances, "")
-        found = self._inventory.file(device.path)
-        if found is None:
-            now = f"; it is {new_id} now" if new_id else ""
-            return Reason(Code.GONE, f"{self._not_existing(device)}{now}")
-        if found.key != device.keys[0]:
-            now = f"; its device is {new_id} now" if new_id else ""
-            refused = self._refused.get(found.key)
-            why = f"; that is not offered: {refused}" if refused else ""
-            return Reason(Code.REPLACED, f"{device.path} is something else now{now}{why}")
-        if new_id:
-            return Reason(Code.RENAMED, f"{device.path} is now {new_id}")
-        if self._inventory.host.awaited(found.identity.syspath or ""):
-            why = f"{device.path} is back, but udev has not recorded it yet"
-            return Reason(Code.UNREADABLE, why)
-        # Another resource of the same template may have it now.
-        name = self._resource_of_key.get(device.key, self._resource.name)
-        if name != self._resource.name:
-            return Reason(Code.RENAMED, f"{device.path} is one of {name} now")
-        return Reason(Code.NOT_MATCHED, f"{device.path} is no longer matched")
-
-    def _lost_members(self, device: Device) -> list[Reason]:
-        """Return which members a group has lost, if some are still there."""
-        if self._matched.isdisjoint(device.keys):
-            return []
-        return [self.of_member(one) for one in device.members if one.key not in self._matched]
-
-    def _not_existing(self, device: Device) -> str:
-        paths = [one.path for one in device.members if self._inventory.file(one.path) is None]
-        if len(paths) < 2:
-            return f"{device.path} does not exist"
-        return f"{', '.join(paths[:-1])} and {paths[-1]} do not exist"

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from genericdp.devices.topology import NOWHERE, Spot
-from genericdp.model import Command
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -49,26 +48,11 @@ def as_id(text: str) -> str:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Report:
-    """Health of the device that ``identity`` tells from others with its ID."""
-
-    identity: Identity
-    reasons: tuple[Reason, ...] = ()
-    """Why it is not healthy, by the probes that do not pass; empty: it is healthy."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class BoundProbe:
     """A probe of the config for one device."""
 
     probe: Probe
-    check: Check[str, float]
-
-    @property
-    def name(self) -> str:
-        """What people call it in reasons."""
-        check = self.check
-        return f"exec {check.argv[0]}" if isinstance(check, Command) else check.kind
+    check: Check
 
 
 class AttributeValue(NamedTuple):
@@ -223,11 +207,6 @@ class Device:
         """How its hardware appears now, of each member; other ones after each replug."""
         return tuple(one.identity for one in self.members) or (self.identity,)
 
-    def refused(self, reason: Reason) -> NotOffered:
-        """Return that no container can get it, with the reason."""
-        members = tuple(one.key for one in self.members)
-        return NotOffered(path=self.path, key=self.key, reason=reason, members=members)
-
     @property
     def shares(self) -> tuple[str, ...]:
         """The ids that the kubelet sees: ID, ID::1, ID::2, …"""
@@ -266,14 +245,13 @@ def shares_by_device(shares: Iterable[str]) -> dict[str, list[int]]:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class NotOffered:
-    """Something that a selector matched and that no container can get, with the reason."""
+class Unmade:
+    """A candidate, or a group of them, that no device could be made of."""
 
     path: str
     key: str
-    reason: Reason
-    members: tuple[str, ...] = ()
-    """The keys of all candidates that it is about, if it is a group."""
+    keys: tuple[str, ...] = ()
+    """Those of the candidates that it consists of."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

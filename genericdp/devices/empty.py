@@ -1,22 +1,21 @@
-"""Why a resource has no devices: a cause for programs, and a reason for people."""
+"""Why a resource has no devices."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from enum import StrEnum
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from genericdp import glob
-from genericdp.devices.hardware import NOUNS
+from genericdp.devices.hardware import KINDS
 from genericdp.devices.selectors import complaint, conditions_before, selector_text, shown
 from genericdp.model import UdevSelector
 from genericdp.printing import first_few, plural, printable, shortened
-from genericdp.reasons import MAX_REASON, Code
+from genericdp.reasons import Code, Reason
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from genericdp.devices.device import NotOffered
+    from genericdp.devices.devicelist import Entry, Subject
     from genericdp.devices.matching import Match
     from genericdp.devices.selectors import Misses
     from genericdp.model import Candidates, Resource, Selector
@@ -26,67 +25,49 @@ _MAX_SELECTOR = 160
 """Of the text of a selector, in characters: it may have a thousand globs."""
 
 
-class EmptyCause(StrEnum):
-    """Why a resource has no devices, for metrics and alerts."""
-
-    NOTHING_FOUND = "nothing_found"
-    NOT_MATCHED = "not_matched"
-    VALUE_MISSING = "value_missing"
-    EXCLUDED = "excluded"
-    NOT_OFFERED = "not_offered"
-    UNDECIDED = "undecided"
-
-
-_NO_MATCH = ("nothing on this node matches", "match")
-_BLAMED: Mapping[EmptyCause | None, tuple[str, str]] = {
-    EmptyCause.EXCLUDED: ("all that is matched is excluded by", "exclude"),
-    EmptyCause.UNDECIDED: ("it is not known what matches", "match"),
-    EmptyCause.NOT_OFFERED: ("", ""),
-    None: ("", ""),
+_BLAMED: Mapping[Code, tuple[str, str]] = {
+    Code.EXCLUDED: ("all that is matched is excluded by", "exclude"),
+    Code.UNDECIDED: ("it is not known what matches", "match"),
+    Code.NOT_OFFERED: ("", ""),
 }
 """What is said of which list of selectors; of other causes, that nothing matches."""
+_NO_MATCH = ("nothing on this node matches", "match")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class NoDevices:
-    """Why a resource has no devices."""
-
-    resource: Resource
-    cause: EmptyCause | None
-    """None: its devices are those of the resources whose names result from its own."""
-    seen: str
-    """What is there instead, or what has failed."""
-
-    @property
-    def reason(self) -> str:
-        """The same as a sentence, with the selectors that are to blame."""
-        text, key = _BLAMED.get(self.cause, _NO_MATCH)
-        blamed = f"{text} {_entries(self.resource, key)}" if key else ""
-        return shortened(": ".join(filter(None, (blamed, self.seen))), MAX_REASON)
-
-    @property
-    def news(self) -> tuple[object, ...]:
-        """What is logged when it changes: not what else comes and goes on the host."""
-        named = self.seen if self.cause is None else ""
-        return self.cause, named, self.resource.match, self.resource.exclude
-
-
-def why_empty(resource: Resource, found: Match, not_offered: Sequence[NotOffered]) -> NoDevices:
+def why_empty(resource: Resource, found: Match, not_offered: Sequence[Entry[Subject]]) -> Reason:
     """Return why a resource whose devices have been decided has none; nothing is read for it."""
-    paths = [printable(one.path) for one in not_offered]
-    if paths and all(one.reason.code is Code.EXCLUDED for one in not_offered):
-        cause, seen = EmptyCause.EXCLUDED, first_few(paths, _MAX_LISTED)
+    paths = [printable(entry.device.path) for entry in not_offered]
+    codes = {reason.code for entry in not_offered for reason in entry.reasons}
+    if codes == {Code.EXCLUDED}:
+        cause, seen = Code.EXCLUDED, first_few(paths, _MAX_LISTED)
     elif paths:
-        cause, first = EmptyCause.NOT_OFFERED, f"{paths[0]}: {not_offered[0].reason}"
+        cause, first = Code.NOT_OFFERED, f"{paths[0]}: {not_offered[0].text}"
         seen = f"{len(paths)} matched, but not offered: {first}"
     elif found.hidden:
-        cause, seen = EmptyCause.UNDECIDED, found.hidden[0].why
+        cause, seen = Code.UNDECIDED, found.hidden[0].why
     else:
         cause, seen = _why_not_matched(resource, found)
-    return NoDevices(resource=resource, cause=cause, seen=seen)
+    return _reason(cause, resource, seen)
 
 
-def _why_not_matched(resource: Resource, found: Match) -> tuple[EmptyCause, str]:
+def why_undecided(resource: Resource, failed: str) -> Reason:
+    """Return why a resource has no devices that cannot be decided."""
+    return _reason(Code.UNDECIDED, resource, failed)
+
+
+def _reason(cause: Code, resource: Resource, seen: str) -> Reason:
+    """Return a cause as a sentence about the selectors that are to blame.
+
+    Only another cause, or other selectors, are news: not what else comes and goes on the host.
+    """
+    text, key = _BLAMED.get(cause, _NO_MATCH)
+    selectors: Sequence[Selector] = resource.exclude if key == "exclude" else resource.match
+    texts = [shortened(selector_text(it), _MAX_SELECTOR) for it in selectors[:_MAX_LISTED]]
+    blamed = f"{text} {_entries(resource, key, texts, len(selectors))}" if key else ""
+    return Reason(cause, ": ".join(filter(None, (blamed, seen))), " or ".join(texts))
+
+
+def _why_not_matched(resource: Resource, found: Match) -> tuple[Code, str]:
     """Return of the entry of ``match`` that comes closest why nothing meets its conditions."""
     missed = []
     for i, misses in found.misses.items():
@@ -95,37 +76,36 @@ def _why_not_matched(resource: Resource, found: Match) -> tuple[EmptyCause, str]
             cause, seen = _why_missed(selector, misses, key)
             missed.append((_CLOSER.index(cause), conditions_before(selector, key), -i, seen))
     if not missed:
-        return EmptyCause.NOTHING_FOUND, ""
+        return Code.NOTHING_FOUND, ""
     rank, _, place, seen = max(missed)
     beside = f"match[{-place}] comes closest: " if len(resource.match) > 1 else ""
     return _CLOSER[rank], f"{beside}{seen}"
 
 
-_CLOSER = (EmptyCause.NOT_MATCHED, EmptyCause.VALUE_MISSING)
+_CLOSER = (Code.NOT_MATCHED, Code.VALUE_MISSING)
 """Of selectors that look at something, the one that comes closest has the last of these."""
 
 
-def _entries(resource: Resource, key: str) -> str:
+def _entries(resource: Resource, key: str, texts: Sequence[str], count: int) -> str:
     """Return the selectors under a key with their places, of many the first ones."""
-    selectors: Sequence[Selector] = resource.match if key == "match" else resource.exclude
     lines = resource.place.entries.get(key, ())
     named = [
-        f"{key}[{i}] {{{shortened(selector_text(one), _MAX_SELECTOR)}}}"
+        f"{key}[{i}] {{{text}}}"
         f" ({resource.place.file}:{lines[i] if i < len(lines) else resource.place.line})"
-        for i, one in enumerate(selectors[:_MAX_LISTED])
+        for i, text in enumerate(texts)
     ]
-    more = len(selectors) - _MAX_LISTED
+    more = count - len(texts)
     return " or ".join(named) + (f" or {plural(more, 'other selector')}" if more > 0 else "")
 
 
-def _why_missed(selector: Selector, misses: Misses, key: str) -> tuple[EmptyCause, str]:
+def _why_missed(selector: Selector, misses: Misses, key: str) -> tuple[Code, str]:
     """Return which condition nothing meets that a selector looks at, and what was found."""
     failed = [one for _, one in misses.samples[key].values()]
     texts = [shown(one.found) for one in failed if one.found is not None]
     one = next((one for one in failed if one.found is None), failed[0])
-    cause = EmptyCause.NOT_MATCHED
+    cause = Code.NOT_MATCHED
     if key.startswith("values.") and not texts:
-        cause = EmptyCause.VALUE_MISSING
+        cause = Code.VALUE_MISSING
     elif texts:
         one = replace(failed[0], found=first_few(texts, _MAX_LISTED))
     looked = sum(n for one, n in misses.counts.items() if one != selector.candidates.kind)
@@ -135,4 +115,4 @@ def _why_missed(selector: Selector, misses: Misses, key: str) -> tuple[EmptyCaus
 def _noun(wanted: Candidates) -> str:
     if isinstance(wanted, UdevSelector) and len(wanted.subsystem) == 1:
         return f"{glob.unescape(wanted.subsystem[0])} device"
-    return NOUNS.get(wanted.kind, "file")
+    return KINDS[wanted.kind].noun if wanted.kind in KINDS else "file"

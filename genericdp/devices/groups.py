@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
-from genericdp.devices.device import NamingRule, NotOffered, as_id
+from genericdp.devices.carry_over import KeptId
+from genericdp.devices.device import NamingRule, as_id
+from genericdp.devices.devicelist import refused
 from genericdp.devices.hardware import place_of, rank_name
 from genericdp.devices.identity import (
     WHY_AMBIGUOUS,
@@ -18,8 +20,6 @@ from genericdp.devices.identity import (
     why_name_is_weak,
 )
 from genericdp.devices.lookup import Names
-from genericdp.devices.matching import not_offered
-from genericdp.devices.recognition import KeptId
 from genericdp.printing import printable, shortened
 from genericdp.reasons import Code, Reason
 from genericdp.template import LackingValueError, UnusableValueError, expand
@@ -27,9 +27,11 @@ from genericdp.template import LackingValueError, UnusableValueError, expand
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from genericdp.devices.carry_over import KeptIds
+    from genericdp.devices.device import Unmade
+    from genericdp.devices.devicelist import Entry
     from genericdp.devices.identity import HardwareIdentity
     from genericdp.devices.inventory import Candidate, FoundFile, Host, Inventory, SysDevice
-    from genericdp.devices.recognition import KeptIds
     from genericdp.model import Resource
 
 
@@ -47,15 +49,15 @@ class CandidateGroup:
         """What the device is on the host."""
         return self.members[0].key if self.text is None else f"group {self.text}"
 
-    def refused(self, reason: Reason) -> NotOffered:
+    def refused(self, reason: Reason) -> Entry[Unmade]:
         """Return why it is not offered: one line, and every member knows of it."""
-        keys = () if self.text is None else tuple(one.key for one in self.members)
-        return not_offered(self.members[0], reason, key=self.key, members=keys)
+        keys = tuple(one.key for one in self.members)
+        return refused(self.members[0].file.printable_path, self.key, reason, keys)
 
 
 def grouped(
     resource: Resource, candidates: Iterable[Candidate], inventory: Inventory
-) -> tuple[list[CandidateGroup], list[NotOffered]]:
+) -> tuple[list[CandidateGroup], list[Entry[Unmade]]]:
     """Return groups in the order of their first members, and what is in none or incomplete.
 
     Index and order of discovery play no part (D2): only the text counts.
@@ -63,28 +65,29 @@ def grouped(
     if resource.group_by is None:
         return [CandidateGroup(members=(one,)) for one in candidates], []
     members: dict[str, list[Candidate]] = {}
-    refused = []
+    lacking: list[Entry[Unmade]] = []
     for one in candidates:
         names = Names(one, resource=resource, inventory=inventory)
         try:
             text = expand(resource.group_by, names.get_text)
         except UnusableValueError as error:
-            refused.append(not_offered(one, Reason(error.code, f"groupBy: {error}")))
+            reason = Reason(error.code, f"groupBy: {error}")
+            lacking.append(refused(one.file.printable_path, one.key, reason))
             continue
         if not text:
             why = f"groupBy '{resource.group_by}' gives an empty text"
-            refused.append(not_offered(one, Reason(Code.BAD_VALUE, why)))
+            lacking.append(refused(one.file.printable_path, one.key, Reason(Code.BAD_VALUE, why)))
             continue
         members.setdefault(text, []).append(one)
     groups = []
     for text, several in members.items():
         group = CandidateGroup(members=tuple(several), text=text)
-        if lacking := _lacking(resource, several):
-            why = f"its group '{printable(text)}' has {lacking}"
-            refused.append(group.refused(Reason(Code.GROUP_INCOMPLETE, why)))
+        if why := _lacking(resource, several):
+            why = f"its group '{printable(text)}' has {why}"
+            lacking.append(group.refused(Reason(Code.GROUP_INCOMPLETE, why)))
         else:
             groups.append(group)
-    return groups, refused
+    return groups, lacking
 
 
 def _lacking(resource: Resource, members: Sequence[Candidate]) -> str:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from genericdp import glob
@@ -10,7 +12,7 @@ from genericdp.devices.inventory import decimal
 from genericdp.devices.natural import natural_key
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
     from genericdp.devices.inventory import Host, SysDevice
     from genericdp.model import Globs
@@ -33,37 +35,6 @@ LINK_TYPES = {
 }
 """ARPHRD numbers of <linux/if_arp.h> to the names that udev and iproute2 use."""
 
-FILES = {
-    "usb.vendor": "idVendor",
-    "usb.product": "idProduct",
-    "usb.serial": "serial",
-    "usb.class": "bDeviceClass",
-    "usb.interface": "bInterfaceNumber",
-    "usb.bus": "busnum",
-    "usb.number": "devnum",
-    "pci.vendor": "vendor",
-    "pci.device": "device",
-    "pci.subsystemVendor": "subsystem_vendor",
-    "pci.subsystemDevice": "subsystem_device",
-    "pci.class": "class",
-    "pci.driver": "driver",
-    "pci.function": "physfn",
-    "pci.iommuGroup": "iommu_group",
-    "net.linkType": "type",
-    "net.address": "address",
-    "udev.subsystem": "subsystem",
-    "udev.devtype": "uevent",
-    "udev.driver": "driver",
-}
-"""Where in a device's folder the answer to a condition stands."""
-
-NOUNS = {
-    "usb": "USB device",
-    "pci": "PCI function",
-    "net": "network interface",
-    "udev": "sysfs device",
-}
-"""Of what kind a device is; a condition with such a key asks for no more."""
 OF_UEVENT = ("udev.devtype", "udev.properties.")
 """Conditions whose answers stand in a file of several."""
 _OF_LINEAGE = {"udev.driver", "net.driver"}
@@ -151,12 +122,135 @@ def online_nodes(host: Host) -> frozenset[int]:
     return frozenset(nodes)
 
 
-BUSES: Mapping[str, Callable[[SysDevice], bool]] = {
-    "usb": is_usb_device,
-    "pci": is_pci_function,
-    "net": is_net_interface,
+Ask = Callable[["SysDevice", "Host"], "str | None"]
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """What selectors and templates can ask of a device."""
+
+    file: str = ""
+    """Where in the device's folder the answer stands."""
+    ask: Ask | None = None
+    """How the answer is found; None: it is the file's text."""
+    prefix: str = ""
+    """What is left out of that, if it begins so."""
+    interface: bool = False
+    """Whether the USB interface has it that a device is or sits on."""
+
+
+def _name(device: SysDevice, _: Host) -> str:
+    return device.name
+
+
+def _iommu_group(device: SysDevice, host: Host) -> str | None:
+    group = host.realpath(f"{device.syspath}/iommu_group")
+    return group and group.rpartition("/")[2]
+
+
+def _function(device: SysDevice, host: Host) -> str:
+    return "physical" if host.realpath(f"{device.syspath}/physfn") is None else "virtual"
+
+
+def _link_type(device: SysDevice, host: Host) -> str | None:
+    text = host.attribute(device.syspath, "type")
+    return text and LINK_TYPES.get(text, text)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Kind:
+    """A kind of hardware, as selectors and templates know it; ``model.py`` has its selector."""
+
+    noun: str
+    is_one: Callable[[SysDevice], bool]
+    keys: Mapping[str, Key]
+    single: tuple[str, ...]
+    """Keys that together name a single device of a machine."""
+    model: tuple[str, ...] = ()
+    """The keys of vendor and product, if it is hardware that other devices are parts of."""
+    shown: tuple[str, ...] = ()
+    """Keys that people know such hardware by."""
+    has_node: bool = False
+    """Whether it has a device file."""
+
+
+KINDS: Mapping[str, Kind] = {
+    "usb": Kind(
+        noun="USB device",
+        is_one=is_usb_device,
+        keys={
+            "vendor": Key("idVendor"),
+            "product": Key("idProduct"),
+            "serial": Key("serial"),
+            "port": Key(ask=_name),
+            "class": Key("bDeviceClass"),
+            "interface": Key("bInterfaceNumber", interface=True),
+            "bus": Key("busnum"),
+            "number": Key("devnum"),
+        },
+        single=("port",),
+        model=("vendor", "product"),
+        shown=("vendor", "product", "serial", "class"),
+        has_node=True,
+    ),
+    "pci": Kind(
+        noun="PCI function",
+        is_one=is_pci_function,
+        keys={
+            "address": Key(ask=_name),
+            "vendor": Key("vendor", prefix="0x"),
+            "device": Key("device", prefix="0x"),
+            "subsystemVendor": Key("subsystem_vendor", prefix="0x"),
+            "subsystemDevice": Key("subsystem_device", prefix="0x"),
+            "class": Key("class", prefix="0x"),
+            "driver": Key("driver", lambda device, _: device.driver or None),
+            "function": Key("physfn", _function),
+            "iommuGroup": Key("iommu_group", _iommu_group),
+        },
+        single=("address",),
+        model=("vendor", "device"),
+        shown=("vendor", "device", "class", "driver", "function", "iommuGroup"),
+    ),
+    "net": Kind(
+        noun="network interface",
+        is_one=is_net_interface,
+        keys={
+            "name": Key(ask=_name),
+            "linkType": Key("type", _link_type),
+            "driver": Key(ask=driver_of),
+            "address": Key("address"),
+        },
+        single=("name",),
+    ),
+    "udev": Kind(
+        noun="sysfs device",
+        is_one=lambda _: True,
+        keys={
+            "subsystem": Key("subsystem", lambda device, _: device.subsystem or None),
+            "devtype": Key("uevent", lambda device, _: device.devtype or None),
+            "name": Key(ask=_name),
+            "driver": Key("driver", driver_of),
+        },
+        single=("subsystem", "name"),
+        has_node=True,
+    ),
 }
-"""What selectors and templates call the kinds of hardware, and how each is told."""
+"""By the key that names the candidates. What tells devices of one place apart: ``identity.py``."""
+BUSES = {name: kind.is_one for name, kind in KINDS.items() if name != "udev"}
+"""What the kinds of hardware are called, beside any device, and how each is told."""
+HARDWARE = {name: kind for name, kind in KINDS.items() if kind.model}
+"""The kinds that other devices are parts of."""
+
+
+def kind_of(device: SysDevice) -> str:
+    """Return the name of the kind of a device, which is that of its subsystem, or ``udev``."""
+    kind = KINDS.get(device.subsystem)
+    return device.subsystem if kind is not None and kind.is_one(device) else "udev"
+
+
+def is_hardware(device: SysDevice) -> bool:
+    """Return whether it is hardware that other devices are parts of."""
+    return kind_of(device) in HARDWARE
 
 
 def source_device(
@@ -164,9 +258,10 @@ def source_device(
 ) -> SysDevice:
     """Return the device that has what a selector asks of ``device`` under a key.
 
-    This is ``device``, but for ``usb.interface`` the USB interface at or above ``sitting``.
+    This is ``device``, but for a key of USB interfaces the one at or above ``sitting``.
     """
-    of_interface = (kind, name) == ("usb", "interface")
+    key = KINDS[kind].keys.get(name)
+    of_interface = key is not None and key.interface
     interface = nearest(sitting, host, is_usb_interface) if of_interface else None
     return interface or device
 
@@ -176,50 +271,25 @@ def text_of(kind: str, device: SysDevice, name: str, host: Host) -> str | None:
 
     ``device`` is the one that ``source_device`` returns.
     """
-    match kind, name:
-        case "udev", _:
-            return _udev_text(device, name, host)
-        case ("usb", "port") | ("pci", "address") | ("net", "name"):
-            return device.name
-        case "pci", "driver":
-            return device.driver or None
-        case "net", "driver":
-            return driver_of(device, host)
-        case "pci", "iommuGroup":
-            group = host.realpath(f"{device.syspath}/iommu_group")
-            return group and group.rpartition("/")[2]
-        case "pci", "function":
-            return "physical" if host.realpath(f"{device.syspath}/physfn") is None else "virtual"
-        case _:
-            text = host.attribute(device.syspath, FILES[f"{kind}.{name}"])
-            if name == "linkType":
-                return text and LINK_TYPES.get(text, text)
-            return text and text.removeprefix("0x") if kind == "pci" else text
-
-
-def _udev_text(device: SysDevice, name: str, host: Host) -> str | None:
-    what, _, key = name.partition(".")
-    match what:
-        case "properties":
-            return device.properties.get(key)
-        case "attributes":
-            return host.attribute(device.syspath, key)
-        case "subsystem":
-            return device.subsystem or None
-        case "devtype":
-            return device.devtype or None
-        case "name":
-            return device.name
-        case _:
-            return driver_of(device, host)
+    what, _, inner = name.partition(".")
+    if what == "properties":
+        return device.properties.get(inner)
+    if what == "attributes":
+        return host.attribute(device.syspath, inner)
+    key = KINDS[kind].keys[name]
+    if key.ask is not None:
+        return key.ask(device, host)
+    text = host.attribute(device.syspath, key.file)
+    return text and text.removeprefix(key.prefix)
 
 
 def file_of(key: str, where: str) -> str:
     """Return the file that answers a condition, or an empty text."""
-    key = key.removeprefix("hardware.")
-    if key.startswith("udev.attributes."):
-        return f"{where}/{key.removeprefix('udev.attributes.')}"
-    return f"{where}/{FILES[key]}" if key in FILES else ""
+    name, _, asked = key.removeprefix("hardware.").partition(".")
+    if asked.startswith("attributes."):
+        return f"{where}/{asked.removeprefix('attributes.')}"
+    known = KINDS[name].keys.get(asked) if name in KINDS else None
+    return f"{where}/{known.file}" if known is not None and known.file else ""
 
 
 def why_unread(key: str, where: str, host: Host) -> str:
@@ -233,7 +303,7 @@ def why_unread(key: str, where: str, host: Host) -> str:
 def _files_of(key: str, where: str, host: Host) -> Iterator[str]:
     """Yield the files that tell of a device, or of what it sits on, what a condition asks."""
     bare = key.removeprefix("hardware.")
-    if bare in NOUNS or bare.startswith(OF_UEVENT) or bare in _OF_LINEAGE:
+    if bare in KINDS or bare.startswith(OF_UEVENT) or bare in _OF_LINEAGE:
         device = host.device(where)
         devices = () if device is None else lineage(device, host)
         if bare in _OF_LINEAGE:
@@ -242,7 +312,7 @@ def _files_of(key: str, where: str, host: Host) -> Iterator[str]:
                 if one.driver:
                     return
         else:
-            for one in devices if key != bare and bare in NOUNS else devices[:1]:
+            for one in devices if key != bare and bare in KINDS else devices[:1]:
                 yield f"{one.syspath}/uevent"
                 yield f"{one.syspath}/subsystem"
     elif file := file_of(key, where):
@@ -250,7 +320,7 @@ def _files_of(key: str, where: str, host: Host) -> Iterator[str]:
 
 
 def _is_place(device: SysDevice) -> bool:
-    return device.subsystem == "platform" or is_pci_function(device) or device.subsystem == "usb"
+    return device.subsystem == "platform" or device.subsystem in HARDWARE
 
 
 def place_of(device: SysDevice, host: Host) -> SysDevice | None:
@@ -292,8 +362,8 @@ def nodes_nearby(
         # A node of the same subsystem looks for those beside it; only disks have others in them.
         if found and (found != [device] or subsystem == "block"):
             return tuple(found)
-        is_whole = is_scsi_device(holder) and subsystem in SCSI_SUBSYSTEMS
-        if is_whole or holder in (function, subfunction):
+        is_last = is_scsi_device(holder) and subsystem in SCSI_SUBSYSTEMS
+        if is_last or holder in (function, subfunction):
             break
     is_own = device.number is not None and device.subsystem == subsystem
     return (device,) if is_own and (not names or glob.matches_any(names, device.name)) else ()
@@ -325,7 +395,7 @@ def rank_name(device: SysDevice, host: Host) -> str | None:
     From the second device of a subsystem at one place on, it ended in a rank among neighbors, so
     it could come to name other hardware. It serves to resolve IDs that pods held at an upgrade.
     """
-    if is_usb_device(device) or is_pci_function(device):
+    if is_hardware(device):
         return device.name
     place = place_of(device, host)
     if place is None:

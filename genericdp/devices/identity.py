@@ -1,8 +1,8 @@
 """Hardware identity: what a device is, and the default ID that follows from it.
 
 An ID that counted a device's neighbors would name other hardware as soon as one of them came or
-went. So whatever tells devices at one place apart is a fact of the device itself: ``_KINDS`` lists
-these facts for each subsystem.
+went. So whatever tells devices at one place apart is a fact of the device itself: ``_SUBSYSTEMS``
+lists these facts.
 """
 
 from __future__ import annotations
@@ -17,17 +17,21 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from genericdp import glob
 from genericdp.devices.hardware import (
+    HARDWARE,
+    is_hardware,
     is_pci_function,
     is_scsi_device,
     is_usb_device,
     is_usb_interface,
+    kind_of,
     lineage,
     nearest,
     place_of,
+    text_of,
 )
 from genericdp.devices.natural import natural_key
 from genericdp.devices.topology import functions_of, group_number
-from genericdp.model import PciSelector, UsbSelector, ValueKind
+from genericdp.model import ValueKind
 from genericdp.reasons import Code
 from genericdp.template import UnusableValueError
 
@@ -165,7 +169,7 @@ _Parts = Callable[["SysDevice", "SysDevice", "Host"], Iterator[str]]
 
 
 @dataclass(frozen=True, slots=True)
-class _Kind:
+class _Subsystem:
     """What tells the devices of a subsystem apart at one place."""
 
     number: str = r"\d+"
@@ -302,38 +306,38 @@ _PLAIN_DISK = re.compile(r"[shv]d[a-z]+|sr[0-9]+|mmcblk[0-9]+|nvme[0-9]+(?:c[0-9
 _PHYSICAL_PORT = re.compile(r"p[0-9]+|")
 _INPUT = re.compile(r"input[0-9]+")
 
-_KINDS: Mapping[str, _Kind] = {
-    "block": _Kind(number=_WHOLE, more=_block),
-    "bluetooth": _Kind(plain=("hci",)),
-    "bsg": _Kind(number=_WHOLE),
-    "drm": _Kind(plain=("card",)),
-    "gpio": _Kind(plain=("gpiochip",)),
-    "hid": _Kind(number=_WHOLE, more=_hidraw),
-    "hidraw": _Kind(more=_hidraw),
-    "hwmon": _Kind(facts=(_Fact("", "name"),)),
-    "i2c-dev": _Kind(number=_WHOLE),
-    "iio": _Kind(plain=("iio:device",)),
-    "infiniband": _Kind(number=r"^(?!smi\d).*|\d+$"),
-    "infiniband_mad": _Kind(
+_SUBSYSTEMS: Mapping[str, _Subsystem] = {
+    "block": _Subsystem(number=_WHOLE, more=_block),
+    "bluetooth": _Subsystem(plain=("hci",)),
+    "bsg": _Subsystem(number=_WHOLE),
+    "drm": _Subsystem(plain=("card",)),
+    "gpio": _Subsystem(plain=("gpiochip",)),
+    "hid": _Subsystem(number=_WHOLE, more=_hidraw),
+    "hidraw": _Subsystem(more=_hidraw),
+    "hwmon": _Subsystem(facts=(_Fact("", "name"),)),
+    "i2c-dev": _Subsystem(number=_WHOLE),
+    "iio": _Subsystem(plain=("iio:device",)),
+    "infiniband": _Subsystem(number=r"^(?!smi\d).*|\d+$"),
+    "infiniband_mad": _Subsystem(
         plain=("issm",), facts=(_Fact("", "ibdev", r"^(smi)\d"), _Fact("port", "port", plain="1"))
     ),
-    "infiniband_verbs": _Kind(plain=("uverbs",)),
-    "input": _Kind(plain=("event",), more=_input),
-    "mmc_rpmb": _Kind(number=_WHOLE),
-    "net": _Kind(number=_WHOLE, more=_net),
-    "nvme-generic": _Kind(number=_WHOLE, more=_generic_namespace),
-    "platform": _Kind(number=r"(?<=^dfl-fme)\.\d+$|(?<=^dfl-port)\.\d+$", more=_platform),
-    "scsi": _Kind(number=_WHOLE),
-    "scsi_changer": _Kind(number=_WHOLE),
-    "scsi_generic": _Kind(number=_WHOLE),
-    "scsi_tape": _Kind(plain=("st",)),
-    "sound": _Kind(number=r"C\d+|(?<=^card)\d+", plain=("control", "card")),
-    "spidev": _Kind(number=_WHOLE),
-    "tty": _Kind(number=_WHOLE, more=_tty),
-    "usb": _Kind(number=_WHOLE, facts=(_Fact("if", "bInterfaceNumber", "0*(.+)"),)),
-    "usbmisc": _Kind(plain=("cdc-wdm", "hiddev", "lp")),
-    "vfio-dev": _Kind(plain=("vfio",)),
-    "video4linux": _Kind(plain=("video",), facts=(_Fact("index", "index"),)),
+    "infiniband_verbs": _Subsystem(plain=("uverbs",)),
+    "input": _Subsystem(plain=("event",), more=_input),
+    "mmc_rpmb": _Subsystem(number=_WHOLE),
+    "net": _Subsystem(number=_WHOLE, more=_net),
+    "nvme-generic": _Subsystem(number=_WHOLE, more=_generic_namespace),
+    "platform": _Subsystem(number=r"(?<=^dfl-fme)\.\d+$|(?<=^dfl-port)\.\d+$", more=_platform),
+    "scsi": _Subsystem(number=_WHOLE),
+    "scsi_changer": _Subsystem(number=_WHOLE),
+    "scsi_generic": _Subsystem(number=_WHOLE),
+    "scsi_tape": _Subsystem(plain=("st",)),
+    "sound": _Subsystem(number=r"C\d+|(?<=^card)\d+", plain=("control", "card")),
+    "spidev": _Subsystem(number=_WHOLE),
+    "tty": _Subsystem(number=_WHOLE, more=_tty),
+    "usb": _Subsystem(number=_WHOLE, facts=(_Fact("if", "bInterfaceNumber", "0*(.+)"),)),
+    "usbmisc": _Subsystem(plain=("cdc-wdm", "hiddev", "lp")),
+    "vfio-dev": _Subsystem(plain=("vfio",)),
+    "video4linux": _Subsystem(plain=("video",), facts=(_Fact("index", "index"),)),
 }
 """By subsystem. One without a line adds the kernel's name without its first number, unless that is
 part of the name of the subsystem."""
@@ -426,8 +430,8 @@ def _addresses(device: SysDevice, place: SysDevice, host: Host) -> list[str]:
 def _own_parts(device: SysDevice, place: SysDevice, host: Host) -> list[str]:
     """Return what tells a device from others with its addresses."""
     parts: list[str] = []
-    has_address = device.subsystem in _ADDRESSES
-    kind = _KINDS.get(device.subsystem, _Kind(number=_WHOLE) if has_address else _Kind())
+    usual = _Subsystem(number=_WHOLE) if device.subsystem in _ADDRESSES else _Subsystem()
+    kind = _SUBSYSTEMS.get(device.subsystem, usual)
     name = re.sub(kind.number, "", device.name, count=1)
     if name not in kind.plain and name.strip("_-.:") not in device.subsystem:
         parts += _part("", name)
@@ -443,7 +447,7 @@ def default_name(device: SysDevice, host: Host) -> DefaultName | None:
 
     Raise UnusableValueError if a fact that it depends on cannot be read.
     """
-    if is_usb_device(device) or is_pci_function(device):
+    if is_hardware(device):
         return DefaultName(device.name)
     place = place_of(device, host)
     if place is None:
@@ -530,7 +534,7 @@ def identity_of(
     """
     if device is None:
         return HardwareIdentity(location=file.target, part=str(file.type))
-    hardware = nearest(device, host, lambda one: is_usb_device(one) or is_pci_function(one))
+    hardware = nearest(device, host, is_hardware)
     location, part = _place(device, hardware, host)
     is_ambiguous = False
     if (place := place_of(device, host)) is not None and device is not hardware:
@@ -650,13 +654,10 @@ def _facts_in(files: Iterable[tuple[str, str, str]], host: Host) -> tuple[dict[s
 
 
 def _model(hardware: SysDevice, host: Host) -> str:
-    """Return vendor and product of a USB device or PCI function; empty if they are unknown."""
-    names = ("idVendor", "idProduct") if is_usb_device(hardware) else ("vendor", "device")
-    vendor, product = (host.attribute(hardware.syspath, name) for name in names)
-    if not vendor or not product:
-        return ""
-    numbers = ":".join(text.removeprefix("0x").lower() for text in (vendor, product))
-    return f"{hardware.subsystem} {numbers}"
+    """Return the kind of hardware, its vendor and its product; empty if they are unknown."""
+    name = kind_of(hardware)
+    texts = [text_of(name, hardware, key, host) or "" for key in HARDWARE[name].model]
+    return f"{name} {':'.join(texts).lower()}" if all(texts) else ""
 
 
 def declared_attributes(resource: Resource) -> tuple[str, ...]:
@@ -692,7 +693,7 @@ def interchangeable_models(resource: Resource) -> Callable[[str], bool]:
     pairs = dict.fromkeys(
         (bus, vendor, product)
         for selector in selectors
-        for wanted in (selector.candidates, selector.hardware.usb, selector.hardware.pci)
+        for wanted in (selector.candidates, *selector.hardware.given)
         for bus, vendors, products in _named_models(wanted)
         for vendor in vendors
         for product in products
@@ -714,8 +715,9 @@ def interchangeable_models(resource: Resource) -> Callable[[str], bool]:
 
 
 def _named_models(wanted: object) -> Iterator[tuple[str, Globs, Globs]]:
-    """Yield the bus, the vendors and the products that a selector names."""
-    if isinstance(wanted, UsbSelector) and wanted.vendor and wanted.product:
-        yield "usb", wanted.vendor, wanted.product
-    if isinstance(wanted, PciSelector) and wanted.vendor and wanted.device:
-        yield "pci", wanted.vendor, wanted.device
+    """Yield the kind of hardware, the vendors and the products that a selector names."""
+    kind = getattr(wanted, "kind", "")
+    if kind in HARDWARE:
+        vendors, products = (getattr(wanted, key) for key in HARDWARE[kind].model)
+        if vendors and products:
+            yield kind, vendors, products

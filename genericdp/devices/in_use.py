@@ -1,4 +1,9 @@
-"""What the host itself uses: disks that the system is on, PCI functions that VFIO lacks."""
+"""What should not be on offer: disks that the system is on, VFIO groups in use, control nodes.
+
+A control node is one that containers need beside each device: ``/dev/davinci*`` matches the NPUs of
+a machine, and ``/dev/davinci_manager``. It would be one more device, Healthy, and of no use to a
+pod.
+"""
 
 from __future__ import annotations
 
@@ -6,16 +11,19 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from genericdp import glob
 from genericdp.devices.hardware import is_scsi_device, lineage
+from genericdp.devices.resourcenames import resulting
 from genericdp.devices.topology import backing_devices, functions_of, group_number
 from genericdp.printing import shortened
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from genericdp.devices.device import DeviceNode
     from genericdp.devices.devicelist import DeviceList
     from genericdp.devices.inventory import Host, Inventory
+    from genericdp.model import Resource
 
 _MOUNTS, _SWAPS = "/proc/self/mountinfo", "/proc/swaps"
 _MOUNT = re.compile(  # number, mount point, source; in a pod, what comes from the kubelet's folder
@@ -26,13 +34,48 @@ _DISK = re.compile(r"^block:|/(?:block/|bsg/|nvme|scsi_generic/)")
 """Found in the key or the syspath of each node that reaches a disk."""
 
 
-def with_warnings(lists: Mapping[str, DeviceList], inventory: Inventory) -> dict[str, DeviceList]:
-    """Return the lists with a warning for each device that the system itself uses."""
+def with_warnings(
+    lists: Mapping[str, DeviceList], resources: Iterable[Resource], inventory: Inventory
+) -> dict[str, DeviceList]:
+    """Return the lists with a warning for each device that should not be on offer."""
+    warnings = _of_disks(lists, inventory)
+    for name, resource in resulting(resources, lists).items():
+        warnings[name] |= _of_control_nodes(resource, lists[name], inventory)
+    return {name: replace(devices, warnings=warnings[name]) for name, devices in lists.items()}
+
+
+def _of_control_nodes(
+    resource: Resource, devices: DeviceList, inventory: Inventory
+) -> dict[str, str]:
+    """Return warnings of devices that come with the others of their list."""
+    if len(devices.devices) < 2 or resource.group_by is not None:
+        return {}
+    files = (inventory.file(path) for path in _control_paths(resource))
+    paths = {file.key: file.path for file in files if file is not None}
+    return {
+        device_id: f"it is the control node {path}, which comes with every device: exclude it,"
+        f" as in exclude: [{{path: {path}}}]"
+        for device_id, entry in devices.devices.items()
+        if entry.is_present and (path := paths.get(entry.device.key))
+    }
+
+
+def _control_paths(resource: Resource) -> Iterator[str]:
+    """Yield the paths of nodes that come with every device, whatever it is."""
+    for entry in resource.inject.devices or ():
+        if entry.path is not None and not entry.path.references:
+            path = "".join(map(str, entry.path.parts))
+            if not glob.has_wildcard(path):
+                yield glob.unescape(path)
+
+
+def _of_disks(lists: Mapping[str, DeviceList], inventory: Inventory) -> dict[str, dict[str, str]]:
+    """Return warnings of devices that the system itself uses, by resource."""
     nodes = [
         (name, device_id, node)
         for name, listed in lists.items()
         for device_id, one in listed.devices.items()
-        for node in (one.device.nodes if one.gone_since is None else ())
+        for node in (one.device.nodes if one.is_present else ())
         if _DISK.search(f"{node.key} {node.identity.syspath}")
     ]
     warnings: dict[str, dict[str, str]] = {name: {} for name in lists}
@@ -44,7 +87,7 @@ def with_warnings(lists: Mapping[str, DeviceList], inventory: Inventory) -> dict
     for name, device_id, node in nodes:
         if use := uses.get(node.key) or (why and f"may have something ({why})"):
             warnings[name][device_id] = f"the system {use} on {node.host_path}: exclude it"
-    return {name: replace(one, warnings=warnings[name]) for name, one in lists.items()}
+    return warnings
 
 
 def _find_uses(inventory: Inventory, found: dict[str, str]) -> str:

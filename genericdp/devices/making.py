@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from genericdp import glob
@@ -15,9 +15,9 @@ from genericdp.devices.device import (
     DeviceNode,
     Member,
     MountPoint,
-    NotOffered,
     Variable,
 )
+from genericdp.devices.devicelist import Entry
 from genericdp.devices.groups import Namer, grouped, resource_name
 from genericdp.devices.hardware import nodes_nearby
 from genericdp.devices.in_use import why_not_bound
@@ -27,20 +27,15 @@ from genericdp.devices.natural import natural_key
 from genericdp.devices.restrictions import device_refusal
 from genericdp.devices.topology import closeness, spot_of
 from genericdp.model import (
-    Command,
     DeviceNodeSelector,
-    FileCheck,
     Hook,
     InjectBy,
-    KernelLogCheck,
-    OpenCheck,
     ServedBy,
     TopologyMode,
     UdevSelector,
     is_cdi_name,
-    number,
 )
-from genericdp.printing import printable, shortened
+from genericdp.printing import printable
 from genericdp.reasons import Code, Reason
 from genericdp.template import (
     MAX_TEXTS,
@@ -56,24 +51,17 @@ from genericdp.template import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
+    from genericdp.devices.carry_over import KeptIds
+    from genericdp.devices.devicelist import Subject
     from genericdp.devices.groups import CandidateGroup
     from genericdp.devices.identity import HardwareIdentity
     from genericdp.devices.inventory import Candidate, FoundFile, Host, Inventory
     from genericdp.devices.matching import Excluded, Match
-    from genericdp.devices.recognition import KeptIds
-    from genericdp.model import Check, HookName, Inject, Mount, Resource
+    from genericdp.model import HookName, Inject, Mount, Resource
     from genericdp.template import Lookup
 
 _LATER = ("allocation", "device.share")
 """Scopes and names whose texts are only known when a container asks."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class MadeDevices:
-    """The devices of one resource, and why others are not offered."""
-
-    devices: list[Device] = field(default_factory=list)
-    refused: list[NotOffered] = field(default_factory=list)
 
 
 def make_devices(
@@ -82,8 +70,8 @@ def make_devices(
     inventory: Inventory,
     why_no_name: Callable[[str], str],
     ids_of: Callable[[str], KeptIds],
-) -> dict[str, MadeDevices]:
-    """Return a device for each candidate or group of them, by the name of its resource.
+) -> dict[str, list[Entry[Subject]]]:
+    """Return an entry for each candidate or group of them, by the name of its resource.
 
     First comes the resource itself; if its name is a template, the devices are those of the names
     that result, and ``why_no_name`` says why one must not; empty: it may. ``ids_of`` returns the
@@ -91,16 +79,16 @@ def make_devices(
     """
     groups, incomplete = grouped(resource, match.members, inventory)
     maker = _Maker(resource, match.excluded, inventory, Namer(resource, groups, inventory))
-    made = {resource.name: MadeDevices()}
+    made: dict[str, list[Entry[Subject]]] = {resource.name: []}
     for group in groups:
         name = resource.name
         try:
             name = resource_name(group, resource, inventory, why_no_name)
-            made.setdefault(name, MadeDevices())
-            made[name].devices.append(maker.make(group, name, ids_of(name)))
+            made.setdefault(name, [])
+            made[name].append(Entry(device=maker.make(group, name, ids_of(name))))
         except UnusableValueError as error:
-            made[name].refused.append(group.refused(error.reason))
-    made[resource.name].refused.extend(incomplete)
+            made[name].append(group.refused(error.reason))
+    made[resource.name].extend(incomplete)
     return made
 
 
@@ -491,55 +479,12 @@ def _own_cdi_name(resource: Resource, name: str, device_id: str) -> str:
 
 def bound_probes(resource: Resource, lookup: Lookup) -> tuple[BoundProbe, ...]:
     """Return the probes for one device; raises UnusableValueError for a text that it lacks."""
-    return tuple(BoundProbe(probe=one, check=_check(one.check, lookup)) for one in resource.health)
+    return tuple(BoundProbe(probe=one, check=one.check.bind(lookup)) for one in resource.health)
 
 
 def bound_hooks(resource: Resource, lookup: Lookup) -> dict[HookName, Hook[str]]:
     """Return the hooks for one device; raises UnusableValueError for a text that it lacks."""
     return {
-        name: Hook(command=_command(one.command, lookup), timeout_seconds=one.timeout_seconds)
+        name: Hook(command=one.command.bind(lookup), timeout_seconds=one.timeout_seconds)
         for name, one in resource.hooks.items()
     }
-
-
-def _check(check: Check[Template, Template], lookup: Lookup) -> Check[str, float]:
-    match check:
-        case Command():
-            return _command(check, lookup)
-        case FileCheck():
-            low, high = _limits(check, lookup)
-            return FileCheck(
-                path=expand(check.path, lookup, path=True),
-                regex=check.regex,
-                equals=None if check.equals is None else expand(check.equals, lookup),
-                min=low,
-                max=high,
-                changes=check.changes,
-            )
-        case OpenCheck():
-            return check
-        case KernelLogCheck():
-            where = {group: expand(text, lookup) for group, text in check.where.items()}
-            return KernelLogCheck(regex=check.regex, where=where, ignore=check.ignore)
-
-
-def _limits(check: FileCheck[Template, Template], lookup: Lookup) -> list[float | None]:
-    """Expand ``min`` and ``max``; raises UnusableValueError unless they are numbers in order."""
-    limits: list[float | None] = []
-    for template in (check.min, check.max):
-        text = "" if template is None else expand(template, lookup)
-        limits.append(number(text))
-        if template is not None and limits[-1] is None:
-            raise UnusableValueError(f"'{template}' gives {shortened(text)!r}, which is no number")
-    low, high = limits
-    if low is not None and high is not None and low > high:
-        why = f"{low:.15g}, which is more than {high:.15g} of max '{check.max}'"
-        raise UnusableValueError(f"min '{check.min}' gives {why}")
-    return limits
-
-
-def _command(command: Command[Template], lookup: Lookup) -> Command[str]:
-    return Command(
-        argv=tuple(expand(argument, lookup) for argument in command.argv),
-        env={name: expand(text, lookup) for name, text in command.env.items()},
-    )

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from genericdp import glob
-from genericdp.devices.device import NotOffered
+from genericdp.devices.devicelist import refused
 from genericdp.devices.selectors import Hidden, select
 from genericdp.model import PathSelector
 from genericdp.printing import printable
@@ -16,6 +16,8 @@ from genericdp.template import templates_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
+    from genericdp.devices.device import Unmade
+    from genericdp.devices.devicelist import Entry
     from genericdp.devices.inventory import Candidate, FoundFile, Identity, Inventory
     from genericdp.devices.selectors import Misses
     from genericdp.model import Resource
@@ -77,7 +79,7 @@ class Owners:
     A resource claims what it takes: its members, and what it may take (``Match.unreadable``).
     One that cannot be decided keeps what its last list owned; if there was none, all that its
     selectors might look at is reserved. Among devices, those on a list that are absent just now
-    (``_Draft.absent``) keep their IDs and nodes.
+    (``_Pass._absent`` of decide.py) keep their IDs and nodes.
     """
 
     names: dict[str, str] = field(default_factory=dict)
@@ -175,7 +177,7 @@ class Match:
     """What one resource takes, and what it cannot take."""
 
     members: tuple[Candidate, ...]
-    refused: tuple[NotOffered, ...]
+    refused: tuple[Entry[Unmade], ...]
     excluded: Excluded
     misses: Mapping[int, Misses]
     """What entries of ``match`` looked at and surely do not take."""
@@ -199,7 +201,7 @@ def match(resource: Resource, owners: Owners, inventory: Inventory) -> Match:
     out = excluded(resource, inventory)
     found = select(resource.match, resource, inventory)
     members: list[Candidate] = []
-    refused: list[NotOffered] = []
+    not_offered: list[Entry[Unmade]] = []
     unreadable = set[str]()
     for one in found.candidates:
         reason = out.reason(one.file)
@@ -212,13 +214,13 @@ def match(resource: Resource, owners: Owners, inventory: Inventory) -> Match:
         if reason is None:
             members.append(one)
             continue
-        refused.append(not_offered(one, reason))
+        not_offered.append(refused(one.file.printable_path, one.key, reason))
         if reason.code is Code.UNREADABLE:
             unreadable.add(one.key)
-    refused += _wrong_types(resource, {one.key for one in members}, inventory)
+    not_offered += _wrong_types(resource, {one.key for one in members}, inventory)
     return Match(
         members=tuple(members),
-        refused=tuple(refused),
+        refused=tuple(not_offered),
         excluded=out,
         misses=found.misses,
         unreadable=frozenset(unreadable - owners.names.keys()),
@@ -226,19 +228,9 @@ def match(resource: Resource, owners: Owners, inventory: Inventory) -> Match:
     )
 
 
-def not_offered(
-    candidate: Candidate, reason: Reason, *, key: str = "", members: tuple[str, ...] = ()
-) -> NotOffered:
-    """Return why a candidate, or the group ``key`` that begins with it, is not offered."""
-    return NotOffered(
-        path=candidate.file.printable_path,
-        key=key or candidate.key,
-        reason=reason,
-        members=members,
-    )
-
-
-def _wrong_types(resource: Resource, own: set[str], inventory: Inventory) -> Iterator[NotOffered]:
+def _wrong_types(
+    resource: Resource, own: set[str], inventory: Inventory
+) -> Iterator[Entry[Unmade]]:
     # Only for paths written out: `/dev/*` finds folders too, and nobody wants to read of them.
     for paths in (one.candidates for one in resource.match):
         if not isinstance(paths, PathSelector):
@@ -249,4 +241,4 @@ def _wrong_types(resource: Resource, own: set[str], inventory: Inventory) -> Ite
                     wanted = " or ".join(paths.types)
                     text = f"its type is {found.type}, wanted {wanted} (see the key type)"
                     reason = Reason(Code.WRONG_TYPE, text)
-                    yield NotOffered(path=found.printable_path, key=found.key, reason=reason)
+                    yield refused(found.printable_path, found.key, reason)

@@ -1,7 +1,8 @@
-"""Names of resources: what the kubelet takes, and which result from a name that is a template."""
+"""Names of resources: what Kubernetes takes, and which result from a name that is a template."""
 
 from __future__ import annotations
 
+import hashlib
 import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -20,6 +21,10 @@ _NAME_PART = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]")
 _MAX_DOMAIN = 253 - len("requests.")
 """The kubelet puts ``requests.`` before the name and checks the whole as one."""
 _MAX_TYPE = 63
+_MAX_LABEL = 63
+_DIGITS = 8
+"""Of the digests in names."""
+_NOT_IN_LABEL = re.compile(r"[^a-z0-9-]")
 MAX_RESULTS = 64
 """Names that may result from one template; each is a resource with a server of its own."""
 
@@ -57,6 +62,27 @@ def name_problem(name: str) -> str | None:
         ),
     )
     return next((why for is_wrong, why in reasons if is_wrong), None)
+
+
+def label(text: str) -> str:
+    """Return a DNS label for a text: the text itself if it is one, else one with its digest."""
+    clean = _NOT_IN_LABEL.sub("-", text.lower()).strip("-")
+    if clean == text and 0 < len(clean) <= _MAX_LABEL:
+        return text
+    return cut(clean, _MAX_LABEL, text)
+
+
+def cut(clean: str, max_length: int, text: str) -> str:
+    """Return as much as fits of what was made of a text, with the text's digest at its end."""
+    digest = hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:_DIGITS]
+    return f"{clean[: max_length - _DIGITS - 1].rstrip('-./')}-{digest}".lstrip("-")
+
+
+def class_names(resource: str) -> tuple[str, str]:
+    """Return the names of a resource's DeviceClasses: for claims, and for plain ``limits``."""
+    domain, _, kind = resource.partition("/")
+    own = f"{label(kind)}.{domain}"
+    return own, f"{own}-limits"
 
 
 def with_name(resource: Resource, name: str) -> Resource:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from genericdp import glob
 from genericdp.devices.hardware import (
     BUSES,
-    NOUNS,
+    KINDS,
     OF_UEVENT,
     file_of,
     lineage,
@@ -316,19 +316,17 @@ def _unmet_hardware(
     ``where``: what was asked if sysfs knows nothing of it.
     """
     if device is None:
-        if hardware.usb or hardware.pci or hardware.udev:
+        if hardware.given:
             yield Condition(key="hardware", wanted=("*",), found=None, where=where)
         return
-    for selector in (hardware.usb, hardware.pci):
-        if selector is None:
-            continue
-        below = nearest(device, host, BUSES[selector.kind])
-        if below is None:
+    for selector in hardware.given:
+        if isinstance(selector, UdevSelector):
+            if failure := _any_ancestor(selector, device, host):
+                yield failure
+        elif (below := nearest(device, host, BUSES[selector.kind])) is None:
             yield _lacking(f"hardware.{selector.kind}", device, host)
         else:
             yield from _unmet(selector, below, host, prefix="hardware.", sitting=device)
-    if hardware.udev and (failure := _any_ancestor(hardware.udev, device, host)):
-        yield failure
 
 
 def _any_ancestor(selector: UdevSelector, device: SysDevice, host: Host) -> Condition | None:
@@ -411,14 +409,12 @@ def conditions_before(selector: Selector, key: str) -> int:
     """Return how many conditions of a selector are asked before one that fails."""
     if key == "type":
         return 0
-    wanted, hardware = selector.candidates, selector.hardware
+    wanted = selector.candidates
     # A path stands for subsystem and name.
     keys = ["path"] * 2 if isinstance(wanted, PathSelector) else [wanted.kind]
-    for part, prefix in (
-        (wanted, ""),
-        *((one, "hardware.") for one in (hardware.usb, hardware.pci, hardware.udev)),
-    ):
-        if part is not None and not isinstance(part, PathSelector):
+    beside = ((one, "hardware.") for one in selector.hardware.given)
+    for part, prefix in ((wanted, ""), *beside):
+        if not isinstance(part, PathSelector):
             keys += (f"{prefix}{part.kind}.{name}" for name, *_ in _wanted(part))
     return next((i for i, one in enumerate(keys) if one.startswith(key)), len(keys))
 
@@ -439,7 +435,7 @@ def complaint(condition: Condition) -> str:
     """Return a failed condition in words: ``wants usb.vendor 0403, found 1a86``."""
     key = condition.key
     bus = key.removeprefix("hardware.")
-    if condition.unreadable and (bus in NOUNS or bus.startswith(OF_UEVENT)):
+    if condition.unreadable and (bus in KINDS or bus.startswith(OF_UEVENT)):
         return f"wants {key}, but {condition.unreadable}"
     if key == "hardware":
         return "wants hardware, but sysfs knows nothing of it"
@@ -447,8 +443,8 @@ def complaint(condition: Condition) -> str:
         return "looks for device files, and this device has none"
     if key == "path":
         return f"looks at {any_of(condition.wanted)}, which does not name it"
-    if bus in NOUNS:
-        return _about_kind(condition, NOUNS[bus])
+    if bus in KINDS:
+        return _about_kind(condition, KINDS[bus].noun)
     wants = f"wants {key} {any_of(condition.wanted)}"
     if why := condition.unreadable or condition.why:
         return f"{wants}, but {printable(why)}"
@@ -460,7 +456,7 @@ def complaint(condition: Condition) -> str:
 
 
 def _about_kind(condition: Condition, noun: str) -> str:
-    if condition.key not in NOUNS:
+    if condition.key not in KINDS:
         return f"wants {condition.key}, but it is no {noun} and does not sit on one"
     is_what = "sysfs knows nothing of it" if condition.found is None else f"it is {condition.found}"
     return f"takes {noun}s, but {is_what}"

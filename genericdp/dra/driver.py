@@ -350,7 +350,7 @@ class DraDriver:
         for held in self.held:
             gate = self.gates.get(held.resource)
             listed = gate.devices.devices.get(held.device_id) if gate else None
-            if listed is None or listed.reasons:
+            if listed is None or not listed.is_healthy:
                 return True
         return False
 

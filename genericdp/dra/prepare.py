@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from typing import Never
 
     from genericdp.devices.device import Device
-    from genericdp.devices.devicelist import ListedDevice
+    from genericdp.devices.devicelist import Entry
     from genericdp.devices.held import HeldDevice
     from genericdp.devices.identity import HardwareIdentity
     from genericdp.dra.claims import ClaimRecords, Key
@@ -304,7 +304,7 @@ class ClaimPreparer:
         for result in results:
             listed = self._listed(result.key)
             known = () if before is None else identities_of(before, result.key)
-            is_here = listed is not None and listed.gone_since is None
+            is_here = listed is not None and listed.is_present
             if listed is not None and (
                 not known or (is_here and self._is_hardware(known, listed.device))
             ):
@@ -337,21 +337,21 @@ class ClaimPreparer:
             )
         return replace(result, resource=pool.gate.resource, share=pool.shares[result.device])
 
-    def _listed(self, key: Key) -> ListedDevice | None:
+    def _listed(self, key: Key) -> Entry[Device] | None:
         for pool in self.pools.values():
             if pool.gate.resource == key[0]:
                 return pool.gate.devices.devices.get(key[1])
         return None
 
-    def _on_offer(self) -> list[ListedDevice]:
+    def _on_offer(self) -> list[Entry[Device]]:
         """Return the devices that are on offer, whether they are healthy or not."""
         listed = (
             listed for pool in self.pools.values() for listed in pool.gate.devices.devices.values()
         )
-        return [it for it in listed if it.gone_since is None]
+        return [it for it in listed if it.is_present]
 
     def _complete_devices(self) -> list[Device]:
-        return [listed.device for listed in self._on_offer() if not listed.missing]
+        return [listed.device for listed in self._on_offer() if listed.is_complete]
 
     def _present(self) -> list[HardwareIdentity]:
         """Return the hardware that is on offer."""

@@ -11,7 +11,8 @@ from functools import lru_cache
 from itertools import chain, count
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from genericdp.devices.labels import cut, label
+from genericdp.devices.devicelist import share_reasons
+from genericdp.devices.resourcenames import cut, label
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -78,7 +79,7 @@ def devices_of(resource_name: str, devices: DeviceList, *, extended_resource: bo
                 not_offered[share] = f"in ResourceSlices its name is that of {shares[name]}: {name}"
                 continue
             shares[name] = share
-            if not listed.share_reasons(share):
+            if not share_reasons(listed, share):
                 attributes = {**own, "id": _attribute("string", share)}
                 found[name] = {"name": name, "attributes": attributes}
     return Offered(devices=found, shares=shares, not_offered=not_offered)

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from genericdp.devices.hardware import is_net_interface, is_pci_function, is_usb_device
+from genericdp.devices.hardware import HARDWARE, is_hardware, is_net_interface, kind_of
 from genericdp.devices.inventory import NODE_TYPES
 from genericdp.devices.natural import natural_key
 from genericdp.explain.describe import Entry, as_glob, entry_of, hardware_ids
@@ -114,7 +114,7 @@ def _group(entries: list[Entry], subsystem: str, kinds: Kinds) -> CatalogGroup:
 
 def _is_place(entry: Entry) -> bool:
     device = entry.device
-    return device is not None and (is_usb_device(device) or is_pci_function(device))
+    return device is not None and is_hardware(device)
 
 
 def _surroundings(entry: Entry) -> tuple[str, str]:
@@ -159,10 +159,11 @@ def _run(entries: list[Entry], kinds: Kinds) -> Run:
 def _selector(entry: Entry, kinds: Kinds, *, several: bool) -> dict[str, object]:
     device = entry.device
     hardware = hardware_ids(entry.buses)
-    if device is not None and is_usb_device(device) and "usb" in hardware:
+    name = "" if device is None else kind_of(device)
+    if name in hardware:
         return hardware
-    if device is not None and is_pci_function(device):
-        return hardware or {"pci": {"address": as_glob(device.name)}}
+    if device is not None and name in HARDWARE and not HARDWARE[name].has_node:
+        return {name: {HARDWARE[name].single[0]: as_glob(device.name)}}
     if device is not None and is_net_interface(device):
         return _net(entry, hardware)
     if device is None or not hardware or not device.subsystem:

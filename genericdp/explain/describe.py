@@ -10,18 +10,20 @@ from typing import TYPE_CHECKING
 from genericdp import glob
 from genericdp.devices.hardware import (
     BUSES,
-    NOUNS,
+    HARDWARE,
+    KINDS,
     driver_of,
     function_of,
     is_usb_interface,
+    kind_of,
     nearest,
     source_device,
     text_of,
 )
-from genericdp.devices.labels import label
+from genericdp.devices.resourcenames import label
 from genericdp.devices.selectors import shown
 from genericdp.devices.topology import spot_of
-from genericdp.model import BUS_KEYS, AttributeType, FileType
+from genericdp.model import AttributeType, FileType
 from genericdp.printing import printable
 
 if TYPE_CHECKING:
@@ -100,7 +102,7 @@ class Entry:
             "devtype": device and printable(device.devtype),
             "name": device and printable(device.name),
             "driver": printable(self.driver),
-            **{bus: _plain(self.buses.get(bus)) for bus in BUS_KEYS},
+            **{bus: _plain(self.buses.get(bus)) for bus in BUSES},
             "properties": _plain(self.properties),
             "tags": sorted(map(printable, device.tags)) if device else [],
             "numaNodes": list(self.numa_nodes),
@@ -148,9 +150,8 @@ def entry_of(candidate: Candidate, inventory: Inventory, also_linked: Iterable[s
 
 def what_it_is(device: SysDevice) -> str:
     """Return what kind of device it is, with an article."""
-    for bus, is_one in BUSES.items():
-        if is_one(device):
-            return f"a {NOUNS[bus]}"
+    if (bus := kind_of(device)) in BUSES:
+        return f"a {KINDS[bus].noun}"
     if is_usb_interface(device):
         return "an interface of a USB device"
     kind = device.devtype or device.subsystem
@@ -163,8 +164,9 @@ def what_it_is(device: SysDevice) -> str:
 def buses_of(device: SysDevice, host: Host) -> dict[str, dict[str, str]]:
     """Return what ``usb``, ``pci`` and ``net`` selectors can ask for, each of the nearest one."""
     found: dict[str, dict[str, str]] = {}
-    for bus, keys in BUS_KEYS.items():
-        if (one := nearest(device, host, BUSES[bus])) is not None:
+    for bus, is_one in BUSES.items():
+        if (one := nearest(device, host, is_one)) is not None:
+            keys = KINDS[bus].keys
             sources = {key: source_device(bus, one, key, host, device) for key in keys}
             texts = {key: text_of(bus, source, key, host) for key, source in sources.items()}
             found[bus] = {key: text for key, text in texts.items() if text}
@@ -173,10 +175,10 @@ def buses_of(device: SysDevice, host: Host) -> dict[str, dict[str, str]]:
 
 def hardware_ids(buses: Mapping[str, Mapping[str, str]]) -> dict[str, object]:
     """Return the IDs of the USB device, else the PCI function, as a value of ``hardware``."""
-    for bus, keys in (("usb", ("vendor", "product")), ("pci", ("vendor", "device"))):
+    for bus, kind in HARDWARE.items():
         texts = buses.get(bus, {})
-        if all(texts.get(key) for key in keys):
-            return {bus: {key: as_glob(texts[key]) for key in keys}}
+        if all(texts.get(key) for key in kind.model):
+            return {bus: {key: as_glob(texts[key]) for key in kind.model}}
     return {}
 
 

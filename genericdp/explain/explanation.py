@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 from genericdp import glob
 from genericdp.devices.devicelist import NOTHING
 from genericdp.devices.hardware import (
+    KINDS,
     function_of,
-    is_pci_function,
+    is_hardware,
     is_usb_device,
     lineage,
     why_unread,
@@ -265,7 +266,7 @@ class _Trial:
             below = self.inventory.of_device(one) if one.syspath != device.syspath else None
             if below is not None and any(tried.failed is None for tried in self.tries(below)):
                 return below
-            if is_usb_device(one) or is_pci_function(one):
+            if is_hardware(one):
                 break  # a hub that it hangs on, and the controller of that, only carry it
         return None
 
@@ -300,7 +301,7 @@ class _Trial:
 
 def _held(selector: Selector, candidate: Candidate, failed: Condition) -> int:
     """Count the conditions that held before one failed."""
-    if failed.key in {"path", "usb", "pci", "net", "udev", "udev.subsystem"}:
+    if failed.key in {"path", "udev.subsystem", *KINDS}:
         folder = candidate.path.rpartition("/")[0]
         beside = any(one.rpartition("/")[0] == folder for one in failed.wanted)
         return 0 if failed.key == "path" and beside else _OTHER_KIND
@@ -321,8 +322,9 @@ def _elsewhere(asked: Asked, trial: _Trial) -> Verdict:
 
 def _verdict(asked: Asked, trial: _Trial, offer: DeviceList) -> Verdict:
     resource, candidate = trial.resource, asked.candidate
-    if offer.failed:
-        return Verdict(resource=resource, outcome=VerdictKind.UNDECIDED, reason=offer.failed)
+    if offer.undecided:
+        reason = offer.undecided.text
+        return Verdict(resource=resource, outcome=VerdictKind.UNDECIDED, reason=reason)
     tries = trial.tries(candidate)
     verdict = Verdict(resource=resource, outcome=VerdictKind.NOT_TAKEN, tries=tries)
     if all(one.failed is not None for one in tries):
@@ -333,10 +335,10 @@ def _verdict(asked: Asked, trial: _Trial, offer: DeviceList) -> Verdict:
         if candidate.key in listed.device.keys:
             return replace(
                 verdict,
-                outcome=VerdictKind.UNHEALTHY if listed.reasons else VerdictKind.OFFERED,
+                outcome=VerdictKind.OFFERED if listed.is_healthy else VerdictKind.UNHEALTHY,
                 device_id=device_id,
                 device=listed.device,
-                reason=listed.unhealthy,
+                reason=listed.text,
                 hint=_also_there(candidate, trial.inventory, listed.device),
             )
     reason = _why_not_offered(candidate, offer)
@@ -359,8 +361,12 @@ def _exclude_entry(trial: _Trial, candidate: Candidate) -> tuple[VerdictKind, st
 
 
 def _why_not_offered(candidate: Candidate, offer: DeviceList) -> str:
-    about = (one for one in offer.not_offered if candidate.key in {one.key, *one.members})
-    return next((one.reason.text for one in about), "")
+    about = (
+        entry.text
+        for entry in offer.not_offered
+        if candidate.key in {entry.device.key, *entry.device.keys}
+    )
+    return next(about, "")
 
 
 def _brought_along(verdict: Verdict, candidate: Candidate, offer: DeviceList) -> Verdict | None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from genericdp.devices.hardware import is_usb_device
+from genericdp.devices.hardware import HARDWARE, is_usb_device
 from genericdp.devices.lookup import Names
 from genericdp.printing import first_few
 from genericdp.template import UnusableValueError
@@ -33,8 +33,7 @@ _FACTS = (
     ("property", "ID_WWN"),
     ("property", "ID_SERIAL"),
     _MAC,
-    ("usb", "port"),
-    ("pci", "address"),
+    *((name, kind.single[0]) for name, kind in HARDWARE.items()),
 )
 """Scope and name of the templates that are tried, the best first."""
 KERNEL_NAME = "$(device.name)"

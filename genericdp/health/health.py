@@ -13,7 +13,6 @@ from genericdp.health.execution import Slots
 from genericdp.health.kernellog import KernelLog
 from genericdp.health.state import DeviceHealth, ProbeState
 from genericdp.host.kmsg import open_log
-from genericdp.model import FileCheck
 from genericdp.process.outcome import Outcome
 from genericdp.reasons import kinds_of
 from genericdp.tally import Tally
@@ -21,7 +20,8 @@ from genericdp.tally import Tally
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from genericdp.devices.device import Device, Report
+    from genericdp.devices.device import Device
+    from genericdp.devices.devicelist import Reports
     from genericdp.health.probes import RunProbe
     from genericdp.host.kmsg import Log
     from genericdp.host.root import Root
@@ -116,10 +116,10 @@ class Health:
             self._forget(one)
         self._log.follow()
 
-    def reports(self) -> dict[str, dict[str, Report]]:
-        """Return a snapshot of the health of all devices, by resource and ID."""
+    def reports(self) -> Reports:
+        """Return a snapshot of the health of all devices."""
         return {
-            resource: {device_id: one.report for device_id, one in devices.items()}
+            resource: {(name, one.device.identity): one.reasons for name, one in devices.items()}
             for resource, devices in self._devices.items()
         }
 
@@ -163,11 +163,11 @@ class Health:
         not worth it.
         """
         self._plan(device)
-        before = device.report
-        device.update_report()
-        if kinds_of(before.reasons) != kinds_of(device.report.reasons):
+        before = device.reasons
+        device.update_reasons()
+        if kinds_of(before) != kinds_of(device.reasons):
             self._tell()
-        elif device.report is not before and self._telling is None:
+        elif device.reasons != before and self._telling is None:
             loop = asyncio.get_running_loop()
             self._telling = loop.call_later(self._text_seconds, self._tell)
 
@@ -206,7 +206,7 @@ class Health:
 
     async def _probe(self, device: DeviceHealth, state: ProbeState) -> None:
         try:
-            slots = self._file_slots if isinstance(state.bound.check, FileCheck) else self._slots
+            slots = self._file_slots if state.bound.check.only_reads else self._slots
             async with slots.slot(device.resource):
                 if state not in device.states:
                     return

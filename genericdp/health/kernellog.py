@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from genericdp.devices.device import BoundProbe
+    from genericdp.health.kinds.kernellog import KernelLogCheck
     from genericdp.host.kmsg import Log, LogRecord
-    from genericdp.model import KernelLogCheck
 
 MAX_NAMED = 4096
 """Limit on the names of no device that are kept for each rule, in case such a device appears."""

@@ -8,9 +8,8 @@ from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import TYPE_CHECKING
 
-from genericdp.devices.device import Report
 from genericdp.health.kernellog import LogState, names_of, rule_of
-from genericdp.model import KernelLogCheck
+from genericdp.health.kinds.kernellog import KernelLogCheck
 from genericdp.reasons import NOT_PROBED, Code, Reason
 
 if TYPE_CHECKING:
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, eq=False)
 class ProbeState:
-    """State of a probe that is run: ``exec``, ``file`` or ``open``."""
+    """State of a probe that is run."""
 
     bound: BoundProbe
     due: float
@@ -79,7 +78,8 @@ class DeviceHealth:
     device: Device
     since: float
     """Older lines of the kernel log are about another device in its place."""
-    report: Report
+    reasons: tuple[Reason, ...]
+    """Why it is not healthy, by the probes that do not pass; empty: it is healthy."""
     states: list[CheckState]
     """In the order of the config; empty once it is no longer watched."""
     timer: TimerHandle | None = None
@@ -97,7 +97,7 @@ class DeviceHealth:
     ) -> DeviceHealth:
         """Return the state of a device without results; ``delayed``: with its initial delay."""
         states = [_state(bound, now, since, delayed=delayed) for bound in device.probes]
-        return cls(resource, device, since, Report(identity=device.identity), states)
+        return cls(resource, device, since, (), states)
 
     def is_same(self, device: Device) -> bool:
         """Check whether the results are about this device: it has not been replaced."""
@@ -109,7 +109,7 @@ class DeviceHealth:
         A healthy device is presumed to stay healthy until the new probes have failed often enough.
         """
         old, new = ([one.probe for one in of.probes] for of in (self.device, device))
-        healthy = not self.report.reasons
+        healthy = not self.reasons
         self.device = device
         self.states = [
             _state(bound, now, self.since, healthy=healthy, before=before)
@@ -151,15 +151,13 @@ class DeviceHealth:
         expired = [one for one in self.log_states if one.expire(now)]
         return bool(expired)
 
-    def update_report(self) -> None:
-        """Bring the report up to date; it stays the same object where nothing has changed."""
-        reasons = tuple(
-            replace(reason, text=f"{one.bound.name}: {reason}", subject=one.bound.name)
+    def update_reasons(self) -> None:
+        """Bring the reasons up to date with the states."""
+        self.reasons = tuple(
+            replace(reason, text=f"{one.bound.check.name}: {reason}", subject=one.bound.check.name)
             for one in self.states
             if (reason := one.reason) is not None
         )
-        if reasons != self.report.reasons:
-            self.report = replace(self.report, reasons=reasons)
 
 
 def _state(

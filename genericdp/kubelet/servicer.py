@@ -12,6 +12,7 @@ from google.protobuf.message import DecodeError, Message
 
 from genericdp.devices.allocation import edits_for_kubelet
 from genericdp.devices.device import shares_by_device
+from genericdp.devices.devicelist import share_reasons
 from genericdp.devices.preferred import preferred_ids
 from genericdp.errors import InvalidCallError, UnusableDeviceError
 from genericdp.host.workers import in_worker
@@ -135,7 +136,7 @@ def encode_list(devices: DeviceList) -> bytes:
     for listed in devices.devices.values():
         topology = _topology(() if is_without_topology else listed.device.numa_nodes)
         for share in listed.device.shares:
-            health = "Unhealthy" if listed.share_reasons(share) else "Healthy"
+            health = "Unhealthy" if share_reasons(listed, share) else "Healthy"
             response.devices.add(ID=share, health=health, topology=topology)
     return response.SerializeToString()
 
@@ -183,7 +184,7 @@ def preferred_allocation(
     unhealthy = {
         share
         for listed in devices.devices.values()
-        for share in (listed.device.shares if listed.reasons else listed.withheld)
+        for share in (listed.withheld if listed.is_healthy else listed.device.shares)
     }
     response = api.PreferredAllocationResponse()
     for container in api.PreferredAllocationRequest.FromString(request).container_requests:

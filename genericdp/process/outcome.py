@@ -2,26 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import re
 import signal
 import stat
-from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from genericdp.errors import reason_of
 from genericdp.printing import printable, shortened
 
-if TYPE_CHECKING:
-    from typing import Self
-
-MAX_KEPT = 64 * 1024
-"""Bytes of a command's output, half of its start and half of its end."""
-_MAX_IN_PIPE = 64 * 1024
-_PAUSE_SECONDS = 0.01
-"""After each read of what is left out: 6 MB/s."""
 _MAX_START = 4096  # bytes of a program, in which its interpreter or loader is named
 _LOADER = re.compile(rb"/[^\0]*/ld-[^\0]+")
 
@@ -44,75 +33,6 @@ class Outcome:
     def ok(self) -> bool:
         """Whether it succeeded."""
         return not self.reason
-
-
-class Pipe:
-    """A pipe that a command writes to and the loop reads from while it runs.
-
-    Of what is written, the first and the last part are kept: ``max_bytes`` in all. What is more is
-    read slowly: a command that writes without end waits, instead of costing half a core.
-    """
-
-    def __init__(self, max_bytes: int = MAX_KEPT) -> None:
-        self.data = bytearray()
-        """What is kept; without the middle if that is not all."""
-        self._half = max_bytes // 2
-        self._left_out = 0
-        self._pause: asyncio.TimerHandle | None = None
-        self._loop = asyncio.get_running_loop()
-        self._read_end, self.write_end = os.pipe()
-        os.set_blocking(self._read_end, False)
-        try:
-            self._loop.add_reader(self._read_end, self.read)
-        except OSError:
-            self._close()
-            raise
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._close()
-
-    def _close(self) -> None:
-        self.close_write_end()
-        self._stop_reading()
-        os.close(self._read_end)
-
-    def close_write_end(self) -> None:
-        """Leave the write end to the command alone."""
-        if self.write_end >= 0:
-            os.close(self.write_end)
-            self.write_end = -1
-
-    def read(self) -> None:
-        """Read what is there, as much as a pipe holds; do not wait for more."""
-        with suppress(BlockingIOError):
-            chunk = os.read(self._read_end, _MAX_IN_PIPE)
-            if not chunk:
-                self._loop.remove_reader(self._read_end)
-            self.data += chunk
-            surplus = len(self.data) - 2 * self._half
-            if surplus > 0:
-                del self.data[self._half : self._half + surplus]
-                self._left_out += surplus
-                self._stop_reading()
-                self._pause = self._loop.call_later(_PAUSE_SECONDS, self._go_on)
-
-    def _stop_reading(self) -> None:
-        if self._pause is not None:
-            self._pause.cancel()
-        self._loop.remove_reader(self._read_end)
-
-    def _go_on(self) -> None:
-        self._loop.add_reader(self._read_end, self.read)
-
-    def text(self) -> str:
-        """Return the output as text, with unprintable bytes escaped."""
-        if not self._left_out:
-            return decoded(self.data)
-        first, last = decoded(self.data[: self._half]), decoded(self.data[self._half :])
-        return f"{first}\n[{self._left_out} bytes left out]\n{last}"
 
 
 def decoded(data: bytes | bytearray) -> str:

@@ -14,7 +14,7 @@ from genericdp.dra.slices import Pool, devices_of, next_layout, plan, pool_name
 from genericdp.errors import GenericdpError, UsageError, ungrouped
 from genericdp.health.health import Health
 from genericdp.host.root import Root
-from genericdp.model import FileCheck, ServedBy
+from genericdp.model import ServedBy
 from genericdp.observed import Observed, next_change, until
 from genericdp.printing import meant_or_listed
 from genericdp.process.outcome import Outcome
@@ -170,12 +170,12 @@ class Simulation:
                 capacity=self._kubelet.capacity(name),
                 allocatable=self._kubelet.allocatable(name),
                 unhealthy={
-                    device_id: listed.unhealthy
+                    device_id: listed.text
                     for device_id, listed in device_list.devices.items()
-                    if listed.reasons
+                    if not listed.is_healthy
                 },
                 is_probed=device_list.is_probed,
-                not_offered=tuple((one.path, one.reason.text) for one in device_list.not_offered),
+                not_offered=tuple((one.device.path, one.text) for one in device_list.not_offered),
                 empty=device_list.why_empty[0],
                 slices=self._slices(name, device_list) if name in by_dra else (),
             )
@@ -255,8 +255,8 @@ def _health_of_copy(root: Root, *, run_probe: RunProbe, **settings: Any) -> Heal
     """Return health by the files of a copy: what would ask this machine counts as passed."""
 
     async def run(bound: BoundProbe, *args: Any, **more: Any) -> Outcome:  # noqa: ANN401
-        is_file = isinstance(bound.check, FileCheck)
-        return await run_probe(bound, *args, **more) if is_file else Outcome()
+        only_reads = bound.check.only_reads
+        return await run_probe(bound, *args, **more) if only_reads else Outcome()
 
     # As a log, an event is readable once, has no record, and then ends.
     return Health(

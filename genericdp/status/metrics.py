@@ -14,9 +14,8 @@ from prometheus_client.exposition import generate_latest
 from prometheus_client.registry import Collector
 
 from genericdp import __version__
-from genericdp.devices.empty import EmptyCause
 from genericdp.kubelet.server import GRPC_VERSION
-from genericdp.reasons import Code
+from genericdp.reasons import EMPTY_CAUSES, Code
 from genericdp.tally import BOUNDS, Durations
 
 if TYPE_CHECKING:
@@ -54,7 +53,7 @@ _GAUGES = {
     "not_offered resource reason": "Things that a selector matched and that are not in the list, by"
     " reason (see below); without those that `exclude` matches.",
     "resource_empty resource cause": "1 for a resource without devices, with the cause:"
-    f" {', '.join(EmptyCause)}; absent: it has devices, or those that result from its name have.",
+    f" {', '.join(EMPTY_CAUSES)}; absent: it has devices, or those that result from its name have.",
     "registered resource": "Whether the kubelet has the resource and its stream is open, or, with"
     " DRA, has the driver, and its ResourceSlices are published (1) or not (0).",
     "resource_contested resource": "Whether another plugin serves the resource on this node, or it"
@@ -161,7 +160,7 @@ def _samples(state: DaemonState, tally: Tally, *, each_device: bool) -> Iterator
             shown = listed[: min(room, MAX_PER_RESOURCE)]
             room, left_out = room - len(shown), left_out + len(listed) - len(shown)
             for one in shown:
-                yield "device_healthy", (name, one.device.id), not one.reasons
+                yield "device_healthy", (name, one.device.id), one.is_healthy
         # A resource that has just been added is counted from its first reconcile on.
         if (counted := tally.resources.get(name)) is not None:
             yield from _of_tally(name, counted)
@@ -193,11 +192,11 @@ def _of_process(state: DaemonState, tally: Tally) -> Iterator[Sample]:
 
 def _of_resource(state: ResourceState) -> Iterator[Sample]:
     name, listed = state.resource.name, state.listed
-    unhealthy = sum(bool(one.reasons) for one in listed)
+    unhealthy = sum(not one.is_healthy for one in listed)
     yield "devices", (name, "Healthy"), len(listed) - unhealthy
     yield "devices", (name, "Unhealthy"), unhealthy
     left_out = () if state.devices is None else state.devices.not_offered
-    codes = Counter(one.reason.code for one in left_out)
+    codes = Counter(one.code for one in left_out)
     for code, number in codes.items():
         if code is not Code.EXCLUDED:
             yield "not_offered", (name, code), number

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 from genericdp import __version__
 from genericdp.config.files import Loaded
-from genericdp.devices.empty import EmptyCause
+from genericdp.devices.devicelist import explanation, offered_shares
 from genericdp.host import descriptors
 from genericdp.logs import add_subject, timestamp
 from genericdp.model import ServedBy
 from genericdp.printing import shortened
+from genericdp.reasons import Code
 from genericdp.status.hardware import UNKNOWN
 from genericdp.tally import probe_names
 
@@ -23,7 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from genericdp.config.reload import ConfigState
-    from genericdp.devices.devicelist import DeviceList, ListedDevice
+    from genericdp.devices.device import Device
+    from genericdp.devices.devicelist import DeviceList, Entry
     from genericdp.devices.held import HeldDevice
     from genericdp.devices.inventory import Identity
     from genericdp.host.descriptors import Supply
@@ -125,15 +127,15 @@ class ResourceState:
     holders: Holders = field(default_factory=dict)
 
     @property
-    def listed(self) -> tuple[ListedDevice, ...]:
+    def listed(self) -> tuple[Entry[Device], ...]:
         """The devices in the list that the kubelet gets."""
         return () if self.devices is None else tuple(self.devices.devices.values())
 
     @property
     def why_empty(self) -> tuple[str, str]:
-        """Return why no device is listed, as text and as an ``EmptyCause``; empty: one is."""
+        """Return why no device is listed, as text and as the code; empty: one is."""
         if self.devices is None:
-            return _UNDECIDED, EmptyCause.UNDECIDED
+            return _UNDECIDED, Code.UNDECIDED
         return self.devices.why_empty
 
 
@@ -314,7 +316,7 @@ def _resource_json(state: ResourceState, hardware: HardwareOf) -> dict[str, Any]
         "since": _time(state.since),
         "contested": state.contested,
         "capacity": sum(one.device.replicas for one in listed),
-        "allocatable": sum(one.offered_shares for one in listed),
+        "allocatable": sum(map(offered_shares, listed)),
         "empty": empty,
         "emptyCause": cause,
         "devices": [
@@ -334,18 +336,18 @@ def _resource_json(state: ResourceState, hardware: HardwareOf) -> dict[str, Any]
             for one in listed
         ],
         "notOffered": [
-            {"path": one.path, "code": one.reason.code, "reason": one.reason.text}
+            {"path": one.device.path, "code": one.code, "reason": one.text}
             for one in (() if state.devices is None else state.devices.not_offered)
         ],
     }
 
 
-def _device_json(one: ListedDevice, since: float, hardware: HardwareLabels) -> dict[str, Any]:
+def _device_json(one: Entry[Device], since: float, hardware: HardwareLabels) -> dict[str, Any]:
     device = one.device
     return {
         "id": device.id,
-        "state": "Unhealthy" if one.reasons else "Healthy",
-        "reason": one.explanation,
+        "state": "Healthy" if one.is_healthy else "Unhealthy",
+        "reason": explanation(one),
         "since": _time(since),
         "path": device.path,
         "shares": device.replicas,

@@ -13,10 +13,12 @@ import pytest
 from genericdp.cli import main
 from genericdp.cli.probe import IN_A_COPY, ONE_RUN, DeviceState, Probed, probe_once
 from genericdp.devices.device import BoundProbe, Device
-from genericdp.devices.devicelist import ListedDevice
+from genericdp.devices.devicelist import Entry
 from genericdp.devices.inventory import Identity
+from genericdp.devices.transitions import State
+from genericdp.health.kinds.kernellog import KernelLogCheck
 from genericdp.host.root import Root
-from genericdp.model import KernelLogCheck, Probe
+from genericdp.model import Probe
 from tests.cli.test_probe import HEAD, cells, exec_of, own
 from tests.fixtures.make_tree import Tree
 from tests.host.kernel_log import Script, record
@@ -140,7 +142,7 @@ def logged(*regexes: str) -> Probed:
         for one in regexes
     )
     device = Device(id="a", key="a", path="/dev/a", identity=Identity(inode=1), probes=bound)
-    return Probed(resource="example.com/a", listed=ListedDevice(device=device))
+    return Probed(resource="example.com/a", listed=Entry(device=device, state=State.HEALTHY))
 
 
 def test_each_probe_of_the_kernel_s_log_has_its_own_answer() -> None:

@@ -4,6 +4,10 @@ from pathlib import Path
 
 from genericdp import model
 from genericdp.config.load import load
+from genericdp.health.kinds.exec import ExecCheck
+from genericdp.health.kinds.file import FileCheck
+from genericdp.health.kinds.kernellog import KernelLogCheck
+from genericdp.health.kinds.open import OpenCheck
 from genericdp.model import Place
 from genericdp.template import parse
 from tests.config.loading import HEAD, loaded
@@ -89,14 +93,14 @@ def test_what_is_injected_becomes_the_model() -> None:
 def test_probes_and_hooks_become_the_model() -> None:
     (resource,) = load([VALID / "all-of-it.yaml"]).resources
     command, file, opened, log = (probe.check for probe in resource.health)
-    assert command == model.Command(
-        argv=(parse("/usr/local/bin/check"), parse("$(device.path)")), env={"MODE": parse("quick")}
-    )
-    assert file == model.FileCheck(
+    argv = (parse("/usr/local/bin/check"), parse("$(device.path)"))
+    asked = model.Command(argv=argv, env={"MODE": parse("quick")})
+    assert command == ExecCheck(command=asked)
+    assert file == FileCheck(
         path=parse("/sys/class/infiniband/$(device.name)/ports/1/state"), regex="ACTIVE"
     )
-    assert opened == model.OpenCheck(mode="rw")
-    assert isinstance(log, model.KernelLogCheck)
+    assert opened == OpenCheck(mode="rw")
+    assert isinstance(log, KernelLogCheck)
     assert log.where == {"address": parse("$(pci.address)")}
     assert log.ignore == {"code": ("13", "31", "43", "45", "68", "109")}
     assert resource.health[3].recover_after_seconds == 600

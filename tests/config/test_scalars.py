@@ -7,7 +7,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genericdp import model
+from genericdp.health.kinds.file import FileCheck
 from genericdp.scalars import single_quoted, yaml_flow, yaml_text
 from tests.config.loading import FUSE, HEAD, loaded
 
@@ -66,7 +66,7 @@ def test_a_number_is_what_every_yaml_reads(source: str, value: str) -> None:
         f"{HEAD}{FUSE}    health: [{{file: {{path: /x, min: {source}}}}}]"
     ).resources
     check = resource.health[0].check
-    assert isinstance(check, model.FileCheck)
+    assert isinstance(check, FileCheck)
     assert str(check.min) == value
 
 

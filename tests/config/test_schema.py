@@ -10,6 +10,11 @@ from jsonschema import Draft202012Validator
 
 from genericdp import model
 from genericdp.config.schema import KINDS, POLICY, schema, schema_text
+from genericdp.devices import hardware
+from genericdp.health import kinds as probes
+from genericdp.health.kinds.file import FileCheck
+from genericdp.health.kinds.kernellog import KernelLogCheck
+from genericdp.health.kinds.open import OpenCheck
 from genericdp.policy import SECTIONS, Policy, Rule
 
 if TYPE_CHECKING:
@@ -22,9 +27,9 @@ CLASSES: dict[str, type] = {
     "envVar": model.EnvVar,
     "inject": model.Inject,
     "exec": model.Command,
-    "openCheck": model.OpenCheck,
-    "fileCheck": model.FileCheck,
-    "kernelLog": model.KernelLogCheck,
+    "openCheck": OpenCheck,
+    "fileCheck": FileCheck,
+    "kernelLog": KernelLogCheck,
     "probe": model.Probe,
     "udev": model.UdevSelector,
     "usb": model.UsbSelector,
@@ -33,7 +38,7 @@ CLASSES: dict[str, type] = {
     "hardware": model.Hardware,
 }
 OTHERWISE = {"command": "argv", "class": "device_class"}
-NOT_FIELDS = {"probe": {"exec", "file", "open", "kernelLog"}}
+NOT_FIELDS = {"probe": {*probes.KINDS}}
 
 
 def _mappings() -> Iterator[tuple[str, dict[str, Any]]]:
@@ -176,3 +181,9 @@ def test_the_sections_and_defaults_of_a_policy_are_those_that_are_carried_out() 
     assert parts["mount"]["properties"]["readOnly"]["default"] == rule["read_only"]
     policy = {field.name: field.default for field in dataclasses.fields(Policy)}
     assert parts["devices"]["properties"]["block"]["default"] == policy["block"]
+
+
+@pytest.mark.parametrize("name", hardware.KINDS)
+def test_all_that_a_selector_can_ask_of_a_kind_of_hardware_is_read(name: str) -> None:
+    asked = schema()["$defs"][name]["properties"].keys() - {"properties", "attributes"}
+    assert asked == hardware.KINDS[name].keys.keys()

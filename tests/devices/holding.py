@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from genericdp.devices.decide import DeviceLists
-    from genericdp.devices.devicelist import DeviceList, ListedDevice
+    from genericdp.devices.device import Device
+    from genericdp.devices.devicelist import DeviceList, Entry
     from genericdp.model import Resource, ServedBy
     from tests.devices.machines import Machine, Part
 
@@ -35,7 +36,7 @@ class Hold:
     """What a pod or claim has."""
 
     name: ShareName
-    listed: ListedDevice
+    listed: Entry[Device]
     """As it was in the list when it was given away."""
     part: Part
     """The hardware."""
@@ -118,7 +119,7 @@ class Node:
         """Let it forget what it has listed."""
         self.lists = {}
 
-    def healthy(self) -> Iterator[tuple[ShareName, ListedDevice]]:
+    def healthy(self) -> Iterator[tuple[ShareName, Entry[Device]]]:
         """Yield what the kubelet takes for Healthy, held or not."""
         for resource in self.resources:
             devices = self.lists[resource.name].devices if resource.name in self.lists else {}
@@ -126,18 +127,18 @@ class Node:
                 for share in offered_shares(listed):
                     yield ShareName(resource.served_by, resource.name, share), listed
 
-    def free(self) -> Iterator[tuple[ShareName, ListedDevice]]:
+    def free(self) -> Iterator[tuple[ShareName, Entry[Device]]]:
         """Yield what the kubelet could give to a pod now."""
         return ((name, listed) for name, listed in self.healthy() if name not in self.holds)
 
-    def give(self, name: ShareName, listed: ListedDevice) -> Hold:
+    def give(self, name: ShareName, listed: Entry[Device]) -> Hold:
         """Start a pod with a share; return what it has got."""
         part = self.machine.parts[listed.device.path]
         hold = Hold(name=name, listed=listed, part=part, place=part.hardware.place)
         self.holds[name] = hold
         return hold
 
-    def conflicts(self, name: ShareName, listed: ListedDevice) -> list[Hold]:
+    def conflicts(self, name: ShareName, listed: Entry[Device]) -> list[Hold]:
         """Return the holds that forbid to give something away."""
         part, replicas = self.machine.parts[listed.device.path], listed.device.replicas
         return [

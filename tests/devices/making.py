@@ -171,15 +171,15 @@ def finds(pattern: str, path: str) -> bool:
 def healthy(offers: Mapping[str, DeviceList], name: str) -> list[str]:
     """The ids that are on offer and Healthy."""
     offered = offers[f"example.com/{name}"].devices
-    return [device_id for device_id, one in offered.items() if not one.unhealthy]
+    return [device_id for device_id, one in offered.items() if one.is_healthy]
 
 
 def unhealthy(offers: Mapping[str, DeviceList], name: str) -> dict[str, str]:
     """The ids that are on offer and Unhealthy, with the reasons."""
     offered = offers[f"example.com/{name}"].devices
-    return {device_id: one.unhealthy for device_id, one in offered.items() if one.unhealthy}
+    return {device_id: one.text for device_id, one in offered.items() if not one.is_healthy}
 
 
 def refusals(offers: Mapping[str, DeviceList], name: str) -> dict[str, str]:
     """What was matched and is not offered, with the reasons."""
-    return {one.path: one.reason.text for one in offers[f"example.com/{name}"].not_offered}
+    return {one.device.path: one.text for one in offers[f"example.com/{name}"].not_offered}

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from genericdp.devices.decide import DeviceLists
-    from genericdp.devices.devicelist import DeviceList, ListedDevice
+    from genericdp.devices.device import Device
+    from genericdp.devices.devicelist import DeviceList, Entry
     from genericdp.model import Resource
     from tests.devices.machines import Machine
 
@@ -41,9 +42,9 @@ EVERYTHING = (
 )
 
 
-def offered_shares(listed: ListedDevice) -> tuple[str, ...]:
+def offered_shares(listed: Entry[Device]) -> tuple[str, ...]:
     """Return the shares of a device that the kubelet is told are Healthy."""
-    if listed.unhealthy:
+    if not listed.is_healthy:
         return ()
     return tuple(share for share in listed.device.shares if share not in listed.withheld)
 

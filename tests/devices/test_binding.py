@@ -7,16 +7,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from genericdp.devices.making import bound_hooks, bound_probes
-from genericdp.model import (
-    Command,
-    FileCheck,
-    Hook,
-    KernelLogCheck,
-    OpenCheck,
-    Probe,
-    Selector,
-    UdevSelector,
-)
+from genericdp.health.kinds.exec import ExecCheck
+from genericdp.health.kinds.file import FileCheck
+from genericdp.health.kinds.kernellog import KernelLogCheck
+from genericdp.health.kinds.open import OpenCheck
+from genericdp.model import Command, Hook, Probe, Selector, UdevSelector
 from genericdp.template import UnusableValueError, parse
 from tests.devices.known import Known
 from tests.devices.making import decide, node, refusals, resource
@@ -49,15 +44,26 @@ def command(*argv: str, **env: str) -> Command[Template]:
     )
 
 
+def executed(*argv: str, **env: str) -> ExecCheck[Template]:
+    return ExecCheck(command=command(*argv, **env))
+
+
 @pytest.mark.parametrize(
     ("asked", "check"),
     [
         (
-            command("/bin/check", "$(device.path)", "$$(id)=$(device.id)", MODE="$(node.x:-q)"),
-            Command(argv=("/bin/check", "/dev/gpu0", "$(id)=0000:3b:00.0"), env={"MODE": "q"}),
+            executed("/bin/check", "$(device.path)", "$$(id)=$(device.id)", MODE="$(node.x:-q)"),
+            ExecCheck(
+                command=Command(
+                    argv=("/bin/check", "/dev/gpu0", "$(id)=0000:3b:00.0"), env={"MODE": "q"}
+                )
+            ),
         ),
         # No shell and no second pass sees it: it is one argument, as it is.
-        (command("/bin/check", "$(property.LABEL)"), Command(argv=("/bin/check", "a *(b)$"))),
+        (
+            executed("/bin/check", "$(property.LABEL)"),
+            ExecCheck(command=Command(argv=("/bin/check", "a *(b)$"))),
+        ),
         (
             FileCheck(path=parse("/sys/gpus/$(device.id)/state"), equals=parse("$(device.id) ok")),
             FileCheck(path="/sys/gpus/0000:3b:00.0/state", equals="0000:3b:00.0 ok"),
@@ -79,9 +85,7 @@ def command(*argv: str, **env: str) -> Command[Template]:
         ),
     ],
 )
-def test_a_probe_has_its_templates_expanded(
-    asked: Check[Template, Template], check: Check[str, float]
-) -> None:
+def test_a_probe_has_its_templates_expanded(asked: Check, check: Check) -> None:
     probe = Probe(check=asked, period_seconds=3)
     (bound,) = bound_probes(resource("gpu", health=(probe,)), lookup)
     assert bound.probe is probe
@@ -172,15 +176,15 @@ LACKS = "it has no '$(usb.serial)'"
 @pytest.mark.parametrize(
     "asked",
     [
-        command("/bin/check", "$(usb.serial)"),
-        command("/bin/check", SERIAL="$(usb.serial)"),
+        executed("/bin/check", "$(usb.serial)"),
+        executed("/bin/check", SERIAL="$(usb.serial)"),
         FileCheck(path=parse("/sys/$(usb.serial)"), equals=parse("1")),
         FileCheck(path=parse("/sys/x"), equals=parse("$(usb.serial)")),
         KernelLogCheck(regex="(?P<a>.)", where={"a": parse("$(usb.serial)")}),
     ],
 )
 def test_a_device_that_lacks_what_a_probe_names_is_not_offered(
-    asked: Check[Template, Template],
+    asked: Check,
 ) -> None:
     one = resource("gpu", "/dev/gpu0", health=(Probe(check=asked),))
     offers = decide([one], [node("/dev/gpu0", (195, 0))])
@@ -200,14 +204,13 @@ def test_a_device_on_offer_carries_its_probes_and_hooks() -> None:
         "gpu",
         "/dev/gpu*",
         id="card-$(device.minor)",
-        health=(Probe(check=command("/bin/check", "$(device.id)")),),
+        health=(Probe(check=executed("/bin/check", "$(device.id)")),),
         hooks={"allocate": Hook(command=command("/bin/init", "$(device.path)"))},
     )
     offers = decide([one], [node(f"/dev/gpu{i}", (195, i)) for i in range(2)])
     devices = [each.device for each in offers["example.com/gpu"].devices.values()]
     assert [each.probes[0].check for each in devices] == [
-        Command(argv=("/bin/check", "card-0")),
-        Command(argv=("/bin/check", "card-1")),
+        ExecCheck(command=Command(argv=("/bin/check", f"card-{i}"))) for i in range(2)
     ]
     hooks = [each.hooks["allocate"] for each in devices]
     assert [hook.command.argv[1] for hook in hooks] == ["/dev/gpu0", "/dev/gpu1"]

@@ -26,7 +26,7 @@ DISK = node("/dev/sda", (8, 0), block=True)
 def _refused(resource: Resource, *files: FoundFile) -> str:
     offer = decide([resource], files)[resource.name]
     assert bool(offer.devices) is not bool(offer.not_offered)
-    return offer.not_offered[0].reason.text if offer.not_offered else ""
+    return offer.not_offered[0].text if offer.not_offered else ""
 
 
 @pytest.mark.parametrize(
@@ -150,4 +150,4 @@ def test_a_device_on_offer_that_a_policy_forbids_turns_unhealthy_with_the_reason
     before = decide([free], [TTY])
     bound = replace(free, policy=policy_of(tmp_path, ""))
     (one,) = decide([bound], [TTY], before)["example.com/r"].devices.values()
-    assert "p.yaml:1 has no 'devices'" in one.unhealthy
+    assert "p.yaml:1 has no 'devices'" in one.text

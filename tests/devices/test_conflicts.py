@@ -153,11 +153,11 @@ def test_whatever_comes_and_goes_ids_and_nodes_have_one_owner(
             one.key
             for offer in offers.values()
             for device in offer.devices.values()
-            if not device.unhealthy
+            if device.is_healthy
             for one in device.device.nodes
         ]
         assert len(owned) == len(set(owned))
-        named = [one.key for offer in offers.values() for one in offer.not_offered]
+        named = [one.device.key for offer in offers.values() for one in offer.not_offered]
         expected = {FILES[i].key for i in present}
         assert expected <= {*owned, *named}, "each file is offered or has a reason"
         if before is not None:
@@ -167,5 +167,5 @@ def test_whatever_comes_and_goes_ids_and_nodes_have_one_owner(
 def _assert_incumbents_stay(before: DeviceLists, offers: DeviceLists, present: set[str]) -> None:
     for name, offer in before.items():
         for device_id, one in offer.devices.items():
-            if not one.unhealthy and one.device.key in present:
+            if one.is_healthy and one.device.key in present:
                 assert offers[name].devices[device_id].device.key == one.device.key

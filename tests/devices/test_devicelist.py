@@ -13,17 +13,18 @@ from genericdp.devices.changes import shared_ids
 from genericdp.devices.device import Device
 from genericdp.devices.devicelist import (
     MAX_LIST_BYTES,
-    ListedDevice,
+    DeviceList,
+    Entry,
     next_due,
     within_limit,
 )
 from genericdp.devices.inventory import Identity
+from genericdp.devices.transitions import Event
 from genericdp.kubelet.servicer import entry_bytes
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as api
 from tests.devices.making import decide, healthy, inject, node, nodes, plain, resource, unhealthy
 
 if TYPE_CHECKING:
-    from genericdp.devices.devicelist import DeviceList
     from genericdp.devices.inventory import FoundFile
     from genericdp.model import Resource
 
@@ -231,19 +232,20 @@ def test_a_list_never_passes_the_limit_and_those_on_offer_stay(
     replicas: dict[str, int], limit: int, data: st.DataObject
 ) -> None:
     """K11: a list that a kubelet does not take makes it reconnect forever."""
-    offered = {one: ListedDevice(device=device(one, count)) for one, count in replicas.items()}
-    listed = data.draw(st.sets(st.sampled_from(sorted(offered)))) if offered else set()
-    previous, _ = within_limit(
-        {name: offered[name] for name in sorted(listed)}, {}, entry_bytes, limit
-    )
-    kept, refused = within_limit(offered, previous, entry_bytes, limit)
+    offered = [Entry(device=device(one, replicas[one])).after(Event.MADE) for one in replicas]
+    listed = data.draw(st.sets(st.sampled_from([*replicas]))) if replicas else set()
+    before = DeviceList(entries=tuple(entry for entry in offered if entry.device.id in listed))
+    previous = within_limit(before, {}, entry_bytes, limit).devices
+    found = within_limit(DeviceList(entries=tuple(offered)), previous, entry_bytes, limit)
+    kept = found.devices
     assert sum(listed_bytes(one.device) for one in kept.values()) <= limit
     assert previous.keys() <= kept.keys()
-    assert {*kept, *(one.path for one in refused)} == set(offered)
-    assert list(kept) == [name for name in offered if name in kept]
+    assert {*kept, *(entry.device.path for entry in found.not_offered)} == {*replicas}
+    assert list(kept) == [name for name in replicas if name in kept]
     fitting = sum(one.device.replicas for one in kept.values())
     said = f"list full: {fitting} of {sum(replicas.values())} devices, shares counted, fit into the"
-    assert all(one.reason.text.startswith(f"{said} {limit} bytes ") for one in refused)
+    texts = [entry.text for entry in found.not_offered]
+    assert all(text.startswith(f"{said} {limit} bytes ") for text in texts)
 
 
 def test_the_limit_is_met_to_the_byte_with_real_messages() -> None:
@@ -260,4 +262,4 @@ def test_the_limit_is_met_to_the_byte_with_real_messages() -> None:
 
 def files_device(offer: DeviceList) -> Device:
     refused = offer.not_offered[0]
-    return device(refused.path.removeprefix("/dev/"), 10_000)
+    return device(refused.device.path.removeprefix("/dev/"), 10_000)

@@ -42,7 +42,7 @@ def test_a_held_id_that_no_device_has_any_more_stays_with_its_hardware(machine: 
     listed = run(machine, former)[DISKS.name].devices
     assert set(listed) == {SECOND, "0000:00:17.0-block.1"}
     assert listed["0000:00:17.0-block.1"].device.renamed_to == THIRD
-    assert not listed["0000:00:17.0-block.1"].unhealthy, "its pod has it"
+    assert listed["0000:00:17.0-block.1"].is_healthy, "its pod has it"
 
 
 def test_it_becomes_the_new_id_when_it_is_free(machine: Machine) -> None:
@@ -53,9 +53,9 @@ def test_it_becomes_the_new_id_when_it_is_free(machine: Machine) -> None:
         resource=DISKS.name, device_id=device.id, identities=device.identities, holders={}
     )
     waiting = run(machine, Held([entry]), before)[DISKS.name].devices
-    assert "once the kubelet confirms" in waiting[device.id].unhealthy
+    assert "once the kubelet confirms" in waiting[device.id].text
     after = run(machine, Held(), before)[DISKS.name].devices
-    assert {name for name, one in after.items() if not one.unhealthy} == {SECOND, THIRD}
+    assert {name for name, one in after.items() if one.is_healthy} == {SECOND, THIRD}
 
 
 def test_an_id_that_a_device_has_now_is_not_taken_for_a_former_one(machine: Machine) -> None:
@@ -84,6 +84,6 @@ def test_an_upgrade_leaves_a_held_id_with_its_hardware_although_it_names_another
     }
     if is_upgrade:
         assert owners == {plain: second}
-        assert any(one.reason.code is Code.ID_TAKEN for one in listed.not_offered)
+        assert any(one.code is Code.ID_TAKEN for one in listed.not_offered)
     else:
         assert owners == {plain: first, f"{plain}-port1": second}

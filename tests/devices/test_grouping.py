@@ -111,7 +111,7 @@ def test_a_group_is_offered_when_it_has_the_members_it_needs(
     assert healthy(offers, "sound") == ids
     assert reason in refusals(offers, "sound").get("/dev/snd/controlC1", "")
     for refused in offers["example.com/sound"].not_offered:
-        assert CONTROLS[1].key in refused.members or needs == 3
+        assert CONTROLS[1].key in refused.device.keys or needs == 3
 
 
 def test_every_entry_without_a_member_is_named() -> None:
@@ -307,7 +307,7 @@ def test_of_a_group_one_member_must_have_a_node_and_each_the_one_that_the_kernel
     files += [plain(syspath, folder=True) for syspath in known.devices]
     wanted = Selector(candidates=UdevSelector(subsystem=("usb", "tty")))
     offer = decide([resource("port", wanted, group_by=parse("x"))], files, facts=known)
-    refused = [one.reason.text for one in offer["example.com/port"].not_offered]
+    refused = [one.text for one in offer["example.com/port"].not_offered]
     if reason:
         assert [one.startswith(reason) for one in refused] == [True]
     else:

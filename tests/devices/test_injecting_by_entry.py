@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from genericdp.devices.allocation import edits
 from genericdp.devices.device import DeviceSpec
 from genericdp.devices.matching import reads_properties
+from genericdp.health.kinds.exec import ExecCheck
 from genericdp.model import (
     Command,
     EnvVar,
@@ -139,7 +140,7 @@ def test_what_one_entry_misses_is_missed_by_its_devices_only() -> None:
     )
     lists = decide([resource("modem", *match)], WDM + TTY)
     listed = lists["example.com/modem"].devices
-    assert {name: each.unhealthy for name, each in listed.items()} == {
+    assert {name: each.text for name, each in listed.items()} == {
         "cdc-wdm0": "/dev/none does not exist",
         "cdc-wdm1": "",
         "ttyUSB6": "",
@@ -202,7 +203,7 @@ def test_the_texts_of_probes_and_hooks_count_once_in_a_group() -> None:
                     "ports",
                     "/dev/ttyACM*",
                     group_by=parse("all"),
-                    health=(Probe(check=command),),
+                    health=(Probe(check=ExecCheck(command=command)),),
                     hooks={"allocate": Hook(command=command)},
                 )
             ],
@@ -242,7 +243,7 @@ def test_what_all_entries_inject_is_what_the_resource_would(
         wanted = resource("modem", *match, given=own, group_by=parse(group_by))
         listed = decide([wanted], WDM + TTY)["example.com/modem"]
         return {
-            name: (edits([one.device]), one.unhealthy) for name, one in listed.devices.items()
+            name: (edits([one.device]), one.text) for name, one in listed.devices.items()
         }, listed.not_offered
 
     assert answers(NONE, given) == answers(given, Inject())

@@ -256,7 +256,7 @@ def test_what_the_first_resource_owns_the_third_does_not_get_either() -> None:
     )
     offers = decide([first, second, third], HOST)
     assert healthy(offers, "c") == []
-    assert {(one.path, one.key) for one in offers[third.name].not_offered} == {
+    assert {(one.device.path, one.device.key) for one in offers[third.name].not_offered} == {
         ("/dev/ttyUSB0", TTY0.key),
         ("/dev/ttyUSB1", TTY1.key),
     }
@@ -266,5 +266,5 @@ def test_only_a_path_that_is_written_out_tells_that_its_type_is_another() -> Non
     of_udev = Selector(candidates=UdevSelector(subsystem=("none",)))
     offers = decide([resource("x", of_udev, "/dev/ttyUSB0", "/dev/dri", "/run/*")], HOST)
     (refused,) = offers["example.com/x"].not_offered
-    assert (refused.path, refused.key) == ("/dev/dri", FOLDER.key)
-    assert "its type is directory" in refused.reason.text
+    assert (refused.device.path, refused.device.key) == ("/dev/dri", FOLDER.key)
+    assert "its type is directory" in refused.reasons[0].text

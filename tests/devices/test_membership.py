@@ -7,10 +7,12 @@ from dataclasses import replace
 import pytest
 
 from genericdp.devices.allocation import edits
+from genericdp.devices.carry_over import missing
 from genericdp.devices.device import Member
-from genericdp.devices.devicelist import missing, next_due
+from genericdp.devices.devicelist import next_due
 from genericdp.devices.identity import HardwareIdentity
 from genericdp.devices.inventory import Identity
+from genericdp.devices.transitions import State
 from genericdp.template import parse
 from tests.devices.making import decide, healthy, node, refusals, resource, unhealthy
 from tests.devices.sound import CAPTURES, CONTROLS, paths, sound
@@ -84,7 +86,8 @@ def test_who_waits_does_not_hold_up_those_after_it() -> None:
     after = decide([cams], CAM[:3], before, now=1.0)
     assert healthy(after, "video") == ["video0", "video2"]
     (waiting,) = after[cams.name].not_offered
-    assert (waiting.path, waiting.key, waiting.members) == (
+    assert (waiting.state, waiting.device.path, waiting.device.key, waiting.device.keys) == (
+        State.WAITING,
         "/dev/video1",
         "group video1",
         (CAM[1].key,),

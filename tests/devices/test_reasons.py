@@ -8,6 +8,7 @@ import pytest
 
 from genericdp.devices.changes import changes
 from genericdp.devices.decide import Decision, DeviceLists
+from genericdp.devices.transitions import Event
 from genericdp.reasons import MEANINGS, NOT_PROBED, Code, Reason
 from tests.devices.making import decide, inject, node, nodes, resource
 
@@ -19,15 +20,18 @@ def test_the_reason_of_a_missing_node_has_at_most_2000_characters() -> None:
     long = f"/dev/{'x' * 60_000}"
     given = inject(nodes(long), nodes("/dev/other"))
     lists = decide([resource("gpu", "/dev/gpu0", given=given)], [GPU])
-    assert lists[NAME].devices["gpu0"].unhealthy == f"{long[:1999]}…"
+    assert lists[NAME].devices["gpu0"].text == f"{long[:1999]}…"
     lists = decide([resource("gpu", "/dev/gpu0", given=given)], [GPU], lists)
-    assert len(lists[NAME].devices["gpu0"].unhealthy) == 2000
+    assert len(lists[NAME].devices["gpu0"].text) == 2000
 
 
 def failing(*reasons: Reason) -> DeviceLists:
     listed = decide([resource("gpu", "/dev/gpu0")], [GPU])[NAME]
-    device = replace(listed.devices["gpu0"], failing=reasons)
-    return {NAME: replace(listed, devices={"gpu0": device})}
+    entry = listed.devices["gpu0"]
+    if reasons:
+        event = Event.NOT_PROBED if NOT_PROBED in reasons else Event.FAILING
+        entry = entry.after(event, *reasons)
+    return {NAME: replace(listed, entries=(entry,))}
 
 
 def probe_failed(text: str, subject: str = "file") -> Reason:
@@ -56,8 +60,7 @@ def test_what_is_news_is_a_code_or_what_it_is_about_never_a_text(
 def test_what_a_probe_prints_is_never_taken_for_a_state_of_genericdp() -> None:
     """A command may print any of our own sentences."""
     for text in ("not probed yet", "list full: 1 of 2", "excluded by the config"):
-        listed = failing(probe_failed(text))[NAME].devices["gpu0"]
-        assert listed.is_probed
+        assert failing(probe_failed(text))[NAME].is_probed
         said = [one.text for one in changes(failing(), Decision(lists=failing(probe_failed(text))))]
         assert said[-1] == f"device gpu0 is Unhealthy: file: {text}"
 

@@ -186,9 +186,9 @@ def test_nodes_of_the_same_hardware_are_found_by_subsystem_and_name(
     one = resource("gpu", f"/dev/{path}", given=given)
     (offered,) = decide([one], files, facts=known)[one.name].devices.values()
     if isinstance(expected, str):
-        assert offered.unhealthy == expected
+        assert offered.text == expected
     else:
-        assert offered.unhealthy == ""
+        assert offered.text == ""
         assert [one.host_path for one in offered.device.nodes] == expected
 
 

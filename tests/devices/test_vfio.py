@@ -118,7 +118,7 @@ def test_a_group_is_offered_only_if_all_its_functions_are_bound(
     machine.bind(f"{CARD}.1", driver)
     offer = machine.offer(one)
     assert len(offer.devices) == 1
-    refused = {one.reason.text for one in offer.not_offered if one.path != "/dev/vfio/vfio"}
+    refused = {one.text for one in offer.not_offered if one.device.path != "/dev/vfio/vfio"}
     assert refused == {f"0000:01:00.1 of IOMMU group 11 has {told}, all of the group need vfio-pci"}
 
 
@@ -130,7 +130,7 @@ def test_what_is_not_bound_is_told_where_there_is_no_node_for_that_reason(
     machine.tree.remove("dev/vfio/11")
     offer = machine.offer(config(tmp_path, "pci"))
     assert len(offer.devices) == 1
-    reasons = {one.reason.text for one in offer.not_offered}
+    reasons = {one.text for one in offer.not_offered}
     assert any("0000:01:00.0 of IOMMU group 11 has the driver nvidia" in one for one in reasons)
 
 

@@ -199,7 +199,7 @@ def test_less_is_offered_and_nothing_to_others(
     fresh = lists_of(resources, host)
     assert offered(fresh) <= offered(readable), "nothing goes to another resource or entry"
     for name, key, _ in offered(readable) - offered(fresh):
-        is_said = any(one.key == key for one in fresh[name].not_offered)
+        is_said = any(one.device.key == key for one in fresh[name].not_offered)
         assert is_said or hidden, "what is kept back has a reason"
 
     after = lists_of(resources, host, readable)

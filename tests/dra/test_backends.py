@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from genericdp.devices.labels import label
+from genericdp.devices.resourcenames import label
 from genericdp.dra.slices import pool_name
 from genericdp.kubelet.podresources import PodResourcesTiming
 from genericdp.simulator.pods import Container, Pod

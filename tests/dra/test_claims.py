@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from genericdp.devices.labels import label
+from genericdp.devices.resourcenames import label
 from genericdp.dra.claims import read_records
 from tests.dra.node import DRIVER, NAME, POOL, DraNode, by_dra
 from tests.memory import little_memory

@@ -7,7 +7,7 @@ import json
 import sys
 from typing import TYPE_CHECKING
 
-from genericdp.devices.labels import label
+from genericdp.devices.resourcenames import label
 from tests.dra.node import POOL, by_dra
 from tests.polling import ask_until
 from tests.world import PATIENCE_SECONDS

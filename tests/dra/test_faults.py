@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from genericdp.devices.labels import label
+from genericdp.devices.resourcenames import label
 from tests.dra.node import DRIVER, NAME, NODE, POOL, DraNode, by_dra
 from tests.world import resource
 

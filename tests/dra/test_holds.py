@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from genericdp.devices.labels import label
+from genericdp.devices.resourcenames import label
 from genericdp.dra.claims import read_records, release_marker
 from genericdp.settings import ClaimTiming
 from genericdp.simulator.pods import Container, Pod

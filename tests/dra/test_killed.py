@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from genericdp.devices.labels import label
+from genericdp.devices.resourcenames import label
 from tests.dra.kubelet import DraCallError
 from tests.dra.node import DRIVER, NAME, by_dra
 from tests.programs import close_pipes, last_line
@@ -36,7 +36,7 @@ from pathlib import Path
 from genericdp import durable
 from genericdp.dra import claims, prepare
 from genericdp.dra.claims import release_marker
-from genericdp.devices.labels import label
+from genericdp.devices.resourcenames import label
 from tests.dra import claims as world
 from tests.dra.claims import Machine, Process, files_of
 

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from genericdp.apiserver import ApiClient
-from genericdp.devices.labels import label
+from genericdp.devices.resourcenames import label
+from genericdp.devices.transitions import Event
 from genericdp.dra.publisher import Publisher
 from genericdp.dra.stored import StoredSlices
 from genericdp.observed import Observed, until
@@ -162,10 +163,7 @@ async def test_one_device_that_vanishes_is_one_update_and_keeps_its_place(
 async def test_a_restarted_daemon_leaves_the_slices_as_they_are(server: ApiServer) -> None:
     async with publishing(server, lists(130)) as publisher:
         await shows(publisher, serial="")
-    backwards = {
-        name: replace(one, devices=dict(reversed(list(one.devices.items()))))
-        for name, one in lists(130).items()
-    }
+    backwards = {name: replace(one, entries=one.entries[::-1]) for name, one in lists(130).items()}
     async with publishing(server, backwards) as publisher:
         await shows(publisher, serial="")
         assert await settled(server, publisher) == 3
@@ -223,7 +221,7 @@ async def test_what_is_not_granted_is_told_once_and_heals(
             await shows(publisher, serial=why)
             await shows(publisher, serial="")
         assert len(devices(server)) == sum(
-            one.unhealthy == "" for one in wanted["example.com/serial"].devices.values()
+            one.is_healthy for one in wanted["example.com/serial"].devices.values()
         )
     assert len([one for one in caplog.messages if why in one]) == 1
     assert "published" in [one.message for one in caplog.records if "publisher" in one.name][-1]
@@ -253,8 +251,7 @@ def unprobed() -> Mapping[str, DeviceList]:
     """Devices of which no probe has a result yet."""
     return {
         name: replace(
-            one,
-            devices={key: replace(it, failing=(NOT_PROBED,)) for key, it in one.devices.items()},
+            one, entries=tuple(entry.after(Event.NOT_PROBED, NOT_PROBED) for entry in one.entries)
         )
         for name, one in lists().items()
     }

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from genericdp.devices.device import AttributeValue
-from genericdp.devices.labels import label
+from genericdp.devices.resourcenames import label
 from genericdp.dra.slices import (
     Offered,
     devices_of,
@@ -95,11 +95,11 @@ def offered(files: Iterable[FoundFile] = (USB0, USB1), **keys: Any) -> Offered:
     attributes: Mapping[str, AttributeValue] = keys.pop("attributes", {})
     one = resource("serial", "/dev/ttyUSB*", **keys)
     devices = decide([one], files)[one.name]
-    listed = {
-        name: replace(found, device=replace(found.device, attributes=attributes))
-        for name, found in devices.devices.items()
-    }
-    found = replace(devices, devices=listed)
+    entries = tuple(
+        replace(entry, device=replace(entry.device, attributes=attributes))
+        for entry in devices.devices.values()
+    )
+    found = replace(devices, entries=entries)
     return devices_of(one.name, found, extended_resource=extended_resource)
 
 

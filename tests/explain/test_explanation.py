@@ -30,6 +30,7 @@ from genericdp.model import (
     UdevSelector,
     UsbSelector,
 )
+from genericdp.reasons import Code, Reason
 from tests.budget import examples
 from tests.devices.known import Known
 from tests.devices.making import inject, node, nodes, resource, selector
@@ -89,7 +90,9 @@ def test_it_never_contradicts_what_is_offered(testbed: Root) -> None:
         for name, offer in offers.items()
         for device_id, one in offer.devices.items()
     }
-    refused = {(name, one.key) for name, offer in offers.items() for one in offer.not_offered}
+    refused = {
+        (name, one.device.key) for name, offer in offers.items() for one in offer.not_offered
+    }
     asked = 0
     for device in every(inventory):
         found = find(device.syspath, inventory)
@@ -234,7 +237,7 @@ def test_a_file_that_sysfs_does_not_know_is_explained_by_its_path() -> None:
     assert explain(found, (), {}, inventory).headline == (
         "/dev/x is not offered: the config names no resource"
     )
-    lists = {"example.com/y": DeviceList(devices={}, failed="out of memory")}
+    lists = {"example.com/y": DeviceList(undecided=Reason(Code.UNDECIDED, "out of memory"))}
     assert explain(found, resources[:1], lists, inventory).headline == (
         "/dev/x is not offered: example.com/y cannot be decided: out of memory"
     )

@@ -89,15 +89,15 @@ def found(
     marked = {
         name: replace(
             listed,
-            devices={
-                key: replace(
-                    one,
+            entries=tuple(
+                replace(
+                    entry,
                     device=replace(
-                        one.device, weak_id=WHY if not weak or one.device.path in weak else ""
+                        entry.device, weak_id=WHY if not weak or entry.device.path in weak else ""
                     ),
                 )
-                for key, one in listed.devices.items()
-            },
+                for entry in listed.devices.values()
+            ),
         )
         for name, listed in lists.items()
     }

@@ -13,11 +13,13 @@ import pytest
 from genericdp.config.load import load
 from genericdp.devices.decide import decide
 from genericdp.devices.preferred import preferred_ids
-from genericdp.health.probes import read_file as look
+from genericdp.health.kinds.exec import ExecCheck
+from genericdp.health.kinds.file import FileCheck
+from genericdp.health.kinds.kernellog import KernelLogCheck
 from genericdp.host.cache import HostCache
 from genericdp.host.kmsg import parse
 from genericdp.host.root import Root
-from genericdp.model import Command, FileCheck, KernelLogCheck, Preference
+from genericdp.model import Command, Preference
 from genericdp.process.run import Commands
 from tests.fixtures.make_tree import Tree
 from tests.health.probed_devices import struck
@@ -39,7 +41,7 @@ def offered(example: str, root: Root) -> dict[str, Device]:
     host = HostCache(root)
     (offer,) = decide(resources, host, node_name="n", previous={}, now=0.0).lists.values()
     assert offer.not_offered == ()
-    assert [one.unhealthy for one in offer.devices.values()] == [""] * len(offer.devices)
+    assert [one.text for one in offer.devices.values()] == [""] * len(offer.devices)
     return {name: one.device for name, one in offer.devices.items()}
 
 
@@ -49,10 +51,10 @@ def test_an_infiniband_adapter_is_well_while_its_port_is_active(tmp_path: Path) 
     (bound,) = device.probes
     assert isinstance(bound.check, FileCheck)
     assert bound.check.path == "/sys/class/infiniband/mlx5_0/ports/1/state"
-    assert look(bound.check, root, None).ok
+    assert bound.check.look(device, root).ok
     for state in ("1: DOWN", "2: INIT", "5: ACTIVE_DEFER"):
         (tmp_path / bound.check.path[1:]).write_text(f"{state}\n")
-        said = look(bound.check, root, None).reason
+        said = bound.check.look(device, root).reason
         assert said == f"{bound.check.path} is '{state}', not '4: ACTIVE'"
 
 
@@ -166,7 +168,7 @@ def test_a_random_number_generator_is_tested_and_initialised_by_its_node(tmp_pat
     selftest = Command(
         argv=("/opt/qrng/bin/selftest", "/dev/qrandom0"), env={"SAMPLE_BYTES": "4096"}
     )
-    assert bound.check == selftest
+    assert bound.check == ExecCheck(command=selftest)
     hook = device.hooks["allocate"]
     assert hook.command.argv == ("/opt/qrng/bin/initialise", "/dev/qrandom0")
     assert hook.timeout_seconds == 4

@@ -11,16 +11,19 @@ from genericdp.devices.inventory import Identity
 from genericdp.health.execution import HookRunner
 from genericdp.health.health import Health
 from genericdp.health.kernellog import names_match, names_of, rule_of
-from genericdp.model import Command, FileCheck, Probe
+from genericdp.health.kinds.exec import ExecCheck
+from genericdp.health.kinds.file import FileCheck
+from genericdp.model import Command, Probe
 from genericdp.process.run import Commands
 from genericdp.reasons import Code, text_of
 from genericdp.template import parse
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Mapping
+    from collections.abc import AsyncIterator, Callable
 
+    from genericdp.health.kinds.kernellog import KernelLogCheck
     from genericdp.host.root import Root
-    from genericdp.model import Check, KernelLogCheck
+    from genericdp.model import Check
     from genericdp.prepare import RunHooks
 
 R = "example.com/r"
@@ -51,8 +54,8 @@ class Watched:
 
     def reasons_of(self, resource: str) -> dict[str, str]:
         """Return the same for any resource."""
-        reports: Mapping[str, Any] = self.health.reports().get(resource, {})
-        return {name: text_of(one.reasons) for name, one in reports.items() if one.reasons}
+        reports = self.health.reports().get(resource, {})
+        return {name: text_of(reasons) for (name, _), reasons in reports.items() if reasons}
 
     async def until(self, reached: Callable[[], bool]) -> None:
         """Wait until something holds, asked after each change that is told."""
@@ -66,7 +69,7 @@ class Watched:
 
         def is_probed() -> bool:
             reports = self.health.reports().get(resource, {}).values()
-            return all(it.code is not Code.NOT_PROBED for one in reports for it in one.reasons)
+            return all(it.code is not Code.NOT_PROBED for reasons in reports for it in reasons)
 
         await self.until(is_probed)
 
@@ -102,8 +105,9 @@ def struck(watch: KernelLogCheck[str], line: str) -> bool:
 def device(name: str, *probes: Probe, inode: int = 1, file: bool = False) -> Device:
     """A device with probes; each runs a program of its own, or reads a file of its own."""
 
-    def check(path: str) -> Check[str, float]:
-        return FileCheck(path=path, equals="1") if file else Command(argv=(path,))
+    def check(path: str) -> Check:
+        reads: FileCheck[str, float] = FileCheck(path=path, equals="1")
+        return reads if file else ExecCheck(command=Command(argv=(path,)))
 
     bound = tuple(
         BoundProbe(probe=one, check=check(f"/{name}/{i}")) for i, one in enumerate(probes)

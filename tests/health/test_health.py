@@ -6,9 +6,10 @@ import asyncio
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from genericdp.devices.device import BoundProbe, Report
+from genericdp.devices.device import BoundProbe
+from genericdp.health.kinds.kernellog import KernelLogCheck
 from genericdp.host.root import Root
-from genericdp.model import KernelLogCheck, Probe
+from genericdp.model import Probe
 from genericdp.process.outcome import Outcome
 from genericdp.reasons import NOT_PROBED, text_of
 from tests.health.probed_devices import PATIENCE_SECONDS, R, device, probe, watching
@@ -78,12 +79,12 @@ async def test_a_report_says_which_device_it_is_about(tmp_path: Path) -> None:
         one.watch(first)
         await one.probed()
         before = one.health.reports()
-        assert before == {R: {"a": Report(identity=first.identity)}}
+        assert before == {R: {("a", first.identity): ()}}
         one.watch(other)
-        (report,) = one.health.reports()[R].values()
-        assert report.identity == other.identity
-        assert text_of(report.reasons) == f"exec /a/0: {NOT_PROBED}"
-        assert not before[R]["a"].reasons, "it is a snapshot"
+        ((named, reasons),) = one.health.reports()[R].items()
+        assert named == ("a", other.identity)
+        assert text_of(reasons) == f"exec /a/0: {NOT_PROBED}"
+        assert not before[R]["a", first.identity], "it is a snapshot"
 
 
 async def test_a_device_is_well_again_while_another_probe_of_it_hangs(tmp_path: Path) -> None:

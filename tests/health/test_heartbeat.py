@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from genericdp.devices.device import BoundProbe
+from genericdp.health.kinds.file import FileCheck
 from genericdp.health.probes import Probes
 from genericdp.host.root import Root
-from genericdp.model import FileCheck
 from genericdp.observed import Observed, until
 from genericdp.process.run import Commands
 from tests.health.probed_devices import device, probe, watching

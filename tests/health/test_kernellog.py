@@ -14,8 +14,9 @@ import pytest
 from genericdp.devices.device import BoundProbe, Device
 from genericdp.devices.inventory import Identity
 from genericdp.health.kernellog import MAX_NAMED
+from genericdp.health.kinds.kernellog import KernelLogCheck
 from genericdp.host.root import Root
-from genericdp.model import KernelLogCheck, Probe
+from genericdp.model import Probe
 from genericdp.reasons import NOT_PROBED
 from tests.health.probed_devices import R, Watched
 from tests.host.kernel_log import Script, record, recorded

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from genericdp.health.kernellog import name_of, names_match, names_of, rule_of, stems_of
-from genericdp.model import KernelLogCheck
+from genericdp.health.kinds.kernellog import KernelLogCheck
 from tests.health.probed_devices import struck
 
 XID = r"NVRM: Xid \(PCI:(?P<address>[0-9a-fA-F:.]+)\): (?P<code>\d+)"

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from genericdp.devices.device import BoundProbe, DeviceNode
+from genericdp.health.kinds.open import OpenCheck
 from genericdp.health.probes import Probes
 from genericdp.host.devicefiles import DeviceFiles
 from genericdp.host.root import Root
-from genericdp.model import OpenCheck
 from genericdp.process.run import Commands
 from genericdp.template import parse
 from tests.health.probed_devices import device, probe

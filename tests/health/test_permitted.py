@@ -11,9 +11,9 @@ import pytest
 
 from genericdp.errors import UnusableDeviceError
 from genericdp.health.execution import HookRunner, run_for, why_not_permitted
-from genericdp.health.probes import read_file
+from genericdp.health.kinds.file import FileCheck
 from genericdp.host.root import Root
-from genericdp.model import Command, FileCheck
+from genericdp.model import Command
 from genericdp.process.outcome import Outcome
 from genericdp.process.run import Commands
 from tests.config.bounded import policy_of
@@ -99,11 +99,11 @@ async def test_a_file_that_leads_elsewhere_is_not_read(tmp_path: Path) -> None:
         (tmp_path / folder).mkdir()
     (tmp_path / "etc/shadow").write_text("secret")
     (tmp_path / "run/state").write_text("up")
-    policy = policy_of(tmp_path, "files: [/run]\n")
+    allowed = replace(device("a"), policy=policy_of(tmp_path, "files: [/run]\n"))
     check: FileCheck[str, float] = FileCheck(path="/run/state", equals="up")
-    assert read_file(check, Root(tmp_path), policy).ok
+    assert check.look(allowed, Root(tmp_path)).ok
     (tmp_path / "run/state").unlink()
     (tmp_path / "run/state").symlink_to("../etc/shadow")
-    said = read_file(check, Root(tmp_path), policy).reason
+    said = check.look(allowed, Root(tmp_path)).reason
     assert "/etc/shadow is not among the files that are allowed (policy" in said
     assert "secret" not in said

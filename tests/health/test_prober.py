@@ -6,8 +6,9 @@ import asyncio
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING
 
+from genericdp.health.kinds.exec import ExecCheck
+from genericdp.health.kinds.file import FileCheck
 from genericdp.host.root import Root
-from genericdp.model import Command, FileCheck
 from genericdp.observed import Observed, until
 from genericdp.process.outcome import Outcome
 from genericdp.reasons import NOT_PROBED
@@ -38,8 +39,8 @@ class Probes:
         self, bound: BoundProbe, one: Device, *, resource: str, root: Root, before: bytes
     ) -> Outcome:
         check = bound.check
-        assert isinstance(check, Command | FileCheck)
-        path = check.argv[0] if isinstance(check, Command) else check.path
+        assert isinstance(check, ExecCheck | FileCheck)
+        path = check.command.argv[0] if isinstance(check, ExecCheck) else check.path
         for name in (one.id, resource, "all"):
             self.running[name] += 1
             self.most[name] = max(self.most[name], self.running[name])

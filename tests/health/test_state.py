@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from genericdp.devices.device import BoundProbe
+from genericdp.health.kinds.exec import ExecCheck
 from genericdp.health.state import DeviceHealth, ProbeState, share_of_period
 from genericdp.model import Command
 from genericdp.process.outcome import Outcome
@@ -29,7 +30,7 @@ def failed(reason: str = "broken") -> Outcome:
 
 def state(failures: int = 3, successes: int = 1, *, healthy: bool | None = None) -> ProbeState:
     asked = probe(failure_threshold=failures, success_threshold=successes)
-    bound = BoundProbe(probe=asked, check=Command(argv=("/x",)))
+    bound = BoundProbe(probe=asked, check=ExecCheck(command=Command(argv=("/x",))))
     return ProbeState(bound, due=0.0, healthy=healthy)
 
 
@@ -95,8 +96,8 @@ def test_each_probe_that_does_not_pass_is_named() -> None:
     for state, outcome in zip(one.states, (failed("busy"), OK, failed("gone")), strict=True):
         assert isinstance(state, ProbeState)
         one.add(state, outcome, 0.0)
-    one.update_report()
-    assert [(reason.code, reason.text) for reason in one.report.reasons] == [
+    one.update_reasons()
+    assert [(reason.code, reason.text) for reason in one.reasons] == [
         (Code.PROBE_FAILED, "exec /a/0: busy"),
         (Code.PROBE_FAILED, "exec /a/2: gone"),
     ]
@@ -135,9 +136,9 @@ def test_a_report_has_at_most_2000_characters_and_says_that_results_are_missing(
     for at, said in ((first, True), (second, False)):
         assert isinstance(at, ProbeState)
         one.add(at, failed("x" * 60_000), 0.0)
-        one.update_report()
-        assert len(text_of(one.report.reasons)) == 2000
-        assert (Code.NOT_PROBED in {it.code for it in one.report.reasons}) is said
+        one.update_reasons()
+        assert len(text_of(one.reasons)) == 2000
+        assert (Code.NOT_PROBED in {it.code for it in one.reasons}) is said
 
 
 def next_run(of: DeviceHealth, now: float) -> float:

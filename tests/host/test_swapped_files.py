@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from genericdp.health.probes import read_file as look
+from genericdp.health.kinds.file import FileCheck
 from genericdp.host.cache import HostCache
 from genericdp.host.pathwalk import NotAFileError, opened, read
 from genericdp.host.root import Root
-from genericdp.model import FileCheck
+from tests.health.probed_devices import device
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -104,10 +104,10 @@ def test_a_file_that_is_swapped_for_a_link_never_gives_what_that_leads_to(
         (home / "evil").symlink_to(private)
         pair, path = (home / "good", home / "evil"), f"{given}/good/file"
     check: FileCheck[str, float] = FileCheck(path=path, equals="good")
-    read_texts, reasons = set(), set()
+    probed, read_texts, reasons = device("a"), set(), set()
     with swapping(*pair):
         for _ in range(_READS):
-            reasons.add(look(check, root, None).reason)
+            reasons.add(check.look(probed, root).reason)
             facts = HostCache(root)
             way = facts.target(path)
             if not way.refusal:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from genericdp.devices.device import BindMount, ContainerEdits, DeviceSpec
@@ -13,7 +12,8 @@ from tests.devices.making import decide, node, resource
 if TYPE_CHECKING:
     from collections.abc import ItemsView, ValuesView
 
-    from genericdp.devices.devicelist import ListedDevice
+    from genericdp.devices.device import Device
+    from genericdp.devices.devicelist import Entry
 
 
 def test_an_answer_has_an_entry_for_each_container() -> None:
@@ -37,16 +37,16 @@ def test_an_answer_has_an_entry_for_each_container() -> None:
     )
 
 
-class _Counting(dict[str, "ListedDevice"]):
+class _Counting(dict[str, "Entry[Device]"]):
     """Counts how often somebody goes through all devices."""
 
     walks = 0
 
-    def items(self) -> ItemsView[str, ListedDevice]:  # type: ignore[override]
+    def items(self) -> ItemsView[str, Entry[Device]]:  # type: ignore[override]
         self.walks += 1
         return super().items()
 
-    def values(self) -> ValuesView[ListedDevice]:  # type: ignore[override]
+    def values(self) -> ValuesView[Entry[Device]]:  # type: ignore[override]
         self.walks += 1
         return super().values()
 
@@ -56,7 +56,8 @@ def test_a_list_is_gone_through_as_often_however_many_devices_there_are() -> Non
     files = [node(f"/dev/ttyUSB{n}", (188, n)) for n in range(50)]
     listed = decide([resource("serial", "/dev/ttyUSB*")], files)["example.com/serial"]
     counting = _Counting(listed.devices)
-    encoded = messages.encode_list(replace(listed, devices=counting))
+    vars(listed)["devices"] = counting
+    encoded = messages.encode_list(listed)
     assert len(api.ListAndWatchResponse.FromString(encoded).devices) == 50
     assert counting.walks <= 2
 

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from genericdp.devices.device import Device
-from genericdp.devices.devicelist import NOTHING, DeviceList, ListedDevice
+from genericdp.devices.devicelist import NOTHING, DeviceList, Entry
 from genericdp.devices.inventory import Identity
 from genericdp.devices.topology import NOWHERE, distance
+from genericdp.devices.transitions import Event
 from genericdp.host.root import Root
 from genericdp.kubelet.servicer import Servicer
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as api
@@ -33,15 +34,16 @@ GPUS = {name: spot for name, spot in two_sockets().spots.items() if name.endswit
 def offer_of(
     spots: Mapping[str, Spot], *, replicas: int = 1, unhealthy: Collection[str] = ()
 ) -> DeviceList:
-    def offered(name: str, spot: Spot) -> ListedDevice:
+    def offered(name: str, spot: Spot) -> Entry[Device]:
         identity = Identity(inode=1)
         device = Device(
             id=name, key=name, path=f"/dev/{name}", identity=identity, replicas=replicas, spot=spot
         )
-        why = (Reason(Code.GONE, "it is broken"),) if name in unhealthy else ()
-        return ListedDevice(device=device, missing=why)
+        entry = Entry(device=device).after(Event.MADE)
+        why = Reason(Code.GONE, "it is broken")
+        return entry.after(Event.GONE, why) if name in unhealthy else entry
 
-    return DeviceList(devices={name: offered(name, spot) for name, spot in spots.items()})
+    return DeviceList(entries=tuple(offered(name, spot) for name, spot in spots.items()))
 
 
 def serving(

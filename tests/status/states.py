@@ -6,21 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 from genericdp.config.files import Loaded
 from genericdp.config.reload import ConfigState
-from genericdp.devices.device import Device, NotOffered
-from genericdp.devices.devicelist import DeviceList, ListedDevice
+from genericdp.devices.device import Device, Unmade
+from genericdp.devices.devicelist import DeviceList, Entry
 from genericdp.devices.inventory import Identity
+from genericdp.devices.transitions import Event
 from genericdp.errors import Problem
+from genericdp.health.kinds.exec import ExecCheck
+from genericdp.health.kinds.kernellog import KernelLogCheck
 from genericdp.host.descriptors import Supply
-from genericdp.model import (
-    Command,
-    Hook,
-    KernelLogCheck,
-    PathSelector,
-    Place,
-    Probe,
-    Resource,
-    Selector,
-)
+from genericdp.model import Command, Hook, PathSelector, Place, Probe, Resource, Selector
 from genericdp.policy import SECTIONS, Policy, Section
 from genericdp.reasons import Code, Reason
 from genericdp.status.state import DaemonState, ResourceState
@@ -42,7 +36,10 @@ _COMMAND = Command(argv=(Template(("/bin/true",)),))
 def declared(name: str = NAME, **keys: Any) -> Resource:
     """Return a resource of a config with an ``exec`` and a ``kernelLog`` probe and both hooks."""
     known: dict[str, Any] = {
-        "health": (Probe(check=_COMMAND), Probe(check=KernelLogCheck(regex="x"))),
+        "health": (
+            Probe(check=ExecCheck(command=_COMMAND)),
+            Probe(check=KernelLogCheck(regex="x")),
+        ),
         "hooks": {"allocate": Hook(command=_COMMAND), "preStart": Hook(command=_COMMAND)},
     }
     return Resource(
@@ -53,24 +50,21 @@ def declared(name: str = NAME, **keys: Any) -> Resource:
     )
 
 
-def device(number: int, *, reason: str = "", device_id: str = "") -> ListedDevice:
+def device(number: int, *, reason: str = "", device_id: str = "") -> Entry[Device]:
     """Return a device that is listed, Unhealthy if there is a reason."""
     path = f"/dev/a{number}"
     one = Device(id=device_id or f"a{number}", key=path, path=path, identity=Identity(inode=number))
-    return ListedDevice(
-        device=one, missing=(Reason(Code.GONE, reason),) if reason else (), since=0.0
-    )
+    entry = Entry(device=one, since=0.0).after(Event.MADE)
+    return entry.after(Event.GONE, Reason(Code.GONE, reason)) if reason else entry
 
 
-def devices(*listed: ListedDevice, not_offered: Mapping[str, str] | None = None) -> DeviceList:
+def devices(*listed: Entry[Device], not_offered: Mapping[str, str] | None = None) -> DeviceList:
     """Return a list, and what is not in it by path, with the reasons."""
-    return DeviceList(
-        devices={one.device.id: one for one in listed},
-        not_offered=tuple(
-            NotOffered(path=path, key=path, reason=Reason(Code.TAKEN, reason))
-            for path, reason in (not_offered or {}).items()
-        ),
+    refused = (
+        Entry(device=Unmade(path=path, key=path)).after(Event.REFUSED, Reason(Code.TAKEN, reason))
+        for path, reason in (not_offered or {}).items()
     )
+    return DeviceList(entries=(*listed, *refused))
 
 
 def resource(name: str = NAME, *, count: int = 2, **keys: Any) -> ResourceState:

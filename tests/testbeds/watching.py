@@ -78,7 +78,7 @@ async def _tell(supervisor: Supervisor, kubelet: Kubelet) -> None:
 def _told(supervisor: Supervisor, name: str, healths: dict[str, str]) -> Iterator[tuple[str, str]]:
     offered = supervisor.lists.value[name].devices
     for device_id, health in healths.items():
-        reason = offered[device_id].unhealthy if device_id in offered else ""
+        reason = offered[device_id].text if device_id in offered else ""
         yield device_id, health if health == "Healthy" else reason or health
 
 

@@ -1,0 +1,398 @@
+"""Carrying over: what a device was in the last list, what stays of that, and why it is missing."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import inf
+from typing import TYPE_CHECKING, NamedTuple
+
+from genericdp import glob
+from genericdp.devices.device import Device, Member, share_number
+from genericdp.devices.devicelist import GROUP_SECONDS, Entry
+from genericdp.devices.held import Name
+from genericdp.devices.selectors import path_globs
+from genericdp.devices.transitions import Event, State
+from genericdp.printing import plural
+from genericdp.reasons import Code, Reason
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+
+    from genericdp.devices.device import NamingRule
+    from genericdp.devices.devicelist import DeviceList, Subject
+    from genericdp.devices.held import Held
+    from genericdp.devices.identity import HardwareIdentity
+    from genericdp.devices.inventory import Identity, Inventory
+    from genericdp.devices.matching import Match
+    from genericdp.model import Resource
+
+    Reasons = tuple[Reason, ...]
+
+
+def settling(before: DeviceList, *, now: float) -> Callable[[Entry[Device]], Entry[Device]]:
+    """Return what decides whether a group is offered, or waits until its members stay the same.
+
+    The kernel tells of the members of a group one after the other: a container that asks in
+    between must not be given half of it. What is listed or there at the first look is complete.
+    What has stayed the same and then loses to another device need not wait once more.
+    """
+    former: dict[str, Entry[Subject]] = {}
+    for entry in before.entries:
+        # A group that is missing from the list may be waiting to come back as well.
+        if entry.device.key not in former or entry.state is not State.MISSING:
+            former[entry.device.key] = entry
+    why = f"its group has just changed: other members may come within {GROUP_SECONDS:g} s"
+
+    def settled(entry: Entry[Device]) -> Entry[Device]:
+        known, since = former.get(entry.device.key, entry), now
+        is_complete = before.owned is None
+        if known.device.keys == entry.device.keys and isinstance(known.device, Device):
+            since = known.since if known.state is State.WAITING else now
+            is_known_here = known is not entry and known.state is State.NOT_OFFERED
+            is_complete |= is_known_here or since + GROUP_SECONDS <= now
+        waiting = replace(entry, state=known.state, since=since)
+        waiting = waiting.after(Event.SETTLING, Reason(Code.GROUP_SETTLING, why))
+        return entry if is_complete or waiting.state is not State.WAITING else waiting
+
+    return settled
+
+
+def carried_over(
+    made: DeviceList,
+    before: DeviceList,
+    resource: Resource,
+    *,
+    why_gone: WhyGone,
+    stays: Callable[[Device], bool],
+    held: Held,
+    now: float,
+) -> Iterator[Entry[Device]]:
+    """Yield the devices to list: what is present, and what was and is not to be forgotten yet.
+
+    A device that disappears is kept as Unhealthy, because a kubelet reports one that is missing
+    from the list as healthy (LAW-10); one that is held, beyond its time too. So is, unless
+    ``groupNeeds`` says what suffices, one that has lost a member. ``stays`` returns whether a
+    device that is listed under no other name stays as it is.
+    """
+
+    for device_id, entry in made.devices.items():
+        former = before.devices.get(device_id)
+        lost = _lost(resource, former, entry.device.members, now) if former is not None else {}
+        yield _completed(entry, lost, why_gone)
+    for device_id, former in before.devices.items():
+        if device_id in made.devices:
+            continue
+        # A member that was lost before the others is still lost when these return.
+        lost = _lost(resource, former, former.device.members, now)
+        if stays(former.device):
+            yield _completed(former.after(Event.MADE), lost, why_gone)
+            continue
+        event, reasons = why_gone.of_device(former.device)
+        entry = replace(former.after(event, *reasons), lost=lost, withheld={})
+        name = Name(resource.name, device_id, resource.served_by)
+        if name not in held.by_name and not _lasts(resource, _missing_since(former, now), now):
+            entry = entry.after(Event.FORGOTTEN)
+        yield entry
+
+
+def _completed(
+    entry: Entry[Device], lost: Mapping[Member, float], why_gone: WhyGone
+) -> Entry[Device]:
+    """Return a device that is there, with what it lacks."""
+    lacking = (*entry.device.missing, *map(why_gone.of_member, lost))
+    if lost or entry.lost or entry.withheld:
+        entry = replace(entry, lost=lost, withheld={})
+    return entry.after(Event.INCOMPLETE, *lacking) if lacking else entry
+
+
+def _lost(
+    resource: Resource, former: Entry[Device], members: Sequence[Member], now: float
+) -> dict[Member, float]:
+    """Return what is not among the members of all that a device had, and since when."""
+    if resource.group_needs is not None:
+        return {}
+    late = _missing_since(former, now)
+    had = tuple(dict.fromkeys((*former.device.members, *former.lost)))
+    lost = {member: former.lost.get(member, late) for member in missing(had, members)}
+    return {member: since for member, since in lost.items() if _lasts(resource, since, now)}
+
+
+def _missing_since(former: Entry[Device], now: float) -> float:
+    return former.since if former.state is State.MISSING else now
+
+
+def _lasts(resource: Resource, since: float, now: float) -> bool:
+    """Return whether what has been missing for some time is not to be forgotten yet."""
+    return now < since + resource.forget_after_seconds
+
+
+def missing(before: Sequence[Member], members: Sequence[Member]) -> tuple[Member, ...]:
+    """Return those that were there before and are not any more.
+
+    What the kernel has made again under another number is present if it is the same hardware.
+    """
+    known = {former.identity for former in before}
+    made_again = [member for member in members if member.identity not in known]
+    lost = list[Member]()
+    for former in before:
+        if any(member.identity == former.identity for member in members):
+            continue
+        again = (member for member in made_again if member.hardware.is_same(former.hardware))
+        if (successor := next(again, None)) is None:
+            lost.append(former)
+        else:
+            made_again.remove(successor)  # one for one: members of equal hardware may be several
+    return tuple(lost)
+
+
+def with_shares(entry: Entry[Device], name: Name, held: Held) -> Entry[Device]:
+    """Return a listed device with the shares that are not offered because of who holds others.
+
+    An edit of ``replicas`` gives no container what another one has alone, and takes from none the
+    share that it has.
+    """
+    own, device = held.by_name.get(name), entry.device
+    if own is None or not own.may_be_held:
+        return entry
+    config_replicas = device.replicas
+    known = {number: share for share in own.holders if (number := share_number(share)) is not None}
+    if not own.is_known and not own.holders:
+        known = dict.fromkeys(range(own.replicas), "")
+    most = max(known, default=0) + 1
+    is_conflict = (own.replicas == 1) is not (config_replicas == 1)
+    withheld = {}
+    device = replace(device, replicas=max(config_replicas, most))
+    for number, share in enumerate(device.shares):
+        if number in known:
+            continue
+        if number >= config_replicas:
+            withheld[share] = f"the config offers {plural(config_replicas, 'share')} of it"
+        elif is_conflict:
+            withheld[share] = f"{own.holder} holds it with replicas: {own.replicas}"
+    withheld |= {share: why for share, why in own.withheld.items() if device.has_share(share)}
+    reasons = {share: Reason(Code.SHARE_WITHHELD, why) for share, why in withheld.items()}
+    return replace(entry, device=device, withheld=reasons)
+
+
+def hidden_by(resource: Resource, device: Device, inventory: Inventory) -> str:
+    """Return the glob that hangs and so hides whether a device is still there; or nothing."""
+    found_by = (it for it in path_globs(resource.match) if glob.matches(it, device.path))
+    globs = (*found_by, *path_globs(resource.exclude))
+    return next((pattern for pattern in globs if pattern in inventory.hanging), "")
+
+
+class WhyGone:
+    """Why devices that were listed, and members of them, are not there any more."""
+
+    def __init__(
+        self,
+        resource: Resource,
+        match: Match,
+        made: DeviceList,
+        others: Mapping[str, DeviceList],
+        inventory: Inventory,
+    ) -> None:
+        """``others``: the lists of all names that result from the template of the resource."""
+        self._resource = resource
+        self._inventory = inventory
+        lists = [others[made.template], made] if made.template else [made]
+        self._refused = {
+            entry.device.key: entry.reasons[0] for it in lists for entry in it.not_offered
+        }
+        self._resource_of_key = {
+            entry.device.key: name
+            for name, it in others.items()
+            for entry in it.entries
+            if isinstance(entry.device, Device)
+        }
+        self._matched = frozenset(it.key for it in match.members)
+        # Another config gives another ID.
+        self._ids = {it.device.appearances: it.device.id for it in made.devices.values()}
+
+    def of_member(self, member: Member) -> Reason:
+        """Return why a group has lost a member."""
+        if (refused := self._refused.get(member.key)) is not None:
+            return replace(refused, text=f"{member.path}: {refused}", subject=member.path)
+        return Reason(Code.MEMBER_LOST, f"{member.path} is missing", member.path)
+
+    def of_device(self, device: Device) -> tuple[Event, Reasons]:
+        """Return what has become of a device, and why."""
+        if (refused := self._refused.get(device.key)) is not None:
+            if not device.members:
+                refused = replace(refused, text=f"{device.path}: {refused}")
+            return Event.REFUSED, (*self._lost_members(device), refused)
+        refusals = [self.of_member(it) for it in device.members if it.key in self._refused]
+        if refusals:
+            return Event.REFUSED, tuple(refusals)
+        return Event.GONE, (self._gone(device),)
+
+    def _gone(self, device: Device) -> Reason:
+        """Return why a device is gone that nothing keeps from being offered."""
+        if hanging := hidden_by(self._resource, device, self._inventory):
+            return Reason(Code.HANGING, f"looking at {hanging} does not end")
+        new_id = self._ids.get(device.appearances, "")
+        found = self._inventory.file(device.path)
+        if found is None:
+            now = f"; it is {new_id} now" if new_id else ""
+            return Reason(Code.GONE, f"{self._not_existing(device)}{now}")
+        if found.key != device.keys[0]:
+            now = f"; its device is {new_id} now" if new_id else ""
+            refused = self._refused.get(found.key)
+            why = f"; that is not offered: {refused}" if refused else ""
+            return Reason(Code.REPLACED, f"{device.path} is something else now{now}{why}")
+        if new_id:
+            return Reason(Code.RENAMED, f"{device.path} is now {new_id}")
+        if self._inventory.host.awaited(found.identity.syspath or ""):
+            why = f"{device.path} is back, but udev has not recorded it yet"
+            return Reason(Code.UNREADABLE, why)
+        # Another resource of the same template may have it now.
+        name = self._resource_of_key.get(device.key, self._resource.name)
+        if name != self._resource.name:
+            return Reason(Code.RENAMED, f"{device.path} is one of {name} now")
+        return Reason(Code.NOT_MATCHED, f"{device.path} is no longer matched")
+
+    def _lost_members(self, device: Device) -> list[Reason]:
+        """Return which members a group has lost, if some are still there."""
+        if self._matched.isdisjoint(device.keys):
+            return []
+        return [self.of_member(it) for it in device.members if it.key not in self._matched]
+
+    def _not_existing(self, device: Device) -> str:
+        paths = [it.path for it in device.members if self._inventory.file(it.path) is None]
+        if len(paths) < 2:
+            return f"{device.path} does not exist"
+        return f"{', '.join(paths[:-1])} and {paths[-1]} do not exist"
+
+
+class FormerDevices:
+    """The devices of a resource's last list, recognized by their hardware."""
+
+    def __init__(self, before: DeviceList) -> None:
+        self._by_key: dict[str, list[Entry[Device]]] = {}
+        self._by_appearance: dict[Identity, list[Entry[Device]]] = {}
+        self._by_place: dict[tuple[str, str], list[Entry[Device]]] = {}
+        self._hardware: dict[Identity, HardwareIdentity] = {}
+        for listed in before.devices.values():
+            device = listed.device
+            if device.members:
+                self._by_key.setdefault(device.key, []).append(listed)
+            for appearance, hardware in zip(device.appearances, device.identities, strict=True):
+                self._by_appearance.setdefault(appearance, []).append(listed)
+                self._hardware[appearance] = hardware
+                place = (hardware.location, hardware.part)
+                self._by_place.setdefault(place, []).append(listed)
+
+    def hardware_of(self, appearance: Identity) -> HardwareIdentity | None:
+        """Return what a device was that has not been plugged in again since; None: unknown."""
+        return self._hardware.get(appearance)
+
+    def of(
+        self,
+        key: str,
+        appearances: Sequence[Identity],
+        identities: Sequence[HardwareIdentity],
+        *,
+        is_group: bool,
+        groups: Collection[str] = (),
+    ) -> list[Entry[Device]]:
+        """Return what a device is in the list, what was there last first.
+
+        A group is known by its text, or by its members if no other group has the text now. It may
+        be listed under several IDs: the present one, and those that it has lost.
+        """
+        found: dict[str, Entry[Device]] = {}
+        if is_group:
+            found = {one.device.id: one for one in self._by_key.get(key, ())}
+        for appearance, hardware in zip(appearances, identities, strict=True):
+            place = (hardware.location, hardware.part)
+            for listed in (
+                *self._by_appearance.get(appearance, ()),
+                *self._by_place.get(place, ()),
+            ):
+                device = listed.device
+                if is_group and (not device.members or device.key == key or device.key in groups):
+                    continue
+                if bool(device.members) is is_group and _contains(device, appearances, identities):
+                    found[device.id] = listed
+        return sorted(found.values(), key=_last_seen, reverse=True)
+
+    def of_device(self, device: Device) -> list[Entry[Device]]:
+        """Return what a device that has been made is in the list."""
+        return self.of(
+            device.key, device.appearances, device.identities, is_group=bool(device.members)
+        )
+
+
+def _last_seen(listed: Entry[Device]) -> float:
+    return listed.since if listed.state is State.MISSING else inf
+
+
+def _contains(
+    device: Device, appearances: Sequence[Identity], identities: Sequence[HardwareIdentity]
+) -> bool:
+    """Return whether a device has all of these: the same appearance, or the same hardware."""
+    return all(
+        appearance in device.appearances or any(own.is_same(hardware) for own in device.identities)
+        for appearance, hardware in zip(appearances, identities, strict=True)
+    )
+
+
+class KeptId(NamedTuple):
+    """An ID that a device has already."""
+
+    id: str
+    named_by: NamingRule | None = None
+    """The rule that gave it; None: unknown."""
+    weak: str = ""
+    """As ``Device.weak_id``."""
+
+
+class KeptIds:
+    """The IDs that devices of a resource keep: no fact and no neighbor changes an ID."""
+
+    def __init__(self, name: Name, former: FormerDevices, held: Held, rule: NamingRule) -> None:
+        self.former = former
+        self.rule = rule
+        self._name = name
+        self._held = held
+
+    def kept(
+        self,
+        key: str,
+        appearances: Sequence[Identity],
+        identities: Sequence[HardwareIdentity],
+        *,
+        is_group: bool,
+        groups: Collection[str],
+    ) -> KeptId | None:
+        """Return the ID that a device keeps; None: none.
+
+        One that another rule gave is kept as long as it may be held.
+        """
+        listed = self.former.of(key, appearances, identities, is_group=is_group, groups=groups)
+        for device in (one.device for one in listed):
+            if device.named_by == self.rule or self._is_held(device.id):
+                return KeptId(device.id, device.named_by, device.weak_id)
+        if not listed:
+            for hardware in identities:
+                for held in self._held.of(hardware):
+                    if (held.resource, held.served_by) == (
+                        self._name.resource,
+                        self._name.served_by,
+                    ):
+                        return KeptId(held.device_id)
+        return None
+
+    def _is_held(self, device_id: str) -> bool:
+        return self._name._replace(device_id=device_id) in self._held.by_name
+
+    def was_given(self, former_id: str, ids_now: Callable[[], Collection[str]]) -> bool:
+        """Return whether an earlier version gave out an ID that a pod still holds.
+
+        ``ids_now`` returns the default IDs of now: if it is unknown which version gave out the ID,
+        one of these is what it seems to be.
+        """
+        held = self._held
+        if former_id not in held.former_ids.get(self._name.resource, ()):
+            return False
+        return held.is_upgrade or former_id not in ids_now()

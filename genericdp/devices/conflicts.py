@@ -1,0 +1,131 @@
+"""Conflicts: which device gets an ID or a node that several want (D8)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from genericdp.devices.devicelist import is_wanting
+from genericdp.devices.natural import natural_key
+from genericdp.devices.transitions import Event, State
+from genericdp.reasons import Code, Reason
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from genericdp.devices.device import Device, DeviceNode
+    from genericdp.devices.devicelist import DeviceList, Entry, Subject
+
+_Right = tuple[int, tuple[tuple[str | int, ...], str]]
+_KEEPS_ID = 3
+"""Rank of a device that has another ID than before, or a held one since before the start."""
+_NEWCOMER = 4
+"""Rank of a device that has no right yet to what it wants."""
+
+
+def arbitrated(
+    lists: Mapping[str, DeviceList],
+    absent: Mapping[str, Iterable[Device]],
+    former: Mapping[str, Callable[[Device], Sequence[Entry[Device]]]],
+) -> dict[str, DeviceList]:
+    """Return lists of devices that have just been made, in which no two want the same.
+
+    ``absent`` are listed devices that cannot be had just now: no other device gets what is theirs.
+    ``former`` returns what a device was in the last list. All are by resource.
+    """
+    claims = _Claims()
+    for resource, devices in absent.items():
+        for device in devices:
+            claims.enter(resource, device)
+    wanting = [
+        (_right(entry.device, former[resource]), resource, entry)
+        for resource, made in lists.items()
+        for entry in filter(is_wanting, made.entries)
+    ]
+    decided: dict[str, list[Entry[Subject]]] = {
+        resource: [entry for entry in made.entries if not is_wanting(entry)]
+        for resource, made in lists.items()
+    }
+    for _, resource, entry in sorted(wanting, key=lambda it: it[0]):
+        if (reason := claims.refusal(resource, entry.device)) is None:
+            claims.enter(resource, entry.device)
+            decided[resource].append(entry.after(Event.MADE))
+        else:
+            decided[resource].append(entry.after(Event.REFUSED, reason))
+    return {
+        resource: replace(made, entries=tuple(decided[resource]))
+        for resource, made in lists.items()
+    }
+
+
+def _right(device: Device, former: Callable[[Device], Sequence[Entry[Device]]]) -> _Right:
+    """Return the right of a device to what it wants: the lowest comes first.
+
+    What is listed and takes nothing more than it had, what comes back as it was, what takes
+    another node, what is under another ID, newcomers by syspath: a container may have what is
+    listed, so no node of it goes to another device that comes to want it.
+    """
+    # It may be listed twice: as what it is, and as Unhealthy under an ID that it had.
+    rank = min((_rank(device, before) for before in former(device)), default=_NEWCOMER)
+    if rank == _NEWCOMER and device.renamed_to:
+        rank = _KEEPS_ID
+    syspath = device.identity.syspath or device.path
+    return rank, natural_key(syspath) if rank == _NEWCOMER else ((), "")
+
+
+def _rank(device: Device, before: Entry[Device]) -> int:
+    """Return which comes first; ``before``: as what it is in the list."""
+    had = {node.key for node in before.device.nodes} | {member.key for member in before.lost}
+    more = any(node.exclusive and node.key not in had for node in device.nodes)
+    if before.state is State.MISSING:
+        return _NEWCOMER if more or before.device.id != device.id else 1
+    if before.device.id != device.id:
+        return _KEEPS_ID
+    return 2 if more else 0
+
+
+@dataclass(slots=True)
+class _Claims:
+    """Who has which ID of a resource, and which node of the host."""
+
+    ids: dict[tuple[str, str], Device] = field(default_factory=dict)
+    shared_ids: dict[str, tuple[str, Device]] = field(default_factory=dict)
+    """Devices of resources with ``exclusive: false``, by ID: no two of these have the same."""
+    nodes: dict[str, list[tuple[str, Device]]] = field(default_factory=dict)
+
+    def refusal(self, resource: str, device: Device) -> Reason | None:
+        if (other := self.ids.get((resource, device.id))) is not None:
+            return Reason(
+                Code.ID_TAKEN,
+                f"its id {device.id!r} is that of {other.path}"
+                " (add something to id that tells them apart)",
+            )
+        name, twin = self.shared_ids.get(device.id, (resource, device))
+        if name != resource and not device.exclusive:
+            return Reason(
+                Code.ID_TAKEN,
+                f"its id {device.id!r} is that of {twin.path} of {name} (of resources with"
+                " exclusive: false, each needs an id of its own form)",
+            )
+        for node in device.nodes if self.nodes else ():
+            for name, owner in self.nodes.get(node.key, ()) if node.exclusive else ():
+                if name == resource or owner.exclusive or device.exclusive:
+                    why = _why_not_its_node(resource, node, name, owner)
+                    return Reason(Code.NODE_TAKEN, why, node.host_path)
+        return None
+
+    def enter(self, resource: str, device: Device) -> None:
+        self.ids[resource, device.id] = device
+        if not device.exclusive:
+            self.shared_ids[device.id] = (resource, device)
+        for node in device.nodes:
+            if node.exclusive:
+                self.nodes.setdefault(node.key, []).append((resource, device))
+
+
+def _why_not_its_node(resource: str, node: DeviceNode, name: str, owner: Device) -> str:
+    # Another device needs it alone: to share it would give both devices to each container.
+    hint = "exclude one of the two, or give each its own nodes"
+    if name == resource:
+        hint = "exclude one of the two, or make one device of them with groupBy"
+    return f"its node {node.host_path} belongs to device {owner.id} of {name} ({hint})"

@@ -1,0 +1,92 @@
+"""Transitions: the states of a device, and which event leads from which state to which.
+
+A reconcile decides level by level, and replays nothing: it starts each device in the state that the
+last list has, and applies what is so now. The events stand in the order in which they are applied.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+class State(StrEnum):
+    """The state of something that a resource matches."""
+
+    NOT_OFFERED = "not_offered"
+    """It is not in the list; new devices start here."""
+    WAITING = "waiting"
+    """It is not in the list yet: other members of its group may follow in a moment."""
+    PROBING = "probing"
+    """It is listed as Unhealthy until each of its probes has a result."""
+    HEALTHY = "healthy"
+    UNHEALTHY = "unhealthy"
+    """Its hardware is there, but lacks something or fails."""
+    MISSING = "missing"
+    """It is listed as Unhealthy although no device can be made any more, until it is forgotten.
+
+    A kubelet reports a device that is missing from the list as healthy (LAW-10).
+    """
+
+
+class Event(StrEnum):
+    """What a reconcile finds out about a device."""
+
+    SETTLING = "settling"
+    """Its group has changed just now."""
+    MADE = "made"
+    """A device is made of its hardware, and no other device has what it needs."""
+    REFUSED = "refused"
+    """No container may get it: it is excluded, lacks something, belongs to another, is held."""
+    GONE = "gone"
+    """Its hardware or its match is not there any more."""
+    FORGOTTEN = "forgotten"
+    """It has been missing for ``forgetAfterSeconds``, and no pod or claim holds it."""
+    INCOMPLETE = "incomplete"
+    """It lacks a node, or a member of its group."""
+    RENAMED = "renamed"
+    """It gets another name as soon as no pod can hold it under this one."""
+    LEFT_OUT = "left_out"
+    """The list would be larger than a kubelet takes."""
+    SPEC_FAILED = "spec_failed"
+    """Its CDI spec cannot be written."""
+    NOT_PROBED = "not_probed"
+    """A probe has no result yet."""
+    FAILING = "failing"
+    """A probe fails, or the kernel's log has a line about it."""
+
+
+OUT, WAIT, PROBE, GOOD, BAD, LOST = State
+____ = None  # it stays as it is, with its reasons
+
+# fmt: off
+TABLE: Mapping[Event, tuple[State | None, ...]] = {
+    # In the state:      OUT   WAIT  PROBE GOOD  BAD   LOST
+    Event.SETTLING:     (WAIT, WAIT, ____, ____, ____, WAIT),
+    Event.MADE:         (GOOD, GOOD, GOOD, GOOD, GOOD, GOOD),
+    Event.REFUSED:      (OUT,  OUT,  LOST, LOST, LOST, LOST),
+    Event.GONE:         (____, ____, LOST, LOST, LOST, LOST),
+    Event.FORGOTTEN:    (____, ____, ____, ____, ____, OUT),
+    Event.INCOMPLETE:   (____, ____, BAD,  BAD,  BAD,  ____),
+    Event.RENAMED:      (____, ____, BAD,  BAD,  ____, ____),
+    Event.LEFT_OUT:     (____, ____, OUT,  OUT,  OUT,  OUT),
+    Event.SPEC_FAILED:  (____, ____, BAD,  BAD,  ____, ____),
+    Event.NOT_PROBED:   (____, ____, PROBE, PROBE, ____, ____),
+    Event.FAILING:      (____, ____, BAD,  BAD,  ____, ____),
+}
+"""Where an event leads, with the reasons that it has; what is Healthy has none."""
+# fmt: on
+
+LISTED = frozenset({State.PROBING, State.HEALTHY, State.UNHEALTHY, State.MISSING})
+"""The states of what is in the list that the kubelet gets."""
+
+
+def next_state(state: State, event: Event) -> State | None:
+    """Return where an event leads from a state; None: it changes nothing."""
+    return TABLE[event][_COLUMNS[state]]
+
+
+_COLUMNS = {state: column for column, state in enumerate(State)}

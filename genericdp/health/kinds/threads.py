@@ -1,0 +1,30 @@
+"""Checks that are made in a thread, because they may hang."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING
+
+from genericdp.model import Check
+
+if TYPE_CHECKING:
+    from genericdp.devices.device import Device
+    from genericdp.host.root import Root
+    from genericdp.process.outcome import Outcome
+
+
+class ThreadCheck(Check, ABC):
+    """A check that is made in a thread, and given up there if it hangs."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def activity(self, device: Device) -> str:
+        """Return what it does, for people; while that hangs, nothing of the same name starts."""
+
+    @abstractmethod
+    def look(self, device: Device, root: Root, before: bytes) -> Outcome:
+        """Make the check once, with the device's bound texts.
+
+        ``before`` is the digest of an earlier outcome; empty: there is none.
+        """

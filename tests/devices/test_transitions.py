@@ -1,0 +1,174 @@
+"""States of devices: where each event leads from each state."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from genericdp.devices.decide import decide
+from genericdp.devices.device import Unmade
+from genericdp.devices.devicelist import MAX_LIST_BYTES, Entry
+from genericdp.devices.inventory import Look
+from genericdp.devices.transitions import LISTED, Event, State
+from genericdp.health.kinds.file import FileCheck
+from genericdp.model import Probe
+from genericdp.reasons import Code, Reason
+from genericdp.template import parse
+from tests.devices.known import Known
+from tests.devices.making import finds, inject, node, nodes, resource, selector
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from genericdp.devices.decide import DeviceLists
+    from genericdp.devices.inventory import FoundFile
+
+NAME = "example.com/video"
+CAM = [node(f"/dev/video{number}", (81, number)) for number in range(2)]
+VIDEO = resource(
+    "video",
+    "/dev/video*",
+    group_by=parse("cam"),
+    forget_after_seconds=300,
+    health=(Probe(check=FileCheck(path=parse("/x"), equals=parse("1"))),),
+)
+EXCLUDING = replace(VIDEO, exclude=(selector("/dev/video*"),))
+LACKING = replace(VIDEO, inject=inject(nodes("$(device.path)"), nodes("/dev/ctl")))
+WELL = {NAME: {("cam", CAM[0].identity): ()}}
+HOT = Reason(Code.PROBE_FAILED, "file: hot", "file")
+FAILING = {NAME: {("cam", CAM[0].identity): (HOT,)}}
+
+
+@dataclass(frozen=True)
+class World:
+    """What a reconcile finds: one camera, as a config sees it."""
+
+    video: Any = VIDEO
+    files: tuple[FoundFile, ...] = (CAM[0],)
+    health: Mapping[str, Any] = field(default_factory=lambda: WELL)
+    spec_errors: Mapping[str, str] = field(default_factory=dict)
+    size: int = 1
+
+    def lists(self, previous: DeviceLists, now: float) -> DeviceLists:
+        """Decide."""
+        known = Known()
+        known.look = lambda pattern: Look(
+            files=tuple(it for it in self.files if finds(pattern, it.path))
+        )
+        return decide(
+            (self.video,),
+            known,
+            node_name="n",
+            previous=previous,
+            now=now,
+            health=self.health,
+            spec_errors=self.spec_errors,
+            entry_bytes=lambda *_: self.size,
+        ).lists
+
+
+BEFORE: dict[State, tuple[World, ...]] = {
+    State.NOT_OFFERED: (World(EXCLUDING),),
+    State.WAITING: (World(files=()), World()),
+    State.PROBING: (World(health={}),),
+    State.HEALTHY: (World(),),
+    State.UNHEALTHY: (World(LACKING),),
+    State.MISSING: (World(), World(files=())),
+}
+"""Reconciles that lead to each state, the last one a moment ago."""
+
+SOON, LATER = 0.1, 1000.0
+NOW: dict[Event, tuple[World, float]] = {
+    Event.SETTLING: (World(files=tuple(CAM)), SOON),
+    Event.MADE: (World(), 1.0),
+    Event.REFUSED: (World(EXCLUDING), SOON),
+    Event.GONE: (World(files=()), SOON),
+    Event.FORGOTTEN: (World(files=()), LATER),
+    Event.INCOMPLETE: (World(LACKING), 1.0),
+    Event.LEFT_OUT: (World(size=MAX_LIST_BYTES + 1), 1.0),
+    Event.SPEC_FAILED: (World(spec_errors={NAME: "the disk is full"}), 1.0),
+    Event.NOT_PROBED: (World(health={}), 1.0),
+    Event.FAILING: (World(health=FAILING), 1.0),
+}
+"""What the next reconcile finds, and how many seconds later that is."""
+
+OUT, WAIT, PROBE, GOOD, BAD, LOST = State
+AFTER: dict[Event, tuple[State | None, ...]] = {
+    Event.SETTLING: (WAIT, WAIT, GOOD, GOOD, GOOD, LOST),
+    Event.MADE: (WAIT, GOOD, GOOD, GOOD, GOOD, LOST),
+    Event.REFUSED: (OUT, OUT, LOST, LOST, LOST, LOST),
+    Event.GONE: (None, None, LOST, LOST, LOST, LOST),
+    Event.FORGOTTEN: (None, None, LOST, LOST, LOST, None),
+    Event.INCOMPLETE: (WAIT, BAD, BAD, BAD, BAD, LOST),
+    Event.LEFT_OUT: (WAIT, OUT, OUT, OUT, OUT, WAIT),
+    Event.SPEC_FAILED: (WAIT, BAD, BAD, BAD, BAD, LOST),
+    Event.NOT_PROBED: (WAIT, PROBE, PROBE, PROBE, PROBE, LOST),
+    Event.FAILING: (WAIT, BAD, BAD, BAD, BAD, LOST),
+}
+"""The state after that, from each state; None: there is no entry any more.
+
+A group that comes, or comes back, waits first, whatever else is true of it.
+"""
+
+
+def state_of(lists: DeviceLists) -> State | None:
+    """Return the state of the camera; what it is in the list counts before what it may become."""
+    listed = lists[NAME]
+    return next((entry.state for entry in (*listed.devices.values(), *listed.not_offered)), None)
+
+
+@pytest.mark.parametrize(
+    ("before", "event", "after"),
+    [
+        (before, event, after)
+        for event, states in AFTER.items()
+        for before, after in zip(State, states, strict=True)
+    ],
+)
+def test_a_reconcile_leads_from_each_state_where_the_event_leads(
+    before: State, event: Event, after: State | None
+) -> None:
+    lists: DeviceLists = {}
+    for now, world in enumerate(BEFORE[before], start=1):
+        lists = world.lists(lists, float(now))
+    assert state_of(lists) is before
+    world, seconds = NOW[event]
+    lists = world.lists(lists, len(BEFORE[before]) + seconds)
+    assert state_of(lists) is after
+    for entry in lists[NAME].entries:
+        assert entry.is_healthy is not bool(entry.reasons)
+
+
+@pytest.mark.parametrize("event", Event)
+@pytest.mark.parametrize("state", State)
+def test_each_event_is_defined_in_each_state(state: State, event: Event) -> None:
+    former, reason = Reason(Code.LACKS_VALUE, "former"), Reason(Code.GONE, "why")
+    unmade = Unmade(path="/dev/a", key="a")
+    before = Entry(
+        device=unmade, state=state, reasons=() if state is State.HEALTHY else (former,), since=1.0
+    )
+    after = before.after(event, reason)
+    assert after.is_healthy is not bool(after.reasons)
+    assert after == before or after.reasons in {(), (reason,)}
+    if event is not Event.MADE:
+        assert after.is_healthy <= before.is_healthy, "only what is made is Healthy"
+        assert (after.state in LISTED) <= (state in LISTED), "only what is made is listed"
+    if state in LISTED and event not in {Event.FORGOTTEN, Event.LEFT_OUT}:
+        assert (after.state in LISTED) or state is State.MISSING, (
+            "the kubelet takes what leaves the list for Healthy (LAW-10)"
+        )
+    if event in {Event.SPEC_FAILED, Event.NOT_PROBED, Event.FAILING}:
+        expected = state in {State.PROBING, State.HEALTHY}
+        assert (after != before) is expected, "what lacks something is not asked how it is"
+
+
+def test_since_tells_how_long_a_device_has_been_in_its_state() -> None:
+    moments = [(World(health={}), 1.0), (World(), 2.0), (World(), 3.0), (World(files=()), 4.0)]
+    lists: DeviceLists = {}
+    found = []
+    for world, now in [*moments, (World(files=()), 5.0)]:
+        lists = world.lists(lists, now)
+        found.append(lists[NAME].devices["cam"].since)
+    assert found == [1.0, 2.0, 2.0, 4.0, 4.0]
