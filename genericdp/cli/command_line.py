@@ -40,7 +40,6 @@ COMMANDS = {
     "deviceclasses": "print the DeviceClasses that pods need for resources with servedBy: dra",
     "schema": "print the JSON Schema of configs or policies",
     "completion": "print a script that completes commands and options in a shell",
-    "version": "print the versions of genericdp, Python and gRPC",
 }
 """Each command with its summary, in the order a new user meets them.
 

@@ -101,7 +101,7 @@ def test_a_bad_value_in_a_variable_is_told_with_its_name(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("GENERICDP_OUTPUT", "xml")
-    assert main(["version"]) == 2
+    assert main(["schema"]) == 2
     assert capsys.readouterr().err == (
         "genericdp: GENERICDP_OUTPUT is 'xml', but must be one of: text, json, yaml\n"
     )
@@ -210,7 +210,7 @@ def test_a_variable_that_is_none_of_ours_is_told(name: str, text: str, said: lis
 def test_a_misspelt_variable_is_a_warning_in_the_form_of_the_log() -> None:
     environment = {**os.environ, "GENERICDP_LOGLEVEL": "debug"}
     said = "the variable 'GENERICDP_LOGLEVEL' means nothing to genericdp (did you mean"
-    code, _, complaint = _run(["version"], environment)
+    code, _, complaint = _run(["schema"], environment)
     assert (code, complaint.startswith(f"warning: {said}")) == (0, True)
     _, _, complaint = _run(["run", "--config=-", "--log-format=json"], environment)
     line = json.loads(complaint.splitlines()[0])
@@ -257,7 +257,7 @@ HOSTILE = {
 def test_variables_without_the_prefix_change_nothing() -> None:
     """C6: ``VERSION=1`` ends the process."""
     commands = [
-        ["version"],
+        ["schema"],
         [
             "discover",
             f"--root={LAPTOP}",
@@ -274,9 +274,9 @@ def test_variables_without_the_prefix_change_nothing() -> None:
 
 def test_a_variable_with_the_prefix_does_change_it() -> None:
     """The other side of C6: were no variable read at all, the test above would pass too."""
-    code, out, _ = _run(["version"], {**os.environ, "GENERICDP_OUTPUT": "json"})
+    code, out, _ = _run(["schema"], {**os.environ, "GENERICDP_OUTPUT": "json"})
     assert code == 0
-    assert "genericdp" in json.loads(out)
+    assert json.loads(out)["title"] == "genericdp config"
 
 
 def _run(command: list[str], environment: dict[str, str]) -> tuple[int, str, str]:

@@ -41,7 +41,7 @@ def broken(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     "words",
     [
-        ["version"],
+        ["schema"],
         ["schema"],
         ["schema", "--kind=policy"],
         ["init", LAPTOP],
@@ -99,7 +99,7 @@ def test_a_variable_asks_only_commands_with_a_table_to_be_wide(
     monkeypatch.setenv("GENERICDP_OUTPUT", "wide")
     assert main(["discover", f"--config={FUSE}", LAPTOP]) == 0
     assert "DRIVER" in capsys.readouterr().out.splitlines()[0]
-    assert main(["version"]) == 2
+    assert main(["schema"]) == 2
     expected = "genericdp: GENERICDP_OUTPUT is 'wide', but must be one of: text, json, yaml\n"
     assert capsys.readouterr().err == expected
 

@@ -50,7 +50,7 @@ function _shtab_genericdp_using
   test "$_shtab_genericdp_cmdpath" = "$argv"
 end
 
-set -g _shtab_genericdp_commands run validate discover explain allocate probe simulate init snapshot convert status claims 'claims release' cdi 'cdi generate' 'cdi watch' 'cdi list' deviceclasses schema completion version
+set -g _shtab_genericdp_commands run validate discover explain allocate probe simulate init snapshot convert status claims 'claims release' cdi 'cdi generate' 'cdi watch' 'cdi list' deviceclasses schema completion
 set -g _shtab_genericdp_opts_with_value --address --allocate --cdi-dir --config --device --dra-driver --from --generation --id --kind --kubeconfig --kubelet-dir --kubelet-root --listen --log-format --log-level --node-name --output --pod-resources --policy --root --state-dir --to --topology-policy -o
 
 complete -c genericdp -e
@@ -198,6 +198,3 @@ complete -c genericdp -n '_shtab_genericdp_using schema' -s o -l output -xka "te
 complete -c genericdp -n '_shtab_genericdp_using; and test $_shtab_genericdp_npos -eq 0' -a completion -d 'print a script that completes commands and options in a shell'
 complete -c genericdp -n '_shtab_genericdp_using completion' -s h -l help -d 'show this help message and exit'
 complete -c genericdp -n '_shtab_genericdp_using completion; and test $_shtab_genericdp_npos -eq 0' -ka "bash zsh fish" -d 'one of'
-complete -c genericdp -n '_shtab_genericdp_using; and test $_shtab_genericdp_npos -eq 0' -a version -d 'print the versions of genericdp, Python and gRPC'
-complete -c genericdp -n '_shtab_genericdp_using version' -s h -l help -d 'show this help message and exit'
-complete -c genericdp -n '_shtab_genericdp_using version' -s o -l output -xka "text json yaml" -d 'how to print'
