@@ -53,7 +53,7 @@ PREFIX = "GENERICDP_"
 OPTIONS = (
     *("config", "policy", "kind", "root", "node-name", "output", "log-format", "log-level"),
     *("kubelet-dir", "all", "probe", "id", "device", "once", "allocate", "generation"),
-    *("topology-policy", "state-dir", "diff", "pod-resources", "address", "listen", "no-status"),
+    *("state-dir", "diff", "pod-resources", "address", "listen", "no-status"),
     *("from", "to", "strict", "cdi-dir", "static", "dra-driver"),
     *("kubelet-root", "kubeconfig", "yes"),
 )

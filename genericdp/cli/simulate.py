@@ -16,7 +16,6 @@ from genericdp.cli.allocate import edits_as_json, edits_as_text
 from genericdp.cli.command_line import Append
 from genericdp.cli.loading import load_config, read_pipes
 from genericdp.cli.options import (
-    add_choice,
     add_config,
     add_host,
     add_listen,
@@ -31,23 +30,20 @@ from genericdp.cli.options import (
 )
 from genericdp.cli.output import DATA, print_data, print_lines
 from genericdp.config.files import STDIN
-from genericdp.devices.hardware import online_nodes
 from genericdp.devices.matching import why_none
 from genericdp.errors import GenericdpError, UsageError
 from genericdp.host import descriptors
-from genericdp.host.cache import HostCache
 from genericdp.kubelet.folder import LONGEST_NAME, check_length
 from genericdp.printing import plural
 from genericdp.process.signals import deferred, until_signaled
 from genericdp.settings import Settings
-from genericdp.simulator.settings import MAX_NUMA_NODES, Generation, Topology, TopologyPolicy
+from genericdp.simulator.settings import Generation
 from genericdp.simulator.simulation import RETRY_SECONDS, Simulation
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator, Mapping, Sequence
 
-    from genericdp.host.root import Root
     from genericdp.simulator.pods import Start
     from genericdp.simulator.simulation import NodeResource
 
@@ -92,13 +88,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=Generation.B.value,
         help="act as a kubelet up to 1.36 (A) or from 1.37 on (B, the default)",
     )
-    add_choice(
-        parser,
-        "--topology-policy",
-        choices=tuple(TopologyPolicy),
-        default=TopologyPolicy.NONE,
-        about="the kubelet's topologyManagerPolicy, on the NUMA nodes of the machine",
-    )
     add_pod_resources(
         parser, "the stand-in tells it at this socket, which must not exist yet (default: nobody)"
     )
@@ -121,7 +110,6 @@ def execute(arguments: argparse.Namespace) -> int:
     root = root_of(arguments)
     if not root.is_machine and any(one.health or one.hooks for one in resources):
         log.warning("--root %s: %s", arguments.root, _NOT_RUN)
-    topology = _topology(root, TopologyPolicy(arguments.topology_policy))
     with deferred():
         temporary = tempfile.TemporaryDirectory(prefix="genericdp-")
     with temporary as name:
@@ -138,7 +126,6 @@ def execute(arguments: argparse.Namespace) -> int:
                 listen=arguments.listen,
             ),
             generation=Generation(arguments.generation),
-            topology=topology,
             amounts=amounts,
             once=arguments.once,
             show=partial(_show_data, arguments.output)
@@ -147,17 +134,6 @@ def execute(arguments: argparse.Namespace) -> int:
         )
         asyncio.run(until_signaled(simulation.run))
     return 0
-
-
-def _topology(root: Root, policy: TopologyPolicy) -> Topology:
-    # Without NUMA a kubelet takes the machine for one node.
-    nodes = tuple(sorted(online_nodes(HostCache(root)))) or (0,)
-    if policy is not TopologyPolicy.NONE and len(nodes) > MAX_NUMA_NODES:
-        raise UsageError(
-            f"--topology-policy {policy}: the machine has {len(nodes)} NUMA nodes,"
-            f" and no kubelet starts so on more than {MAX_NUMA_NODES}"
-        )
-    return Topology(policy=policy, numa_nodes=nodes)
 
 
 def _checked(folder: Path) -> Path:

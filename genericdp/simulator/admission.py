@@ -1,4 +1,4 @@
-"""Admission of pods: NUMA alignment, choice and allocation of devices; and container starts."""
+"""Admission of pods: choice and allocation of devices; and container starts."""
 
 from __future__ import annotations
 
@@ -11,26 +11,12 @@ from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as pb
 from genericdp.simulator.client import SimulatedKubeletError
 from genericdp.simulator.devicemanager import Allocation
 from genericdp.simulator.pods import Admission, Start
-from genericdp.simulator.topology import (
-    IMPOSSIBLE,
-    NO_PREFERENCE,
-    affinity,
-    aligned,
-    hints_of,
-)
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Iterable
 
     from genericdp.simulator.devicemanager import DeviceManager
     from genericdp.simulator.pods import Container, Pod
-    from genericdp.simulator.topology import Affinity, Hints, Mask
-
-_UNALIGNED = Admission(
-    admitted=False,
-    reason="TopologyAffinityError",
-    message="Resources cannot be allocated with Topology locality",
-)
 
 
 class Admitter:
@@ -52,17 +38,13 @@ class Admitter:
         self._active.pop(pod.uid, None)
 
     async def admit(self, pod: Pod) -> Admission:
-        """Align and allocate for one container after another; the first error rejects."""
+        """Allocate for one container after another; the first error rejects."""
         manager = self._running()
         async with self._one_at_a_time:
             self._active[pod.uid] = pod
             try:
                 for container in pod.containers:
-                    decision = self._align(manager, container)
-                    if not decision.admitted:
-                        self.remove(pod)
-                        return _UNALIGNED
-                    await self._allocate(manager, pod, container, decision.nodes)
+                    await self._allocate(manager, pod, container)
             except SimulatedKubeletError as error:
                 self.remove(pod)
                 return Admission(
@@ -98,26 +80,13 @@ class Admitter:
             raise RuntimeError("the kubelet is not running")
         return self.manager
 
-    def _align(self, manager: DeviceManager, container: Container) -> Affinity:
-        """Decide on the NUMA nodes of a container."""
-        self.release_ended(manager)
-        hints = (
-            _hints(manager, resource, amount)
-            for resource, amount in container.limits.items()
-            if resource in manager.healthy
-        )
-        topology = manager.topology
-        return affinity(topology.policy, hints, numa_nodes=topology.numa_nodes)
-
-    async def _allocate(
-        self, manager: DeviceManager, pod: Pod, container: Container, nodes: Mask | None
-    ) -> None:
+    async def _allocate(self, manager: DeviceManager, pod: Pod, container: Container) -> None:
         changed = False
         for resource in _shuffled(container.limits):
             if resource not in manager.healthy:
                 continue
             self.release_ended(manager)
-            if ids := await _pick(manager, resource, container.limits[resource], nodes):
+            if ids := await _pick(manager, resource, container.limits[resource]):
                 response = await _ask(manager, resource, ids)
                 allocation = Allocation(
                     pod_uid=pod.uid,
@@ -139,18 +108,8 @@ def _shuffled(ids: Iterable[str]) -> list[str]:
     return mixed
 
 
-def _hints(manager: DeviceManager, resource: str, amount: int) -> Hints:
-    listed = manager.numa_nodes.get(resource, {})
-    if not any(listed.values()):
-        return NO_PREFERENCE
-    free = manager.healthy[resource] - manager.reserved.get(resource, set())
-    nodes = manager.topology.numa_nodes
-    hints = hints_of(listed, free=free, amount=amount, numa_nodes=nodes)
-    return hints or IMPOSSIBLE
-
-
-async def _pick(manager: DeviceManager, resource: str, amount: int, nodes: Mask | None) -> set[str]:
-    """Reserve and return the IDs for Allocate; ``nodes``: the NUMA nodes decided on."""
+async def _pick(manager: DeviceManager, resource: str, amount: int) -> set[str]:
+    """Reserve and return the IDs for Allocate."""
     healthy = manager.healthy[resource]
     if not healthy:  # an error even if nothing is asked for (ALL-9)
         raise SimulatedKubeletError(
@@ -159,46 +118,29 @@ async def _pick(manager: DeviceManager, resource: str, amount: int, nodes: Mask 
     if amount == 0:
         return set()
     reserved = manager.reserved.setdefault(resource, set())
-    picked: set[str] = set()
-
-    def reserve(ids: Collection[str]) -> bool:
-        """Reserve IDs in random order until there are enough; return whether there are."""
-        chosen = [i for i in _shuffled(ids) if i not in picked][: amount - len(picked)]
-        picked.update(chosen)
-        reserved.update(chosen)
-        return len(picked) == amount
-
     free = frozenset(healthy - reserved)
     if len(free) < amount:
         raise SimulatedKubeletError(
             f"requested number of devices unavailable for {resource}."
             f" Requested: {amount}, Available: {len(free)}"
         )
-    inside, elsewhere, nowhere = aligned(free, manager.numa_nodes.get(resource, {}), nodes)
-    offered: frozenset[str] = free
-    rest: tuple[frozenset[str], ...] = (elsewhere, nowhere)
-    if amount < len(inside):
-        offered, rest = inside, (inside,)
-    elif reserve(inside):
-        return picked
-    # Only where there is a choice is the plugin asked (PRF-1). If it prefers too few, others are
-    # taken at random; if too many, a random part of them is (PRF-3).
-    preferred = await _preferred(manager, resource, amount, free=offered, taken=picked)
-    any(map(reserve, (preferred & offered, *rest)))  # until there are enough
-    return picked
+    # If the plugin prefers too few, others are taken at random; if too many, a random part of them
+    # is (PRF-3).
+    preferred = await _preferred(manager, resource, amount, free)
+    ids = {*[*_shuffled(preferred & free), *_shuffled(free - preferred)][:amount]}
+    reserved.update(ids)
+    return ids
 
 
 async def _preferred(
-    manager: DeviceManager, resource: str, amount: int, *, free: frozenset[str], taken: set[str]
+    manager: DeviceManager, resource: str, amount: int, free: frozenset[str]
 ) -> frozenset[str]:
-    """Ask the plugin which devices it prefers, if its options say so (PRF-1, PRF-2)."""
+    """Ask the plugin which devices it prefers, if its options say so (PRF-1)."""
     endpoint = manager.plugins.current[resource]
     if endpoint.options is None or not endpoint.options.get_preferred_allocation_available:
         return frozenset()
     asked = pb.ContainerPreferredAllocationRequest(
-        available_deviceIDs=_shuffled(free | taken),
-        must_include_deviceIDs=_shuffled(taken),
-        allocation_size=amount,
+        available_deviceIDs=_shuffled(free), allocation_size=amount
     )
     try:
         client = endpoint.live_client()

@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
     from pathlib import Path
 
-    from genericdp.simulator.settings import Timing, Topology
-    from genericdp.simulator.topology import NumaNodes
+    from genericdp.simulator.settings import Timing
 
 CHECKPOINT = "kubelet_internal_checkpoint"
 HEALTHY = "Healthy"
@@ -165,14 +164,11 @@ class DeviceManager:
     folder: Path
     plugins: Plugins
     timing: Timing
-    topology: Topology
     observed: Record
     announce: Callable[[], None]
     healthy: Ids = field(default_factory=dict)
     """Of every resource that belongs to a device plugin, as ``unhealthy``."""
     unhealthy: Ids = field(default_factory=dict)
-    numa_nodes: dict[str, dict[str, NumaNodes]] = field(default_factory=dict)
-    """Of each device of a resource, as listed last."""
     allocations: list[Allocation] = field(default_factory=list)
     reserved: Ids = field(default_factory=dict)
     """IDs that are not free: allocated, being allocated, or leaked (ALL-2)."""
@@ -233,12 +229,6 @@ class DeviceManager:
         self.observed.lists[resource] += 1
         self.healthy[resource] = {one.ID for one in devices if one.health == HEALTHY}
         self.unhealthy[resource] = {one.ID for one in devices if one.health != HEALTHY}
-        self.numa_nodes[resource] = {
-            one.ID: tuple(node.ID for node in one.topology.nodes)
-            if one.HasField("topology")
-            else None
-            for one in devices
-        }
         self.save()
         self.announce()
 

@@ -16,7 +16,7 @@ from genericdp.observed import Signal, until
 from genericdp.simulator.admission import Admitter
 from genericdp.simulator.devicemanager import DeviceManager, Plugins, Record
 from genericdp.simulator.services import PodResources, RegistrationService
-from genericdp.simulator.settings import Faults, Generation, Timing, Topology
+from genericdp.simulator.settings import Faults, Generation, Timing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -38,13 +38,11 @@ class Kubelet:
         *,
         generation: Generation = Generation.B,
         timing: Timing | None = None,
-        topology: Topology | None = None,
         pod_resources: Path | None = None,
     ) -> None:
         self.folder = folder
         self.generation = generation
         self.timing = timing or Timing()
-        self.topology = topology or Topology()
         self.faults = Faults()
         self.observed = Record()
         self._pod_resources = pod_resources
@@ -74,7 +72,6 @@ class Kubelet:
             folder=self.folder,
             plugins=Plugins(self.generation),
             timing=self.timing,
-            topology=self.topology,
             observed=self.observed,
             announce=self.changes.send,
         )

@@ -1,4 +1,4 @@
-"""Settings of a simulated kubelet: its generation, topology policy, timeouts and faults."""
+"""Settings of a simulated kubelet: its generation, timeouts and faults."""
 
 from __future__ import annotations
 
@@ -13,32 +13,6 @@ class Generation(StrEnum):
     """Up to 1.36: by resource name alone, with the bugs of REG-9."""
     B = "B"
     """From 1.37: by name and socket path, with those of REG-10."""
-
-
-class TopologyPolicy(StrEnum):
-    """The kubelet's ``topologyManagerPolicy``; its scope is ``container``."""
-
-    NONE = "none"
-    """Devices come from anywhere."""
-    BEST_EFFORT = "best-effort"
-    """From as few NUMA nodes as possible; every pod is admitted."""
-    RESTRICTED = "restricted"
-    """Pods whose devices would not come from as few nodes as possible are rejected."""
-    SINGLE_NUMA_NODE = "single-numa-node"
-    """Pods whose devices would not come from one node are rejected."""
-
-
-MAX_NUMA_NODES = 8
-"""On machines with more, a kubelet starts with the policy ``none`` only: it tries all subsets."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Topology:
-    """The NUMA nodes of the machine, and how the kubelet aligns devices to them."""
-
-    policy: TopologyPolicy = TopologyPolicy.NONE
-    numa_nodes: tuple[int, ...] = (0,)
-    """At most MAX_NUMA_NODES, unless the policy is ``none``."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from genericdp.health.probes import RunProbe
     from genericdp.settings import Settings
     from genericdp.simulator.pods import Start
-    from genericdp.simulator.settings import Topology
     from genericdp.supervisor import Supervisor
 
 FIRST_LISTS_SECONDS = 30.0
@@ -76,7 +75,6 @@ class Simulation:
         settings: Settings,
         *,
         generation: Generation,
-        topology: Topology | None = None,
         amounts: Mapping[str, int],
         once: bool,
         show: Callable[[Mapping[str, NodeResource], Start | None, str], None],
@@ -91,7 +89,6 @@ class Simulation:
         self._kubelet = Kubelet(
             settings.kubelet_folder,
             generation=generation,
-            topology=topology,
             pod_resources=settings.pod_resources,
         )
         self._container = Container(name="container", limits=amounts)

@@ -11,14 +11,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from genericdp.simulator.kubelet import Kubelet
-from genericdp.simulator.settings import Generation, Topology, TopologyPolicy
 from tests.e2e.bench import config_in
 from tests.e2e.cluster import loop
 from tests.e2e.cluster.numa import machine_in
-from tests.e2e.cluster.sweep import DEVICE_PLUGINS
-from tests.e2e.cluster.versions import KUBELETS, NEWEST
-from tests.e2e.topologies import NUMA_NODES, RealJudge, SimulatedJudge, judgements
+from tests.e2e.cluster.versions import NEWEST
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,7 +25,7 @@ if TYPE_CHECKING:
     from tests.e2e.cluster.numa import View
 
 pytestmark = [pytest.mark.e2e, pytest.mark.kubelets(*NEWEST)]
-SINGLE, RESTRICTED = TopologyPolicy.SINGLE_NUMA_NODE, TopologyPolicy.RESTRICTED
+SINGLE, RESTRICTED = "single-numa-node", "restricted"
 PROCESSORS = ([0], [1])
 """Of each NUMA node."""
 NODES = {70: 0, 71: 1, 72: 1, 73: 1}
@@ -61,7 +57,7 @@ def config(tmp_path: Path) -> str:
 
 
 @contextmanager
-def started(node: Node, policy: TopologyPolicy, view: View) -> Iterator[None]:
+def started(node: Node, policy: str, view: View) -> Iterator[None]:
     """Start the kubelet with a policy on the machine that is made up."""
     node.stop_kubelet()
     node.start_kubelet(policy, view)
@@ -73,7 +69,7 @@ def started(node: Node, policy: TopologyPolicy, view: View) -> Iterator[None]:
 
 
 @contextmanager
-def aligned(bench: Bench, policy: TopologyPolicy) -> Iterator[None]:
+def aligned(bench: Bench, policy: str) -> Iterator[None]:
     """Start the daemon there, too, with all loop devices plugged in."""
     for number in NODES:
         loop.add(number)
@@ -89,7 +85,7 @@ def aligned(bench: Bench, policy: TopologyPolicy) -> Iterator[None]:
 
 @pytest.mark.parametrize("policy", [SINGLE, RESTRICTED])
 def test_a_container_gets_the_devices_of_one_node_that_belong_together(
-    bench: Bench, policy: TopologyPolicy
+    bench: Bench, policy: str
 ) -> None:
     """LAW-8, PRF-5: the kubelet says which node, the daemon which of its three devices."""
     with aligned(bench, policy):
@@ -121,22 +117,3 @@ def test_more_than_one_node_holds_is_given_where_as_few_as_possible_do(bench: Be
         greedy = bench.pod("greedy", {LINKED: 4})
         greedy.container()
         assert bench.resources.held(greedy.name) == {LINKED: ALL}
-
-
-@pytest.mark.parametrize("policy", [policy for policy in TopologyPolicy if policy != "none"])
-async def test_the_simulator_aligns_as_the_kubelet_does(
-    node: Node, policy: TopologyPolicy, tmp_path: Path, short_folder: Path
-) -> None:
-    """LAW-8, PRF-1, PRF-2: topologies that are right and wrong, and what plugins are asked."""
-    view = machine_in(tmp_path / "machine", PROCESSORS)
-    with started(node, policy, view), RealJudge(node, DEVICE_PLUGINS) as judge:
-        real = await judgements(judge)
-    generation = Generation(KUBELETS[node.version])
-    topology = Topology(policy=policy, numa_nodes=NUMA_NODES)
-    async with Kubelet(short_folder, generation=generation, topology=topology) as kubelet:
-        simulated = await judgements(SimulatedJudge(kubelet))
-
-    print(f"\n--- kubelet {node.version}, {policy}")
-    for title, said in real.items():
-        print(f"{title}: {'; '.join(said)}", flush=True)
-    assert simulated == real

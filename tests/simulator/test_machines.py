@@ -1,7 +1,6 @@
 """Containers on machines with near and far devices, through the real daemon.
 
-The topology manager is the simulator's; ``tests/e2e/test_topology.py`` holds it against that of a
-real kubelet. What the daemon prefers is held against a search of all choices.
+What the daemon prefers is held against a search of all choices.
 """
 
 from __future__ import annotations
@@ -20,7 +19,6 @@ from genericdp.process.run import Commands
 from genericdp.settings import Settings
 from genericdp.simulator.kubelet import Kubelet
 from genericdp.simulator.pods import Container, Pod
-from genericdp.simulator.settings import Topology, TopologyPolicy
 from tests.fixtures.topologies import TOPOLOGIES
 from tests.simulator.pods import held_by
 
@@ -30,7 +28,6 @@ if TYPE_CHECKING:
 
     from genericdp.devices.topology import Spot
 
-SINGLE, RESTRICTED = TopologyPolicy.SINGLE_NUMA_NODE, TopologyPolicy.RESTRICTED
 DEVICES, NICS = "example.com/devices", "example.com/nics"
 CONFIG = """\
 apiVersion: genericdp.io/v1alpha1
@@ -43,8 +40,7 @@ resources:
     match:
       - path: /dev/infiniband/*
 """
-NUMA_NODES = {"two-sockets": 2, "nps4": 8, "one-unknown-node": 2, "laptop": 1, "hub-tree": 1}
-BUSY = (1, 2, 1, 3, 2, 4, 1, 2)
+BUSY = (1, 2, 1, 3, 2, 2, 1, 2)
 """How many devices each of several pods asks for that all stay."""
 
 
@@ -61,32 +57,6 @@ def closest(ids: Collection[str], size: int, devices: Mapping[str, Spot]) -> fro
         return sum(distance(devices[a], devices[b]) for a, b in combinations(some, 2))
 
     return frozenset(min(combinations([one for one in devices if one in ids], size), key=total))
-
-
-def expected(
-    policy: TopologyPolicy, devices: Mapping[str, Spot], free: Collection[str], size: int
-) -> frozenset[str] | None:
-    """Give what a container is to get; None if its pod is refused.
-
-    The kubelet decides on the nodes: as few as on an idle machine, of several such sets the one
-    with the lowest numbers. There the choice is the daemon's.
-    """
-    if not all(spot.numa_nodes for spot in devices.values()):
-        return closest(free, size, devices) if len(free) >= size else None  # all or none: LAW-8
-    nodes = sorted({node for spot in devices.values() for node in spot.numa_nodes})
-    for count in range(1, len(nodes) + 1):
-        sets = sorted(combinations(nodes, count), key=lambda some: some[::-1])
-        on = {
-            some: {one for one, spot in devices.items() if set(spot.numa_nodes) & set(some)}
-            for some in sets
-        }
-        if any(len(there) >= size for there in on.values()):
-            fitting = (on[some] & set(free) for some in sets if len(on[some] & set(free)) >= size)
-            there = next(fitting, None)
-            if there is None or (policy is SINGLE and count > 1):
-                return None
-            return closest(there, size, devices)
-    return None
 
 
 class Node:
@@ -106,7 +76,7 @@ class Node:
 
 
 @asynccontextmanager
-async def running(machine: str, policy: TopologyPolicy, folder: Path) -> AsyncIterator[Node]:
+async def running(machine: str, folder: Path) -> AsyncIterator[Node]:
     """Run the daemon on the copied tree of a machine; a kubelet knows its NUMA nodes."""
     TOPOLOGIES[machine]().build(folder / "root")
     (folder / "config.yaml").write_text(CONFIG)
@@ -117,10 +87,9 @@ async def running(machine: str, policy: TopologyPolicy, folder: Path) -> AsyncIt
         root=folder / "root",
         node_name="node-1",
     )
-    topology = Topology(policy=policy, numa_nodes=tuple(range(NUMA_NODES[machine])))
     wanted = {DEVICES: len(spots(machine)), NICS: len(spots(machine, nics=True))}
     async with (
-        Kubelet(settings.kubelet_folder, topology=topology) as kubelet,
+        Kubelet(settings.kubelet_folder) as kubelet,
         Commands() as commands,
         asyncio.TaskGroup() as tasks,
     ):
@@ -134,38 +103,27 @@ async def running(machine: str, policy: TopologyPolicy, folder: Path) -> AsyncIt
         serving.cancel()
 
 
-@pytest.mark.parametrize("policy", [SINGLE, RESTRICTED])
 @pytest.mark.parametrize("machine", TOPOLOGIES)
-async def test_containers_get_the_best_that_the_policy_allows(
-    machine: str, policy: TopologyPolicy, short_folder: Path
+async def test_containers_get_the_closest_devices_that_are_free(
+    machine: str, short_folder: Path
 ) -> None:
-    """LAW-8, PRF-5: on an idle machine, and beside pods that stay."""
+    """On an idle machine, and beside pods that stay."""
     devices = spots(machine)
-    async with running(machine, policy, short_folder) as node:
+    async with running(machine, short_folder) as node:
         for size in (1, 2, 3, 4):
             pod, held = await node.pod(devices=size)
-            best = expected(policy, devices, devices.keys(), size)
-            assert held == (None if best is None else {DEVICES: best}), f"{size} of all"
+            assert held == {DEVICES: closest(devices, size, devices)}, f"{size} of all"
             node.kubelet.admitter.remove(pod)
         free = set(devices)
         for size in BUSY:
             _, held = await node.pod(devices=size)
-            best = expected(policy, devices, free, size)
+            best = closest(free, size, devices) if size <= len(free) else None
             assert held == (None if best is None else {DEVICES: best}), f"{size} of {free}"
             free -= best or set()
 
 
-async def test_gpus_and_nics_of_a_container_sit_on_one_socket(short_folder: Path) -> None:
-    """Each resource is asked for its own best; the kubelet brings them to one socket."""
+async def test_each_resource_of_a_container_is_asked_for_its_own_best(short_folder: Path) -> None:
     gpus, nics = spots("two-sockets"), spots("two-sockets", nics=True)
-    async with running("two-sockets", SINGLE, short_folder) as node:
-        # The first socket has room for the GPUs, and not for the NICs.
-        await node.pod(nics=3)
-        _, held = await node.pod(devices=2, nics=2)
-        assert held is not None
-        second = {one for one, spot in gpus.items() if spot.numa_nodes == (1,)}
-        assert held[DEVICES] == closest(second, 2, gpus)
-        second = {one for one, spot in nics.items() if spot.numa_nodes == (1,)}
-        assert held[NICS] == closest(second, 2, nics)
-        _, refused = await node.pod(devices=4, nics=2)
-        assert refused is None
+    async with running("two-sockets", short_folder) as node:
+        _, held = await node.pod(devices=2, nics=3)
+        assert held == {DEVICES: closest(gpus, 2, gpus), NICS: closest(nics, 3, nics)}
