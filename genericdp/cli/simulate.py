@@ -37,7 +37,6 @@ from genericdp.kubelet.folder import LONGEST_NAME, check_length
 from genericdp.printing import plural
 from genericdp.process.signals import deferred, until_signaled
 from genericdp.settings import Settings
-from genericdp.simulator.settings import Generation
 from genericdp.simulator.simulation import RETRY_SECONDS, Simulation
 
 if TYPE_CHECKING:
@@ -82,12 +81,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             " the config's hooks really run, on this machine"
         ),
     )
-    parser.add_argument(
-        "--generation",
-        choices=[generation.value for generation in Generation],
-        default=Generation.B.value,
-        help="act as a kubelet up to 1.36 (A) or from 1.37 on (B, the default)",
-    )
     add_pod_resources(
         parser, "the stand-in tells it at this socket, which must not exist yet (default: nobody)"
     )
@@ -125,7 +118,6 @@ def execute(arguments: argparse.Namespace) -> int:
                 pod_resources=_not_yet_there(pod_resources_of(arguments)),
                 listen=arguments.listen,
             ),
-            generation=Generation(arguments.generation),
             amounts=amounts,
             once=arguments.once,
             show=partial(_show_data, arguments.output)

@@ -23,7 +23,6 @@ from genericdp.reconcile import FIRST_RESULTS_SECONDS
 from genericdp.settings import DRIVER
 from genericdp.simulator.kubelet import Kubelet
 from genericdp.simulator.pods import Container, Pod
-from genericdp.simulator.settings import Generation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -74,21 +73,18 @@ class Simulation:
         self,
         settings: Settings,
         *,
-        generation: Generation,
         amounts: Mapping[str, int],
         once: bool,
         show: Callable[[Mapping[str, NodeResource], Start | None, str], None],
         retry_seconds: float = RETRY_SECONDS,
     ) -> None:
         self._settings = settings
-        self._generation = generation
         self._on_machine = Root(settings.root).is_machine
         self._once = once
         self._show = show
         self._retry_seconds = retry_seconds
         self._kubelet = Kubelet(
             settings.kubelet_folder,
-            generation=generation,
             pod_resources=settings.pod_resources,
         )
         self._container = Container(name="container", limits=amounts)
@@ -182,9 +178,9 @@ class Simulation:
 
     def _slices(self, name: str, devices: DeviceList) -> tuple[dict[str, Any], ...]:
         """Return the specs of the ResourceSlices that the daemon would publish."""
-        node, is_new = self._settings.node_name, self._generation is Generation.B
+        node = self._settings.node_name
         pool = Pool(name=pool_name(node, name), driver=DRIVER, node_name=node, node_uid="")
-        offered = devices_of(name, devices, extended_resource=is_new)
+        offered = devices_of(name, devices, extended_resource=True)
         layout = next_layout({}, offered.shares)
         return tuple(one["spec"] for _, one in plan(pool, layout, offered.devices, ()))
 

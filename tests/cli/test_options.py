@@ -167,7 +167,7 @@ def test_flags_and_lists_can_be_variables(
     ("name", "text", "said"),
     [
         ("ONCE", "1", "GENERICDP_ONCE is '1', but must be one of: true, false"),
-        ("GENERATION", "C", "GENERICDP_GENERATION is 'C', but must be one of: A, B"),
+        ("LOG_FORMAT", "C", "GENERICDP_LOG_FORMAT is 'C', but must be one of: text, json"),
         ("ALLOCATE", "::", "GENERICDP_ALLOCATE is '::', which names nothing"),
     ],
 )

@@ -13,7 +13,6 @@ import pytest
 from genericdp.devices.device import ContainerEdits, DeviceSpec
 from genericdp.errors import GenericdpError, ungrouped
 from genericdp.settings import Settings
-from genericdp.simulator.settings import Generation
 from genericdp.simulator.simulation import Simulation
 from tests.cli.test_simulate import finished, once, simulate
 from tests.world import Host
@@ -199,7 +198,6 @@ async def test_a_container_that_waits_is_started_until_it_runs(
             root=Path("/"),
             node_name="n",
         ),
-        generation=Generation.B,
         amounts={"example.com/card": 1},
         once=False,
         show=shown,

@@ -51,7 +51,7 @@ function _shtab_genericdp_using
 end
 
 set -g _shtab_genericdp_commands run validate discover explain allocate probe simulate init snapshot convert status claims 'claims release' cdi 'cdi generate' 'cdi watch' 'cdi list' deviceclasses schema completion
-set -g _shtab_genericdp_opts_with_value --address --allocate --cdi-dir --config --device --dra-driver --from --generation --id --kind --kubeconfig --kubelet-dir --kubelet-root --listen --log-format --log-level --node-name --output --pod-resources --policy --root --state-dir --to -o
+set -g _shtab_genericdp_opts_with_value --address --allocate --cdi-dir --config --device --dra-driver --from --id --kind --kubeconfig --kubelet-dir --kubelet-root --listen --log-format --log-level --node-name --output --pod-resources --policy --root --state-dir --to -o
 
 complete -c genericdp -e
 complete -c genericdp -f
@@ -124,7 +124,6 @@ complete -c genericdp -n '_shtab_genericdp_using simulate' -l config -xka "(__fi
 complete -c genericdp -n '_shtab_genericdp_using simulate' -l policy -xka "(__fish_complete_path (commandline -ct | string replace -r '^--[^=]*=' ''))" -d 'what configs may do'
 complete -c genericdp -n '_shtab_genericdp_using simulate' -l once -d 'end after the first full picture'
 complete -c genericdp -n '_shtab_genericdp_using simulate' -l allocate -x -d 'let a container ask for devices and show what it gets'
-complete -c genericdp -n '_shtab_genericdp_using simulate' -l generation -xka "A B" -d 'act as a kubelet up to 1.36'
 complete -c genericdp -n '_shtab_genericdp_using simulate' -l pod-resources -xka "(__fish_complete_path (commandline -ct | string replace -r '^--[^=]*=' ''))" -d 'keep a vanished device listed'
 complete -c genericdp -n '_shtab_genericdp_using simulate' -l listen -x -d 'serve /metrics'
 complete -c genericdp -n '_shtab_genericdp_using simulate' -l root -xka "(__fish_complete_path (commandline -ct | string replace -r '^--[^=]*=' ''))" -d 'look at this folder'
