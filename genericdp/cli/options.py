@@ -37,7 +37,6 @@ _MAX_DRIVER = 63
 _AMOUNT = re.compile(r"0*[1-9][0-9]{0,8}")
 _MOST = 999_999_999
 _LOG_FORMATS = ("text", "json")
-_MAX_SOCKET_BYTES = 107
 _LOOK_SECONDS = 5.0
 """How long a look at the path of an option may take."""
 
@@ -282,29 +281,6 @@ def add_kubelet_root(parser: argparse.ArgumentParser, about: str) -> None:
         default=Path(KUBELET_ROOT),
         help=f"{about} (default: {KUBELET_ROOT})",
     )
-
-
-def add_pod_resources(parser: argparse.ArgumentParser, about: str) -> None:
-    """Declare ``--pod-resources``."""
-    parser.add_argument(
-        "--pod-resources",
-        metavar="SOCKET",
-        type=path_of,
-        help=f"keep a vanished device listed, however long, while a pod holds it: {about}",
-    )
-
-
-def pod_resources_of(arguments: argparse.Namespace) -> Path | None:
-    """Return the pod-resources socket, if any; raises UsageError."""
-    given: Path | None = arguments.pod_resources
-    if given is None:
-        return None
-    if len(os.fsencode(given.absolute())) > _MAX_SOCKET_BYTES:
-        raise UsageError(
-            f"{given} is longer than the {_MAX_SOCKET_BYTES} bytes that the path of a unix"
-            " socket may have: reach it under a shorter one"
-        )
-    return given.absolute()
 
 
 def amounts_of(texts: Sequence[str]) -> dict[str, int]:

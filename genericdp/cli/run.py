@@ -19,9 +19,7 @@ from genericdp.cli.options import (
     add_kubelet_root,
     add_listen,
     add_logging,
-    add_pod_resources,
     node_name_of,
-    pod_resources_of,
     root_mode,
     root_of,
     set_up_logging,
@@ -31,6 +29,7 @@ from genericdp.daemon import KUBELET_FOLDER
 from genericdp.daemon import run as run_daemon
 from genericdp.errors import UsageError, reason_of
 from genericdp.host.workers import HangingError, in_worker
+from genericdp.kubelet.folder import check_length
 from genericdp.settings import DraSettings, Settings
 
 if TYPE_CHECKING:
@@ -59,10 +58,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="keep the last good config here, and serve it when at a start the config is bad",
     )
     add_cdi_dir(parser)
-    add_pod_resources(
-        parser,
-        "ask the kubelet at this socket, usually /var/lib/kubelet/pod-resources/kubelet.sock"
-        " (default: nobody is asked)",
+    parser.add_argument(
+        "--pod-resources",
+        metavar="SOCKET",
+        type=path_of,
+        help="keep a vanished device listed, however long, while a pod holds it: ask the kubelet at"
+        " this socket, usually /var/lib/kubelet/pod-resources/kubelet.sock (default: nobody is"
+        " asked)",
     )
     add_dra_driver(parser)
     add_kubelet_root(
@@ -97,7 +99,9 @@ def execute(arguments: argparse.Namespace) -> int:
             " would give them to pods (genericdp simulate shows what they would be)"
         )
     root_of(arguments)
-    pod_resources = pod_resources_of(arguments)
+    pod_resources = arguments.pod_resources and arguments.pod_resources.absolute()
+    if pod_resources:
+        check_length(pod_resources, "reach it under a shorter one")
     _check(_check_state_dir, arguments.state_dir)
     _check(_check_kubelet_root, arguments.kubelet_root)
     _check(_check_socket, pod_resources)

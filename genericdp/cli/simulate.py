@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import os
 import tempfile
 from datetime import datetime
 from functools import partial
@@ -21,17 +20,15 @@ from genericdp.cli.options import (
     add_listen,
     add_logging,
     add_output,
-    add_pod_resources,
     amounts_of,
     node_name_of,
-    pod_resources_of,
     root_of,
     set_up_logging,
 )
 from genericdp.cli.output import DATA, print_data, print_lines
 from genericdp.config.files import STDIN
 from genericdp.devices.matching import why_none
-from genericdp.errors import GenericdpError, UsageError
+from genericdp.errors import GenericdpError
 from genericdp.host import descriptors
 from genericdp.kubelet.folder import LONGEST_NAME, check_length
 from genericdp.printing import plural
@@ -81,9 +78,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             " the config's hooks really run, on this machine"
         ),
     )
-    add_pod_resources(
-        parser, "the stand-in tells it at this socket, which must not exist yet (default: nobody)"
-    )
     add_listen(parser)
     add_host(parser, more=f"; {_NOT_RUN}")
     add_logging(parser, level="warning")
@@ -115,7 +109,6 @@ def execute(arguments: argparse.Namespace) -> int:
                 policy=arguments.policy,
                 root=Path(root.real("/")),
                 node_name=node_name_of(arguments),
-                pod_resources=_not_yet_there(pod_resources_of(arguments)),
                 listen=arguments.listen,
             ),
             amounts=amounts,
@@ -131,18 +124,6 @@ def execute(arguments: argparse.Namespace) -> int:
 def _checked(folder: Path) -> Path:
     check_length(folder / LONGEST_NAME, "set TMPDIR to a shorter path")
     return folder
-
-
-def _not_yet_there(socket: Path | None) -> Path | None:
-    """Check that the stand-in takes nobody's place: gRPC would bind over a socket that lives."""
-    if socket is not None and os.path.lexists(socket):
-        raise UsageError(
-            f"{socket} exists already, and may be a real kubelet's: give --pod-resources (or"
-            " GENERICDP_POD_RESOURCES) a path at which the stand-in can make its own"
-        )
-    if socket is not None and not os.access(socket.parent, os.W_OK | os.X_OK):
-        raise UsageError(f"no socket can be made in {socket.parent}: name a folder of your own")
-    return socket
 
 
 def _files(configs: Sequence[Path], pipes: Mapping[Path, bytes], folder: Path) -> tuple[Path, ...]:

@@ -83,10 +83,7 @@ class Simulation:
         self._once = once
         self._show = show
         self._retry_seconds = retry_seconds
-        self._kubelet = Kubelet(
-            settings.kubelet_folder,
-            pod_resources=settings.pod_resources,
-        )
+        self._kubelet = Kubelet(settings.kubelet_folder)
         self._container = Container(name="container", limits=amounts)
         self._pod = Pod(uid="simulated", containers=(self._container,))
         self._start: Start | None = None

@@ -290,3 +290,13 @@ def _run(command: list[str], environment: dict[str, str]) -> tuple[int, str, str
         cwd=REPOSITORY,
     )
     return done.returncode, done.stdout, done.stderr
+
+
+def test_a_path_that_no_unix_socket_can_have_is_bad_usage(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["run", "--config=x", f"--pod-resources=/{'x' * 107}"]) == 2
+    assert (
+        "the path of a unix socket has at most 107: reach it under a shorter one"
+        in capsys.readouterr().err
+    )

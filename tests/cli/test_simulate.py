@@ -3,7 +3,6 @@ from __future__ import annotations
 import asyncio
 import json
 import signal
-import socket
 import sys
 import tempfile
 from typing import TYPE_CHECKING
@@ -336,36 +335,3 @@ def test_a_warning_about_the_config_is_given_once(
     code, _, errors = once(capsys, host)
     assert code == 0
     assert errors.count("timeoutSeconds") == 1
-
-
-def test_the_stand_in_takes_no_place_at_a_socket_that_exists(
-    host: Host, short_folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """It may be a real kubelet's, and gRPC would bind over it (TRN-3)."""
-    taken = short_folder / "kubelet.sock"
-    with socket.socket(socket.AF_UNIX) as other:
-        other.bind(str(taken))
-        before = taken.stat()
-        words = [f"--config={host.folder.parent / 'config.yaml'}", f"--root={host.folder}"]
-        assert main(["simulate", *words, f"--pod-resources={taken}"]) == 2
-        assert "exists already" in capsys.readouterr().err
-        assert taken.stat() == before
-        assert main(["simulate", *words, f"--pod-resources={short_folder}/no/such"]) == 2
-        assert "name a folder of your own" in capsys.readouterr().err
-        assert main(["run", *words, f"--pod-resources=/{'x' * 107}"]) == 2
-        assert "longer than the 107 bytes" in capsys.readouterr().err
-
-
-async def test_the_stand_in_serves_its_pods_and_leaves_no_socket(
-    host: Host, short_folder: Path
-) -> None:
-    """PRS-1: at the path that is given, for as long as it runs."""
-    config = host.folder.parent / "config.yaml"
-    config.write_text(CONFIG.replace("    replicas: 2", "    forgetAfterSeconds: 0"))
-    where = short_folder / "kubelet.sock"
-    process = await simulate(
-        host, "--once", "--allocate=example.com/serial=1", f"--pod-resources={where}"
-    )
-    code, out, err = await finished(process)
-    assert (code, "SERIAL" in out, err) == (0, True, "")
-    assert not where.exists()
