@@ -17,7 +17,6 @@ from genericdp.cli.loading import load_config, read_pipes
 from genericdp.cli.options import (
     add_config,
     add_host,
-    add_listen,
     add_logging,
     add_output,
     amounts_of,
@@ -78,7 +77,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             " the config's hooks really run, on this machine"
         ),
     )
-    add_listen(parser)
     add_host(parser, more=f"; {_NOT_RUN}")
     add_logging(parser, level="warning")
     add_output(parser)
@@ -109,7 +107,6 @@ def execute(arguments: argparse.Namespace) -> int:
                 policy=arguments.policy,
                 root=Path(root.real("/")),
                 node_name=node_name_of(arguments),
-                listen=arguments.listen,
             ),
             amounts=amounts,
             once=arguments.once,

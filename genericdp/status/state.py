@@ -14,7 +14,6 @@ from genericdp.config.files import Loaded
 from genericdp.devices.devicelist import explanation, offered_shares
 from genericdp.host import descriptors
 from genericdp.logs import add_subject, timestamp
-from genericdp.model import ServedBy
 from genericdp.printing import shortened
 from genericdp.reasons import Code
 from genericdp.status.hardware import UNKNOWN
@@ -254,8 +253,6 @@ def _resource(
         if dra.is_standby:  # the devices are served, and waiting for one's turn is no fault
             return replace(shown, registered=True, reason="", contested=why)
         return replace(shown, registered=not why, reason=why)
-    if dra is None and devices is not None and resource.served_by is ServedBy.DRA:
-        return replace(shown, reason="no DRA driver runs here: it is simulated")
     if waiting and dra is not None and dra.awaits_peers:
         # The other instance serves it, and may not be ended before this one is ready.
         return replace(shown, registered=True, reason="")

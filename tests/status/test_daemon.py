@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import re
 import signal
 import sys
@@ -15,7 +14,6 @@ import pytest
 from genericdp.simulator.kubelet import Kubelet
 from genericdp.status.listen import bind_sockets
 from tests.polling import ask_until
-from tests.programs import close_pipes
 from tests.status.http_server import ANYWHERE, request
 from tests.test_daemon import BAD, GOOD, Daemon, Place
 
@@ -122,26 +120,3 @@ async def test_nothing_of_it_is_imported_where_nobody_listens(
         assert {"h11", "prometheus_client"} <= imported
     else:
         assert imported == set()
-
-
-async def test_the_page_can_be_seen_without_a_cluster(place: Place) -> None:
-    place.config.write_text(GOOD)
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "genericdp", "simulate", f"--config={place.config}"),
-        *(f"--root={place.host.folder}", LISTEN, "--log-level=info"),
-        stdout=asyncio.subprocess.DEVNULL,
-        stderr=asyncio.subprocess.PIPE,
-        env={**os.environ, "PYTHONWARNINGS": "error"},
-    )
-    daemon = Daemon(process)
-    try:
-        port = await port_of(daemon)
-        assert await says(port, "/status", b"example.com/serial") == 200
-        assert (await get(port, "/"))[0] == 200
-        process.send_signal(signal.SIGINT)
-        await daemon.ends()
-    finally:
-        if process.returncode is None:
-            process.kill()
-        await process.wait()
-        close_pipes(process)
