@@ -16,6 +16,7 @@ from genericdp.cli.command_line import Append
 from genericdp.cli.loading import load_config, read_pipes
 from genericdp.cli.options import (
     add_config,
+    add_dra_driver,
     add_host,
     add_logging,
     add_output,
@@ -77,6 +78,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             " the config's hooks really run, on this machine"
         ),
     )
+    add_dra_driver(parser)
     add_host(parser, more=f"; {_NOT_RUN}")
     add_logging(parser, level="warning")
     add_output(parser)
@@ -108,6 +110,7 @@ def execute(arguments: argparse.Namespace) -> int:
                 root=Path(root.real("/")),
                 node_name=node_name_of(arguments),
             ),
+            driver=arguments.dra_driver,
             amounts=amounts,
             once=arguments.once,
             show=partial(_show_data, arguments.output)

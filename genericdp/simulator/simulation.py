@@ -65,14 +65,16 @@ class NodeResource:
 class Simulation:
     """Runs daemon and kubelet in this process, on real sockets in the folder of the settings.
 
-    A pod with one container requests ``amounts``, if there are any. ``show`` is called with what
-    the node shows, the result of the container's last start, and news of the config.
+    ``driver`` is the name of the DRA driver whose ResourceSlices are shown. A pod with one
+    container requests ``amounts``, if there are any. ``show`` is called with what the node shows,
+    the result of the container's last start, and news of the config.
     """
 
     def __init__(
         self,
         settings: Settings,
         *,
+        driver: str = DRIVER,
         amounts: Mapping[str, int],
         once: bool,
         show: Callable[[Mapping[str, NodeResource], Start | None, str], None],
@@ -80,6 +82,7 @@ class Simulation:
     ) -> None:
         self._settings = settings
         self._on_machine = Root(settings.root).is_machine
+        self._driver = driver
         self._once = once
         self._show = show
         self._retry_seconds = retry_seconds
@@ -176,7 +179,7 @@ class Simulation:
     def _slices(self, name: str, devices: DeviceList) -> tuple[dict[str, Any], ...]:
         """Return the specs of the ResourceSlices that the daemon would publish."""
         node = self._settings.node_name
-        pool = Pool(name=pool_name(node, name), driver=DRIVER, node_name=node, node_uid="")
+        pool = Pool(name=pool_name(node, name), driver=self._driver, node_name=node, node_uid="")
         offered = devices_of(name, devices, extended_resource=True)
         layout = next_layout({}, offered.shares)
         return tuple(one["spec"] for _, one in plan(pool, layout, offered.devices, ()))

@@ -246,6 +246,14 @@ def test_more_than_64_devices_are_several_resource_slices(
     assert {one["pool"]["name"] for one in told["resourceSlices"]} == {"n/example.com/serial"}
 
 
+def test_resource_slices_are_those_of_the_driver_that_is_named(
+    host: Host, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (host.folder.parent / "config.yaml").write_text(CONFIG + BY_DRA)
+    _, out, _ = once(capsys, host, "--dra-driver=lab.example.com", "-o", "json")
+    assert {one["driver"] for one in json.loads(out)["resourceSlices"]} == {"lab.example.com"}
+
+
 def test_of_many_resource_slices_the_first_ones_are_shown(
     host: Host, capsys: pytest.CaptureFixture[str]
 ) -> None:

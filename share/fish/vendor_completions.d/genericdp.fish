@@ -124,6 +124,7 @@ complete -c genericdp -n '_shtab_genericdp_using simulate' -l config -xka "(__fi
 complete -c genericdp -n '_shtab_genericdp_using simulate' -l policy -xka "(__fish_complete_path (commandline -ct | string replace -r '^--[^=]*=' ''))" -d 'what configs may do'
 complete -c genericdp -n '_shtab_genericdp_using simulate' -l once -d 'end after the first full picture'
 complete -c genericdp -n '_shtab_genericdp_using simulate' -l allocate -x -d 'let a container ask for devices and show what it gets'
+complete -c genericdp -n '_shtab_genericdp_using simulate' -l dra-driver -x -d 'the name of the DRA driver that serves what has servedBy'
 complete -c genericdp -n '_shtab_genericdp_using simulate' -l root -xka "(__fish_complete_path (commandline -ct | string replace -r '^--[^=]*=' ''))" -d 'look at this folder'
 complete -c genericdp -n '_shtab_genericdp_using simulate' -l node-name -x -d 'the node'"'"'s name for nodeNames and $(node.name)'
 complete -c genericdp -n '_shtab_genericdp_using simulate' -l log-format -xka "text json" -d 'format of log lines'
