@@ -239,7 +239,7 @@ def test_a_file_probe_reads_nothing_that_is_not_allowed(
     assert code == (1 if refusal else 0)
     assert refusal in said
     assert "secret" not in said
-    _, said = place.ask("discover", "--probe", "-o", "json")
+    _, said = place.ask("probe", "-o", "json")
     (device,) = json.loads(said)["resources"][NAME]["devices"]
     assert refusal in device["reason"]
 

@@ -52,7 +52,7 @@ LOGGING = ("run", "simulate", "cdi watch")
 PREFIX = "GENERICDP_"
 OPTIONS = (
     *("config", "policy", "kind", "root", "node-name", "output", "log-format", "log-level"),
-    *("kubelet-dir", "all", "probe", "id", "device", "once", "allocate"),
+    *("kubelet-dir", "all", "id", "device", "once", "allocate"),
     *("state-dir", "diff", "pod-resources", "address", "listen", "no-status"),
     *("from", "to", "strict", "cdi-dir", "static", "dra-driver"),
     *("kubelet-root", "kubeconfig", "yes"),

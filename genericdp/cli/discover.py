@@ -16,7 +16,7 @@ from genericdp.cli.options import (
     root_option,
 )
 from genericdp.cli.output import print_result, shell_words, table
-from genericdp.cli.probe import NOT_ASKED, DeviceState, probe_once, unprobed
+from genericdp.cli.probe import NOT_ASKED, DeviceState, unprobed
 from genericdp.devices.hardware import KINDS, kind_of
 from genericdp.devices.inventory import Inventory
 from genericdp.errors import UsageError
@@ -62,11 +62,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="show all that a config could name, with a selector for each; needs no --config",
     )
-    parser.add_argument(
-        "--probe",
-        action="store_true",
-        help="run the health probes of the config once, commands too, and show what they say",
-    )
     add_host(parser)
     add_output(parser, wide="path, model, serial number and driver of each device, and attributes")
 
@@ -83,8 +78,8 @@ def execute(arguments: argparse.Namespace) -> int:
     (_, here), node_name = applied(arguments, must_apply=False), node_name_of(arguments)
     root = root_of(arguments)
     lists, found, hardware = patiently(root, lambda host: look(here, host, node_name, root))
-    # A config's commands do not run unasked: it may be read on a laptop, or in CI.
-    probed = probe_once(unprobed(lists), root) if arguments.probe else unprobed(lists)
+    # A config's commands do not run here: it may be read on a laptop, or in CI.
+    probed = unprobed(lists)
     for one in probed:
         found[one.resource]["devices"].append(
             {**_device(one), **hardware[one.listed.device.identity]}
@@ -218,7 +213,7 @@ def _as_text(found: dict[str, Any], arguments: argparse.Namespace) -> Iterator[s
     rows = ((*_row(name, one), *(one[key] for key in more)) for name, one in devices)
     yield from table([heading, *rows])
     is_unprobed = any(one["state"] is DeviceState.UNPROBED for _, one in devices)
-    if is_unprobed and not arguments.probe and not root_option(arguments):
+    if is_unprobed and not root_option(arguments):
         yield from ("", f"not probed: {shell_words(_probe_command(arguments))} runs the probes")
     titled = {
         "Matched, but not offered": [

@@ -70,54 +70,31 @@ def test_where_there_are_no_probes_there_is_no_such_line(discover: Discover, pla
     assert len(lines) == 3
 
 
-def test_with_probe_the_state_is_what_the_probes_say(
-    discover: Discover, plain: Path, tmp_path: Path
-) -> None:
-    health = exec_of("/usr/bin/test", "$(device.name)", "=", "a")
-    lines = discover(own(plain, health=health), "--probe")
-    assert states(lines) == ["Healthy", "Unhealthy: exec /usr/bin/test: exited with 1"]
-    assert len(lines) == 3
-
-
 def test_json_has_state_and_reason(discover: Discover, plain: Path) -> None:
-    def known(*arguments: str) -> list[tuple[str, str]]:
-        resource = own(plain, health=exec_of("/usr/bin/test", "$(device.name)", "=", "a"))
-        found = json.loads("\n".join(discover(resource, "-o", "json", *arguments)))
-        devices = found["resources"]["example.com/own"]["devices"]
-        return [(one["state"], one["reason"]) for one in devices]
-
-    assert known() == [("Unprobed", "its probes have not been run")] * 2
-    assert known("--probe") == [
-        ("Healthy", ""),
-        ("Unhealthy", "exec /usr/bin/test: exited with 1"),
-    ]
+    resource = own(plain, health=exec_of("/usr/bin/test", "$(device.name)", "=", "a"))
+    found = json.loads("\n".join(discover(resource, "-o", "json")))
+    devices = found["resources"]["example.com/own"]["devices"]
+    known = [(device["state"], device["reason"]) for device in devices]
+    assert known == [("Unprobed", "its probes have not been run")] * 2
 
 
-def test_a_device_that_lacks_a_node_is_unhealthy_whoever_asks(
+def test_a_device_that_lacks_a_node_is_unhealthy_unasked(
     discover: Discover, plain: Path, tmp_path: Path
 ) -> None:
     ran = tmp_path / "ran"
     resource = own(plain, glob="a", health=exec_of("/bin/touch", ran))
     resource = resource.replace("{env: {FILE_OWN: $(device.path)}}", "{devices: [{path: /dev/no}]}")
-    for arguments in ((), ("--probe",)):
-        assert states(discover(resource, *arguments)) == ["Unhealthy: /dev/no does not exist"]
+    assert states(discover(resource)) == ["Unhealthy: /dev/no does not exist"]
     assert not ran.exists()
 
 
-def test_for_a_copy_files_are_read_and_nothing_else(discover: Discover, tmp_path: Path) -> None:
+def test_for_a_copy_no_line_names_who_runs_the_probes(discover: Discover, tmp_path: Path) -> None:
+    """In a copy, genericdp probe runs no command and opens no device."""
     tree = Tree(tmp_path / "a copy")
-    tree.node("sensor", "10:1", temp="97")
+    tree.node("sensor", "10:1")
     resource = (
-        "  - name: example.com/%s\n    match: [{path: /dev/%s}]\n"
-        "    health: [%s, {file: {path: /sys/devices/virtual/misc/sensor/temp, max: %d}}]\n"
+        "  - name: example.com/one\n    match: [{path: /dev/sensor}]\n    health: [{open: {}}]\n"
     )
-    root = f"--root={tree.folder}"
-    well = resource % ("one", "sensor", "{open: {}}", 99)
-    ill = resource % ("one", "sensor", "{open: {}}", 90)
-    why = "open: cannot be run: --root is a copy"
-    assert states(discover(well, root, "--probe")) == [f"not probed: {why}"]
-    hot = "file: /sys/devices/virtual/misc/sensor/temp is '97', more than 90"
-    assert states(discover(ill, root, "--probe")) == [f"Unhealthy: {why}; {hot}"]
-    # No line names genericdp probe: in a copy, it runs no command and opens no device.
-    assert states(unasked := discover(well, root)) == ["not probed"]
-    assert len(unasked) == 2
+    lines = discover(resource, f"--root={tree.folder}")
+    assert states(lines) == ["not probed"]
+    assert len(lines) == 2

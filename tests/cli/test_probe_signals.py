@@ -69,7 +69,7 @@ def alive(pid: int) -> bool:
     [
         (["probe"], signal.SIGINT, 130),
         (["probe", "-o", "json"], signal.SIGTERM, 143),
-        (["discover", "--probe"], signal.SIGHUP, 129),
+        (["probe", "-o", "wide"], signal.SIGHUP, 129),
     ],
     ids=str,
 )

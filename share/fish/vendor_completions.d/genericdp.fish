@@ -90,7 +90,6 @@ complete -c genericdp -n '_shtab_genericdp_using discover' -s h -l help -d 'show
 complete -c genericdp -n '_shtab_genericdp_using discover' -l config -xka "(__fish_complete_path (commandline -ct | string replace -r '^--[^=]*=' ''))" -d 'a config file'
 complete -c genericdp -n '_shtab_genericdp_using discover' -l policy -xka "(__fish_complete_path (commandline -ct | string replace -r '^--[^=]*=' ''))" -d 'what configs may do'
 complete -c genericdp -n '_shtab_genericdp_using discover' -l all -d 'show all that a config could name'
-complete -c genericdp -n '_shtab_genericdp_using discover' -l probe -d 'run the health probes of the config once'
 complete -c genericdp -n '_shtab_genericdp_using discover' -l root -xka "(__fish_complete_path (commandline -ct | string replace -r '^--[^=]*=' ''))" -d 'look at this folder'
 complete -c genericdp -n '_shtab_genericdp_using discover' -l node-name -x -d 'the node'"'"'s name for nodeNames and $(node.name)'
 complete -c genericdp -n '_shtab_genericdp_using discover' -s o -l output -xka "text wide json yaml" -d 'how to print'
