@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from dataclasses import asdict
 from itertools import chain
 from typing import TYPE_CHECKING
@@ -11,15 +9,8 @@ from typing import TYPE_CHECKING
 from genericdp.cli.apply import discovered, refuse_unknown, unknown_device
 from genericdp.cli.command_line import Append
 from genericdp.cli.options import add_config, add_host, add_output, amounts_of
-from genericdp.cli.output import (
-    DATA,
-    print_data,
-    print_document,
-    print_lines,
-    print_warning,
-    shell_words,
-)
-from genericdp.devices.allocation import edits, edits_for_kubelet
+from genericdp.cli.output import DATA, print_data, print_lines
+from genericdp.devices.allocation import edits_for_kubelet
 from genericdp.devices.device import shares_by_device
 from genericdp.errors import GenericdpError, UsageError
 from genericdp.model import config_key
@@ -33,14 +24,9 @@ if TYPE_CHECKING:
 
     from genericdp.devices.device import BindMount, ContainerEdits, Device, DeviceSpec
     from genericdp.devices.devicelist import DeviceList
-    from genericdp.host.root import Root
 
 _MAX_REASONS = 10
-EXAMPLE = (
-    "  genericdp allocate --config examples/configs/fuse.yaml example.com/fuse=1\n"
-    '  eval podman run --rm "$(genericdp allocate --config examples/configs/fuse.yaml'
-    ' example.com/fuse=1 -o docker)" IMAGE ls -l /dev/fuse'
-)
+EXAMPLE = "  genericdp allocate --config examples/configs/fuse.yaml example.com/fuse=1"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -64,13 +50,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="a device (or share) that must be among them; may be repeated",
     )
     add_host(parser)
-    add_output(parser, "docker")
+    add_output(parser)
 
 
 def execute(arguments: argparse.Namespace) -> int:
     """Choose devices as a kubelet might, and print what the answer would be."""
     amounts = amounts_of(arguments.amounts)
-    lists, nothing, root = discovered(arguments)
+    lists, nothing, _ = discovered(arguments)
     ids: Sequence[str] = arguments.ids
     healthy = _healthy_shares(amounts, lists)
     _check_ids(ids, healthy, lists)
@@ -78,22 +64,18 @@ def execute(arguments: argparse.Namespace) -> int:
         if count > len(healthy[name]):
             reasons = [*_unavailable(lists[name], nothing.get(name, ()))]
             raise GenericdpError(_too_few(name, count, len(healthy[name]), reasons))
-    # Of docker and podman nobody knows whether they find a spec.
-    make = edits if arguments.output == "docker" else edits_for_kubelet
     answers: dict[str, ContainerEdits] = {}
     for name, count in amounts.items():
         chosen = _chosen(name, count, healthy[name], ids)
         try:
             devices = [healthy[name][share] for share in chosen]
-            answers[name] = make(devices, shares_by_device(chosen))
+            answers[name] = edits_for_kubelet(devices, shares_by_device(chosen))
         except UnusableValueError as error:
             raise GenericdpError(f"{name}: {error}") from error
     if arguments.output in DATA:
         print_data(
             {name: edits_as_json(answer) for name, answer in answers.items()}, arguments.output
         )
-    elif arguments.output == "docker":
-        _print_for_docker(docker_arguments(answers.values(), root))
     else:
         for name, answer in answers.items():
             print_lines((f"{name}:", *edits_as_text(answer)))
@@ -158,73 +140,6 @@ def _chosen(name: str, count: int, healthy: Mapping[str, Device], ids: Sequence[
         raise UsageError(f"{name}: {len(wanted)} devices named by --id, but {count} asked for")
     wanted += [share for share in healthy if share not in wanted]
     return wanted[:count]
-
-
-def _print_for_docker(words: Sequence[str]) -> None:
-    print_document(shell_words(words))
-    for word in words:
-        if other := podman_4_needs(word):
-            print_warning(
-                f"podman before 5.0 misreads the comma or quote in {shell_words([word])}:"
-                f" there, replace it by {shell_words([other])}"
-            )
-
-
-def docker_arguments(answers: Iterable[ContainerEdits], root: Root) -> list[str]:
-    """Return arguments of ``docker run`` and ``podman run``.
-
-    Raises GenericdpError where they cannot say it.
-    """
-    words: list[str] = []
-    for answer in answers:
-        words += (_device(node, root) for node in answer.devices)
-        words += map(_mount, answer.mounts)
-        words += (f"--env={name}={value}" for name, value in answer.env.items())
-        words += (f"--annotation={key}={value}" for key, value in answer.annotations.items())
-        words += (f"--device={name}" for name in answer.cdi)
-    return words
-
-
-def podman_4_needs(argument: str) -> str:
-    """Return what podman before 5.0 needs in the argument's place; empty if the same will do.
-
-    It reads these two as lines of comma-separated values; docker and podman since 5.0 take them as
-    they are, so that no form suits all.
-    """
-    flag, _, value = argument.partition("=")
-    if flag not in {"--annotation", "--device"} or not any(one in value for one in ',"'):
-        return ""
-    return f"{flag}={_as_csv([value])}"
-
-
-def _device(node: DeviceSpec, root: Root) -> str:
-    host_path = node.host_path
-    if ":" in host_path:
-        # They split at colons. A link may have one (by-path has), its node hardly ever.
-        walk = root.walk(host_path)
-        host_path = host_path if walk.error else walk.at
-    for path, remedy in (
-        (host_path, ""),
-        (node.container_path, " (give it another containerPath)"),
-    ):
-        if ":" in path:
-            raise GenericdpError(
-                f"{path} holds a colon, which docker run and podman run do not take in --device"
-                f"{remedy}"
-            )
-    return f"--device={host_path}:{node.container_path}:{node.permissions}"
-
-
-def _mount(mount: BindMount) -> str:
-    fields = ["type=bind", f"source={mount.host_path}", f"target={mount.container_path}"]
-    # Both read it as one line of comma-separated values, quoted as those are.
-    return f"--mount={_as_csv(fields + ['readonly'] * mount.read_only)}"
-
-
-def _as_csv(fields: Sequence[str]) -> str:
-    line = io.StringIO()
-    csv.writer(line, lineterminator="").writerow(fields)
-    return line.getvalue()
 
 
 def edits_as_text(edits: ContainerEdits) -> Iterator[str]:

@@ -59,13 +59,12 @@ def add_choice(
 
 
 def add_output(
-    parser: argparse.ArgumentParser, *more: str, wide: str = "", about: str = "how to print"
+    parser: argparse.ArgumentParser, *, wide: str = "", about: str = "how to print"
 ) -> None:
     """Declare ``-o``; ``wide`` says what the table has in addition with that value."""
     texts = ("text", "wide") if wide else ("text",)
     about += f"; wide adds {wide}" if wide else ""
-    choices = (*texts, *DATA, *more)
-    add_choice(parser, "-o", "--output", choices=choices, default="text", about=about)
+    add_choice(parser, "-o", "--output", choices=(*texts, *DATA), default="text", about=about)
 
 
 def add_config(

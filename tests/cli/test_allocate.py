@@ -1,19 +1,17 @@
-"""``genericdp allocate``: what a container would get, as text, JSON and arguments of docker."""
+"""``genericdp allocate``: what a container would get, as text and JSON."""
 
 from __future__ import annotations
 
 import json
-import shlex
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from genericdp.cli import main
-from genericdp.cli.allocate import docker_arguments, podman_4_needs
-from genericdp.devices.device import BindMount, ContainerEdits, DeviceSpec
-from genericdp.errors import GenericdpError
-from genericdp.host.root import Root
 from tests.fixtures.make_tree import serial_node
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 CONFIG = """\
 apiVersion: genericdp.io/v1alpha1
@@ -105,18 +103,6 @@ def test_json_says_the_same(argv: list[str], capsys: pytest.CaptureFixture[str])
     }
 
 
-def test_docker_gets_arguments(argv: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([*argv, "example.com/serial=1", "--id", "ttyUSB1::1", "-o", "docker"]) == 0
-    assert shlex.split(capsys.readouterr().out) == [
-        "--device=/dev/ttyUSB1:/dev/serial0:rw",
-        "--device=/dev/video0:/dev/video0:r",
-        "--mount=type=bind,source=/opt/driver,target=/usr/lib/driver,readonly",
-        "--env=PORT=/dev/serial0",
-        "--annotation=example.com/serial=ttyUSB1",
-        "--device=vendor.com/serial=ttyUSB1",
-    ]
-
-
 @pytest.mark.parametrize(
     ("words", "code", "complaint"),
     [
@@ -171,85 +157,3 @@ def test_a_device_that_is_unhealthy_cannot_be_named(
     )
     assert main([*argv, "example.com/serial=1", "--id", "ttyUSB0::1"]) == 1
     assert "example.com/serial: ttyUSB0::1 is Unhealthy: " in capsys.readouterr().err
-
-
-def test_a_link_with_a_colon_becomes_the_node_of_the_same_root(
-    tmp_path: Path, argv: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    config = tmp_path / "config.yaml"
-    head, tail = CONFIG.partition("  - name:")[0], CONFIG.rpartition("  - name:")[2]
-    text = f"{head}  - name:{tail}"
-    config.write_text(
-        text + '    inject: {devices: [{path: "$(device.path)", containerPath: /dev/tty}]}\n'
-    )
-    assert main([*argv, "example.com/by-path=1", "-o", "docker"]) == 0
-    assert capsys.readouterr().out == "--device=/dev/ttyUSB0:/dev/tty:rw\n"
-    config.write_text(text)
-    assert main([*argv, "example.com/by-path=1", "-o", "docker"]) == 1
-    assert capsys.readouterr().err == (
-        "genericdp: /dev/serial/by-path/pci-0000:00:14.0-usb-0:1 holds a colon, which docker run"
-        " and podman run do not take in --device (give it another containerPath)\n"
-    )
-
-
-def arguments(**edits: object) -> list[str]:
-    one = ContainerEdits(**edits)  # type: ignore[arg-type]
-    return list(docker_arguments([one], Root(Path("/"))))
-
-
-HARD = ["a b", "a,b", 'a"b', "a'b", "a;b", "$(x)", "a=b", "a\\b", "é"]
-
-
-@pytest.mark.parametrize("text", HARD)
-def test_hard_texts_reach_docker_as_they_are(text: str) -> None:
-    path = f"/x/{text}"
-    node = DeviceSpec(host_path=path, container_path=path, permissions="rwm")
-    assert arguments(devices=(node,)) == [f"--device={path}:{path}:rwm"]
-    assert arguments(env={"A": text}) == [f"--env=A={text}"]
-    assert arguments(annotations={"a/b": text}) == [f"--annotation=a/b={text}"]
-
-
-def test_commas_and_quotes_in_mounts_are_quoted_as_csv() -> None:
-    mounts = (
-        BindMount(host_path="/a,b", container_path='/c"d', read_only=True),
-        BindMount(host_path="/a:b", container_path="/c d", read_only=False),
-    )
-    assert arguments(mounts=mounts) == [
-        '--mount=type=bind,"source=/a,b","target=/c""d",readonly',
-        "--mount=type=bind,source=/a:b,target=/c d",
-    ]
-
-
-def test_a_node_with_a_colon_of_its_own_cannot_be_said() -> None:
-    node = DeviceSpec(host_path="/dev/a:b", container_path="/dev/ab", permissions="rw")
-    with pytest.raises(GenericdpError, match=r"^/dev/a:b holds a colon"):
-        arguments(devices=(node,))
-
-
-@pytest.mark.parametrize(
-    ("argument", "other"),
-    [
-        ("--annotation=a/b=c d;e=f'g", ""),
-        ("--annotation=a/b=c,d", '--annotation="a/b=c,d"'),
-        ('--annotation=a/b=c"d', '--annotation="a/b=c""d"'),
-        ("--device=/dev/a,b:/dev/a:rw", '--device="/dev/a,b:/dev/a:rw"'),
-        ("--env=A=b,c", ""),
-        ('--mount=type=bind,"source=/a,b",target=/c', ""),
-    ],
-)
-def test_podman_4_needs_commas_and_quotes_otherwise(argument: str, other: str) -> None:
-    assert podman_4_needs(argument) == other
-
-
-def test_what_podman_4_misreads_is_a_warning_with_what_it_needs(
-    argv: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Two devices are enough: their annotations are joined by a comma."""
-    assert main([*argv, "example.com/serial=3", "-o", "docker"]) == 0
-    printed = capsys.readouterr()
-    assert "--annotation=example.com/serial=ttyUSB0,ttyUSB1" in shlex.split(printed.out)
-    assert printed.err == (
-        "warning: podman before 5.0 misreads the comma or quote in"
-        " --annotation=example.com/serial=ttyUSB0,ttyUSB1: there, replace it by"
-        """ '--annotation="example.com/serial=ttyUSB0,ttyUSB1"'\n"""
-    )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shlex
-import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
@@ -70,18 +69,6 @@ def test_allocate_escapes_what_a_container_would_get(
 ) -> None:
     assert main(["allocate", *host, "example.com/evil=1"]) == 0
     assert f"MODEL={ESCAPED}" in printed(capsys)
-
-
-def test_allocate_for_docker_prints_words_from_which_a_shell_makes_the_very_texts(
-    host: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["allocate", *host, "example.com/evil=1", "-o", "docker"]) == 0
-    words = printed(capsys)
-    shown = subprocess.run(
-        ["bash", "-c", f"printf '%s\\0' {words}"], capture_output=True, check=True
-    ).stdout.decode()
-    assert f"--env=MODEL={EVIL}" in shown.split("\0")
-    assert f"--annotation=example.com/model={EVIL}" in shown.split("\0")
 
 
 def test_json_holds_the_very_texts(host: list[str], capsys: pytest.CaptureFixture[str]) -> None:

@@ -108,7 +108,7 @@ complete -c genericdp -n '_shtab_genericdp_using allocate' -l policy -xka "(__fi
 complete -c genericdp -n '_shtab_genericdp_using allocate' -l id -x -d 'a device'
 complete -c genericdp -n '_shtab_genericdp_using allocate' -l root -xka "(__fish_complete_path (commandline -ct | string replace -r '^--[^=]*=' ''))" -d 'look at this folder'
 complete -c genericdp -n '_shtab_genericdp_using allocate' -l node-name -x -d 'the node'"'"'s name for nodeNames and $(node.name)'
-complete -c genericdp -n '_shtab_genericdp_using allocate' -s o -l output -xka "text json yaml docker" -d 'how to print'
+complete -c genericdp -n '_shtab_genericdp_using allocate' -s o -l output -xka "text json yaml" -d 'how to print'
 complete -c genericdp -n '_shtab_genericdp_using; and test $_shtab_genericdp_npos -eq 0' -a probe -d 'run the health probes of a config once, now, and print what each says'
 complete -c genericdp -n '_shtab_genericdp_using probe' -s h -l help -d 'show this help message and exit'
 complete -c genericdp -n '_shtab_genericdp_using probe' -l config -xka "(__fish_complete_path (commandline -ct | string replace -r '^--[^=]*=' ''))" -d 'a config file'
