@@ -192,6 +192,33 @@ def test_what_a_template_gives_and_where_a_link_leads_is_refused_with_the_policy
     assert "secret" not in said
 
 
+@pytest.mark.parametrize("keys", [{}, nodes("/dev/tty*")], ids=["matched", "injected"])
+def test_of_what_a_glob_finds_the_policy_has_the_last_word(
+    place: Place, keys: Mapping[str, Any]
+) -> None:
+    """The glob is wider than the policy: the config is valid, and the node that is not is kept."""
+    place.host.plug("ttyS0", major=4)
+    place.wants("/dev/tty*", **keys)
+    reasons = place.reasons()
+    assert reasons
+    assert [one for one in reasons if f"/dev/ttyS0 {NODES}" not in one] == []
+    _, said = place.ask("discover", "-o", "json")
+    offered = json.loads(said)["resources"][NAME]["devices"]
+    assert [one["nodes"] for one in offered] == (
+        [] if keys else [["/dev/ttyUSB0"], ["/dev/ttyUSB1"]]
+    )
+
+
+def test_of_the_links_that_a_glob_finds_only_allowed_ones_are_read(place: Place) -> None:
+    for link in ("opt/s0", "run-of-others/s0"):
+        path = place.host.folder / link
+        path.parent.mkdir(exist_ok=True)
+        path.symlink_to("/etc/shadow")
+    place.wants(**value(link="/r*/s0"))
+    (reason,) = place.reasons()
+    assert f"/run-of-others/s0 {FILES}" in reason
+
+
 def test_no_default_takes_the_place_of_what_must_not_be_read(place: Place) -> None:
     source = {"v": {"file": "/etc/$(device.name)"}}
     place.wants(values=source, **given(env={"A": "$(value.v:-safe)"}))

@@ -1,7 +1,8 @@
 """Loads a policy, and checks the plain texts of a config, globs included, against it.
 
 What templates give is only known on the host, and checked there. But where a section of the policy
-allows nothing at all, they are refused as well.
+allows nothing at all, they are refused as well. A glob is refused where nothing that it finds can
+be allowed; of the others the host tells which of what they find is.
 """
 
 from __future__ import annotations
@@ -40,8 +41,8 @@ _IF_EMPTY = (
 )
 _MAX_LISTED = 5
 _NODE_TYPES = {FileType.CHAR, FileType.BLOCK}
-_TOKEN = re.compile(r"\[!?+\]?+[^]]*\]|.", re.DOTALL)
-"""A part of a glob that stands for one character, or a ``*``."""
+_PLAIN = re.compile(r"(\[[*?[]\]|[^*?[])*")
+"""What a glob begins with, up to its first wildcard."""
 
 
 def load_policy(path: pathlib.Path, given: Content | OSError) -> Loaded:
@@ -198,7 +199,7 @@ def _check_path(path: Field, section: Section, *, is_glob: bool = False) -> list
     if path.text is None or (plain is None and section.rules):
         return []
     parts = segments_of(plain or "" if is_glob else glob.escape(plain or ""))
-    rules = [rule for rule in section.rules if lies_within(parts, segments_of(rule.text))]
+    rules = [rule for rule in section.rules if may_lie_within(parts, segments_of(rule.text))]
     if not rules:
         path.refuse(_outside(path.text), section.says)
     return rules
@@ -214,7 +215,7 @@ def _plain(text: str) -> str | None:
 
 
 def _outside(text: str) -> str:
-    if glob.is_glob(text) or "$(" in text:
+    if "$(" in text:
         return f"{quoted(text)} can lead to what is not allowed"
     return f"{quoted(text)} is not allowed"
 
@@ -245,39 +246,22 @@ def _check_command(program: Field, policy: Policy) -> None:
             variable.refuse(message, hint, of_key=True)
 
 
-def lies_within(inner: Sequence[str], outer: Sequence[str]) -> bool:
-    """Return whether each path that ``inner`` stands for is one that ``outer`` stands for.
+def may_lie_within(inner: Sequence[str], outer: Sequence[str]) -> bool:
+    """Return False where no path that ``inner`` stands for is one that ``outer`` stands for.
 
-    Both are globs, one for each level; ``outer`` stands for everything below, too. False also
-    where it is hard to tell.
+    Both are globs, one for each level; ``outer`` stands for everything below, too.
     """
-    return len(outer) <= len(inner) and all(
-        may_name(wide, narrow) and covers(wide, narrow)
-        for wide, narrow in zip(outer, inner, strict=False)
-    )
+    return len(outer) <= len(inner) and all(map(_may_be_same, inner, outer))
 
 
-def covers(wide: str, narrow: str) -> bool:
-    """Return whether a glob matches everything that another one matches; False if unsure.
-
-    It reads ``narrow`` as if that were a text: a ``*`` there needs a ``*`` in ``wide``, anything
-    else must be among what its counterpart in ``wide`` matches.
-    """
-    tokens = _TOKEN.findall(narrow)
-    # Each token becomes one character, which what takes it in ``wide`` lists in brackets.
-    letters = {token: chr(0xE000 + i) for i, token in enumerate(dict.fromkeys(tokens))}
-    pattern = "".join(
-        "*" if one == "*" else f"[\0{''.join(letters[two] for two in letters if _takes(one, two))}]"
-        for one in _TOKEN.findall(wide)
-    )
-    return glob.matches(pattern, "".join(letters[token] for token in tokens))
+def _may_be_same(inner: str, outer: str) -> bool:
+    start, allowed = _start(inner), _start(outer)
+    if not glob.has_wildcard(inner):
+        return may_name(outer, start) and glob.matches(outer, start)
+    return may_name(outer, inner) and (start.startswith(allowed) or allowed.startswith(start))
 
 
-def _takes(wide: str, narrow: str) -> bool:
-    """Return whether a token that is no ``*`` matches every character that another one does."""
-    # What a bracket takes changes only at a character that is written in it.
-    codes = {ord(one) + offset for one in wide + narrow for offset in (-1, 0, 1)}
-    characters = (chr(code) for code in codes if 0 < code <= 0x10FFFF)
-    return narrow != "*" and all(
-        glob.matches(wide, one) for one in characters if glob.matches(narrow, one)
-    )
+def _start(pattern: str) -> str:
+    """Return the text that all begin with which a glob matches."""
+    found = _PLAIN.match(pattern)
+    return glob.unescape(found.group() if found else "")
