@@ -34,12 +34,12 @@ MAX_PROBLEMS = 1000
 """More than a person reads, and than a log should hold."""
 _MAX_COMPLAINT = 64 * 1024
 _MIB = 1024 * 1024
-_MAX_MEMORY = 256 * _MIB
-"""Four times what the largest file takes."""
-_MIN_MEMORY = 32 * _MIB
-"""Twice what any config takes."""
-_SPARED_MEMORY = 8 * _MIB
-"""What the others in our cgroup may take meanwhile: where it is used up, all may be killed."""
+_MAX_MEMORY = 64 * _MIB
+"""Of 1,000 resources 22 MiB are taken, of a file of the largest size mostly less than 50.
+
+It has to fit beside the daemon into the limit of the shipped pod: where that is used up, all may be
+killed.
+"""
 _STACK = 256 * 1024
 _HANGING_SECONDS = 4.0
 """Shorter than elsewhere: the daemon looks for 2 s more, and people wait for what it says."""
@@ -49,9 +49,6 @@ _LIMITS = {
     resource.RLIMIT_CPU: 30,
     resource.RLIMIT_CORE: 0,
 }
-_VERSION_1 = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_")
-_VERSION_2 = ("memory.max", "memory.current", "")
-"""Of cgroups: limit, use, and the prefix of what is in memory.stat."""
 
 
 async def load_in_child(
@@ -152,9 +149,7 @@ def encode(loaded: Loaded, checked: Sequence[tuple[dict[str, Any], Place]]) -> b
 
 def main() -> None:
     """Load; what a hostile config can cost is limited, also if the daemon is gone."""
-    left = memory_left()
-    most = _MAX_MEMORY if left is None else min(_MAX_MEMORY, left - _SPARED_MEMORY)
-    most = _limit(resource.RLIMIT_DATA, max(_MIN_MEMORY, most))
+    most = _limit(resource.RLIMIT_DATA, _MAX_MEMORY)
     for what, limit in _LIMITS.items():
         _limit(what, limit)
     reading = Watched()
@@ -202,40 +197,6 @@ def _limit(what: int, most: int) -> int:
     limit = most if hard == resource.RLIM_INFINITY else min(most, hard)
     resource.setrlimit(what, (limit, limit))
     return limit
-
-
-def memory_left(root: Path = Path("/")) -> int | None:
-    """Return how many bytes our cgroups, those of the container, leave; None: it is not known."""
-    lines: list[str] = []
-    with suppress(OSError):
-        lines = (root / "proc/self/cgroup").read_text().splitlines()
-    left: list[int | None] = []
-    for line in lines:
-        _, controllers, path = line.split(":", 2)
-        if controllers and "memory" not in controllers.split(","):
-            continue
-        # Only version 1 names its controllers.
-        files, top = (_VERSION_1, "memory") if controllers else (_VERSION_2, "")
-        folder = root / "sys/fs/cgroup" / top
-        # In a container the path may be that of the node, of which its top is ours.
-        for part in ("", *Path(path.lstrip("/")).parts):
-            folder /= part
-            left.append(_left_in(folder, files))
-    return min((one for one in left if one is not None), default=None)
-
-
-def _left_in(folder: Path, files: tuple[str, str, str]) -> int | None:
-    limit, used, prefix = files
-    try:
-        most = int((folder / limit).read_text())
-        taken = int((folder / used).read_text())
-        lines = (folder / "memory.stat").read_text().splitlines()
-    except (OSError, ValueError):  # no such folder here, or "max"
-        return None
-    counts = dict(line.split(" ", 1) for line in lines if " " in line)
-    # What the kernel gives back before anybody lacks memory counts as left.
-    cache = sum(int(counts.get(prefix + name, "0")) for name in ("inactive_file", "active_file"))
-    return most - taken + cache
 
 
 if __name__ == "__main__":
