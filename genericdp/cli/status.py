@@ -14,10 +14,11 @@ from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from genericdp import __version__
 from genericdp.address import parse_server_address
 from genericdp.cli.options import add_output
 from genericdp.cli.output import DATA, print_data, print_document, table
-from genericdp.errors import DAMAGE, GenericdpError, reason_of
+from genericdp.errors import DAMAGE, GenericdpError, reason_of, why_damaged
 from genericdp.host.workers import run_in_time
 from genericdp.printing import first_few, plural, printable, shortened
 
@@ -80,22 +81,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def execute(arguments: argparse.Namespace) -> int:
     """Ask once and print it; succeeds also if the daemon says that it is not ready."""
     address: Address = arguments.address
-    body = fetch(address, "/status")
     try:
-        status = json.loads(body)
+        status = json.loads(fetch(address, "/status"))
+        version = visible(status["version"])
+    except DAMAGE as error:
+        raise GenericdpError(
+            f"what answers on port {address.port} of {address.host} is no genericdp:"
+            f" {visible(why_damaged(error), _MAX_QUOTED)}"
+        ) from error
+    if arguments.output in DATA:
+        print_data(status, arguments.output)
+        return 0
+    try:
         text = "\n".join(
             lines(status, colors=_colors_are_wanted(), wide=arguments.output == "wide")
         )
     except DAMAGE as error:
-        why = f"{error} is missing" if isinstance(error, KeyError) else str(error)
         raise GenericdpError(
-            f"what answers on port {address.port} of {address.host} is no genericdp of this"
-            f" version: {visible(why, _MAX_QUOTED)}"
+            f"what genericdp {version} says at {address} cannot be shown by this one,"
+            f" {__version__}: {visible(why_damaged(error), _MAX_QUOTED)} (-o json prints it)"
         ) from error
-    if arguments.output in DATA:
-        print_data(status, arguments.output)
-    else:
-        print_document(text)
+    print_document(text)
     return 0
 
 
@@ -109,31 +115,21 @@ def fetch(
     # In a thread, which may stay behind: nothing else bounds the time that a name server takes,
     # or a server that sends a byte now and then.
     try:
-        return run_in_time(partial(_get, address, path, seconds, max_bytes), seconds)
-    except UnicodeError as error:  # from encoding the name for DNS
-        raise GenericdpError(f"{str(address)!r} is no name of a host: {error}") from error
-    except (http.client.HTTPException, ValueError) as error:
-        why = visible(str(error).strip(), _MAX_QUOTED) or type(error).__name__
-        if isinstance(error, http.client.RemoteDisconnected):
-            why = "it ends the connection without an answer"
-        raise GenericdpError(f"what answers at {address} does not speak HTTP: {why}") from error
-    except OSError as error:
-        raise GenericdpError(_why_unreachable(error, address)) from error
+        status, body = run_in_time(partial(_get, address, path, seconds, max_bytes), seconds)
+    except (OSError, http.client.HTTPException, ValueError) as error:
+        raise GenericdpError(_why_not_asked(error, address)) from error
+    if status == http.HTTPStatus.OK:
+        return body
+    said = visible(body[:_MAX_QUOTED].decode(errors="replace").strip(), _MAX_QUOTED)
+    if status == http.HTTPStatus.NOT_FOUND and "--no-status" in said:
+        raise GenericdpError(
+            f"the daemon at {address} does not show its state: it is run with --no-status"
+        )
+    quoted = f" (it says: {said})" if said else ""
+    raise GenericdpError(f"{address} answers {status}: is that a genericdp?{quoted}")
 
 
-def _why_unreachable(error: OSError, address: Address) -> str:
-    match error:
-        case ConnectionRefusedError():
-            return f"nothing listens at {address}: is the daemon run with --listen?"
-        case TimeoutError():
-            return f"{address} does not answer"
-        case socket.gaierror():
-            return f"the host of {address} is not known"
-        case _:
-            return f"{address} cannot be asked: {reason_of(error).lower()}"
-
-
-def _get(address: Address, path: str, seconds: float, max_bytes: int) -> bytes:
+def _get(address: Address, path: str, seconds: float, max_bytes: int) -> tuple[int, bytes]:
     # A host may have several addresses: the first ones must not take all of the time.
     connection = http.client.HTTPConnection(address.host, address.port, timeout=seconds / 4)
     with closing(connection):
@@ -143,20 +139,30 @@ def _get(address: Address, path: str, seconds: float, max_bytes: int) -> bytes:
         # Of an answer with "Connection: close" it is the answer that holds the socket.
         with connection.getresponse() as answer:
             body = answer.read(max_bytes + 1)
-            left = answer.length
-    said = visible(body[:_MAX_QUOTED].decode(errors="replace").strip(), _MAX_QUOTED)
-    if answer.status == http.HTTPStatus.NOT_FOUND and "--no-status" in said:
-        raise GenericdpError(
-            f"the daemon at {address} does not show its state: it is run with --no-status"
-        )
-    if answer.status != http.HTTPStatus.OK:
-        quoted = f" (it says: {said})" if said else ""
-        raise GenericdpError(f"{address} answers {answer.status}: is that a genericdp?{quoted}")
-    if len(body) > max_bytes:
-        raise GenericdpError(f"the answer of {address} is longer than {max_bytes} bytes")
-    if left:
-        raise GenericdpError(f"the answer of {address} ends too early")
-    return body
+            if len(body) > max_bytes:
+                raise GenericdpError(f"the answer of {address} is longer than {max_bytes} bytes")
+            if answer.length:
+                raise GenericdpError(f"the answer of {address} ends too early")
+            return answer.status, body
+
+
+def _why_not_asked(error: Exception, address: Address) -> str:
+    match error:
+        case ConnectionRefusedError():
+            return f"nothing listens at {address}: is the daemon run with --listen?"
+        case TimeoutError():
+            return f"{address} does not answer"
+        case socket.gaierror():
+            return f"the host of {address} is not known"
+        case UnicodeError():  # from encoding the name for DNS
+            return f"{str(address)!r} is no name of a host: {error}"
+        case http.client.RemoteDisconnected():
+            why = "it ends the connection without an answer"
+        case OSError():
+            return f"{address} cannot be asked: {reason_of(error).lower()}"
+        case _:
+            why = visible(str(error).strip(), _MAX_QUOTED) or type(error).__name__
+    return f"what answers at {address} does not speak HTTP: {why}"
 
 
 def _colors_are_wanted() -> bool:

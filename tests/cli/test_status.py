@@ -160,10 +160,10 @@ def test_where_nothing_listens_it_asks_for_listen(capsys: Capture) -> None:
         (http(b"off (--no-status)\n", "404 Not Found"), "it is run with --no-status"),
         (http(b"", "404 Not Found"), "answers 404: is that a genericdp?\n"),
         (http(b"no\x1b[2J", "500 Oops"), "a genericdp? (it says: no\\x1b[2J)"),
-        (http(b"<html>"), "is no genericdp of this version"),
-        (http(b"{}"), "is no genericdp of this version"),
-        (http(b"[" * 100_000), "is no genericdp of this version"),
-        (http(b"\xff\xfe"), "is no genericdp of this version"),
+        (http(b"<html>"), "is no genericdp: it is no JSON at line 1"),
+        (http(b"{}"), "is no genericdp: "),
+        (http(b"[" * 100_000), "is no genericdp: "),
+        (http(b"\xff\xfe"), "is no genericdp: "),
         (b"SSH-2.0-OpenSSH_9.2\r\n", "does not speak HTTP"),
         (b"", "does not speak HTTP: it ends the connection without an answer"),
         (b"HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\n{}", "ends too early"),
@@ -181,6 +181,17 @@ def test_what_is_no_daemon_of_ours_is_one_line_and_exit_code_1(
     assert said in printed.err
     assert printed.err.count("\n") == 1
     assert printed.out == ""
+
+
+def test_a_genericdp_that_says_what_is_not_understood_is_one_all_the_same(capsys: Capture) -> None:
+    odd = {**RICH, "version": "9.9", "resources": 5}
+    with answering(http(encoded(odd))) as (address, _):
+        assert main(["status", f"--address={address}"]) == 1
+        said = capsys.readouterr().err
+        assert main(["status", f"--address={address}", "-o", "json"]) == 0
+    start = f"genericdp: what genericdp 9.9 says at {address} cannot be shown by this one, "
+    assert said.startswith(start)
+    assert json.loads(capsys.readouterr().out) == odd
 
 
 def test_an_answer_without_end_is_cut() -> None:
