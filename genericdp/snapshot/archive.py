@@ -2,7 +2,8 @@
 
 An archive may come from anybody. Limits bound what is inflated, in all and for each entry. Names
 and links are checked as text, and nothing is written through a link: the data filter of ``tarfile``
-resolves links on disk instead, which Python before 3.11.13 gets wrong for very long ones.
+is missing before Python 3.11.4 (Debian 12 has 3.11.2), and resolves links on disk, which Python
+before 3.11.13, 3.12.11 and 3.13.4 gets wrong for very long ones.
 """
 
 from __future__ import annotations
