@@ -18,7 +18,6 @@ RUN --mount=type=secret,id=pip.conf --mount=type=secret,id=ca \
 COPY pyproject.toml README.md LICENSE ./
 COPY examples examples
 COPY schemas schemas
-COPY share share
 COPY tools/package_urls.py tools/
 COPY genericdp genericdp
 # Compiled now, since a read-only root cannot keep what Python compiles.

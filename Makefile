@@ -22,7 +22,7 @@ $(VENV)/runtime.stamp: requirements/runtime.txt requirements/build.txt pyproject
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || { echo "no virtual environment could be made: apt-get install python3-venv" >&2; exit 1; }
 	@echo "==> installing the run-time dependencies"
 	@$(PIP) install --progress-bar off --require-hashes -r requirements/runtime.txt | sed -u -n 's/^Collecting \([^ ]*\).*/    \1/p; s/^\(Successfully\)/    \1/p'
-	@$(BIN)/python -c 'import grpc, yaml, jsonschema, pyudev, re2, inotify_simple, h11, prometheus_client' || { echo "installing the dependencies failed: see the messages above" >&2; exit 1; }
+	@$(BIN)/python -c 'import grpc, yaml, jsonschema, pyudev, re2, inotify_simple, h11, prometheus_client, argcomplete' || { echo "installing the dependencies failed: see the messages above" >&2; exit 1; }
 	@echo "==> installing genericdp into it"
 	@# Without build isolation: pip would fetch the newest of what builds it, with no hash.
 	@$(PIP) install -q --require-hashes -r requirements/build.txt
@@ -66,12 +66,11 @@ soak: $(VENV)/development.stamp ## ten minutes of faults, or SECONDS=120; SEED=4
 bench: $(VENV)/development.stamp ## figures beside a bare plugin, in a quarter of an hour; ARGS=--quick, ARGS=--help
 	@$(BIN)/python -m bench $(ARGS)
 
-generate: $(VENV)/development.stamp ## what is made of the schemas, the protocols, the alerts and --help
+generate: $(VENV)/development.stamp ## what is made of the schemas, the protocols and the alerts
 	@tools/generate_protobuf $(BIN)
 	@$(BIN)/python tools/generate_reference
 	@$(BIN)/python tools/generate_monitoring
 	@$(BIN)/python tools/generate_chart
-	@$(BIN)/python tools/generate_share
 
 lock: $(VENV)/development.stamp ## requirements/*.txt, with the newest versions
 	@tools/lock $(BIN)

@@ -1,4 +1,4 @@
-"""Finds what is shipped with the code: examples, schemas, completion files."""
+"""Finds what is shipped with the code: examples and schemas."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from genericdp.errors import GenericdpError
 
 
 def shipped(name: str) -> Path:
-    """Return the path of a file, such as ``share/...``; raise GenericdpError if it is missing."""
+    """Return the path of a file, such as ``schemas/...``; raise GenericdpError if it is missing."""
     package = Path(__file__).parent
     # In a wheel it lies inside of the package, in a checkout beside it.
     for folder in (package, package.parent):

@@ -31,7 +31,6 @@ PACKAGES = {
     "shellcheck": "shellcheck",
     "zsh": "zsh",
     "fish": "fish",
-    "groff": "groff-base",
 }
 """Packages of Debian, by a word of the reason for which a test is skipped."""
 

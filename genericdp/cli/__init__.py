@@ -26,6 +26,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
         return run_command(argv)
     _ensure_utf8_mode()
+    if "_ARGCOMPLETE" in os.environ:
+        from genericdp.cli.completion import complete
+
+        complete()
     command = next((word for word in sys.argv[1:] if not word.startswith("-")), None)
     _handle_signals(command)
     try:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
+from argcomplete import autocomplete
+from argcomplete.shell_integration import shellcode
+
+from genericdp.cli.command_line import COMMANDS, Parser, parser_of
 from genericdp.cli.output import print_document
-from genericdp.shipped import shipped
 
 if TYPE_CHECKING:
     import argparse
@@ -15,22 +19,35 @@ EXAMPLE = (
     "  source <(genericdp completion zsh)        # in ~/.zshrc, after compinit\n"
     "  genericdp completion fish > ~/.config/fish/completions/genericdp.fish"
 )
-FILES = {
-    "bash": "bash-completion/completions/genericdp",
-    "zsh": "zsh/site-functions/_genericdp",
-    "fish": "fish/vendor_completions.d/genericdp.fish",
-}
-"""Below share/, where tools/generate_share writes them."""
+_SHELLS = ("bash", "zsh", "fish")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the argument."""
     parser.add_argument(
-        "shell", metavar="SHELL", choices=tuple(FILES), help=f"one of: {', '.join(FILES)}"
+        "shell", metavar="SHELL", choices=_SHELLS, help=f"one of: {', '.join(_SHELLS)}"
     )
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    """Print the script."""
-    print_document(shipped(f"share/{FILES[arguments.shell]}").read_text("utf-8"))
+    """Print the script: at each Tab it starts genericdp, which then does ``complete``."""
+    print_document(shellcode(["genericdp"], shell=arguments.shell).rstrip())
     return 0
+
+
+def complete() -> None:
+    """Tell the shell, which has set variables for it, how its command line may go on; exit."""
+    typed = os.environ["COMP_LINE"].split()[1:3]
+    top = Parser("genericdp")
+    top.add_argument("--version", action="version", help="print the version")
+    groups = {"": top.add_subparsers()}
+    for name, about in COMMANDS.items():
+        group, _, last = name.rpartition(" ")
+        if group and group not in groups:
+            first = groups[""].choices.get(group) or groups[""].add_parser(group)
+            groups[group] = first.add_subparsers()
+        # Only what is typed is imported.
+        is_typed = name.split() == typed[: len(name.split())]
+        parents = [parser_of(name)] if is_typed else []
+        groups[group].add_parser(last, help=about, parents=parents, add_help=False)
+    autocomplete(top)

@@ -138,7 +138,7 @@ def test_all_that_is_copied_is_sent_to_the_builder() -> None:
         assert (ROOT / path).exists()
     hatch = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]
     wheel = hatch["build"]["targets"]["wheel"]
-    packed = [*wheel["packages"], *wheel["force-include"], *wheel["shared-data"]]
+    packed = [*wheel["packages"], *wheel["force-include"]]
     needed = {path.partition("/")[0] for path in packed}
     needed.add(hatch["metadata"]["hooks"]["custom"]["path"])
     assert {f"!{path}" for path in needed} <= {*sent}
