@@ -83,7 +83,8 @@ async def in_worker(work: Callable[[], T], what: str = "") -> T:
 
 def _at(path: str, work: Callable[[], T]) -> T:
     """Walk to a path, so that it is known what hangs if that does, and do the work."""
-    walk(str(Path.cwd() / path))
+    with suppress(OSError):  # the working directory may have been removed: the work itself says so
+        walk(str(Path.cwd() / path))
     return work()
 
 

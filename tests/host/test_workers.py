@@ -16,6 +16,7 @@ from genericdp.host.workers import MAX_IDLE, finish, in_worker, start
 from tests.polling import poll_until
 
 if TYPE_CHECKING:
+    from pathlib import Path
     from typing import BinaryIO
 
 
@@ -26,6 +27,16 @@ async def test_the_result_comes_from_another_thread() -> None:
 async def test_an_exception_is_raised_where_it_is_waited_for() -> None:
     with pytest.raises(ZeroDivisionError):
         await in_worker(lambda: 1 // 0)
+
+
+async def test_work_goes_on_where_the_working_directory_was_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    removed = tmp_path / "removed"
+    removed.mkdir()
+    monkeypatch.chdir(removed)
+    removed.rmdir()
+    assert await in_worker(partial(os.path.exists, tmp_path), str(tmp_path))
 
 
 async def test_one_look_after_the_other_does_not_start_a_thread_for_each() -> None:
