@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import MISSING, fields, is_dataclass
+from dataclasses import fields, is_dataclass
 from functools import cache
 from itertools import repeat
 from types import UnionType
@@ -13,6 +13,10 @@ from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 T = TypeVar("T")
 
 _SEPARATORS = (b"{", b"[", b",")
+KEY = "key"
+"""In the metadata of a field: its key in records, if that is not made of its name."""
+PAIRS = "pairs"
+"""In the metadata of a field: its sorted pairs of texts are an object in records."""
 
 
 def count_values(content: bytes | bytearray) -> int:
@@ -40,7 +44,11 @@ def as_record(value: Any) -> Any:  # noqa: ANN401
         return list(map(as_record, value))
     if isinstance(value, dict):
         return {key: as_record(it) for key, it in value.items()}
-    return {key: as_record(getattr(value, name)) for name, key, *_ in _fields(type(value))}  # type: ignore[arg-type]
+    return {
+        key: dict(its) if has_pairs else as_record(its)
+        for name, key, _, has_pairs in _fields(type(value))  # type: ignore[arg-type]
+        for its in (getattr(value, name),)
+    }
 
 
 def from_record(kind: type[T], record: Any) -> T:  # noqa: ANN401
@@ -59,11 +67,7 @@ def _value(kind: Any, record: Any) -> Any:  # noqa: ANN401
     if isinstance(kind, type) and is_dataclass(kind):
         _check(record, dict)
         return kind(
-            **{
-                name: _value(its, record[key])
-                for name, key, its, is_needed in _fields(kind)
-                if is_needed or key in record
-            }
+            **{name: _of(its, record[key], pairs) for name, key, its, pairs in _fields(kind)}
         )
     if origin is list:
         _check(record, list)
@@ -81,6 +85,12 @@ def _value(kind: Any, record: Any) -> Any:  # noqa: ANN401
     return float(record)
 
 
+def _of(kind: Any, record: Any, has_pairs: bool) -> Any:  # noqa: ANN401, FBT001
+    if has_pairs:
+        return tuple(sorted(_value(dict[str, str], record).items()))
+    return _value(kind, record)
+
+
 def _check(value: object, kind: type) -> None:
     if type(value) is not kind:
         raise TypeError(f"{type(value).__name__} where {kind.__name__} belongs")
@@ -88,10 +98,10 @@ def _check(value: object, kind: type) -> None:
 
 @cache
 def _fields(kind: type) -> list[tuple[str, str, Any, bool]]:
-    """Return name, key and type of each field, and whether every record has it."""
+    """Return name, key and type of each field of a record, and whether it has pairs."""
     hints = get_type_hints(kind)
     return [
-        (one.name, _key(one.name), hints[one.name], one.default is MISSING)
+        (one.name, one.metadata.get(KEY) or _key(one.name), hints[one.name], PAIRS in one.metadata)
         for one in fields(kind)
         if one.compare
     ]

@@ -23,7 +23,7 @@ from genericdp.devices.identity import HardwareIdentity  # noqa: TC001 -- record
 from genericdp.devices.transitions import State
 from genericdp.durable import read_regular, write
 from genericdp.errors import DAMAGE, reason_of, why_damaged
-from genericdp.jsonvalues import as_record, from_record, parse_json
+from genericdp.jsonvalues import KEY, as_record, from_record, parse_json
 from genericdp.printing import first_few
 from genericdp.repeat import Latch
 
@@ -56,7 +56,7 @@ class _Entry:
     """An ID of a resource, in the file and with what the kubelet has said of it since."""
 
     resource: str
-    device_id: str
+    device_id: str = field(metadata={KEY: "id"})
     replicas: int
     exclusive: bool
     identities: tuple[HardwareIdentity, ...]

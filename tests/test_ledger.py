@@ -325,7 +325,7 @@ def test_what_is_free_leaves_the_file_and_what_may_be_held_does_not(tmp_path: Pa
     for asked_at in (65.0, 75.0):
         daemon.answer(asked_at, HELD)
     daemon.look(now=305.0)
-    assert [one["deviceId"] for one in _records(tmp_path)] == ["ttyUSB0"]
+    assert [one["id"] for one in _records(tmp_path)] == ["ttyUSB0"]
 
 
 def test_the_file_is_written_only_when_what_it_says_changes(tmp_path: Path) -> None:
@@ -337,7 +337,7 @@ def test_the_file_is_written_only_when_what_it_says_changes(tmp_path: Path) -> N
     daemon.look(now=3.0)
     assert (tmp_path / "ledger.json").stat().st_ino == inode
     daemon.look(TTY0, TTY1, now=4.0)
-    assert [one["deviceId"] for one in _records(tmp_path)] == ["ttyUSB0", "ttyUSB1"]
+    assert [one["id"] for one in _records(tmp_path)] == ["ttyUSB0", "ttyUSB1"]
     assert (tmp_path / "ledger.json").stat().st_mode & 0o777 == 0o600
 
 
@@ -353,7 +353,7 @@ def test_a_file_that_cannot_be_written_is_logged_once(
     assert healthy(daemon.lists, "x") == ["ttyUSB0", "ttyUSB1"], "it is offered all the same"
     (tmp_path / "state").unlink()
     daemon.look(TTY0, TTY1, now=2.0)
-    assert [one["deviceId"] for one in _records(tmp_path / "state")] == ["ttyUSB0", "ttyUSB1"]
+    assert [one["id"] for one in _records(tmp_path / "state")] == ["ttyUSB0", "ttyUSB1"]
 
 
 def test_a_file_of_a_later_version_is_read(tmp_path: Path) -> None:
@@ -375,7 +375,7 @@ def test_a_file_that_cannot_be_read_is_not_replaced(
     ledger.unlink()
     ledger.write_text(json.dumps(GOOD))
     daemon.look(TTY1, now=1.0)
-    assert {one["deviceId"] for one in _records(tmp_path)} == {"ttyUSB0", "ttyUSB1"}
+    assert {one["id"] for one in _records(tmp_path)} == {"ttyUSB0", "ttyUSB1"}
     assert [held.device_id for held in daemon.ledger.held(1.0) if held.resource == NAME][:1] == [
         "ttyUSB0"
     ]
@@ -391,14 +391,14 @@ GOOD: dict[str, Any] = {
     "devices": [
         {
             "resource": NAME,
-            "deviceId": "ttyUSB0",
+            "id": "ttyUSB0",
             "replicas": 1,
             "exclusive": True,
             "identities": [
                 {
                     "location": "usb 0000:00:14.0/2-1",
                     "part": "1.0 tty",
-                    "unique": [["usb serial", "A1"]],
+                    "unique": {"usb serial": "A1"},
                     "model": "usb 0403:6001",
                     "unreadable": False,
                     "kernelName": "ttyUSB0",
@@ -440,16 +440,16 @@ def test_a_good_file_is_read(tmp_path: Path) -> None:
         _damaged(("version",), ...),
         _damaged(("devices",), {"a": 1}),
         _damaged(("devices", 0), "ttyUSB0"),
-        _damaged(("devices", 0, "deviceId"), ...),
-        _damaged(("devices", 0, "deviceId"), 7),
+        _damaged(("devices", 0, "id"), ...),
+        _damaged(("devices", 0, "id"), 7),
         _damaged(("devices", 0, "replicas"), "many"),
         json.dumps(GOOD).replace('"replicas": 1', '"replicas": 1e999').encode(),
         _damaged(("devices", 0, "identities"), None),
         _damaged(("devices", 0, "identities", 0, "location"), ""),
         _damaged(("devices", 0, "identities", 0, "part"), None),
-        _damaged(("devices", 0, "identities", 0, "unique"), {}),
-        _damaged(("devices", 0, "identities", 0, "unique", 0), ["usb serial", 1]),
-        _damaged(("devices", 0, "identities", 0, "kernelName"), 1),
+        _damaged(("devices", 0, "identities", 0, "unique"), []),
+        _damaged(("devices", 0, "identities", 0, "unique", "usb serial"), 1),
+        _damaged(("devices", 0, "identities", 0, "kernelName"), ...),
     ],
 )
 def test_a_damaged_file_is_kept_under_another_name(
@@ -462,7 +462,7 @@ def test_a_damaged_file_is_kept_under_another_name(
     assert f"{tmp_path}/ledger.json is damaged" in caplog.text
     assert len(caplog.text) < 1000
     daemon.look(TTY0, now=1.0)
-    assert [one["deviceId"] for one in _records(tmp_path)] == ["ttyUSB0"]
+    assert [one["id"] for one in _records(tmp_path)] == ["ttyUSB0"]
 
 
 def test_devices_of_others_in_an_answer_take_no_memory() -> None:
@@ -493,7 +493,7 @@ def test_a_damaged_file_that_cannot_be_renamed_is_no_reason_to_end(
     daemon = Daemon(folder=tmp_path)
     assert f"{tmp_path}/ledger.json is damaged" in caplog.text
     daemon.look(TTY0, now=1.0)
-    assert [one["deviceId"] for one in _records(tmp_path)] == ["ttyUSB0"]
+    assert [one["id"] for one in _records(tmp_path)] == ["ttyUSB0"]
 
 
 TEXTS = st.text(max_size=20)

@@ -11,7 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -31,6 +31,7 @@ from genericdp.devices.hardware import (
 )
 from genericdp.devices.natural import natural_key
 from genericdp.devices.topology import functions_of, group_number
+from genericdp.jsonvalues import PAIRS
 from genericdp.model import ValueKind
 from genericdp.reasons import Code
 from genericdp.template import UnusableValueError
@@ -62,7 +63,7 @@ class HardwareIdentity:
     """Where the hardware is: a PCI address, a USB port of a controller, a platform device."""
     part: str = ""
     """Which part of the hardware it is: interface, subsystem, and what tells its siblings apart."""
-    unique: tuple[tuple[str, str], ...] = ()
+    unique: tuple[tuple[str, str], ...] = field(default=(), metadata={PAIRS: True})
     """Facts that no other hardware has, by kind, sorted: serial numbers, WWNs, UUIDs.
 
     Where there are none, the attributes that the config makes the ID of: `_DECLARED` and the name,

@@ -22,7 +22,7 @@ from genericdp.devices.inventory import Identity  # noqa: TC001 -- records are r
 from genericdp.durable import read_regular, remove_temporary, write
 from genericdp.errors import DAMAGE, UnusableDeviceError, is_shortage, reason_of, why_damaged
 from genericdp.host.workers import in_worker
-from genericdp.jsonvalues import as_record, count_values, from_record, parse_json
+from genericdp.jsonvalues import KEY, as_record, count_values, from_record, parse_json
 from genericdp.model import ServedBy
 
 if TYPE_CHECKING:
@@ -35,7 +35,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_VERSION = 2
+_VERSION = 3
+"""Of records. ``uid`` and ``holds`` have the same form in each: a hold is never lost."""
 SUFFIX = ".json"
 RELEASE_SUFFIX = ".release"
 MAX_BYTES = 4 * 1024 * 1024
@@ -74,7 +75,7 @@ class Hold:
     """Shares of a device that a claim has, known as hardware."""
 
     resource: str
-    device_id: str
+    device_id: str = field(metadata={KEY: "id"})
     shares: tuple[str, ...]
     replicas: int
     exclusive: bool
@@ -113,7 +114,7 @@ class GivenDevice:
     """A device of a claim: what it was, and what ends its use."""
 
     resource: str
-    device_id: str
+    device_id: str = field(metadata={KEY: "id"})
     places: tuple[Place, ...]
     """At least one."""
     release: ReleaseHook | None = None
@@ -143,7 +144,7 @@ class Claim:
     namespace: str
     name: str
     driver: str
-    boot_id: str = ""
+    boot_id: str = field(default="", metadata={KEY: "bootID"})
     """The boot in which it was prepared, or was to be."""
     is_prepared: bool = False
     """Whether its hooks have run in that boot."""
@@ -473,7 +474,7 @@ def _parsed(record: Mapping[str, Any], path: Path) -> Claim:
             namespace=str(record.get("namespace", "?")),
             name=str(record.get("name", "?")),
             driver=str(record.get("driver", path.parent.parent.name)),
-            boot_id=str(record.get("bootId", "")),
+            boot_id=str(record.get("bootID", "")),
             holds=holds,
             is_foreign=True,
         )

@@ -34,7 +34,7 @@ def hold(share: str = "STICK::1", resource: str = "example.com/serial") -> dict[
     identity = {
         "location": "x",
         "part": "",
-        "unique": [],
+        "unique": {},
         "model": "",
         "unreadable": False,
         "kernelName": "",
@@ -42,7 +42,7 @@ def hold(share: str = "STICK::1", resource: str = "example.com/serial") -> dict[
     }
     return {
         "resource": resource,
-        "deviceId": share.partition("::")[0],
+        "id": share.partition("::")[0],
         "shares": [share],
         "replicas": 2,
         "exclusive": True,
@@ -52,12 +52,12 @@ def hold(share: str = "STICK::1", resource: str = "example.com/serial") -> dict[
 
 def record(uid: str = UID, *, hours: float = 3, **more: object) -> dict[str, Any]:
     return {
-        "version": 2,
+        "version": 3,
         "uid": uid,
         "namespace": "default",
         "name": "stick",
         "driver": DRIVER,
-        "bootId": "",
+        "bootID": "",
         "prepared": True,
         "perRequest": False,
         "preparedAt": time.time() - hours * 3600 - 60,  # noqa: TID251  # as in records

@@ -311,7 +311,7 @@ async def test_a_restarted_daemon_knows_its_claims_and_hooks_run_again_only_afte
         assert log.read_text().count("allocate") == 1
         assert await node.refusal(node.allocate(USB0, name="other"))
     file = node.state_folder / f"claims/{claim.uid}.json"
-    file.write_text(json.dumps({**json.loads(file.read_text()), "bootId": "another"}))
+    file.write_text(json.dumps({**json.loads(file.read_text()), "bootID": "another"}))
     for one in node.cdi_folder.iterdir():
         one.unlink()
     async with node.serving(by):

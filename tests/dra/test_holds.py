@@ -351,12 +351,36 @@ async def test_the_spec_of_a_claim_has_the_drivers_name_in_its_own(node: DraNode
         assert [of_another] == list(node.cdi_folder.iterdir())
 
 
-async def test_a_record_of_a_later_version_holds_its_hardware(node: DraNode) -> None:
+async def test_the_holds_of_a_record_have_the_form_that_each_version_reads(node: DraNode) -> None:
     async with node.serving(by_dra()):
         await node.offers(POOL, USB0)
         claim = node.allocate(USB0)
         await node.prepare(claim)
-    edited(node, claim, version=99, results="in another form", devices=None)
+    record = node.record(claim)
+    assert record is not None
+    assert record["uid"] == claim.uid
+    (hold,) = record["holds"]
+    (identity,) = hold.pop("identities")
+    assert hold == {
+        "resource": NAME,
+        "id": "ttyUSB0",
+        "shares": ["ttyUSB0"],
+        "replicas": 1,
+        "exclusive": True,
+    }
+    assert identity["unique"] == {}
+    assert identity.keys() == {
+        *("location", "part", "unique", "model", "unreadable", "kernelName", "ambiguous")
+    }
+
+
+@pytest.mark.parametrize("version", [2, 99])
+async def test_a_record_of_another_version_holds_its_hardware(node: DraNode, version: int) -> None:
+    async with node.serving(by_dra()):
+        await node.offers(POOL, USB0)
+        claim = node.allocate(USB0)
+        await node.prepare(claim)
+    edited(node, claim, version=version, results="in another form", devices=None)
     content = record_file(node, claim).read_bytes()
     async with node.serving(by_dra()):
         other = node.allocate(USB0, name="other")
@@ -488,7 +512,7 @@ async def test_what_a_reboot_and_the_api_have_ended_is_free(
         await node.prepare(kept)
     node.server.remove("resourceclaims", "gone", "default")
     for claim in (gone, kept):
-        edited(node, claim, bootId="another")
+        edited(node, claim, bootID="another")
     async with node.serving(by, **often(node)):
         await node.until(lambda: node.record(gone) is None)
         assert log.read_text().split() == ["release", "ttyUSB0"]
@@ -508,7 +532,7 @@ async def test_after_a_reboot_a_claim_gets_what_it_was_given_if_the_config_has_i
         claim = node.allocate(USB0)
         first = await node.prepare(claim)
         given = node.given(claim)
-    edited(node, claim, bootId="another")
+    edited(node, claim, bootID="another")
     for file in node.cdi_folder.iterdir():
         file.unlink()
     async with node.serving(by_dra(exclude=[{"path": "/dev/ttyUSB0"}])) as daemon:
@@ -526,7 +550,7 @@ async def test_after_a_reboot_a_node_that_looks_the_same_may_be_of_other_hardwar
         await node.offers(POOL, label("1-1"), label("1-2"))
         claim = node.allocate(label("1-1"))
         await node.prepare(claim)
-    edited(node, claim, bootId="another")
+    edited(node, claim, bootID="another")
     (serial,) = node.host.folder.glob("sys/devices/*/*/usb1/1-1/serial")
     serial.write_text("C\n")
     async with node.serving(by_dra(id="x$(usb.port)")) as daemon:
@@ -550,7 +574,7 @@ async def test_after_a_reboot_an_attribute_that_the_id_is_made_of_tells_hardware
         await node.offers(POOL, label("C"))
         claim = node.allocate(label("C"))
         await node.prepare(claim)
-    edited(node, claim, bootId="another")
+    edited(node, claim, bootID="another")
     board.write_text("D\n")
     async with node.serving(resource) as daemon:
         await daemon.registered(NAME)

@@ -205,6 +205,4 @@ async def test_the_ledger_is_written_before_the_kubelet_has_the_list(
     async with world.kubelet, world.serving(serial(), **settings):
         await world.listed(OLD, "ttyUSB0")
         ledger = json.loads((world.folder / "state" / "ledger.json").read_text())
-        assert [(one["resource"], one["deviceId"]) for one in ledger["devices"]] == [
-            (OLD, "ttyUSB0")
-        ]
+        assert [(one["resource"], one["id"]) for one in ledger["devices"]] == [(OLD, "ttyUSB0")]
