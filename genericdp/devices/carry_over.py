@@ -37,9 +37,10 @@ def settling(before: DeviceList, *, now: float) -> Callable[[Entry[Device]], Ent
     What has stayed the same and then loses to another device need not wait once more.
     """
     former: dict[str, Entry[Subject]] = {}
-    for entry in before.entries:
+    for entry in before.entries:  # what is listed comes first
         # A group that is missing from the list may be waiting to come back as well.
-        if entry.device.key not in former or entry.state is not State.MISSING:
+        known = former.setdefault(entry.device.key, entry)
+        if known.state is State.MISSING:
             former[entry.device.key] = entry
     why = f"its group has just changed: other members may come within {GROUP_SECONDS:g} s"
 

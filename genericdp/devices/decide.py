@@ -447,7 +447,8 @@ class _Pass:
         Its pod would be rejected at the next restart of the kubelet if it were Unhealthy.
         """
         its_name = Name(name, device.id, resource.served_by)
-        if its_name not in self.awaited or not self.held.by_name[its_name].may_be_held:
+        own = self.held.by_name.get(its_name)
+        if its_name not in self.awaited or own is None or not own.may_be_held:
             return False
         file = self.inventory.file(device.path)
         return (

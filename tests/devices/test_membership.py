@@ -9,10 +9,11 @@ import pytest
 from genericdp.devices.allocation import edits
 from genericdp.devices.carry_over import missing
 from genericdp.devices.device import Member
-from genericdp.devices.devicelist import next_due
+from genericdp.devices.devicelist import next_due, refused
 from genericdp.devices.identity import HardwareIdentity
 from genericdp.devices.inventory import Identity
 from genericdp.devices.transitions import State
+from genericdp.reasons import Code, Reason
 from genericdp.template import parse
 from tests.devices.making import decide, healthy, node, refusals, resource, unhealthy
 from tests.devices.sound import CAPTURES, CONTROLS, paths, sound
@@ -182,3 +183,13 @@ def test_a_new_member_joins_a_device_on_offer_at_once() -> None:
     device = offers["example.com/sound"].devices["card0"].device
     assert healthy(offers, "sound") == ["card0"]
     assert paths(edits([device])) == ["/dev/snd/controlC0", "/dev/snd/pcmC0D0c"]
+
+
+def test_a_device_on_offer_need_not_wait_because_its_group_was_refused_under_another_name() -> None:
+    before = decide([sound()], CONTROLS[:1])
+    listed = before["example.com/sound"]
+    (entry,) = listed.devices.values()
+    held = refused(entry.device.path, entry.device.key, Reason(Code.HELD, "a pod has it"))
+    before["example.com/sound"] = replace(listed, entries=(*listed.entries, held))
+    offers = decide([sound()], [CONTROLS[0], CAPTURES[0]], before, now=1.0)
+    assert healthy(offers, "sound") == ["card0"]
