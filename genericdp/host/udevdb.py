@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from sys import intern
 from typing import TYPE_CHECKING
 
+from genericdp.host.calls import HangsError
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -20,7 +22,7 @@ def udevd_runs(root: Root) -> bool:
     """Return whether a udevd is running, which writes a record of each new device."""
     try:
         root.lstat(_CONTROL)
-    except OSError:
+    except (OSError, HangsError):
         return False
     return True
 

@@ -11,10 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genericdp.host.udevdb import UdevRecord, lines, parse, record_name
+from genericdp.host.calls import HangsError
+from genericdp.host.root import Root
+from genericdp.host.udevdb import UdevRecord, lines, parse, record_name, udevd_runs
 from tests.testbeds import loading
 
 if TYPE_CHECKING:
+    import os
     from pathlib import Path
 
 DRM = "/sys/devices/pci0000:00/0000:00:02.0/drm/card0"
@@ -106,3 +109,13 @@ def test_no_record_is_too_broken(text: str) -> None:
 @given(st.lists(st.text(st.characters(exclude_characters="\n\r\0"))))
 def test_only_whole_lines_are_lines(texts: list[str]) -> None:
     assert lines("".join(f"{text}\n" for text in texts) + "cut off") == texts
+
+
+class HangingRun(Root):
+    def lstat(self, path: str) -> os.stat_result:
+        raise HangsError(path)
+
+
+def test_a_directory_of_udevd_that_hangs_is_as_good_as_none(tmp_path: Path) -> None:
+    """It is looked at on the loop, and HangsError is no OSError."""
+    assert not udevd_runs(HangingRun(tmp_path))
