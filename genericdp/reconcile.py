@@ -181,7 +181,7 @@ class Reconciler:
         if self.ledger.has_changed:
             # Before the kubelet can give away a device, it is known what hardware that is.
             with suppress(HangingError):  # which is logged; it is written once it answers
-                await in_worker(self.ledger.save, str(self._settings.state_dir))
+                await in_worker(self.ledger.save, self._settings.state_dir or "")
         sent = self._apply(tasks, by_plugin, decision.lists)
         before, self.lists.value = self.lists.value, decision.lists
         for one in changes(before, decision):
@@ -251,7 +251,7 @@ class Reconciler:
         # With a thousand devices an Allocate would wait for it for 40 ms.
         folder = self._specs.path
         try:
-            self._written, self._spec_errors = await in_worker(work, str(folder))
+            self._written, self._spec_errors = await in_worker(work, folder)
         except HangingError as error:
             kinds = specs(wanted, lists, everything=self._settings.without_kubelet)
             self._written, self._spec_errors = None, dict.fromkeys(kinds, why_not(error, folder))
@@ -324,7 +324,7 @@ class Reconciler:
         if self._has_claims is None:  # once: on most nodes it costs no reconcile anything
             folder = settings.claims_folder
             try:  # Path.exists may raise
-                self._has_claims = await in_worker(partial(os.path.exists, folder), str(folder))
+                self._has_claims = await in_worker(partial(os.path.exists, folder), folder)
             except HangingError:
                 return True
             if self._has_claims:

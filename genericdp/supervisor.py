@@ -265,7 +265,7 @@ class Supervisor:
         """Read the ledger; without one, ask first which IDs of an earlier version pods hold."""
         try:
             await in_worker(
-                partial(self._ledger.load, time.monotonic()), str(self.settings.state_dir)
+                partial(self._ledger.load, time.monotonic()), self.settings.state_dir or ""
             )
         except OSError as error:
             where = self.settings.state_dir

@@ -18,6 +18,7 @@ from genericdp.explain.explanation import nothing_found_by
 from genericdp.explain.weak_ids import weak_ids
 from genericdp.host.cache import HostCache
 from genericdp.host.calls import HangsError, give_up
+from genericdp.host.workers import HANGING_SECONDS
 from genericdp.kubelet.servicer import entry_bytes
 from genericdp.printing import meant_or_listed
 
@@ -33,8 +34,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-LOOK_SECONDS = 5.0
-"""How long one read of the host may take before what it is about is left out."""
 MAX_HANGING = 10
 
 
@@ -54,7 +53,7 @@ def applied(
 
 
 def patiently(
-    root: Root, work: Callable[[HostCache], T], *, look_seconds: float = LOOK_SECONDS
+    root: Root, work: Callable[[HostCache], T], *, look_seconds: float = HANGING_SECONDS
 ) -> T:
     """Run ``work`` with the host to ask; what does not answer is left out.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import asyncio
 import errno
 import logging
 import os
@@ -20,7 +21,7 @@ from genericdp.cli.command_line import Append, config_of, path_of, policy_of, un
 from genericdp.cli.output import DATA, print_warning, progress
 from genericdp.errors import GenericdpError, UsageError, reason_of
 from genericdp.host.root import Root
-from genericdp.host.workers import run_in_time
+from genericdp.host.workers import HANGING_SECONDS, start
 from genericdp.printing import shortened
 from genericdp.process.signals import deferred
 from genericdp.settings import DRIVER, KUBELET_ROOT
@@ -37,8 +38,6 @@ _MAX_DRIVER = 63
 _AMOUNT = re.compile(r"0*[1-9][0-9]{0,8}")
 _MOST = 999_999_999
 _LOG_FORMATS = ("text", "json")
-_LOOK_SECONDS = 5.0
-"""How long a look at the path of an option may take."""
 
 
 def add_choice(
@@ -150,10 +149,14 @@ def root_mode(given: Path) -> int:
 
 def in_time(look: Callable[[], T]) -> T:
     """Look at a path in a thread, as this one handles signals; raise OSError, also if it hangs."""
-    try:
-        return run_in_time(look, _LOOK_SECONDS)
-    except TimeoutError:
-        raise OSError(errno.ETIMEDOUT, "looking at it does not end") from None
+
+    async def looked() -> T:
+        looking = start(look, is_one_call=True)
+        if await looking.ends(HANGING_SECONDS):
+            return looking.result()
+        raise OSError(errno.ETIMEDOUT, "looking at it does not end")
+
+    return asyncio.run(looked())
 
 
 _ROOTS = "give --root a folder with dev/ and sys/ of a machine, or a file of genericdp snapshot"

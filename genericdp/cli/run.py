@@ -131,7 +131,7 @@ def _check(check: Callable[[Path], None], path: Path | None) -> None:
     """Check a path of an option, if there is one; whether it hangs is then known."""
     if path is not None:
         with suppress(HangingError):  # which is logged
-            asyncio.run(in_worker(partial(check, path), str(path)))
+            asyncio.run(in_worker(partial(check, path), path))
 
 
 def _check_state_dir(folder: Path) -> None:

@@ -272,7 +272,7 @@ class Reloader:
             loaded = self.state.value.loaded or Loaded()
             self._kept = loaded.digest
             try:
-                await in_worker(partial(_store, folder, loaded.texts), str(folder))
+                await in_worker(partial(_store, folder, loaded.texts), folder)
             except OSError as error:
                 log.warning(
                     "the last good config cannot be kept in %s: %s", folder, reason_of(error)
@@ -289,7 +289,7 @@ class Reloader:
         if (folder := self._state_dir) is None:
             return False
         try:
-            files = await in_worker(partial(_stored, folder), str(folder))
+            files = await in_worker(partial(_stored, folder), folder)
         except FileNotFoundError:
             log.warning("there is no last good config in %s", folder)
             return False

@@ -237,7 +237,7 @@ class ClaimRecords:
         before = tuple(self.unreadable.items())
         for uid, record in before:
             try:
-                found = (await in_worker(partial(_read, record.path), str(record.path))).claim
+                found = (await in_worker(partial(_read, record.path), record.path)).claim
             except FileNotFoundError:
                 self.unreadable.pop(uid, None)
                 continue

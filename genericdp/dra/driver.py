@@ -203,7 +203,7 @@ class DraDriver:
             if self._dra_now is None:
                 # The file may be missing or damaged: DRA surely serves what claims have.
                 work = partial(_read_served, settings)
-                served = await in_worker(work, str(settings.served_file))
+                served = await in_worker(work, settings.served_file)
                 self._dra_now = served.union(one.resource for one in self.held)
         except OSError as error:
             return error
@@ -288,9 +288,9 @@ class DraDriver:
         try:
             # Somebody may have removed or damaged the file.
             if by_dra != before or not by_dra <= await in_worker(
-                partial(_read_served, settings), str(settings.served_file)
+                partial(_read_served, settings), settings.served_file
             ):
-                await in_worker(partial(_write_served, settings, by_dra), str(settings.served_file))
+                await in_worker(partial(_write_served, settings, by_dra), settings.served_file)
         except OSError as error:
             return f"{settings.served_file} cannot be written: {reason_of(error).lower()}"
         self._dra_now = by_dra
@@ -477,7 +477,7 @@ class DraDriver:
     async def _load_claims(self, records: ClaimRecords, client: ApiClient) -> ClaimPreparer:
         """Return the preparer of the recorded claims; raise OSError."""
         boot_id = (await in_worker(_BOOT_ID.read_text)).strip()
-        await in_worker(records.load, str(self._settings.claims_folder))
+        await in_worker(records.load, self._settings.claims_folder)
         preparer = ClaimPreparer(
             self._settings.driver,
             records=records,
@@ -491,7 +491,7 @@ class DraDriver:
             changed=self._look_again,
             timing=self._settings.claim_timing,
         )
-        await in_worker(preparer.remove_leftovers, str(self._cdi_folder))
+        await in_worker(preparer.remove_leftovers, self._cdi_folder)
         return preparer
 
     async def _update_specs(self, preparer: ClaimPreparer) -> Never:
@@ -532,7 +532,7 @@ class DraDriver:
             while os.fstat(locked).st_nlink:
                 with suppress(HangingError):  # the loop must not hang with a folder
                     for folder in (records, specs):
-                        await in_worker(partial(os.path.exists, folder), folder)
+                        await in_worker(partial(os.path.exists, folder), Path(folder))
                     for folder in watch.set_folders({records: ENTRIES, specs: _REMOVALS}):
                         note(folder, None)
                 if not watch.complete:
@@ -555,7 +555,7 @@ class DraDriver:
             flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
             return os.fdopen(os.open(folder / "lock", flags, 0o600), "rb+", buffering=0)
 
-        with await in_worker(opened, str(folder)) as file:
+        with await in_worker(opened, folder) as file:
             while not lock(file.fileno(), exclusive=True):
                 if not self.is_standby:
                     log.info("another instance serves the DRA driver: waiting for its end")
@@ -588,7 +588,7 @@ class DraDriver:
         folder = self._settings.claims_folder
         records: list[Record] = []
         with suppress(FileNotFoundError):
-            records = await in_worker(partial(read_records, folder), str(folder))
+            records = await in_worker(partial(read_records, folder), folder)
         _, others = await read_others(folder)
         claims = [record.claim for record in records if record.claim is not None]
         return held_devices((*claims, *others)), [it for it in records if it.claim is None]

@@ -542,7 +542,7 @@ class ClaimPreparer:
         if await self._records.reload_unreadable():
             self._changed()
         before, self._unreleased = self._unreleased, {}
-        for uid in await in_worker(self._records.markers, str(self._records.folder)):
+        for uid in await in_worker(self._records.markers, self._records.folder):
             claim = self.claims.get(uid, uid)
             try:
                 await self._unprepare(uid)

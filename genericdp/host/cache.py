@@ -22,7 +22,7 @@ from genericdp.host.mounts import seeing
 from genericdp.host.root import ABSENT
 from genericdp.host.sysfs import SysDevices
 from genericdp.host.udevdb import udevd_runs
-from genericdp.host.workers import Work, leave_alone, start
+from genericdp.host.workers import HANGING_SECONDS, Work, leave_alone, start
 from genericdp.repeat import Latch, delay_after
 from genericdp.template import MAX_TEXT
 
@@ -40,8 +40,6 @@ log = logging.getLogger(__name__)
 RECORD_SECONDS = 2.0
 """How long a new device waits for udev to record its properties."""
 
-LOOK_SECONDS = 5.0
-"""How long a look at one glob may take before the others go on without it."""
 NEXT_LOOK_SECONDS = 1.0
 """How long at most once something else hangs in the same reconcile: all of a server may be gone."""
 
@@ -306,7 +304,7 @@ class HostReader:
         root: Root,
         *,
         look_again: Callable[[], None],
-        look_seconds: float = LOOK_SECONDS,
+        look_seconds: float = HANGING_SECONDS,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         self.folders: frozenset[str] = frozenset()

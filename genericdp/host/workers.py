@@ -60,17 +60,20 @@ class HangingError(TimeoutError):
     """A look that does not end: it is left alone, and nobody begins another one meanwhile."""
 
 
-async def in_worker(work: Callable[[], T], what: str = "") -> T:
+async def in_worker(work: Callable[[], T], what: str | Path = "") -> T:
     """Run ``work`` off the loop and return its result or raise its exception.
 
     A thread that never comes back is left alone: it holds up neither others nor, unlike one of
     ``asyncio.to_thread``, the exit. Raise HangingError, which is an OSError, if that takes too
-    long for ``what`` is looked at, a path, or if that is known to hang; without it, wait forever.
-    A result that can be closed is closed where nobody waits for it any longer.
+    long for ``what`` is looked at, a path or words for people, or if that is known to hang;
+    without it, wait forever. A result that can be closed is closed where nobody waits for it any
+    longer.
     """
+    if isinstance(what, Path):
+        work, what = partial(_at, what, work), str(what)
     if calls.hangs(what):
         raise _hangs(what)
-    running = start(partial(_at, what, work) if what else work, what, is_one_call=bool(what))
+    running = start(work, what, is_one_call=bool(what))
     try:
         return await _result_of(running)
     except HangsError as error:
@@ -81,7 +84,7 @@ async def in_worker(work: Callable[[], T], what: str = "") -> T:
         raise
 
 
-def _at(path: str, work: Callable[[], T]) -> T:
+def _at(path: Path, work: Callable[[], T]) -> T:
     """Walk to a path, so that it is known what hangs if that does, and do the work."""
     with suppress(OSError):  # the working directory may have been removed: the work itself says so
         walk(str(Path.cwd() / path))

@@ -143,7 +143,7 @@ class KubeletFolder:
         not hang with the folder.
         """
         try:
-            await in_worker(partial(os.stat, self.path), str(self.path))
+            await in_worker(partial(os.stat, self.path), self.path)
         except HangingError:
             self.absence.value = f"looking at {self.path} does not end"
             self.answers.value = False
