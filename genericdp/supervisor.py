@@ -151,7 +151,7 @@ class Supervisor:
             self.tally.happened("resync" if name is None else "record")
             self._reader.mark_record(name)
 
-    def _set_watch(self) -> None:
+    async def _set_watch(self) -> None:
         """Watch the folders where a change calls for a reconcile, and the udev database.
 
         Not those of sysfs, of which inotify tells nothing: uevents do.
@@ -159,7 +159,7 @@ class Supervisor:
         live = "/sys/" if self.root.is_machine else "/nowhere/"
         folders = (one for one in self._reader.folders if not one.startswith(live))
         masks = {self.root.real(folder) or "/": ENTRIES for folder in folders}
-        fresh = self._watch.set_folders({**masks, self._records: RECORDS})
+        fresh = await self._watch.set_folders({**masks, self._records: RECORDS})
         if self._records in fresh:
             self._reader.mark_record(None)
         if fresh - {self._records}:
@@ -243,7 +243,7 @@ class Supervisor:
             self._looked_at, self._looked_seconds = time.monotonic(), took
         if not decision.failures:
             self.decided.value = resources
-        self._set_watch()
+        await self._set_watch()
         pause = self._pace.pause(time.monotonic() - begun, lists_changed=lists_changed)
         await asyncio.sleep(pause)
 

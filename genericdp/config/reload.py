@@ -185,8 +185,7 @@ class Reloader:
         before, is_told, waits = taken, False, 0
         while True:
             has_news, seen = self.news.watch(), await self._look() or taken
-            # Only what has answered just now: the loop must not hang with a folder.
-            is_new = bool(self._seen and watch.set_folders(self._folders))
+            is_new = bool(self._seen and await watch.set_folders(self._folders))
             due_in = self._due - asyncio.get_running_loop().time()
             if self._asked or due_in <= 0 or seen == before != taken:
                 return

@@ -530,11 +530,8 @@ class DraDriver:
         watch = FolderWatch(note, what="records and CDI specs of claims")
         try:
             while os.fstat(locked).st_nlink:
-                with suppress(HangingError):  # the loop must not hang with a folder
-                    for folder in (records, specs):
-                        await in_worker(partial(os.path.exists, folder), Path(folder))
-                    for folder in watch.set_folders({records: ENTRIES, specs: _REMOVALS}):
-                        note(folder, None)
+                for folder in await watch.set_folders({records: ENTRIES, specs: _REMOVALS}):
+                    note(folder, None)
                 if not watch.complete:
                     self._specs_outdated.send()
                 await asyncio.sleep(self._settings.retry)

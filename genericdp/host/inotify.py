@@ -6,11 +6,14 @@ import asyncio
 import errno
 import logging
 import os
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from functools import partial
 from typing import TYPE_CHECKING
 
 from inotify_simple import INotify, flags, parse_events
 
+from genericdp.host.calls import HangsError, watched
+from genericdp.host.workers import in_worker
 from genericdp.repeat import Latch
 
 if TYPE_CHECKING:
@@ -53,29 +56,23 @@ class FolderWatch:
         self.complete = False
         self._polled = Latch(log)
 
-    def set_folders(self, folders: Mapping[str, int]) -> set[str]:
+    async def set_folders(self, folders: Mapping[str, int]) -> set[str]:
         """Watch these folders and no others, each for the events of its mask.
 
         Return those that are new, have come, gone or been replaced since the last call. The owner
         has to look at them again: they may have changed before the watch was set.
         """
-        self.complete = True
+        self.complete, before = True, self._watched
+        numbers = {number for number, _ in before.values()}
         try:
-            inotify = self._opened()
+            with self._unread(self._opened()) as inotify:
+                work = partial(_watch_all, inotify, folders, numbers)
+                self._watched, errors = await in_worker(work, self._what)
         except OSError as error:
             self._poll_instead(error)
             return set()
-        before, self._watched = self._watched, {}
-        numbers = {number for number, _ in before.values()}
-        for folder, mask in folders.items():
-            try:
-                # Added again each time: a folder that was replaced gets another number that way.
-                self._watched[folder] = _watch(inotify, folder, mask, numbers)
-            except OSError as error:
-                self._poll_instead(error)
-        for number in numbers - {number for number, _ in self._watched.values()}:
-            with suppress(OSError):  # the kernel has removed it along with its folder
-                inotify.rm_watch(number)
+        for why in errors:
+            self._poll_instead(why)
         if self.complete:
             self._polled.update("", ended=f"{self._what} can be watched again")
         return {one for one, place in self._watched.items() if before.get(one) != place}
@@ -84,12 +81,25 @@ class FolderWatch:
         if self._inotify is None:
             inotify = INotify(nonblocking=True)
             try:
-                asyncio.get_running_loop().add_reader(inotify.fileno(), self._drain, inotify)
+                self._read(inotify)
             except OSError:
                 inotify.close()
                 raise
             self._inotify = inotify
         return self._inotify
+
+    def _read(self, inotify: INotify) -> None:
+        asyncio.get_running_loop().add_reader(inotify.fileno(), self._drain, inotify)
+
+    @contextmanager
+    def _unread(self, inotify: INotify) -> Iterator[INotify]:
+        """Leave events in the queue meanwhile: it is not known yet which new watch is whose."""
+        asyncio.get_running_loop().remove_reader(inotify.fileno())
+        try:
+            yield inotify
+        finally:
+            if self._inotify is inotify:  # not closed
+                self._read(inotify)
 
     def _poll_instead(self, error: OSError) -> None:
         self.complete = False
@@ -139,6 +149,30 @@ class FolderWatch:
                     yield folder, event.name
 
 
+def _watch_all(
+    inotify: INotify, folders: Mapping[str, int], before: set[int]
+) -> tuple[dict[str, tuple[int, str]], list[OSError]]:
+    """Watch folders, each for the events of its mask, and none of those of ``before`` beside them.
+
+    Return the watches by folder, and why others cannot be watched.
+    """
+    found: dict[str, tuple[int, str]] = {}
+    errors: list[OSError] = []
+    numbers = set(before)
+    for folder, mask in folders.items():
+        try:
+            # Added again each time: a folder that was replaced gets another number that way.
+            found[folder] = _watch(inotify, folder, mask, numbers)
+        except HangsError:
+            errors.append(OSError(errno.ETIMEDOUT, f"looking at {folder} does not end"))
+        except OSError as error:
+            errors.append(error)
+    for number in numbers - {number for number, _ in found.values()}:
+        with suppress(OSError):  # the kernel has removed it along with its folder
+            inotify.rm_watch(number)
+    return found, errors
+
+
 def _watch(inotify: INotify, folder: str, mask: int, numbers: set[int]) -> tuple[int, str]:
     """Watch a folder, or its deepest existing ancestor for the entry that is missing there.
 
@@ -156,10 +190,16 @@ def _watch(inotify: INotify, folder: str, mask: int, numbers: set[int]) -> tuple
     return (above, name) if number is None else (number, "")
 
 
+@watched
+def _add_watch(folder: str, inotify: INotify, mask: int) -> int:
+    number: int = inotify.add_watch(folder, mask)
+    return number
+
+
 def _add(inotify: INotify, folder: str, mask: int, numbers: set[int]) -> int | None:
     """Watch a folder; return None if there is none."""
     try:
-        number: int = inotify.add_watch(folder, mask | _ALWAYS)
+        number = _add_watch(folder, inotify, mask | _ALWAYS)
     except (FileNotFoundError, NotADirectoryError):
         return None
     numbers.add(number)

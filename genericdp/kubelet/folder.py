@@ -126,7 +126,7 @@ class KubeletFolder:
                     continue
                 has_answered = False
                 # Watch before looking, so that nothing that comes in between is missed.
-                watch.set_folders({str(self.path): ENTRIES})
+                await watch.set_folders({str(self.path): ENTRIES})
                 await self._look_until_sure()
                 # inotify does not report the deletion of a folder that is still open.
                 is_quiet = watch.complete and self.socket.value is not None

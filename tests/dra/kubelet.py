@@ -176,7 +176,7 @@ class DraKubelet:
                 self._wipe("")
                 while True:
                     changed.clear()
-                    watch.set_folders({str(self.registry): ENTRIES})
+                    await watch.set_folders({str(self.registry): ENTRIES})
                     is_complete = await self._reconcile(tasks)
                     with suppress(TimeoutError):
                         async with asyncio.timeout(None if is_complete else _RETRY_SECONDS):

@@ -35,9 +35,9 @@ class Changes:
         self.told.append((Path(folder), name))
         self._event.set()
 
-    def set(self, *folders: Path, mask: int = ENTRIES) -> set[Path]:
+    async def set(self, *folders: Path, mask: int = ENTRIES) -> set[Path]:
         """Watch these folders, and return which have to be looked at again."""
-        return set(map(Path, self.watch.set_folders({str(one): mask for one in folders})))
+        return set(map(Path, await self.watch.set_folders({str(one): mask for one in folders})))
 
     async def next(self) -> list[tuple[Path, str | None]]:
         """Wait until something has been told, and return it."""
@@ -64,7 +64,7 @@ async def changes() -> AsyncIterator[Changes]:
 async def test_an_entry_that_comes_goes_or_changes_its_mode_is_told(
     changes: Changes, tmp_path: Path
 ) -> None:
-    assert changes.set(tmp_path) == {tmp_path}
+    assert await changes.set(tmp_path) == {tmp_path}
     file = tmp_path / "file"
     for change, name in (
         (file.touch, "file"),
@@ -85,18 +85,18 @@ async def test_what_is_written_is_told_only_where_that_is_asked_for(
     """
     file = tmp_path / "file"
     file.touch()
-    changes.set(tmp_path)
+    await changes.set(tmp_path)
     file.write_text("x")
     file.read_text()
     assert await changes.settled() == []
-    changes.set(tmp_path, mask=CONTENTS)
+    await changes.set(tmp_path, mask=CONTENTS)
     file.write_text("y")
     assert await changes.settled() == [(tmp_path, "file")]
 
 
 async def test_a_record_is_told_only_when_it_is_complete(changes: Changes, tmp_path: Path) -> None:
     """With CREATE in the mask its empty file would be read as a device without properties."""
-    changes.set(tmp_path, mask=RECORDS)
+    await changes.set(tmp_path, mask=RECORDS)
     with (tmp_path / "c188:0").open("w") as file:
         assert await changes.settled() == []
         file.write("E:ID_MODEL=x\n")
@@ -109,7 +109,7 @@ async def test_a_folder_that_two_paths_lead_to_tells_both_whatever_they_want(
     folder, link = tmp_path / "folder", tmp_path / "link"
     folder.mkdir()
     link.symlink_to(folder)
-    changes.watch.set_folders({str(folder): CONTENTS, str(link): ENTRIES})
+    await changes.watch.set_folders({str(folder): CONTENTS, str(link): ENTRIES})
     (folder / "new").touch()
     await changes.settled()
     (folder / "new").write_text("x")
@@ -120,11 +120,11 @@ async def test_only_a_folder_that_is_another_one_has_to_be_looked_at_again(
     changes: Changes, tmp_path: Path
 ) -> None:
     below = tmp_path / "below"
-    assert changes.set(tmp_path) == {tmp_path}
-    assert changes.set(tmp_path) == set()
+    assert await changes.set(tmp_path) == {tmp_path}
+    assert await changes.set(tmp_path) == set()
     below.mkdir()
-    assert changes.set(tmp_path, below) == {below}
-    assert changes.set(below) == set()
+    assert await changes.set(tmp_path, below) == {below}
+    assert await changes.set(below) == set()
 
 
 async def test_a_folder_that_is_watched_no_longer_tells_nothing(
@@ -132,12 +132,12 @@ async def test_a_folder_that_is_watched_no_longer_tells_nothing(
 ) -> None:
     """The kernel tells of each removed watch, which would be a pass for nothing."""
     (tmp_path / "below").mkdir()
-    changes.set(tmp_path, tmp_path / "below")
-    changes.set(tmp_path)
+    await changes.set(tmp_path, tmp_path / "below")
+    await changes.set(tmp_path)
     assert await changes.settled() == []
     (tmp_path / "below" / "file").touch()
     assert await changes.settled() == []
-    assert changes.set(tmp_path, tmp_path / "below") == {tmp_path / "below"}
+    assert await changes.set(tmp_path, tmp_path / "below") == {tmp_path / "below"}
 
 
 async def test_a_folder_that_is_gone_before_its_watch_calls_for_one_more_look(
@@ -145,10 +145,10 @@ async def test_a_folder_that_is_gone_before_its_watch_calls_for_one_more_look(
 ) -> None:
     """No event tells of it; that it is still missing later is no news."""
     gone = tmp_path / "gone"
-    assert changes.set(gone) == {gone}
-    assert changes.set(gone) == set()
+    assert await changes.set(gone) == {gone}
+    assert await changes.set(gone) == set()
     gone.mkdir()
-    assert changes.set(gone) == {gone}
+    assert await changes.set(gone) == {gone}
 
 
 async def test_a_folder_that_vanishes_and_returns_is_another_one(
@@ -156,11 +156,11 @@ async def test_a_folder_that_vanishes_and_returns_is_another_one(
 ) -> None:
     folder = tmp_path / "folder"
     folder.mkdir()
-    changes.set(folder)
+    await changes.set(folder)
     folder.rmdir()
     assert (folder, None) in await changes.next()
     folder.mkdir()
-    assert changes.set(folder) == {folder}
+    assert await changes.set(folder) == {folder}
     await changes.settled()
     (folder / "file").touch()
     assert (folder, "file") in await changes.next()
@@ -171,11 +171,11 @@ async def test_a_folder_that_is_replaced_by_rename_is_followed(
 ) -> None:
     folder, old = tmp_path / "folder", tmp_path / "old"
     folder.mkdir()
-    changes.set(folder)
+    await changes.set(folder)
     folder.rename(old)
     folder.mkdir()
     assert await changes.next() == [(folder, None)]
-    assert changes.set(folder) == {folder}
+    assert await changes.set(folder) == {folder}
     await changes.settled()
     (old / "file").touch()
     assert await changes.settled() == [], "the old one is nothing to us any more"
@@ -189,10 +189,10 @@ async def test_a_folder_replaced_between_two_calls_is_another_one_without_an_eve
     folder, other = tmp_path / "folder", tmp_path / "other"
     folder.mkdir()
     other.mkdir()
-    changes.set(folder)
+    await changes.set(folder)
     shutil.rmtree(folder)
     other.rename(folder)
-    assert changes.set(folder) == {folder}, "asked before the loop could read the event"
+    assert await changes.set(folder) == {folder}, "asked before the loop could read the event"
 
 
 @pytest.mark.parametrize("there", ["", "run", "run/udev"])
@@ -208,13 +208,13 @@ async def test_the_way_to_a_missing_folder_is_awaited_at_its_deepest_ancestor(
         monkeypatch.chdir(tmp_path)
     folder = Path("run/udev/data") if relative else tmp_path / "run/udev/data"
     (tmp_path / there).mkdir(exist_ok=True, parents=True)
-    changes.set(folder)
+    await changes.set(folder)
     assert changes.watch.complete
     (tmp_path / there / "other").mkdir()
     assert await changes.settled() == [], "what else appears there is nothing to us"
     folder.mkdir(parents=True)
     assert await changes.settled() == [(folder, None)]
-    assert changes.set(folder) == {folder}
+    assert await changes.set(folder) == {folder}
     (folder / "c188:0").touch()
     assert (folder, "c188:0") in await changes.next()
 
@@ -222,7 +222,7 @@ async def test_the_way_to_a_missing_folder_is_awaited_at_its_deepest_ancestor(
 async def test_a_file_in_place_of_a_folder_is_waited_out(changes: Changes, tmp_path: Path) -> None:
     folder = tmp_path / "folder"
     folder.touch()
-    changes.set(folder)
+    await changes.set(folder)
     folder.unlink()
     assert await changes.next() == [(folder, None)]
 
@@ -231,13 +231,13 @@ async def test_only_one_watch_is_kept_for_a_folder(changes: Changes, tmp_path: P
     """Watches that pile up on what was moved away would use up the user's share of them."""
     folder = tmp_path / "run/udev/data"
     before = watches()
-    changes.set(folder)
+    await changes.set(folder)
     assert watches() == before + 1
     folder.mkdir(parents=True)
-    changes.set(folder)
+    await changes.set(folder)
     assert watches() == before + 1
     folder.rename(tmp_path / "away")
-    changes.set(folder)
+    await changes.set(folder)
     assert watches() == before + 1
 
 
@@ -273,11 +273,11 @@ def test_whatever_became_of_the_folders_the_next_entry_is_told(
 
     async def run(root: Path) -> None:
         folder, changes = root / "run/udev/data", Changes()
-        changes.set(folder)
+        await changes.set(folder)
 
         async def follow() -> None:
             while (folder, None) in await changes.settled():
-                changes.set(folder)
+                await changes.set(folder)
 
         for step, is_followed in steps:
             STEPS[step](root)
@@ -297,12 +297,12 @@ async def test_two_thousand_folders_are_watched(changes: Changes, tmp_path: Path
     folders = [tmp_path / str(i) for i in range(2000)]
     for folder in folders:
         folder.mkdir()
-    assert changes.set(*folders) == set(folders)
+    assert await changes.set(*folders) == set(folders)
     assert changes.watch.complete
     for i in (0, 1999):
         (folders[i] / "file").touch()
         assert set(await changes.next()) == {(folders[i], "file")}
-    assert changes.set(*folders[:1000]) == set()
+    assert await changes.set(*folders[:1000]) == set()
     assert await changes.settled() == []
 
 
@@ -312,7 +312,7 @@ async def test_more_events_than_the_kernel_keeps_are_a_call_to_look_again(
 ) -> None:
     below = tmp_path / "below"
     below.mkdir()
-    changes.set(tmp_path, below)
+    await changes.set(tmp_path, below)
     path = str(tmp_path / "file")
     for _ in range(int(MAX_QUEUED.read_text()) // 2 + 1):
         os.mkdir(path)
@@ -324,7 +324,7 @@ async def test_more_events_than_the_kernel_keeps_are_a_call_to_look_again(
     assert told == {(tmp_path, "file"), (tmp_path, None), (below, None)}
     below.mkdir()
     await changes.settled()
-    assert changes.set(tmp_path, below) == {below}
+    assert await changes.set(tmp_path, below) == {below}
     (below / "file").touch()
     assert (below, "file") in await changes.next()
 
@@ -337,13 +337,13 @@ async def test_what_cannot_be_watched_is_polled_and_said_once(
     loop = tmp_path / "loop"
     loop.symlink_to(loop)
     for _ in range(2):
-        changes.set(loop, tmp_path)
+        await changes.set(loop, tmp_path)
         assert changes.watch.complete is False
     (tmp_path / "file").touch()
     assert (tmp_path, "file") in await changes.next()
     loop.unlink()
-    assert changes.set(loop, tmp_path) == {loop}
-    changes.set(loop, tmp_path)
+    assert await changes.set(loop, tmp_path) == {loop}
+    await changes.set(loop, tmp_path)
     assert changes.watch.complete is True
     assert [(record.levelno, record.getMessage()) for record in caplog.records] == [
         (logging.WARNING, "test folders cannot be watched (Too many levels of symbolic links):"
@@ -354,7 +354,7 @@ async def test_what_cannot_be_watched_is_polled_and_said_once(
 
 async def test_after_the_end_nothing_is_told(tmp_path: Path) -> None:
     changes = Changes()
-    changes.set(tmp_path)
+    await changes.set(tmp_path)
     (tmp_path / "file").touch()
     changes.watch.close()
     changes.watch.close()

@@ -131,7 +131,7 @@ async def test_the_kernel_tells_of_both(loops: Loops) -> None:
     changed = asyncio.Event()
     watch = FolderWatch(lambda *_: changed.set(), what="test")
     try:
-        assert watch.set_folders({"/dev": ENTRIES})
+        assert await watch.set_folders({"/dev": ENTRIES})
         for change in (loops.add, loops.remove):
             changed.clear()
             change(loops.second)
