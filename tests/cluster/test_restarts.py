@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import time
 from typing import TYPE_CHECKING
 
@@ -10,7 +9,7 @@ import pytest
 
 from tests.cluster.configs import FUSE, LOOP
 from tests.cluster.consumers import consumer
-from tests.e2e.cluster.sweep import DEVICE_PLUGINS
+from tests.e2e.cluster.sweep import DEVICE_PLUGINS, remove_device_plugins
 from tests.e2e.cluster.waiting import eventually
 
 if TYPE_CHECKING:
@@ -55,7 +54,7 @@ def test_a_kubelet_that_makes_its_folder_anew_gets_all_resources_again(
 ) -> None:
     """The mount leads to the deleted folder: the daemon ends, and its container starts again."""
     cluster.stop_kubelet()
-    shutil.rmtree(DEVICE_PLUGINS)
+    remove_device_plugins()
     cluster.start_kubelet()
     began = time.monotonic()
     restarted = eventually(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import shutil
 import time
 from typing import TYPE_CHECKING
 
@@ -13,7 +12,7 @@ from tests.e2e.bench import FUSE, IMAGE, LOOP
 from tests.e2e.cluster import loop
 from tests.e2e.cluster.connections import break_connections
 from tests.e2e.cluster.sampling import Sampler
-from tests.e2e.cluster.sweep import DEVICE_PLUGINS
+from tests.e2e.cluster.sweep import DEVICE_PLUGINS, remove_device_plugins
 from tests.e2e.cluster.waiting import eventually
 
 if TYPE_CHECKING:
@@ -72,7 +71,7 @@ def test_a_deleted_folder_takes_nothing_away_and_the_next_kubelet_has_all(
     loop.add(60)
     bench.await_listed(LOOP, "loop60")
     before = bench.node.registrations()
-    shutil.rmtree(DEVICE_PLUGINS)
+    remove_device_plugins()
     if by == "an administrator":
         DEVICE_PLUGINS.mkdir(mode=0o750)
     loop.add(61)

@@ -58,7 +58,7 @@ def sweep(folder: Path) -> None:
     _remove_network(folder)
     loop.remove_all()
     stick.unplug()
-    shutil.rmtree(DEVICE_PLUGINS, ignore_errors=True)
+    remove_device_plugins()
     shutil.rmtree(folder, ignore_errors=True)
     # What the kubelet, containerd, network plugins and the daemon's hostPath volumes made, unless
     # something else lives there.
@@ -66,6 +66,12 @@ def sweep(folder: Path) -> None:
     for made in (*made_by_others, *_CDI):
         with suppress(OSError):
             made.rmdir()
+
+
+def remove_device_plugins() -> None:
+    """Remove the kubelet's directory, although the kubelet and daemons change it meanwhile."""
+    while DEVICE_PLUGINS.exists():
+        subprocess.run(["rm", "-rf", DEVICE_PLUGINS], check=False)
 
 
 def _end_processes(folder: Path) -> None:
