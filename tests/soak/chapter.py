@@ -17,7 +17,7 @@ from tests.soak.invariants import (
     registered_again,
 )
 from tests.soak.sides import SimulatedSide
-from tests.soak.steps import CONFIG, ENDING_STREAMS, HOST, Do, back_to_the_beginning
+from tests.soak.steps import CONFIG, DAEMON, ENDING_STREAMS, HOST, Do, back_to_the_beginning
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -88,6 +88,7 @@ class Chapter:
         for step in back_to_the_beginning(record):
             for node in step.nodes:
                 await world.toggle(node)
+        await world.measure_load()
         mark = await world.start_daemon()
         await self._settle(mark, self._limit(None), lambda: True)
         record.settle(world.now())
@@ -170,7 +171,15 @@ class Chapter:
         period = self._record.places.period
         # Amid a registration a stream that never comes is waited for so long (K10).
         doubt = RegistrationTiming().doubtful_stream(1) if rolled else 0.0
-        return TRUE_WITHIN_SECONDS + (PROBE_PERIODS * period if slow else 0.0) + doubt
+        loads = self._loads(step) * self._world.load_seconds
+        return TRUE_WITHIN_SECONDS + (PROBE_PERIODS * period if slow else 0.0) + doubt + loads
+
+    def _loads(self, step: Step | None) -> int:
+        """Count the Pythons that the daemon has to wait for: they take what the machine needs."""
+        if step is None or step.do in DAEMON:
+            # Itself, a child that loads the config, and one that loads the last good config.
+            return 3 if self._record.broken else 2
+        return 1 if step.do in CONFIG else 0
 
     async def _settle(
         self, mark: Mark, limit: float, is_done: Callable[[], bool], *, hold: float = 0.0

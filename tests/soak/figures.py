@@ -79,7 +79,8 @@ class Figures:
         tally = self.tally
         calls = sorted(tally.milliseconds) or [0.0]
         said = {
-            "limit": f"{TRUE_WITHIN_SECONDS:g} s, and a probe's 1.5 periods where one decides;"
+            "limit": f"{TRUE_WITHIN_SECONDS:g} s, a probe's 1.5 periods where one decides, and"
+            " the time of each Python that a start or a config needs;"
             " 'late by load': beyond that, by less than the wait for a core meanwhile",
             "lists compared with the record": f"{self.checked} times;"
             f" simulated kubelets received {self.lists} lists, {self.registered} Register calls",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import sys
 import time
 from itertools import count
 from pathlib import Path
@@ -55,6 +56,8 @@ class World:
         """The clock of all that is owed in time."""
         self.daemons: list[Daemon] = []
         """All that have run; the last one counts."""
+        self.load_seconds = 0.0
+        """What a new Python that loads the config takes on this machine, measured in this run."""
         self._numbers = count(1)
         self._crashed: set[str] = set()
         """Sockets of those that were killed."""
@@ -102,6 +105,19 @@ class World:
         log = self.folder / f"daemon-{next(self._numbers)}.log"
         self.daemons.append(await Daemon.start(log, arguments, self.package))
         return mark
+
+    async def measure_load(self) -> None:
+        """Measure what a new Python that loads the config takes."""
+        begun = time.monotonic()
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-P", "-m", "genericdp", "validate", self.disk.volume),
+            *(self.disk.plain,),
+            env={"PYTHONPATH": str(self.package)},
+            stdout=asyncio.subprocess.DEVNULL,
+        )
+        if code := await process.wait():
+            raise Violation(f"genericdp validate says {code} of the first config")
+        self.load_seconds = time.monotonic() - begun
 
     async def end_daemon(self, daemon: Daemon, number: signal.Signals) -> None:
         """End one; after SIGTERM nothing of it is left."""
