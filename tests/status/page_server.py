@@ -6,7 +6,7 @@ import asyncio
 import json
 import socket
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, cast
 
 from genericdp.status.endpoints import Endpoints
@@ -34,8 +34,14 @@ class Shown:
     fails: bool = False
     is_switched_off: bool = False
     """Whether it is as with ``--no-status``."""
+    answers: asyncio.Event = field(default_factory=asyncio.Event)
+    """Cleared: each answer waits until it is set."""
+
+    def __post_init__(self) -> None:
+        self.answers.set()
 
     async def respond(self, path: str) -> Response:
+        await self.answers.wait()
         if self.fails:
             return Response(status=500, body=b"no\n")
         if path == "/status" and not self.is_switched_off:

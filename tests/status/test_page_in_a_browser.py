@@ -102,6 +102,23 @@ async def test_it_says_when_nobody_answers_any_more_and_when_somebody_does(
         assert "%23cf222e" in await page.ask(ICON)
 
 
+async def test_after_a_late_failure_it_asks_as_soon_as_after_any_other(browser: Browser) -> None:
+    """It waited ten times as long as it had waited for the answer: 80 s after one of 8 s."""
+    async with served(EMPTY, browser) as (shown, page):
+        await page.ask(
+            "waits = [], real = setTimeout,"
+            " window.setTimeout = (call, wait) => (waits.push(wait), real(call, wait))"
+        )
+        shown.fails = True
+        shown.answers.clear()
+        await page.ask("begun = performance.now()")
+        await page.refresh()
+        await page.until("performance.now() - begun > 1000")
+        shown.answers.set()
+        await page.until("waits.length > 0")
+        assert await page.ask("waits[0]") == 3000
+
+
 async def test_a_daemon_that_comes_back_without_a_status_is_not_taken_for_one_that_is_gone(
     browser: Browser,
 ) -> None:
