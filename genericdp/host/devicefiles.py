@@ -188,6 +188,9 @@ class DeviceFiles:
         file_type, number = self._type_and_number(target, status)
         if number is not None:
             syspath = syspath_of(self._root, file_type, number)
+            if syspath is None and self._root.lstat(target).st_ino != status.st_ino:
+                # A device that vanishes loses its node first, then its entry in sysfs.
+                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), target)
         else:
             # A device without a file is known by its folder.
             syspath = target if target.startswith("/sys/devices/") else None

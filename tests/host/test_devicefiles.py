@@ -87,6 +87,21 @@ def test_in_a_copy_a_plain_file_is_a_node_if_sysfs_names_it(tree: Tree) -> None:
     assert disk.type is FileType.BLOCK
 
 
+class Vanishing(Root):
+    """A tree whose device vanishes while it is looked at: as in the kernel, its node first."""
+
+    def read_link(self, path: str) -> str:
+        if path == "/sys/dev/char/188:1":
+            Path(self.real("/dev/ttyUSB1")).unlink()
+            Path(self.real(path)).unlink()
+        return super().read_link(path)
+
+
+def test_a_node_whose_device_vanishes_meanwhile_is_not_one_without_a_device(tree: Tree) -> None:
+    """It was offered under an ID that is made of its path, and kept that when it was back."""
+    assert DeviceFiles(Vanishing(tree.folder)).look("/dev/ttyUSB1").files == ()
+
+
 def test_a_link_and_its_target_have_one_key_and_one_identity(tree: Tree) -> None:
     """D7, on files."""
     looker = DeviceFiles(tree.root)
