@@ -96,9 +96,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture
 def short_folder() -> Iterator[Path]:
-    """A folder whose path leaves room for a socket's name (107 bytes in all)."""
+    """A folder whose path leaves room for a socket's name (107 bytes in all).
+
+    Not at the top of /dev/shm: tests beside this one look at what is up to three levels below
+    /dev, and must not meet a mount that hangs.
+    """
     folder = Path(tempfile.mkdtemp(prefix="g"))
-    yield folder
+    (folder / "f").mkdir()
+    yield folder / "f"
     shutil.rmtree(folder, ignore_errors=True)
 
 
