@@ -247,6 +247,7 @@ async def test_the_daemon_goes_on_where_its_config_begins_to_hang(short_folder: 
         with hanging_mount(short_folder / "mnt"):
             for _ in range(2):  # the directory is watched again after the first one
                 daemon.process.send_signal(signal.SIGHUP)
+                await daemon.says("c.yaml:1:1: looking at it does not end")
                 await daemon.says("the one in force stays")
                 daemon.lines.clear()
             daemon.process.terminate()

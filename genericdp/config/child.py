@@ -66,6 +66,10 @@ async def load_in_child(
     argv = [sys.executable, "-P", "-m", "genericdp.config.child", *bounded, *map(os.fspath, paths)]
     try:
         with Pipe(MAX_OUTPUT) as output, Pipe(_MAX_COMPLAINT) as complaint:
+
+            def is_answered() -> bool:
+                return output.data.endswith(b"\n")
+
             # At the daemon's own niceness: a reload must not wait for a busy node's other work.
             code = await commands.complete(
                 argv,
@@ -73,9 +77,12 @@ async def load_in_child(
                 timeout_seconds=timeout_seconds,
                 stdout=output,
                 stderr=complaint,
+                is_enough=is_answered,
             )
     except OSError as error:
         return _failed(paths, f"the config could not be loaded: {reason_of(error)}")
+    if is_answered():
+        code = 0  # while one of its threads hangs in the kernel, it cannot exit
     if code is None:
         return _failed(paths, f"loading the config took longer than {timeout_seconds:g} s")
     if code != 0:
@@ -136,7 +143,7 @@ def decode(text: bytes) -> Loaded:
 
 
 def encode(loaded: Loaded, checked: Sequence[tuple[dict[str, Any], Place]]) -> bytes:
-    """Return JSON for the pipe to the daemon."""
+    """Return a line of JSON for the pipe to the daemon."""
     cut = replace(
         loaded,
         problems=loaded.problems[:MAX_PROBLEMS],
@@ -144,7 +151,8 @@ def encode(loaded: Loaded, checked: Sequence[tuple[dict[str, Any], Place]]) -> b
         texts=() if loaded.problems else loaded.texts,
     )
     resources = [(plain, asdict(place)) for plain, place in checked]
-    return json.dumps({**asdict(cut), "resources": resources}, default=os.fsdecode).encode()
+    text = json.dumps({**asdict(cut), "resources": resources}, default=os.fsdecode)
+    return f"{text}\n".encode()
 
 
 def main() -> None:

@@ -79,6 +79,8 @@ class Pipe:
     def __init__(self, max_bytes: int = MAX_KEPT) -> None:
         self.data = bytearray()
         """What is kept; without the middle if that is not all."""
+        self.news = Signal()
+        """Sent when something has been read."""
         self._half = max_bytes // 2
         self._left_out = 0
         self._pause: asyncio.TimerHandle | None = None
@@ -115,6 +117,7 @@ class Pipe:
             if not chunk:
                 self._loop.remove_reader(self._read_end)
             self.data += chunk
+            self.news.send()
             surplus = len(self.data) - 2 * self._half
             if surplus > 0:
                 del self.data[self._half : self._half + surplus]
@@ -288,13 +291,15 @@ class Commands:
         stdout: Pipe,
         stderr: Pipe,
         restricted: bool = False,
+        is_enough: Callable[[], bool] = lambda: False,
     ) -> int | None:
         """Run a program until it exits or its time is over, then kill what it started.
 
         Return its exit code, negative: the signal that killed it; None: it took too long. Whoever
-        still holds its output is not waited for. If canceled, the program is ended first. If
-        ``restricted``, it starts in /, with a niceness, and gets resource limits right afterwards.
-        Raise OSError or ValueError if it cannot be started.
+        still holds its output is not waited for, nor is the program once its output ``is_enough``.
+        If canceled, the program is ended first. If ``restricted``, it starts in /, with a
+        niceness, and gets resource limits right afterwards. Raise OSError or ValueError if it
+        cannot be started.
         """
         out, err = stdout.write_end, stderr.write_end
         child = _Child(argv, env, stdout=out, stderr=err, restricted=restricted)
@@ -303,7 +308,10 @@ class Commands:
             stdout.close_write_end()
             stderr.close_write_end()
             in_time = await until(
-                lambda: child.has_exited, self._deaths, timeout_seconds=timeout_seconds
+                lambda: child.has_exited or is_enough(),
+                self._deaths,
+                stdout.news,
+                timeout_seconds=timeout_seconds,
             )
         finally:
             await self._end(child)

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from genericdp.config.load import load
+from genericdp.config.child import encode
+from genericdp.config.load import load, load_plain
 from tests.process.scripts import load_in_child
 
 CONFIGS = Path(__file__).parent.parent / "configs"
@@ -114,6 +115,18 @@ async def test_a_child_that_breaks_is_a_problem(
     (problem,) = (await load_in_child([Path("a.yaml")])).problems
     assert problem.file == "a.yaml"
     assert message in problem.message
+
+
+async def test_a_child_that_has_answered_need_not_exit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where a lookup hangs in the kernel, no signal ends the process."""
+    path = CONFIGS / "valid/shortest.yaml"
+    (tmp_path / "answer").write_bytes(encode(*load_plain([path])))
+    (tmp_path / "python").write_text(f"#!/bin/sh\ncat {tmp_path}/answer\nexec sleep 3600\n")
+    (tmp_path / "python").chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    assert await load_in_child([path]) == load([path])
 
 
 async def test_a_child_that_cannot_be_started_is_a_problem(
