@@ -81,6 +81,26 @@ class Problem:
         return f"{where}{path}{self.message}{hint}"
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Outcome:
+    """How one run of a command, probe or hook ended."""
+
+    reason: str = ""
+    """Why it failed, for people; empty if it did not."""
+    output: str = ""
+    """What it wrote: the first and last 32 KiB. Unprintable characters are escaped, which can make
+    it several times longer.
+    """
+    seconds: float = 0.0
+    digest: bytes = b""
+    """Of the content that a probe of a file has read, if that must change."""
+
+    @property
+    def ok(self) -> bool:
+        """Whether it succeeded."""
+        return not self.reason
+
+
 def explained(error: Exception, place: object) -> str:
     """Return what is wrong in words for a person; ``place``: where, if the error does not say so.
 

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from genericdp.devices.decide import Decision, DeviceLists
     from genericdp.devices.devicelist import DeviceList, Reports
     from genericdp.dra.driver import DraDriver
+    from genericdp.errors import Outcome
     from genericdp.health.health import Health
     from genericdp.host.cache import HostCache
     from genericdp.host.root import Root
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
     from genericdp.kubelet.podresources import PodResourcesTiming
     from genericdp.model import Resource
     from genericdp.policy import Policy
-    from genericdp.process.outcome import Outcome
     from genericdp.process.run import Commands
     from genericdp.settings import DraSettings, Settings
 

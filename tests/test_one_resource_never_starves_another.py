@@ -12,6 +12,7 @@ import pytest
 
 from genericdp.config.load import load
 from genericdp.devices.decide import decide
+from genericdp.errors import Outcome
 from genericdp.health.execution import HookRunner
 from genericdp.host.cache import HostCache
 from genericdp.host.root import Root
@@ -20,7 +21,6 @@ from genericdp.kubelet.servicer import Servicer
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as api
 from genericdp.kubelet.v1beta1 import deviceplugin_pb2_grpc as rpc
 from genericdp.prepare import CallTimeouts, Gate
-from genericdp.process.outcome import Outcome
 from genericdp.simulator.pods import Container, Pod
 from tests.world import Host, World, config, resource
 

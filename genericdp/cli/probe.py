@@ -14,13 +14,13 @@ from genericdp.cli.apply import discovered, refuse_unknown, unknown_device
 from genericdp.cli.options import add_config, add_host, add_output
 from genericdp.cli.output import print_result, progress, table
 from genericdp.devices.devicelist import DeviceList
+from genericdp.errors import Outcome
 from genericdp.health.execution import POOL
 from genericdp.health.kernellog import KernelLog
 from genericdp.health.probes import Probes
 from genericdp.health.state import DeviceHealth
 from genericdp.host.kmsg import open_log
 from genericdp.printing import first_few, plural, printable, shortened
-from genericdp.process.outcome import Outcome
 from genericdp.process.run import Commands
 from genericdp.process.signals import until_signaled
 

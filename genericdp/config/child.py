@@ -102,7 +102,7 @@ def _environment() -> dict[str, str]:
 
 
 def _why(code: int, complaint: str) -> str:
-    from genericdp.process.outcome import signal_name
+    from genericdp.process.run import signal_name
 
     how = f"ended by {signal_name(-code)}" if code < 0 else f"failed with code {code}"
     if "MemoryError" in complaint:  # Python could not go on, and says where it was, not why

@@ -9,11 +9,10 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
-from genericdp.errors import UnusableDeviceError, reason_of
+from genericdp.errors import Outcome, UnusableDeviceError, reason_of
 from genericdp.host.digests import sha256
 from genericdp.host.workers import in_worker
 from genericdp.model import COMMAND_VARIABLES
-from genericdp.process.outcome import Outcome
 from genericdp.tally import Tally
 
 if TYPE_CHECKING:

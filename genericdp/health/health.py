@@ -9,11 +9,11 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING
 
+from genericdp.errors import Outcome
 from genericdp.health.execution import Slots
 from genericdp.health.kernellog import KernelLog
 from genericdp.health.state import DeviceHealth, ProbeState
 from genericdp.host.kmsg import open_log
-from genericdp.process.outcome import Outcome
 from genericdp.reasons import kinds_of
 from genericdp.tally import Tally
 

@@ -10,12 +10,12 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
+from genericdp.errors import Outcome
 from genericdp.health.execution import run_for
 from genericdp.health.kinds.exec import ExecCheck
 from genericdp.health.kinds.threads import ThreadCheck
 from genericdp.host.calls import HangsError, give_up, hangs
 from genericdp.host.workers import start
-from genericdp.process.outcome import Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from asyncio import TimerHandle
 
     from genericdp.devices.device import BoundProbe, Device
-    from genericdp.process.outcome import Outcome
+    from genericdp.errors import Outcome
 
 
 @dataclass(slots=True, eq=False)

@@ -6,31 +6,24 @@ import asyncio
 import errno
 import logging
 import os
+import re
 import resource
 import shutil
 import signal
+import stat
 import subprocess
 import time
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from genericdp.errors import reason_of
+from genericdp.errors import Outcome, reason_of
 from genericdp.host.workers import in_worker
 from genericdp.observed import Signal, until
-from genericdp.process.orphans import (
-    CHILD_SUBREAPER,
-    CLOCK_TICKS,
-    NO_NEW_PRIVS,
-    Process,
-    children,
-    descendants,
-    prctl,
-    reap,
-)
-from genericdp.process.outcome import Outcome, decoded, outcome_of, why_not_startable
+from genericdp.printing import printable, shortened
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -67,6 +60,26 @@ _LIMITS = {
 _NICE = shutil.which("nice") or "/usr/bin/nice"
 _NICENESS = "10"
 """Of commands: hundreds of them must not starve the daemon that has to end them."""
+
+_CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
+"""In a second, of start times in /proc."""
+
+_NO_NEW_PRIVS = 38
+"""PR_SET_NO_NEW_PRIVS: exec grants no privileges from now on; it cannot be undone."""
+_CHILD_SUBREAPER = 36
+"""PR_SET_CHILD_SUBREAPER: descendants whose parent dies become children of this process."""
+_MAX_START = 4096  # bytes of a program, in which its interpreter or loader is named
+_LOADER = re.compile(rb"/[^\0]*/ld-[^\0]+")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Process:
+    """A child of this process, dead or alive, in another session."""
+
+    pid: int
+    session: int
+    started: int
+    """Clock ticks since boot."""
 
 
 class Pipe:
@@ -156,7 +169,7 @@ class _Child:
         self.command = argv, env
         self.is_stuck = False
         """Whether something of its session could not be killed in time."""
-        self.started = int(time.clock_gettime(time.CLOCK_BOOTTIME) * CLOCK_TICKS)
+        self.started = int(time.clock_gettime(time.CLOCK_BOOTTIME) * _CLOCK_TICKS)
         """Clock ticks since boot: nothing that it starts is older."""
         # Popen waits in the kernel until a program has begun. One on a mount that hangs begins
         # never: so what begins is nice, and the daemon has a child that it can kill.
@@ -190,7 +203,7 @@ class _Child:
 
         Not after it has been reaped: its process ID may belong to another process by then.
         """
-        elsewhere = [] if self.has_exited else descendants(self.pid)
+        elsewhere = [] if self.has_exited else _descendants(self.pid)
         with suppress(OSError):
             os.killpg(self.pid, signal.SIGKILL)
         for pid in elsewhere:  # a bomb would be faster than sweeps
@@ -224,9 +237,9 @@ class Commands:
         self._is_closed = False
 
     async def __aenter__(self) -> Self:
-        for option in (NO_NEW_PRIVS, CHILD_SUBREAPER):
+        for option in (_NO_NEW_PRIVS, _CHILD_SUBREAPER):
             try:
-                prctl(option, 1)
+                _prctl(option, 1)
             except OSError as error:
                 log.warning(
                     "commands are contained less well: prctl %d: %s", option, reason_of(error)
@@ -248,7 +261,7 @@ class Commands:
             if self._next_sweep is not None:
                 self._next_sweep.cancel()
             with suppress(OSError):
-                prctl(CHILD_SUBREAPER, 0)
+                _prctl(_CHILD_SUBREAPER, 0)
 
     def kill(self) -> None:
         """Kill all commands, each with its process group, and wait for nothing."""
@@ -335,7 +348,7 @@ class Commands:
             self._sweep()
         return any(one.is_stuck and one.command == (argv, env) for one in self._ended)
 
-    def _left_of(self, child: _Child) -> list[Process]:
+    def _left_of(self, child: _Child) -> list[_Process]:
         """Sweep, and return what may be left of a command that has ended."""
         left = self._sweep()
         others = {one.pid for one in self._ended if one is not child}
@@ -346,7 +359,7 @@ class Commands:
             or (one.session not in others and one.started >= child.started)
         ]
 
-    def _sweep(self) -> list[Process]:
+    def _sweep(self) -> list[_Process]:
         """Reap dead children; kill, and return, those whose command has ended.
 
         A child in the session of a command was started by that one. Any other orphan may have
@@ -357,13 +370,13 @@ class Commands:
         oldest = min((one.started for one in self._running), default=inf)
         ended = {one.pid for one in self._ended}
         dying = [one for one in self._ended if one.process.poll() is None]
-        left = [Process(pid=one.pid, session=one.pid, started=one.started) for one in dying]
+        left = [_Process(pid=one.pid, session=one.pid, started=one.started) for one in dying]
         known = running | {one.pid for one in dying}
         spared = []
-        for orphan in children():
+        for orphan in _children():
             if orphan.pid in known:
                 continue
-            gone = reap(orphan.pid)
+            gone = _reap(orphan.pid)
             if orphan.session in ended or not (
                 orphan.session in running or orphan.started >= oldest
             ):
@@ -424,7 +437,7 @@ def _kill(pid: int) -> None:
         os.kill(pid, signal.SIGKILL)
 
 
-async def _wait_until_gone(sweep: Callable[[], Collection[Process]], name: str) -> bool:
+async def _wait_until_gone(sweep: Callable[[], Collection[_Process]], name: str) -> bool:
     """Sweep until nothing is left; return False if that takes too long."""
     loop = asyncio.get_running_loop()
     deadline, pause = loop.time() + _PATIENCE, 0.001
@@ -441,3 +454,102 @@ async def _wait_until_gone(sweep: Callable[[], Collection[Process]], name: str) 
             return False
         await asyncio.sleep(pause)
         pause = min(2 * pause, _MAX_PAUSE)
+
+
+def _children() -> list[_Process]:
+    """Return the children in other sessions: no command can leave one in ours."""
+    own = os.getpid()  # also the ID of the thread that becomes the parent of orphans
+    try:
+        text = Path(f"/proc/{own}/task/{own}/children").read_text()
+        pids = [int(pid) for pid in text.split()]
+    except FileNotFoundError:  # a kernel without CONFIG_PROC_CHILDREN
+        pids = [int(one.name) for one in Path("/proc").iterdir() if one.name.isdigit()]
+    found = []
+    for pid in pids:
+        with suppress(FileNotFoundError, ProcessLookupError):
+            # The fields after the command name, see proc_pid_stat(5).
+            fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
+            parent, session, started = int(fields[1]), int(fields[3]), int(fields[19])
+            if parent == own and session != os.getsid(0):
+                found.append(_Process(pid=pid, session=session, started=started))
+    return found
+
+
+def _descendants(pid: int) -> list[int]:
+    """Return the process IDs below a process, as far as they can be seen."""
+    found = [pid]
+    for one in found:  # also those that are appended
+        with suppress(OSError):
+            for file in Path(f"/proc/{one}/task").glob("*/children"):
+                found.extend(int(child) for child in file.read_text().split())
+    return found[1:]
+
+
+def _reap(pid: int) -> bool:
+    """Reap a child if it is dead; return whether it is gone."""
+    try:
+        return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG) is not None
+    except ChildProcessError:
+        return True
+
+
+def _prctl(option: int, value: int) -> None:
+    """Set an attribute of this process; raise OSError if that fails."""
+    import ctypes  # not before it is needed
+
+    number = ctypes.c_ulong
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(option, number(value), number(0), number(0), number(0)):
+        code = ctypes.get_errno()
+        raise OSError(code, os.strerror(code))
+
+
+def decoded(data: bytes | bytearray) -> str:
+    """Decode as UTF-8, and escape all that is not, or that no terminal should see."""
+    text = data.decode("utf-8", "backslashreplace")
+    return "".join(one if one.isprintable() or one in "\t\n" else printable(one) for one in text)
+
+
+def outcome_of(code: int | None, output: str, *, seconds: float, timeout_seconds: float) -> Outcome:
+    """Return how a command ended, with its last line if it failed; ``None``: it timed out."""
+    if code is None:
+        reason = f"took longer than {timeout_seconds:g} s"
+    elif code < 0:
+        reason = f"killed by {signal_name(-code)}"
+    else:
+        reason = f"exited with {code}" if code else ""
+    line = shortened(output.rstrip().rpartition("\n")[2].strip())
+    if reason and line:
+        reason = f"{reason}: {line}"
+    return Outcome(reason=reason, output=output, seconds=seconds)
+
+
+def signal_name(number: int) -> str:
+    """Return the name of a signal; a real-time signal has a number only."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def why_not_startable(program: str) -> str:
+    """Return why the kernel cannot start a program; empty: it can. The look may hang."""
+    try:
+        mode = os.stat(program).st_mode  # noqa: PTH116
+        if stat.S_ISDIR(mode):
+            return "it is a directory"
+        if not os.access(program, os.X_OK):
+            return "it is not executable"
+        with open(program, "rb") as file:  # noqa: PTH123
+            start = file.read(_MAX_START)
+    except OSError as error:
+        return reason_of(error)
+    what = "its interpreter"
+    if start.startswith(b"#!"):
+        needed = start[2:].partition(b"\n")[0].strip(b" \t").partition(b" ")[0]
+    else:
+        what, found = "the loader that it needs", _LOADER.search(start)
+        needed = found[0] if found else b""
+    if not needed or os.path.exists(needed):  # noqa: PTH110
+        return ""
+    return f"{what} does not exist: {decoded(needed)}"

@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING, Any
 from genericdp.config.reload import ConfigState
 from genericdp.daemon import serve
 from genericdp.dra.slices import Pool, devices_of, next_layout, plan, pool_name
-from genericdp.errors import GenericdpError, UsageError, ungrouped
+from genericdp.errors import GenericdpError, Outcome, UsageError, ungrouped
 from genericdp.health.health import Health
 from genericdp.host.root import Root
 from genericdp.model import ServedBy
 from genericdp.observed import Observed, next_change, until
 from genericdp.printing import meant_or_listed
-from genericdp.process.outcome import Outcome
 from genericdp.process.run import Commands
 from genericdp.reconcile import FIRST_RESULTS_SECONDS
 from genericdp.settings import DRIVER

@@ -27,11 +27,11 @@ if TYPE_CHECKING:
     from genericdp.devices.devicelist import DeviceList, Entry
     from genericdp.devices.held import HeldDevice
     from genericdp.devices.inventory import Identity
+    from genericdp.errors import Outcome
     from genericdp.host.descriptors import Supply
     from genericdp.kubelet.lifecycle import Plugin
     from genericdp.model import Resource
     from genericdp.observed import Observed
-    from genericdp.process.outcome import Outcome
     from genericdp.status.hardware import HardwareLabels
     from genericdp.supervisor import Supervisor
 

@@ -22,7 +22,7 @@ from genericdp.process.run import Commands
 from tests.health.probed_devices import device
 
 if TYPE_CHECKING:
-    from genericdp.process.outcome import Outcome
+    from genericdp.errors import Outcome
 
 MACHINE = Root(Path("/"))
 

@@ -7,10 +7,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from genericdp.devices.device import BoundProbe
+from genericdp.errors import Outcome
 from genericdp.health.kinds.kernellog import KernelLogCheck
 from genericdp.host.root import Root
 from genericdp.model import Probe
-from genericdp.process.outcome import Outcome
 from genericdp.reasons import NOT_PROBED, text_of
 from tests.health.probed_devices import PATIENCE_SECONDS, R, device, probe, watching
 from tests.host.kernel_log import Script, record

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from genericdp.devices.device import Device
-    from genericdp.process.outcome import Outcome
+    from genericdp.errors import Outcome
     from tests.health.probed_devices import Watched
 
 OFTEN = 0.02

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 from genericdp.devices.device import Device
 from genericdp.devices.identity import HardwareIdentity
 from genericdp.devices.inventory import Identity
+from genericdp.errors import Outcome
 from genericdp.health.execution import POOL, HookRunner
 from genericdp.model import Command, Hook, HookName
-from genericdp.process.outcome import Outcome
 from genericdp.process.run import Commands
 from genericdp.tally import ResourceTally, Tally
 from tests.polling import poll_until

@@ -24,8 +24,8 @@ from tests.host.kernel_log import Script, record, recorded
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping
 
+    from genericdp.errors import Outcome
     from genericdp.host.kmsg import Log
-    from genericdp.process.outcome import Outcome
 
 DISK = r"I/O error, dev (?P<name>\w+),"
 NOW = 1000.0

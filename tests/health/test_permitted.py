@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from genericdp.errors import UnusableDeviceError
+from genericdp.errors import Outcome, UnusableDeviceError
 from genericdp.health.execution import HookRunner, run_for, why_not_permitted
 from genericdp.health.kinds.file import FileCheck
 from genericdp.host.root import Root
 from genericdp.model import Command
-from genericdp.process.outcome import Outcome
 from genericdp.process.run import Commands
 from tests.config.bounded import policy_of
 from tests.health.probed_devices import device

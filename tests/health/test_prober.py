@@ -6,11 +6,11 @@ import asyncio
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING
 
+from genericdp.errors import Outcome
 from genericdp.health.kinds.exec import ExecCheck
 from genericdp.health.kinds.file import FileCheck
 from genericdp.host.root import Root
 from genericdp.observed import Observed, until
-from genericdp.process.outcome import Outcome
 from genericdp.reasons import NOT_PROBED
 from tests.health.probed_devices import R, device, probe, watching
 

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from genericdp.devices.device import BoundProbe
+from genericdp.errors import Outcome
 from genericdp.health.kinds.exec import ExecCheck
 from genericdp.health.state import DeviceHealth, ProbeState, share_of_period
 from genericdp.model import Command
-from genericdp.process.outcome import Outcome
 from genericdp.reasons import Code, text_of
 from tests.health.probed_devices import R, device, probe
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from genericdp.config.files import Loaded
-    from genericdp.process.outcome import Outcome
+    from genericdp.errors import Outcome
 
 ENV = {"PATH": "/usr/local/bin:/usr/bin:/bin"}
 

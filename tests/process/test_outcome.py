@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genericdp.process.outcome import decoded, outcome_of
-from genericdp.process.run import MAX_KEPT, Pipe
+from genericdp.process.run import MAX_KEPT, Pipe, decoded, outcome_of
 
 
 async def written(*chunks: bytes) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from genericdp.process.outcome import Outcome
+from genericdp.errors import Outcome
 from genericdp.status.state import Events, as_json
 from tests.status import states
 from tests.world import World, resource, serial

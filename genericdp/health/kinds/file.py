@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from genericdp.devices.restrictions import file_to_read
-from genericdp.errors import Finding, reason_of
+from genericdp.errors import Finding, Outcome, reason_of
 from genericdp.glob import is_glob
 from genericdp.health.kinds.threads import ThreadCheck
 from genericdp.model import TextT, number
 from genericdp.printing import printable, shortened
-from genericdp.process.outcome import Outcome
 from genericdp.regex import TextTooLongError, search
 from genericdp.template import UnusableValueError, expand, parse
 

@@ -7,11 +7,10 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from genericdp.errors import reason_of
+from genericdp.errors import Outcome, reason_of
 from genericdp.health.kinds.threads import ThreadCheck
 from genericdp.host.devicefiles import is_same
 from genericdp.printing import printable
-from genericdp.process.outcome import Outcome
 
 if TYPE_CHECKING:
     from genericdp.devices.device import Device, DeviceNode

@@ -9,8 +9,8 @@ from genericdp.model import Check
 
 if TYPE_CHECKING:
     from genericdp.devices.device import Device
+    from genericdp.errors import Outcome
     from genericdp.host.root import Root
-    from genericdp.process.outcome import Outcome
 
 
 class ThreadCheck(Check, ABC):
