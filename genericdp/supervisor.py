@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 from genericdp.devices.matching import for_node
 from genericdp.devices.resourcenames import resulting
 from genericdp.errors import reason_of
-from genericdp.host import udevdb
 from genericdp.host.inotify import ENTRIES, RECORDS, FolderWatch
 from genericdp.host.root import Root
+from genericdp.host.sysfs import UDEV_RECORDS
 from genericdp.host.uevents import Uevents
 from genericdp.host.workers import in_worker
 from genericdp.kubelet.folder import KubeletFolder, PeerWatch
@@ -101,7 +101,7 @@ class Supervisor:
         """Sent when the ledger has taken over lists."""
         self._rescan = Signal()
         """Sent when something on the host may have changed."""
-        self._records = root.real(udevdb.FOLDER)
+        self._records = root.real(UDEV_RECORDS)
         self._watch = FolderWatch(self._mark_entry, what="device folders")
         self._uevents = Uevents(self._mark_event, again_seconds=self._pace.full_look)
         self._looked_at, self._looked_seconds = 0.0, 0.0

@@ -20,8 +20,7 @@ from genericdp.host.calls import HangsError
 from genericdp.host.devicefiles import DeviceFiles
 from genericdp.host.mounts import seeing
 from genericdp.host.root import ABSENT
-from genericdp.host.sysfs import SysDevices
-from genericdp.host.udevdb import udevd_runs
+from genericdp.host.sysfs import SysDevices, udevd_runs
 from genericdp.host.workers import HANGING_SECONDS, Work, leave_alone, start
 from genericdp.repeat import Latch, delay_after
 from genericdp.template import MAX_TEXT

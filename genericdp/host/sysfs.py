@@ -1,4 +1,7 @@
-"""Reads devices from sysfs and the udev database, each only when it is asked for, and once."""
+"""Reads devices from sysfs and the udev database, each only when it is asked for, and once.
+
+The records of the database hold what udev's rules have found out about a device.
+"""
 
 from __future__ import annotations
 
@@ -6,21 +9,24 @@ import errno
 import posixpath
 from bisect import bisect_left
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from sys import intern
 from typing import TYPE_CHECKING
 
 from genericdp.devices.inventory import SysDevice
 from genericdp.devices.natural import natural_key
 from genericdp.errors import reason_of
-from genericdp.host import udevdb
+from genericdp.host.calls import HangsError
 from genericdp.host.root import ABSENT, upwards
 from genericdp.model import FileType
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Mapping, Sequence
 
     from genericdp.host.root import Root
 
+UDEV_RECORDS = "/run/udev/data"
+_UDEV_SOCKET = "/run/udev/control"
 _DEVICES = "/sys/devices/"
 _MAX_BYTES = 65_536
 _NO_RECORDS = "there are no records (is udevd running, and /run/udev mounted?)"
@@ -28,6 +34,19 @@ _PARTS = ("uevent", "subsystem", "driver")
 
 Guard = Callable[[str, Callable[[], str]], str]
 """Runs a read of a path and returns its text; raises OSError, TimeoutError if it hangs."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class UdevRecord:
+    """What one file of the database holds."""
+
+    properties: Mapping[str, str] = field(default_factory=dict)
+    """With those that libudev derives from the rest."""
+    removed: frozenset[str] = frozenset()
+    """Properties of the kernel that udev has emptied."""
+    tags: frozenset[str] = frozenset()
+    links: tuple[str, ...] = ()
+    """As ``/dev/…``."""
 
 
 class SysDevices:
@@ -117,8 +136,8 @@ class SysDevices:
         if not records:
             return set()
         self._records = None
-        was_empty = udevdb.FOLDER in self.why_unreadable
-        if was_empty is bool(self._entries(udevdb.FOLDER)):
+        was_empty = UDEV_RECORDS in self.why_unreadable
+        if was_empty is bool(self._entries(UDEV_RECORDS)):
             # udevd has just started, or its database is gone: that concerns every device.
             return set(self._owners.values())
         return {self._owners[name] for name in records if name in self._owners}
@@ -144,7 +163,7 @@ class SysDevices:
                 return None
             text = ""  # a few are write-only: the device is there all the same
             self.why_unreadable[f"{syspath}/uevent"] = reason_of(error)
-        pairs = (line.partition("=") for line in udevdb.lines(text))
+        pairs = (line.partition("=") for line in lines_of(text))
         # The names are the same for thousands of devices: one text for each.
         uevent = {intern(key): value for key, equals, value in pairs if key and equals}
         subsystem = intern(self._last_part(f"{syspath}/subsystem"))
@@ -160,29 +179,27 @@ class SysDevices:
             recorded=record is not None,
         )
 
-    def _record(
-        self, syspath: str, subsystem: str, uevent: dict[str, str]
-    ) -> udevdb.UdevRecord | None:
+    def _record(self, syspath: str, subsystem: str, uevent: dict[str, str]) -> UdevRecord | None:
         if not subsystem:
             return None
-        name = udevdb.record_name(syspath, subsystem, uevent)
+        name = record_name(syspath, subsystem, uevent)
         self._owners[name] = syspath
         if self._records is None:
             # One listing instead of a failed open for each of the many devices without a record.
-            self._records = frozenset(self._entries(udevdb.FOLDER))
+            self._records = frozenset(self._entries(UDEV_RECORDS))
             if not self._records:
                 # Whoever excludes by a property must not take that for "has no such property".
-                self.why_unreadable.setdefault(udevdb.FOLDER, _NO_RECORDS)
-        if why := self.why_unreadable.get(udevdb.FOLDER):
-            self.why_unreadable[syspath] = f"{udevdb.FOLDER} cannot be read: {why}"
+                self.why_unreadable.setdefault(UDEV_RECORDS, _NO_RECORDS)
+        if why := self.why_unreadable.get(UDEV_RECORDS):
+            self.why_unreadable[syspath] = f"{UDEV_RECORDS} cannot be read: {why}"
         if name not in self._records:
             return None
         try:
-            return udevdb.parse(self._text(f"{udevdb.FOLDER}/{name}"))
+            return parse_record(self._text(f"{UDEV_RECORDS}/{name}"))
         except OSError as error:
             if error.errno not in ABSENT:
                 why = reason_of(error)
-                self.why_unreadable[syspath] = f"{udevdb.FOLDER}/{name} cannot be read: {why}"
+                self.why_unreadable[syspath] = f"{UDEV_RECORDS}/{name} cannot be read: {why}"
             return None
 
     def _text(self, path: str) -> str:
@@ -205,8 +222,73 @@ class SysDevices:
             return ""
 
 
+def udevd_runs(root: Root) -> bool:
+    """Return whether a udevd is running, which writes a record of each new device."""
+    try:
+        root.lstat(_UDEV_SOCKET)
+    except (OSError, HangsError):
+        return False
+    return True
+
+
+def record_name(syspath: str, subsystem: str, uevent: Mapping[str, str]) -> str:
+    """Return the name of a device's file in the database, as systemd's ``device_get_device_id``."""
+    if {"MAJOR", "MINOR"} <= uevent.keys():
+        kind = "b" if subsystem == "block" else "c"
+        return f"{kind}{uevent['MAJOR']}:{uevent['MINOR']}"
+    if subsystem == "net" and (index := uevent.get("IFINDEX")):
+        return f"n{index}"
+    return f"+{subsystem}:{syspath.rpartition('/')[2]}"
+
+
+def lines_of(text: str) -> list[str]:
+    """Take a file of udev or a ``uevent`` apart as libudev does.
+
+    A carriage return or NUL ends a line too, and what has no end is no line: it may be cut off.
+    """
+    if "\r" in text or "\0" in text:
+        text = text.replace("\r", "\n").replace("\0", "\n")
+    return text.split("\n")[:-1]
+
+
+def parse_record(text: str) -> UdevRecord:
+    """Take a record apart; what cannot be understood is left out, as by libudev.
+
+    No record is half written: udevd puts the whole file in its place.
+    """
+    fields: dict[str, list[str]] = {}
+    for line in lines_of(text):
+        kind, colon, rest = line.partition(":")
+        if colon and rest:
+            fields.setdefault(kind, []).append(rest)
+    pairs = (pair.partition("=") for pair in fields.get("E", ()))
+    # The names are the same in thousands of records: one text for each.
+    properties = {intern(key): value for key, equals, value in pairs if key and equals}
+    current_tags = _tags(fields.get("Q", ()))
+    tags = current_tags | _tags(fields.get("G", ()))
+    links = tuple(f"/dev/{link}" for link in fields.get("S", ()))
+    initialized = [text for text in fields.get("I", ()) if text.isdecimal()]
+    derived = {
+        "USEC_INITIALIZED": initialized[-1] if initialized else "",
+        "DEVLINKS": " ".join(links),
+        "TAGS": f":{':'.join(sorted(tags))}:" if tags else "",
+        "CURRENT_TAGS": f":{':'.join(sorted(current_tags))}:" if current_tags else "",
+    }
+    properties |= {key: value for key, value in derived.items() if value}
+    return UdevRecord(
+        properties={key: value for key, value in properties.items() if value},
+        removed=frozenset(key for key, value in properties.items() if not value),
+        tags=tags,
+        links=links,
+    )
+
+
+def _tags(texts: Sequence[str]) -> frozenset[str]:
+    return frozenset(text for text in texts if ":" not in text and " " not in text)
+
+
 def _properties(
-    syspath: str, subsystem: str, uevent: dict[str, str], record: udevdb.UdevRecord | None
+    syspath: str, subsystem: str, uevent: dict[str, str], record: UdevRecord | None
 ) -> dict[str, str]:
     """Return the properties as libudev does: the kernel's, the record's, and what it derives."""
     properties = {"DEVPATH": syspath.removeprefix("/sys"), **uevent}

@@ -19,8 +19,7 @@ from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
 from genericdp.errors import reason_of
-from genericdp.host import udevdb
-from genericdp.host.sysfs import device_names
+from genericdp.host.sysfs import UDEV_RECORDS, device_names
 from genericdp.model import FileType
 from genericdp.snapshot.archive import MAX_FILE_BYTES, ArchiveEntry, Kind, led_to
 
@@ -304,7 +303,7 @@ class _Sysfs:
 
     def copy_udev_records(self) -> None:
         """Copy the udev database."""
-        folder = posixpath.relpath(udevdb.FOLDER, "/")
+        folder = posixpath.relpath(UDEV_RECORDS, "/")
         for one in self._scan(folder):
             self._copy.add_folder(folder)
             path = f"{folder}/{one.name}"

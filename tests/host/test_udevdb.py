@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from genericdp.host.calls import HangsError
 from genericdp.host.root import Root
-from genericdp.host.udevdb import UdevRecord, lines, parse, record_name, udevd_runs
+from genericdp.host.sysfs import UdevRecord, lines_of, parse_record, record_name, udevd_runs
 from tests.testbeds import loading
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def test_a_record_is_named_by_number_interface_or_kernel_name(
 
 
 def test_a_record_holds_properties_tags_and_links() -> None:
-    record = parse("S:serial/by-id/a\nI:42\nE:ID_SERIAL=a=b\nG:seat\nG:old\nQ:seat\nV:1\n")
+    record = parse_record("S:serial/by-id/a\nI:42\nE:ID_SERIAL=a=b\nG:seat\nG:old\nQ:seat\nV:1\n")
     assert record == UdevRecord(
         properties={
             "ID_SERIAL": "a=b",
@@ -98,7 +98,7 @@ def test_odd_records_are_read_as_libudev_reads_them(tmp_path: Path) -> None:
 
 @given(st.text(st.sampled_from("ESGQIV:=\n\r\0 aé/1²"), max_size=60))
 def test_no_record_is_too_broken(text: str) -> None:
-    record = parse(text)
+    record = parse_record(text)
     assert all(
         key and value and not {"\n", "\r", "\0"} & {*key, *value}
         for key, value in record.properties.items()
@@ -108,7 +108,7 @@ def test_no_record_is_too_broken(text: str) -> None:
 
 @given(st.lists(st.text(st.characters(exclude_characters="\n\r\0"))))
 def test_only_whole_lines_are_lines(texts: list[str]) -> None:
-    assert lines("".join(f"{text}\n" for text in texts) + "cut off") == texts
+    assert lines_of("".join(f"{text}\n" for text in texts) + "cut off") == texts
 
 
 class HangingRun(Root):

@@ -8,8 +8,8 @@ from tempfile import TemporaryDirectory
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
-from genericdp.host import udevdb
 from genericdp.host.cache import HostCache, Stale
+from genericdp.host.sysfs import parse_record
 from genericdp.host.uevents import uevent_of
 from tests.testbeds import loading
 
@@ -46,7 +46,7 @@ def opened() -> Iterator[Callable[[bytes], None]]:
 
 def _run(data: bytes, root: Root) -> None:
     text, *messages = data.split(SEPARATOR)[:20]
-    record = udevdb.parse(text.decode(errors="backslashreplace"))
+    record = parse_record(text.decode(errors="backslashreplace"))
     assert all(record.properties.values())
     assert record.removed.isdisjoint(record.properties.keys() - {"TAGS", "DEVLINKS"})
     facts = HostCache(root)
