@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from inotify_simple import INotify, flags
 
-from genericdp.host.digests import sha256
+from genericdp.health.execution import sha256
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
