@@ -1,1 +1,30 @@
 """Whether devices work: probes, thresholds, and the commands that probes and hooks run."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING
+
+from genericdp.model import Check
+
+if TYPE_CHECKING:
+    from genericdp.devices.device import Device
+    from genericdp.errors import Outcome
+    from genericdp.host.root import Root
+
+
+class ThreadCheck(Check, ABC):
+    """A check that is made in a thread, and given up there if it hangs."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def activity(self, device: Device) -> str:
+        """Return what it does, for people; while that hangs, nothing of the same name starts."""
+
+    @abstractmethod
+    def look(self, device: Device, root: Root, before: bytes) -> Outcome:
+        """Make the check once, with the device's bound texts.
+
+        ``before`` is the digest of an earlier outcome; empty: there is none.
+        """

@@ -11,9 +11,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from genericdp.errors import Outcome
+from genericdp.health import ThreadCheck
 from genericdp.health.execution import run_for
 from genericdp.health.kinds.exec import ExecCheck
-from genericdp.health.kinds.threads import ThreadCheck
 from genericdp.host.calls import HangsError, give_up, hangs
 from genericdp.host.workers import start
 

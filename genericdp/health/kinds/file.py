@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from genericdp.devices.restrictions import file_to_read
 from genericdp.errors import Finding, Outcome, reason_of
 from genericdp.glob import is_glob
-from genericdp.health.kinds.threads import ThreadCheck
+from genericdp.health import ThreadCheck
 from genericdp.model import TextT, number
 from genericdp.printing import printable, shortened
 from genericdp.regex import TextTooLongError, search

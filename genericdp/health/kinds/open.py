@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from genericdp.errors import Outcome, reason_of
-from genericdp.health.kinds.threads import ThreadCheck
+from genericdp.health import ThreadCheck
 from genericdp.host.devicefiles import is_same
 from genericdp.printing import printable
 
