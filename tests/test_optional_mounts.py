@@ -10,7 +10,7 @@ import grpc
 import pytest
 
 from genericdp.cli import main
-from genericdp.host.mounts import seeing_host
+from genericdp.host.root import seeing_host
 from tests.fixtures.make_tree import Tree
 from tests.hanging import hanging_mount
 from tests.polling import ask_until

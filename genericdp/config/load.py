@@ -26,7 +26,7 @@ from genericdp.config.policy import load_policy
 from genericdp.config.read import read_config
 from genericdp.config.rules import check_config
 from genericdp.errors import reason_of
-from genericdp.host.mounts import mounts
+from genericdp.host.calls import mounts
 from genericdp.host.pathwalk import walk
 from genericdp.model import Place
 from genericdp.printing import printable
@@ -124,7 +124,7 @@ def _pinned(paths: Iterable[Path]) -> Iterator[str]:
     roots, here = {}, Path("/")
     with suppress(OSError):
         here = Path.cwd()  # which may have been removed
-        roots = {point: root for root, point, _ in mounts()}
+        roots = {point: root for _, root, point, _ in mounts()}
     for path in dict.fromkeys(walk(os.fspath(here / path)).at for path in paths):
         of_a_volume = _OF_A_VOLUME.search(f"{roots.get(path, '')}/")
         if path in roots and (of_a_volume or not Path(path).is_dir()):

@@ -18,7 +18,6 @@ from genericdp.errors import HostError, reason_of
 from genericdp.glob import escape
 from genericdp.host.calls import HangsError
 from genericdp.host.devicefiles import DeviceFiles
-from genericdp.host.mounts import seeing
 from genericdp.host.root import ABSENT
 from genericdp.host.sysfs import SysDevices, udevd_runs
 from genericdp.host.workers import HANGING_SECONDS, Work, leave_alone, start
@@ -235,8 +234,7 @@ class HostCache:
         if self.look(pattern) is None:
             return False
         if self._sees is None:
-            root = self._root
-            self._sees = seeing(None if root.is_machine else root.entries_if_any("/", {}))
+            self._sees = self._root.seeing()
         return self.guarded(pattern, partial(self.files.exists, path, self._sees))
 
     def text(self, path: str, *, limit: int = MAX_TEXT) -> str | None:

@@ -6,16 +6,16 @@ What hangs is known here, for the whole process: a call on the same filesystem i
 from __future__ import annotations
 
 import os
+import re
 import threading
 import time
 from contextlib import suppress
 from functools import wraps
+from pathlib import Path
 from typing import TYPE_CHECKING, ParamSpec, TypeAlias, TypeVar
 
-from genericdp.host.mounts import filesystems
-
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -73,6 +73,9 @@ class Patience:
         return self._lasted >= self._seconds
 
 
+_OCTAL = re.compile(r"\\([0-7]{3})")
+_BY_FILE = frozenset({"debugfs", "devpts", "devtmpfs", "proc", "sysfs", "tmpfs"})
+"""Where it is a driver that hangs, with one file. A container's /dev is a tmpfs."""
 _PARTS = 4
 """How often to ask in the time that a call may last."""
 _thread = threading.local()
@@ -82,12 +85,33 @@ _filesystems: Mapping[str, str] = {}
 """By mount point, as of the last time that work was begun while something hung."""
 
 
+def mounts() -> Iterator[tuple[str, str, str, str]]:
+    """Yield the number of each mount's filesystem, what of it is shown, the mount point, its type.
+
+    Nothing if that cannot be read.
+    """
+    with suppress(OSError), Path("/proc/self/mountinfo").open("rb") as lines:
+        for fields in (os.fsdecode(line).split(" ") for line in lines):
+            root, point = (_OCTAL.sub(lambda at: chr(int(at[1], 8)), one) for one in fields[3:5])
+            yield fields[2], root, point, fields[fields.index("-") + 1]
+
+
+def _mounted() -> dict[str, str]:
+    """Return the number of the filesystem at each mount point; empty: none that hangs as a whole.
+
+    No mount is touched for this.
+    """
+    numbers = {point: "" if kind in _BY_FILE else number for number, _, point, kind in mounts()}
+    # Whatever hangs there: without it nothing runs.
+    return {point: "" if one == numbers.get("/") else one for point, one in numbers.items()}
+
+
 def watch(work: Watched | None) -> None:
     """Have the system calls of this thread noted in its work, from now on."""
     global _filesystems
     _thread.work = work
     if work is not None and _hanging:
-        _filesystems = filesystems()
+        _filesystems = _mounted()
 
 
 def looking_at(what: str) -> None:
@@ -110,7 +134,7 @@ def give_up(work: Watched, *, only_call: bool = False) -> bool:
         if isinstance(place, int):
             with suppress(OSError):  # it has just been closed
                 real = os.readlink(f"/proc/self/fd/{place}")  # noqa: PTH115
-        _filesystems = filesystems()
+        _filesystems = _mounted()
         filesystem = "" if only_call else _filesystem_of(real)
         cause = filesystem or (name, path)
     _hanging[work] = cause

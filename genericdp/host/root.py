@@ -12,7 +12,7 @@ from genericdp.errors import HostError, is_shortage, reason_of
 from genericdp.host import calls, pathwalk
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
     from typing import Self
 
@@ -27,6 +27,12 @@ ABSENT = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ENODEV, errno.EOPNOTSUPP}
 After any other one it is unknown what there is: what leads in a circle or has too long a name could
 be anything, and may decide what is excluded.
 """
+
+_OF_CONTAINERS = frozenset({"/dev/termination-log", "/etc/hostname", "/run/.containerenv"})
+"""What kubelets, container runtimes and Podman mount into each container."""
+_OF_KERNEL = {"devtmpfs": "/dev", "proc": "/proc", "sysfs": "/sys"}
+_PARTITIONS = ("", "/home", "/opt", "/run", "/srv", "/usr", "/var")
+"""Where hosts mount the filesystems of which containers are given a folder."""
 
 
 class Root:
@@ -71,6 +77,16 @@ class Root:
     def real(self, path: str) -> str:
         """Return where a path of the host lies on this machine; links in it are not followed."""
         return self._prefix + path
+
+    def seeing(self) -> Callable[[str], bool]:
+        """Return what says of a path whether what is there can be seen.
+
+        Of a copy of a machine, that is below the top-level folders that are copied.
+        """
+        if self.is_machine:
+            return seeing_host([one[1:] for one in calls.mounts()])
+        folders = frozenset(self.entries_if_any("/", {}))
+        return lambda path: path[1:].partition("/")[0] in folders
 
     def lstat(self, path: str) -> os.stat_result:
         """Return the status of the path itself."""
@@ -170,3 +186,24 @@ def upwards(path: str) -> Iterator[str]:
     while path:
         yield path
         path = path.rpartition("/")[0]
+
+
+def seeing_host(found: Sequence[tuple[str, str, str]]) -> Callable[[str], bool]:
+    """Return what says of a path whether the host's own is seen there, by the mounts of a process.
+
+    A container's root is that of its image. Without any mounts it counts as a container.
+    """
+    types = {point: filesystem for _, point, filesystem in found}
+    if "overlay" not in types.get("/", "overlay") and _OF_CONTAINERS.isdisjoint(types):
+        return lambda _: True
+    # What is mounted last hides what was below.
+    latest = [(one[1], _is_of_host(*one)) for one in reversed(found) if one[1] != "/"]
+    return lambda path: next((its for at, its in latest if f"{path}/".startswith(f"{at}/")), False)
+
+
+def _is_of_host(root: str, point: str, filesystem: str) -> bool:
+    """Return whether a container's mount surely shows what the host has at the same path."""
+    if (kernels := _OF_KERNEL.get(filesystem)) is not None:
+        return point == f"{kernels}{root}".rstrip("/")
+    # What is mounted as a whole may be a volume.
+    return root != "/" and point.endswith(root) and point.removesuffix(root) in _PARTITIONS
