@@ -306,8 +306,7 @@ class Reconciler:
 
     def _new_health(self) -> Health:
         # Costs 15 ms and 1.4 MB, which most nodes never need.
-        from genericdp.health.health import Health
-        from genericdp.health.probes import Probes
+        from genericdp.health.health import Health, Probes
 
         make = self._make_health or Health
         return make(

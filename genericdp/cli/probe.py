@@ -16,8 +16,8 @@ from genericdp.cli.output import print_result, progress, table
 from genericdp.devices.devicelist import DeviceList
 from genericdp.errors import Outcome
 from genericdp.health.execution import POOL
+from genericdp.health.health import Probes
 from genericdp.health.kernellog import KernelLog
-from genericdp.health.probes import Probes
 from genericdp.health.state import DeviceHealth
 from genericdp.host.kmsg import open_log
 from genericdp.printing import first_few, plural, printable, shortened

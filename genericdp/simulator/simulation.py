@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from genericdp.devices.device import BoundProbe
     from genericdp.devices.devicelist import DeviceList
-    from genericdp.health.probes import RunProbe
+    from genericdp.health.health import RunProbe
     from genericdp.settings import Settings
     from genericdp.simulator.pods import Start
     from genericdp.supervisor import Supervisor

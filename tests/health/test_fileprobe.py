@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from genericdp.devices.device import BoundProbe
+from genericdp.health.health import Probes
 from genericdp.health.kinds.file import FileCheck, check_content, quote
 from genericdp.health.kinds.open import OpenCheck
-from genericdp.health.probes import Probes
 from genericdp.host.root import Root
 from genericdp.model import Probe, number
 from genericdp.process.run import Commands

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from genericdp.errors import Outcome
-from genericdp.health.probes import MAX_HANGING, Probes
+from genericdp.health.health import MAX_HANGING, Probes
 from genericdp.host.workers import in_worker
 from genericdp.process.run import Commands
 from tests.polling import ask_until
@@ -80,7 +80,7 @@ async def test_while_it_hangs_no_other_read_of_its_name_is_begun() -> None:
 
 SCARCE = """
 import asyncio
-from genericdp.health.probes import Probes
+from genericdp.health.health import Probes
 from genericdp.errors import Outcome
 from genericdp.process.run import Commands
 from tests.resource_limits import start_no_more_threads

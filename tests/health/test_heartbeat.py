@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from genericdp.devices.device import BoundProbe
+from genericdp.health.health import Probes
 from genericdp.health.kinds.file import FileCheck
-from genericdp.health.probes import Probes
 from genericdp.host.root import Root
 from genericdp.observed import Observed, until
 from genericdp.process.run import Commands

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from genericdp.devices.device import BoundProbe, DeviceNode
+from genericdp.health.health import Probes
 from genericdp.health.kinds.open import OpenCheck
-from genericdp.health.probes import Probes
 from genericdp.host.devicefiles import DeviceFiles
 from genericdp.host.root import Root
 from genericdp.process.run import Commands
