@@ -77,11 +77,7 @@ class HostCache:
     what could be read earlier, for what cannot be read now.
     """
 
-    def __init__(
-        self,
-        root: Root,
-        before: HostCache | None = None,
-    ) -> None:
+    def __init__(self, root: Root, before: HostCache | None = None) -> None:
         self.awaiting: Collection[str] = ()
         """Devices that have just appeared and that udev has yet to record."""
         self.folders: set[str] = set()
@@ -107,12 +103,20 @@ class HostCache:
         self._why_unreadable: dict[str, str] = {}
         self._sees: Callable[[str], bool] | None = None
 
-    async def run(self, work: Callable[[HostCache], T], seconds: float) -> Work[T]:
+    async def run(
+        self, work: Callable[[HostCache], T], seconds: float, stale: Stale | None = None
+    ) -> Work[T]:
         """Run ``work`` in a daemon thread until it ends, or one system call takes longer than that.
 
-        Return its future; if that is not done, ``what`` it looks at hangs.
+        Return its future; if that is not done, ``what`` it looks at hangs. What is ``stale`` is
+        read again.
         """
-        working = start(partial(work, self))
+
+        def job() -> T:
+            self.forget(stale or Stale())
+            return work(self)
+
+        working = start(job)
         while not await working.ends(seconds):
             working.what = self._reading or working.path
             if working.what:
@@ -312,7 +316,7 @@ class HostReader:
         self._look_again = look_again
         self._look_seconds = look_seconds
         self._now = now
-        self._host = self._anew()
+        self._host = HostCache(self._root)
         self._stale = Stale()
         self._blind = Latch(log)
         """Whether nothing can be concluded from the host just now."""
@@ -323,9 +327,9 @@ class HostReader:
         """When to read again what could not be read."""
         self._arrived: dict[str, float] = {}
 
-    def _anew(self, before: HostCache | None = None) -> HostCache:
-        """Return a cache that has to ask the host everything."""
-        return HostCache(self._root, before)
+    def _ask_everything(self) -> None:
+        """Begin a cache that has to ask the host everything."""
+        self._host = HostCache(self._root, self._host)
 
     def mark_event(self, event: Uevent | None) -> None:
         """Have what the kernel told of read again. None: everything is."""
@@ -368,33 +372,34 @@ class HostReader:
         stale, self._stale = self._stale, Stale()
         waiting = self._waiting(stale)
         if full or stale.everything:
-            self._host, stale = self._anew(self._host), Stale()
+            self._ask_everything()
+            stale = Stale()
         if not wants_records:
             waiting = {}
         patience = self._look_seconds
         while True:
             host = self._host
             host.awaiting = frozenset(waiting)
-            result = await host.run(partial(self._run, make_work(), stale), patience)
-            if result.done() and (blind := result.exception()) is not None:
-                self._host, stale = self._anew(self._host), Stale()
-                await self._wait_blind(blind)
-                continue
-            if result.done():
+            result = await host.run(make_work(), patience, stale)
+            blind = result.exception() if result.done() else None
+            if result.done() and blind is None:
                 host.files.drop_outdated()
                 self._log_unreadable(host.unreadable)
                 due = [*waiting.values(), *([self._again] if self._unreadable else [])]
                 self.folders, self.due = frozenset(host.folders), min(due, default=None)
                 return result.result()
             # The thread may still write into what it holds.
-            self._give_up(result)
-            patience = min(self._look_seconds, NEXT_LOOK_SECONDS)
-            self._host, stale = self._anew(self._host), Stale()
-
-    @staticmethod
-    def _run(work: Callable[[HostCache], T], stale: Stale, host: HostCache) -> T:
-        host.forget(stale)
-        return work(host)
+            self._ask_everything()
+            stale = Stale()
+            if blind is None:
+                self._give_up(result)
+                patience = min(self._look_seconds, NEXT_LOOK_SECONDS)
+            elif isinstance(blind, HostError | HangsError):  # nothing can be concluded now
+                message = "the host cannot be looked at (%s): what is known of it stays"
+                self._blind.update("blind", message, blind)  # whichever path the error is about
+                await asyncio.sleep(AGAIN_SECONDS)
+            else:
+                raise blind
 
     def _waiting(self, stale: Stale) -> dict[str, float]:
         """Return the devices that have just appeared, and until when udev may take to record them.
@@ -410,14 +415,6 @@ class HostReader:
         if not self._arrived or not udevd_runs(self._root):
             return {}
         return {syspath: since + RECORD_SECONDS for syspath, since in self._arrived.items()}
-
-    async def _wait_blind(self, error: BaseException) -> None:
-        """Wait a moment where nothing can be concluded; raises any other error."""
-        if not isinstance(error, HostError | HangsError):
-            raise error
-        message = "the host cannot be looked at (%s): what is known of it stays"
-        self._blind.update("blind", message, error)  # whichever path the error is about
-        await asyncio.sleep(AGAIN_SECONDS)
 
     def _log_unreadable(self, unreadable: dict[str, str]) -> None:
         """Log what cannot be read since this reconcile, or can be again; plan when to try."""
@@ -438,7 +435,7 @@ class HostReader:
         leave_alone(result)
 
         def ended(_: Work[Any]) -> None:  # what it found is out of date anyway
-            self._host = self._anew(self._host)  # this has been told that it hangs
+            self._ask_everything()  # the present one has been told that it hangs
             self._look_again()
 
         result.add_done_callback(ended)
