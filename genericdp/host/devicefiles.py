@@ -129,7 +129,7 @@ class DeviceFiles:
             file = self.examine(path)
             if file is not None:
                 files.append(file)
-            elif self._is_link(path):
+            elif stat.S_ISLNK(self._mode(path)):
                 dangling.append(path)
             self._note_unreadable(path, found)
             if file is None or file.is_link:
@@ -150,7 +150,7 @@ class DeviceFiles:
                 found = self._examine(path)
             except OSError as error:
                 # A link that leads in a circle leads nowhere; behind such a folder may be anything.
-                leads_nowhere = error.errno == errno.ELOOP and self._is_link(path)
+                leads_nowhere = error.errno == errno.ELOOP and stat.S_ISLNK(self._mode(path))
                 if not leads_nowhere and self._note_error(path, error):
                     found = self._old_files.get(path)
             self._files[path] = found
@@ -198,6 +198,12 @@ class DeviceFiles:
         if number is not None:
             refusal = refusal or self._node_refusal(walk, status)
         refusal = refusal or walk.why_untrusted
+        link_refusal = ""
+        if walk.links and not refusal:
+            # Who may write a link on one filesystem must not choose what is offered of another.
+            own = self._root.lstat(path)
+            if stat.S_ISLNK(own.st_mode) and own.st_dev != status.st_dev:
+                link_refusal = "it is a link to another filesystem"
         return FoundFile(
             path=path,
             target=target,
@@ -208,7 +214,7 @@ class DeviceFiles:
                 syspath=syspath,
                 plugged=plugged_of(self._read, file_type, syspath),
             ),
-            refusal=refusal or (self._link_refusal(path, status) if walk.links else ""),
+            refusal=refusal or link_refusal,
             mount_refusal=refusal,
         )
 
@@ -267,11 +273,12 @@ class DeviceFiles:
             first : bisect_right(names, prefix, lo=first, key=lambda name: name[: len(prefix)])
         ]
 
-    def _is_link(self, path: str) -> bool:
+    def _mode(self, path: str) -> int:
+        """Return the mode of a path itself; 0: there is nothing, or it cannot be read."""
         try:
-            return stat.S_ISLNK(self._root.lstat(path).st_mode)
+            return self._root.lstat(path).st_mode
         except OSError:
-            return False
+            return 0
 
     def _is_folder(self, path: str) -> bool:
         try:
@@ -287,15 +294,10 @@ class DeviceFiles:
         there the next will appear.
         """
         walk = self._walk(path)
-        found.folders |= {self._deepest_folder(walk.at), *map(_parent, walk.links)}
-
-    def _deepest_folder(self, path: str) -> str:
-        while path != "/":
-            with suppress(OSError):
-                if stat.S_ISDIR(self._root.lstat(path).st_mode):
-                    break
-            path = _parent(path)
-        return path
+        folder = walk.at
+        while folder != "/" and not stat.S_ISDIR(self._mode(folder)):
+            folder = _parent(folder)
+        found.folders |= {folder, *map(_parent, walk.links)}
 
     def _type_and_number(
         self, target: str, status: os.stat_result
@@ -318,29 +320,16 @@ class DeviceFiles:
 
         Anybody can write to /dev/shm; a link from there must not smuggle a device in.
         """
-        trusted = {self._filesystem("/dev"), self._filesystem("/dev/pts")} - {None}
+        trusted = set()
+        for folder in ("/dev", "/dev/pts"):
+            with suppress(OSError):
+                trusted.add(self._root.lstat(folder).st_dev)
         if status.st_dev not in trusted:
             return f"{walk.at} is not on the filesystem mounted at /dev"
         for link in walk.links:
             if self._root.lstat(link).st_dev not in trusted:
                 return f"the link {link} is not on the filesystem mounted at /dev"
         return ""
-
-    def _link_refusal(self, path: str, status: os.stat_result) -> str:
-        """Return why a file or folder cannot be offered.
-
-        Who may write a link on one filesystem must not choose what is offered of another.
-        """
-        own = self._root.lstat(path)
-        if stat.S_ISLNK(own.st_mode) and own.st_dev != status.st_dev:
-            return "it is a link to another filesystem"
-        return ""
-
-    def _filesystem(self, folder: str) -> int | None:
-        try:
-            return self._root.lstat(folder).st_dev
-        except OSError:
-            return None
 
 
 def _parent(path: str) -> str:
