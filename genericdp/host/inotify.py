@@ -65,7 +65,9 @@ class FolderWatch:
         self.complete, before = True, self._watched
         numbers = {number for number, _ in before.values()}
         try:
-            with self._unread(self._opened()) as inotify:
+            if self._inotify is None:
+                self._inotify = INotify(nonblocking=True)
+            with self._unread(self._inotify) as inotify:
                 work = partial(_watch_all, inotify, folders, numbers)
                 self._watched, errors = await in_worker(work, self._what)
         except OSError as error:
@@ -77,29 +79,16 @@ class FolderWatch:
             self._polled.update("", ended=f"{self._what} can be watched again")
         return {one for one, place in self._watched.items() if before.get(one) != place}
 
-    def _opened(self) -> INotify:
-        if self._inotify is None:
-            inotify = INotify(nonblocking=True)
-            try:
-                self._read(inotify)
-            except OSError:
-                inotify.close()
-                raise
-            self._inotify = inotify
-        return self._inotify
-
-    def _read(self, inotify: INotify) -> None:
-        asyncio.get_running_loop().add_reader(inotify.fileno(), self._drain, inotify)
-
     @contextmanager
     def _unread(self, inotify: INotify) -> Iterator[INotify]:
         """Leave events in the queue meanwhile: it is not known yet which new watch is whose."""
-        asyncio.get_running_loop().remove_reader(inotify.fileno())
+        loop = asyncio.get_running_loop()
+        loop.remove_reader(inotify.fileno())
         try:
             yield inotify
         finally:
-            if self._inotify is inotify:  # not closed
-                self._read(inotify)
+            if not inotify.closed:
+                loop.add_reader(inotify.fileno(), self._drain, inotify)
 
     def _poll_instead(self, error: OSError) -> None:
         self.complete = False
@@ -179,27 +168,22 @@ def _watch(inotify: INotify, folder: str, mask: int, numbers: set[int]) -> tuple
     Return the number of the watch and the name of that entry; raise OSError. Each number that is
     used on the way is added to ``numbers``.
     """
-    if (number := _add(inotify, folder, mask, numbers)) is not None:
+    if (number := _add(folder, inotify, mask, numbers)) is not None:
         return number, ""
     parent, name = os.path.split(folder)
     above, awaited = _watch(inotify, parent or ".", ENTRIES, numbers)
     if awaited:
         return above, awaited
     # Once more: it may have come before its parent was watched.
-    number = _add(inotify, folder, mask, numbers)
+    number = _add(folder, inotify, mask, numbers)
     return (above, name) if number is None else (number, "")
 
 
 @watched
-def _add_watch(folder: str, inotify: INotify, mask: int) -> int:
-    number: int = inotify.add_watch(folder, mask)
-    return number
-
-
-def _add(inotify: INotify, folder: str, mask: int, numbers: set[int]) -> int | None:
+def _add(folder: str, inotify: INotify, mask: int, numbers: set[int]) -> int | None:
     """Watch a folder; return None if there is none."""
     try:
-        number = _add_watch(folder, inotify, mask | _ALWAYS)
+        number: int = inotify.add_watch(folder, mask | _ALWAYS)
     except (FileNotFoundError, NotADirectoryError):
         return None
     numbers.add(number)
