@@ -201,19 +201,27 @@ def watched(call: Callable[P, T]) -> Callable[P, T]:
     return noted
 
 
-def _open_at(path: str, folder: int, flags: int) -> int:
+@watched
+def open_at(path: str, folder: int, flags: int) -> int:
+    """Open the last part of a path in a directory that is open."""
     return os.open(path.rpartition("/")[2], flags, dir_fd=folder)
 
 
-def _lstat(path: str) -> os.stat_result:
+@watched
+def lstat(path: str) -> os.stat_result:
+    """Return the status of a path itself."""
     return os.lstat(path)  # looked up each time: tests exchange it
 
 
-def _reopen(descriptor: int, flags: int) -> int:
+@watched
+def reopen(descriptor: int, flags: int) -> int:
+    """Open what a descriptor was opened for with O_PATH."""
     return os.open(f"/proc/self/fd/{descriptor}", flags)
 
 
-def _readlink_of(descriptor: int) -> str:
+@watched
+def readlink_of(descriptor: int) -> str:
+    """Return what is written in a link that a descriptor was opened for."""
     return os.readlink("", dir_fd=descriptor)
 
 
@@ -222,11 +230,6 @@ fstatvfs = watched(os.fstatvfs)
 isdir = watched(os.path.isdir)
 listdir = watched(os.listdir)
 open = watched(os.open)  # noqa: A001
-open_at = watched(_open_at)
-"""Opens the last part of a path in a directory that is open."""
 read = watched(os.read)
-reopen = watched(_reopen)
-lstat = watched(_lstat)
 readlink = watched(os.readlink)
-readlink_of = watched(_readlink_of)
 stat = watched(os.stat)

@@ -31,8 +31,9 @@ AGAIN_AFTER_SECONDS = 30.0
 """When a log that cannot be read is tried again."""
 LOSSES_TOLD_EACH_SECONDS = 60.0
 
+_NUMBER = rb"(\d{1,20})"
+_RECORD = re.compile(rb"%b,%b,%b(?:,[^;]*)?;([^\n]*)" % (_NUMBER, _NUMBER, _NUMBER))
 _ESCAPE = re.compile(rb"\\x([0-9a-fA-F]{2})")
-_MAX_DIGITS = 20
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -58,16 +59,10 @@ def parse(data: bytes) -> LogRecord | None:
 
     What follows the first line are properties of the message. Raises nothing.
     """
-    header, semicolon, rest = data.partition(b";")
-    numbers = header.split(b",", 3)[:3]
-    if not semicolon or len(numbers) < 3:
+    if (found := _RECORD.match(data)) is None:
         return None
-    if not all(one.isdigit() and len(one) <= _MAX_DIGITS for one in numbers):
-        return None
-    text = rest.partition(b"\n")[0]
-    if b"\\" in text:
-        text = _ESCAPE.sub(lambda hit: bytes.fromhex(hit[1].decode()), text)
-    priority, sequence, microseconds = map(int, numbers)
+    priority, sequence, microseconds = map(int, found.groups()[:3])
+    text = _ESCAPE.sub(lambda hit: bytes.fromhex(hit[1].decode()), found[4])
     return LogRecord(
         priority=priority,
         sequence=sequence,
@@ -160,7 +155,8 @@ class KernelRecords:
                 self._give_up(error)
                 return
             if data is None:
-                self._reached_the_end()
+                self.caught_up = True
+                self.unreadable.update("", ended="the kernel's log can be read again")
                 break
             if not data:
                 self._give_up(OSError(errno.ENODATA, "it has ended"))
@@ -183,10 +179,6 @@ class KernelRecords:
             self._lost, self._told_losses_at = 0, now
         if record.by_kernel:
             self._told(record)
-
-    def _reached_the_end(self) -> None:
-        self.caught_up = True
-        self.unreadable.update("", ended="the kernel's log can be read again")
 
 
 def _why_unreadable(error: OSError) -> str:

@@ -75,7 +75,13 @@ async def in_worker(work: Callable[[], T], what: str | Path = "") -> T:
         raise _hangs(what)
     running = start(work, what, is_one_call=bool(what))
     try:
-        return await _result_of(running)
+        if not what or await running.ends(HANGING_SECONDS):
+            return await running
+        if not running.has_begun:
+            running.cancel()
+            raise HangingError(errno.EAGAIN, "no thread can be started", what)
+        leave_alone(running)
+        raise _hangs(running.what)
     except HangsError as error:
         raise _hangs(what or str(error)) from error
     except asyncio.CancelledError:
@@ -89,18 +95,6 @@ def _at(path: Path, work: Callable[[], T]) -> T:
     with suppress(OSError):  # the working directory may have been removed: the work itself says so
         walk(str(Path.cwd() / path))
     return work()
-
-
-async def _result_of(running: Work[T]) -> T:
-    if not running.what:
-        return await running
-    if await running.ends(HANGING_SECONDS):
-        return running.result()
-    if not running.has_begun:
-        running.cancel()
-        raise HangingError(errno.EAGAIN, "no thread can be started", running.what)
-    leave_alone(running)
-    raise _hangs(running.what)
 
 
 def leave_alone(running: Work[Any]) -> None:
