@@ -136,15 +136,14 @@ class Pipe:
                 del self.data[self._half : self._half + surplus]
                 self._left_out += surplus
                 self._stop_reading()
-                self._pause = self._loop.call_later(_PAUSE_SECONDS, self._go_on)
+                self._pause = self._loop.call_later(
+                    _PAUSE_SECONDS, self._loop.add_reader, self._read_end, self.read
+                )
 
     def _stop_reading(self) -> None:
         if self._pause is not None:
             self._pause.cancel()
         self._loop.remove_reader(self._read_end)
-
-    def _go_on(self) -> None:
-        self._loop.add_reader(self._read_end, self.read)
 
     def text(self) -> str:
         """Return the output as text, with unprintable bytes escaped."""
@@ -291,8 +290,14 @@ class Commands:
             why = "an argument or a variable of its environment holds a NUL"
             return Outcome(reason=f"cannot be started: {why}")
         seconds = time.monotonic() - began
-        if code in _NOT_STARTED and (why := await _why_not_started(argv[0], timeout_seconds)):
-            return Outcome(reason=f"cannot be started: {why}", seconds=seconds)
+        if code in _NOT_STARTED:
+            try:
+                async with asyncio.timeout(timeout_seconds):
+                    why = await in_worker(partial(_why_not_startable, argv[0]))
+            except TimeoutError:
+                why = f"looking at it takes longer than {timeout_seconds:g} s"
+            if why:
+                return Outcome(reason=f"cannot be started: {why}", seconds=seconds)
         return outcome_of(code, pipe.text(), seconds=seconds, timeout_seconds=timeout_seconds)
 
     async def complete(
@@ -399,37 +404,27 @@ class Commands:
         self._deaths.send()
         # A signal from before the end may come here after it.
         if self._next_sweep is None and not self._is_closed:
-            self._sweep_later(_SWEEP_DELAY)
+            self._sweep_after(_SWEEP_DELAY)
 
-    def _sweep_later(self, seconds: float) -> None:
-        self._next_sweep = asyncio.get_running_loop().call_later(seconds, self._sweep_now)
+    def _sweep_after(self, seconds: float) -> None:
+        """Sweep later, and again until nothing is left."""
 
-    def _sweep_now(self) -> None:
-        self._next_sweep = None
-        try:
-            is_clean = not self._sweep()
-        except OSError:  # no descriptor is left to look with
-            is_clean = False
-        if not is_clean:
-            self._sweep_later(_RETRY_DELAY)
+        def sweep() -> None:
+            self._next_sweep = None
+            with suppress(OSError):  # no descriptor is left to look with
+                if not self._sweep():
+                    return
+            self._sweep_after(_RETRY_DELAY)
+
+        self._next_sweep = asyncio.get_running_loop().call_later(seconds, sweep)
 
 
 def _why_not_begun(error: OSError) -> str:
-    why = reason_of(error)
     if error.errno == errno.EAGAIN:
-        return f"{why} (a limit on processes is reached)"
+        return f"{reason_of(error)} (a limit on processes is reached)"
     if error.errno == errno.ENOENT:
         return f"{_NICE}, which starts every program, does not exist"
-    return why
-
-
-async def _why_not_started(program: str, timeout_seconds: float) -> str:
-    """Return why a program could not be started; empty: it was, and the exit code is its own."""
-    try:
-        async with asyncio.timeout(timeout_seconds):
-            return await in_worker(partial(why_not_startable, program))
-    except TimeoutError:
-        return f"looking at it takes longer than {timeout_seconds:g} s"
+    return reason_of(error)
 
 
 def _kill(pid: int) -> None:
@@ -532,7 +527,7 @@ def signal_name(number: int) -> str:
         return f"signal {number}"
 
 
-def why_not_startable(program: str) -> str:
+def _why_not_startable(program: str) -> str:
     """Return why the kernel cannot start a program; empty: it can. The look may hang."""
     try:
         mode = os.stat(program).st_mode  # noqa: PTH116
