@@ -116,15 +116,13 @@ class KubeletFolder:
         """
         events = self.events
         watch = FolderWatch(lambda *_: events.send(), what=f"the kubelet's folder {self.path}")
-        has_answered = self.answers.value  # whoever starts this has just looked
         try:
             while True:
                 has_news = events.watch()
-                if not (has_answered or await self.check_answers()):
+                if not await self.check_answers():
                     await asyncio.sleep(self._poll_seconds)
                     events.send()  # some may have been missed
                     continue
-                has_answered = False
                 # Watch before looking, so that nothing that comes in between is missed.
                 await watch.set_folders({str(self.path): ENTRIES})
                 await self._look_until_sure()

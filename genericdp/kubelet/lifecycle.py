@@ -102,15 +102,6 @@ class RegistrationState:
         self.active.value = False
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Retry:
-    """The next attempt. It does not contain the exception, which would keep the server alive."""
-
-    reason: str
-    delay_seconds: float
-    level: int = logging.WARNING
-
-
 class Plugin:
     """Keeps one resource registered, whatever the kubelet does. Cancel ``run`` to end it."""
 
@@ -144,12 +135,12 @@ class Plugin:
                     # The delays were about the last kubelet; this one may not listen yet (K2).
                     # That the last one has ended its stream was nobody else's doing.
                     last, self._failures, self._early_ends = kubelet, 0, 0
-                retry = await self._attempt(kubelet)
+                failure = await self._attempt(kubelet)
                 if (task := asyncio.current_task()) and task.cancelling():
                     # gRPC can lose a cancellation that comes at the moment when a call ends.
                     raise asyncio.CancelledError
                 self._report_suspicion()
-                await self._wait_to_retry(kubelet, retry)
+                await self._wait_to_retry(kubelet, *failure)
 
     async def _wait_for_kubelet(self) -> SocketIdentity:
         socket, absence = self._kubelet.socket, self._kubelet.absence
@@ -158,10 +149,11 @@ class Plugin:
             await next_change(socket, absence)
         return identity
 
-    async def _attempt(self, kubelet: SocketIdentity) -> _Retry:
+    async def _attempt(self, kubelet: SocketIdentity) -> tuple[str, float, int]:
         """Serve and register until that is over, or the kubelet another one (KST-3).
 
-        Return when to try again.
+        Return why it is over, after how many seconds to try again, and the level at which to log
+        that: not the exception, which would keep the server alive.
         """
         self._failures += 1
         self._not_registered_yet("registering")
@@ -180,26 +172,26 @@ class Plugin:
                     await self._serve(kubelet)
         except Exception as error:  # noqa: BLE001
             # A bug that shows in one resource must not stop the others (K6).
-            return self._retry_after(KubeletError("new kubelet") if limit.expired() else error)
+            return self._failure(KubeletError("new kubelet") if limit.expired() else error)
 
     def _not_registered_yet(self, step: str) -> None:
         before = f"; the last time: {self._trouble.reason}" if self._trouble.reason else ""
         self.registration.not_registered(f"{step}{before}")
 
-    def _retry_after(self, error: Exception) -> _Retry:
+    def _failure(self, error: Exception) -> tuple[str, float, int]:
         timing, reason = self._timing, explained(error, self._kubelet.path)
         is_permanent = isinstance(error, RegistrationError) and error.permanent
         if self._failures:  # no stream has opened
             self._tally.registrations["refused" if is_permanent else "failure"] += 1
         if is_permanent:
-            return _Retry(reason=reason, delay_seconds=timing.permanent_retry, level=logging.ERROR)
+            return reason, timing.permanent_retry, logging.ERROR
         if isinstance(error, PeerLeftError):  # the kubelet has had its time already
             longest = timing.first_retry / 2
         else:
             attempts = self._failures or self._early_ends or 1
             conflict = self._early_ends >= _SUSPICIOUS_ENDS
             longest = timing.retry_delay(attempts, conflict=conflict)
-        return _Retry(reason=reason, delay_seconds=jittered(longest))
+        return reason, jittered(longest), logging.WARNING
 
     async def _serve(self, kubelet: SocketIdentity) -> Never:
         """Serve and register once; raise KubeletError or OSError, which says why it is over."""
@@ -308,25 +300,29 @@ class Plugin:
             elif not await until(
                 lambda: is_over() or has_peer_left(), *values, timeout_seconds=limit
             ):
-                self._clear_suspicion()
-                limit = None
+                limit, self._early_ends = None, 0
+                ended = "the stream lasts: nobody else seems to serve the resource any more"
+                if self._suspicion.update("", ended=ended):
+                    self._update_peers()
         raise KubeletError("the kubelet has ended the stream")
 
-    async def _wait_to_retry(self, kubelet: SocketIdentity, retry: _Retry) -> None:
+    async def _wait_to_retry(
+        self, kubelet: SocketIdentity, reason: str, seconds: float, level: int
+    ) -> None:
         """Wait before the next attempt; a new kubelet.sock ends any delay."""
-        self.registration.not_registered(retry.reason)
+        self.registration.not_registered(reason)
         if self._is_replaced(kubelet):
-            log.info("%s: registering again", retry.reason)
+            log.info("%s: registering again", reason)
             return
-        about = "%s: registering again in %.1f s", retry.reason, retry.delay_seconds
-        if not self._trouble.update(retry.reason, *about, level=retry.level):
+        about = "%s: registering again in %.1f s", reason, seconds
+        if not self._trouble.update(reason, *about, level=level):
             log.debug(*about)  # perhaps for hours
         had_peers = bool(self._peers.current)
         await until(
             lambda: self._is_replaced(kubelet) or (had_peers and not self._peers.current),
             self._kubelet.socket,
             self._kubelet.peers,
-            timeout_seconds=retry.delay_seconds,
+            timeout_seconds=seconds,
         )
 
     def _update_peers(self) -> None:
@@ -354,13 +350,6 @@ class Plugin:
         level = logging.DEBUG if self._peers.current else logging.WARNING
         self._suspicion.update(why, "%s; let only one of them serve it", why, level=level)
         self._update_peers()
-
-    def _clear_suspicion(self) -> None:
-        """Record that a stream lasts."""
-        self._early_ends = 0
-        ended = "the stream lasts: nobody else seems to serve the resource any more"
-        if self._suspicion.update("", ended=ended):
-            self._update_peers()
 
 
 def _now() -> float:
