@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from math import inf
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import grpc
 
@@ -195,7 +195,7 @@ def pod_holders(
         name = f"pod {pod.namespace}/{pod.name}"
         pods.add(name)
         only = (name,)
-        for resource, share in pod.devices():
+        for resource, share in pod.devices:
             known = holders.setdefault(resource, {}).setdefault(share, only)
             if known is not only:
                 several.setdefault((resource, share), dict.fromkeys(known))[name] = None
@@ -213,46 +213,37 @@ def held_ids(answer: bytes) -> dict[str, frozenset[str]]:
 @_readable()
 def held_claims(answer: bytes) -> set[tuple[str, str]]:
     """Return namespace and name of the ResourceClaims of all pods; raise KubeletError."""
-    return {claim for pod in _pods(answer) for claim in pod.claims()}
+    return {claim for pod in _pods(answer) for claim in pod.claims}
 
 
 @_readable()
 def pods_of_claim(answer: bytes, namespace: str, name: str) -> list[str]:
     """Return namespace and name of the pods that use a ResourceClaim; raise KubeletError."""
     claim = (namespace, name)
-    return [f"{pod.namespace}/{pod.name}" for pod in _pods(answer) if claim in pod.claims()]
+    return [f"{pod.namespace}/{pod.name}" for pod in _pods(answer) if claim in pod.claims]
 
 
-class _Pod:
-    """A message PodResources; the methods may raise ValueError."""
-
-    def __init__(self, reader: _WireReader, content: memoryview) -> None:
-        self._reader = reader
-        self._content = content
-        self.name = reader.string(content, 1)
-        self.namespace = reader.string(content, 2)
-
-    def devices(self) -> Iterator[tuple[str, str]]:
-        """Yield the resource and ID of each device, or share, of its containers."""
-        read = self._reader
-        for container in read.messages(self._content, 3):
-            for devices in read.messages(container, 2):
-                resource = read.string(devices, 1)
-                for share in read.strings(devices, 2):
-                    yield resource, share
-
-    def claims(self) -> Iterator[tuple[str, str]]:
-        """Yield namespace and name of the ResourceClaims of its containers."""
-        read = self._reader
-        for container in read.messages(self._content, 3):
-            for claim in read.messages(container, 5):
-                yield read.string(claim, 3), read.string(claim, 2)
+class _Pod(NamedTuple):
+    namespace: str
+    name: str
+    devices: list[tuple[str, str]]
+    """The resource and ID of each device, or share, of its containers."""
+    claims: list[tuple[str, str]]
+    """Namespace and name of the ResourceClaims of its containers."""
 
 
 def _pods(answer: bytes) -> Iterator[_Pod]:
-    read = _WireReader(max_fields=_MAX_FIELDS, max_strings=_MAX_STRINGS)
+    """Yield what the answer holds; may raise ValueError."""
+    read = _WireReader()
     for content in read.messages(memoryview(answer), 1):
-        yield _Pod(read, content)
+        pod = _Pod(read.string(content, 2), read.string(content, 1), [], [])
+        for container in read.messages(content, 3):
+            for devices in read.messages(container, 2):
+                resource = read.string(devices, 1)
+                pod.devices.extend((resource, share) for share in read.strings(devices, 2))
+            for claim in read.messages(container, 5):
+                pod.claims.append((read.string(claim, 3), read.string(claim, 2)))
+        yield pod
 
 
 class _WireReader:
@@ -263,18 +254,16 @@ class _WireReader:
     method raises ValueError if an answer is malformed.
     """
 
-    def __init__(self, *, max_fields: int, max_strings: int) -> None:
-        """Limit the fields, each of which takes about a microsecond, and what is kept of them."""
-        self._max_fields = self._fields_left = max_fields
-        self._max_strings = self._strings_left = max_strings
+    def __init__(self) -> None:
+        self._fields = self._strings = 0
 
     def messages(self, message: memoryview, number: int) -> Iterator[memoryview]:
         """Yield the messages, or strings, of a field."""
         at, wanted = 0, number << 3 | _SIZED
         while at < len(message):
-            self._fields_left -= 1
-            if self._fields_left < 0:
-                raise ValueError(f"it has more than {self._max_fields:,} fields")
+            self._fields += 1
+            if self._fields > _MAX_FIELDS:
+                raise ValueError(f"it has more than {_MAX_FIELDS:,} fields")
             key, at = _varint(message, at)
             begin, at = _content(message, at, key & 7)
             if key == wanted:
@@ -283,9 +272,9 @@ class _WireReader:
     def strings(self, message: memoryview, number: int) -> Iterator[str]:
         """Yield the strings of a field."""
         for content in self.messages(message, number):
-            self._strings_left -= 1
-            if self._strings_left < 0:
-                raise ValueError(f"it has more than {self._max_strings:,} strings")
+            self._strings += 1
+            if self._strings > _MAX_STRINGS:
+                raise ValueError(f"it has more than {_MAX_STRINGS:,} strings")
             if len(content) > _MAX_STRING_BYTES:
                 raise ValueError(f"a string has more than {_MAX_STRING_BYTES >> 10} KiB")
             yield str(content, "utf-8")
