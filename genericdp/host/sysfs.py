@@ -362,19 +362,12 @@ def device_names(root: Root) -> dict[str, tuple[FileType, tuple[int, int]]]:
     """
     names: dict[str, tuple[FileType, tuple[int, int]]] = {}
     for file_type in (FileType.CHAR, FileType.BLOCK):
-        try:
-            entries = root.entries(f"/sys/dev/{file_type}")
-        except OSError:
-            continue
-        for entry in entries:
+        folder = f"/sys/dev/{file_type}"
+        for entry in root.entries_if_any(folder, {}):
             major, _, minor = entry.partition(":")
-            if not (major.isdecimal() and minor.isdecimal()):
-                continue
-            number = (int(major), int(minor))
-            for line in read_attribute(
-                root.read_text, f"/sys/dev/{file_type}/{entry}", "uevent"
-            ).splitlines():
-                key, _, value = line.partition("=")
-                if key == "DEVNAME" and value:
-                    names[value.removeprefix("/dev/")] = (file_type, number)
+            if major.isdecimal() and minor.isdecimal():
+                uevent = read_attribute(root.read_text, f"{folder}/{entry}", "uevent")
+                pairs = dict(line.partition("=")[::2] for line in uevent.splitlines())
+                if name := pairs.get("DEVNAME"):
+                    names[name.removeprefix("/dev/")] = (file_type, (int(major), int(minor)))
     return names
