@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from math import inf
@@ -171,15 +170,6 @@ async def list_pods(socket: Path, *, timeout_seconds: float) -> bytes:
         raise KubeletError(why) from error
 
 
-@contextmanager
-def _readable() -> Iterator[None]:
-    try:
-        yield
-    except ValueError as error:
-        raise KubeletError(f"the answer is not a ListPodResourcesResponse: {error}") from error
-
-
-@_readable()
 def pod_holders(
     answer: bytes, asked_at: float = 0.0, kubelet: SocketIdentity | None = None
 ) -> PodHolders:
@@ -190,10 +180,10 @@ def pod_holders(
     holders: dict[str, dict[str, tuple[str, ...]]] = {}
     several: dict[tuple[str, str], dict[str, None]] = {}
     """The pods that hold a share, by resource and share, if there is more than one."""
-    pods = set()
-    for pod in _pods(answer):
+    listed = set()
+    for pod in pods_in(answer):
         name = f"pod {pod.namespace}/{pod.name}"
-        pods.add(name)
+        listed.add(name)
         only = (name,)
         for resource, share in pod.devices:
             known = holders.setdefault(resource, {}).setdefault(share, only)
@@ -201,7 +191,7 @@ def pod_holders(
                 several.setdefault((resource, share), dict.fromkeys(known))[name] = None
     for (resource, share), names in several.items():
         holders[resource][share] = tuple(names)
-    return PodHolders(asked_at=asked_at, kubelet=kubelet, holders=holders, pods=frozenset(pods))
+    return PodHolders(asked_at=asked_at, kubelet=kubelet, holders=holders, pods=frozenset(listed))
 
 
 def held_ids(answer: bytes) -> dict[str, frozenset[str]]:
@@ -210,20 +200,15 @@ def held_ids(answer: bytes) -> dict[str, frozenset[str]]:
     return {name: frozenset(map(device_id_of, ids)) for name, ids in found.holders.items()}
 
 
-@_readable()
-def held_claims(answer: bytes) -> set[tuple[str, str]]:
-    """Return namespace and name of the ResourceClaims of all pods; raise KubeletError."""
-    return {claim for pod in _pods(answer) for claim in pod.claims}
-
-
-@_readable()
 def pods_of_claim(answer: bytes, namespace: str, name: str) -> list[str]:
     """Return namespace and name of the pods that use a ResourceClaim; raise KubeletError."""
     claim = (namespace, name)
-    return [f"{pod.namespace}/{pod.name}" for pod in _pods(answer) if claim in pod.claims]
+    return [f"{pod.namespace}/{pod.name}" for pod in pods_in(answer) if claim in pod.claims]
 
 
-class _Pod(NamedTuple):
+class Pod(NamedTuple):
+    """A pod that the kubelet lists."""
+
     namespace: str
     name: str
     devices: list[tuple[str, str]]
@@ -232,18 +217,21 @@ class _Pod(NamedTuple):
     """Namespace and name of the ResourceClaims of its containers."""
 
 
-def _pods(answer: bytes) -> Iterator[_Pod]:
-    """Yield what the answer holds; may raise ValueError."""
+def pods_in(answer: bytes) -> Iterator[Pod]:
+    """Yield the pods of an answer to List; raise KubeletError."""
     read = _WireReader()
-    for content in read.messages(memoryview(answer), 1):
-        pod = _Pod(read.string(content, 2), read.string(content, 1), [], [])
-        for container in read.messages(content, 3):
-            for devices in read.messages(container, 2):
-                resource = read.string(devices, 1)
-                pod.devices.extend((resource, share) for share in read.strings(devices, 2))
-            for claim in read.messages(container, 5):
-                pod.claims.append((read.string(claim, 3), read.string(claim, 2)))
-        yield pod
+    try:
+        for content in read.messages(memoryview(answer), 1):
+            pod = Pod(read.string(content, 2), read.string(content, 1), [], [])
+            for container in read.messages(content, 3):
+                for devices in read.messages(container, 2):
+                    resource = read.string(devices, 1)
+                    pod.devices.extend((resource, share) for share in read.strings(devices, 2))
+                for claim in read.messages(container, 5):
+                    pod.claims.append((read.string(claim, 3), read.string(claim, 2)))
+            yield pod
+    except ValueError as error:
+        raise KubeletError(f"the answer is not a ListPodResourcesResponse: {error}") from error
 
 
 class _WireReader:

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from genericdp.kubelet.podresources import held_claims, list_pods
+from genericdp.kubelet.podresources import list_pods, pods_in
 from tests.cluster.dra.audit import Audit
 from tests.cluster.dra.pods import Pod, apply, delete
 from tests.e2e.cluster.waiting import eventually
@@ -94,7 +94,8 @@ class Bench:
     def used(self) -> set[tuple[str, str]]:
         """Give namespace and name of the claims that pods use, as the kubelet lists them."""
         socket = self.cluster.folder / "kubelet/pod-resources/kubelet.sock"
-        return held_claims(asyncio.run(list_pods(socket, timeout_seconds=30)))
+        answer = asyncio.run(list_pods(socket, timeout_seconds=30))
+        return {claim for pod in pods_in(answer) for claim in pod.claims}
 
     def prepared(self) -> set[str]:
         """Give the UIDs of the claims that the daemon has a record of."""
