@@ -22,8 +22,8 @@ import grpc
 
 from bench.hostile import EXTRA, Node, Row, play, shipped_limit
 from bench.nodes import nodes
-from genericdp.kubelet.v1 import podresources_pb2 as pods_api
-from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as api
+from genericdp.kubelet.api import deviceplugin_pb2 as api
+from genericdp.kubelet.api import podresources_pb2 as pods_api
 from genericdp.settings import DRIVER
 from tests.apiserver.scenarios import NODE, slice_of
 from tests.hanging import hanging_mount

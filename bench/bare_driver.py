@@ -11,7 +11,7 @@ from typing import Any
 
 import grpc
 
-from genericdp.kubelet.v1 import dra_pb2 as api
+from genericdp.kubelet.api import dra_pb2 as api
 
 _SERVICE = "k8s.io.kubelet.pkg.apis.dra.v1.DRAPlugin"
 

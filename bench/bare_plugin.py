@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import grpc
 from inotify_simple import Event, INotify, flags
 
-from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as api
+from genericdp.kubelet.api import deviceplugin_pb2 as api
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 import grpc
 
 from bench.processes import helper
-from genericdp.kubelet.v1 import dra_pb2 as api
-from genericdp.kubelet.v1 import dra_pb2_grpc as rpc
+from genericdp.kubelet.api import dra_pb2 as api
+from genericdp.kubelet.api import dra_pb2_grpc as rpc
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import grpc
 import pytest
 
-from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as api
+from genericdp.kubelet.api import deviceplugin_pb2 as api
 from tests.world import World, resource, serial
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as api
+from genericdp.kubelet.api import deviceplugin_pb2 as api
 from tests.world import World, resource, serial
 
 if TYPE_CHECKING:

@@ -16,10 +16,10 @@ from genericdp.errors import Outcome
 from genericdp.health.execution import HookRunner
 from genericdp.host.cache import HostCache
 from genericdp.host.root import Root
+from genericdp.kubelet.api import deviceplugin_pb2 as api
+from genericdp.kubelet.api import deviceplugin_pb2_grpc as rpc
 from genericdp.kubelet.server import listening
 from genericdp.kubelet.servicer import Servicer
-from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as api
-from genericdp.kubelet.v1beta1 import deviceplugin_pb2_grpc as rpc
 from genericdp.prepare import CallTimeouts, Gate
 from genericdp.simulator.pods import Container, Pod
 from tests.world import Host, World, config, resource

@@ -20,9 +20,9 @@ from prometheus_client.parser import text_string_to_metric_families
 from genericdp.address import Address
 from genericdp.config.load import load
 from genericdp.daemon import serve
+from genericdp.kubelet.api import deviceplugin_pb2 as api
+from genericdp.kubelet.api import deviceplugin_pb2_grpc as rpc
 from genericdp.kubelet.lifecycle import RegistrationTiming
-from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as api
-from genericdp.kubelet.v1beta1 import deviceplugin_pb2_grpc as rpc
 from genericdp.logs import add_subject
 from genericdp.process.run import Commands
 from genericdp.settings import Settings

@@ -9,12 +9,12 @@ import socket
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypedDict
 
 from genericdp.errors import KubeletError, explained
+from genericdp.kubelet.api import dra_pb2 as api
+from genericdp.kubelet.api import pluginregistration_pb2 as registration_api
 from genericdp.kubelet.folder import check_length, find_socket
 from genericdp.kubelet.lifecycle import RegistrationState
 from genericdp.kubelet.server import answering, serving
 from genericdp.kubelet.servicer import parsed
-from genericdp.kubelet.v1 import dra_pb2 as api
-from genericdp.kubelet.v1 import pluginregistration_pb2 as registration_api
 from genericdp.observed import Observed, until
 from genericdp.repeat import Latch
 

@@ -17,8 +17,8 @@ import grpc
 from genericdp.errors import CallError, InvalidCallError, KubeletError, OverdueCallError, reason_of
 from genericdp.host.descriptors import count
 from genericdp.host.workers import finish
+from genericdp.kubelet.api import deviceplugin_pb2 as api
 from genericdp.kubelet.folder import KUBELET_SOCKET
-from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as api
 from genericdp.observed import Observed, until
 from genericdp.printing import plural
 

@@ -16,7 +16,7 @@ from genericdp.devices.devicelist import share_reasons
 from genericdp.devices.preferred import preferred_ids
 from genericdp.errors import InvalidCallError, UnusableDeviceError
 from genericdp.host.workers import in_worker
-from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as api
+from genericdp.kubelet.api import deviceplugin_pb2 as api
 from genericdp.model import Preference
 from genericdp.observed import Observed, until
 from genericdp.prepare import counted, limited

@@ -7,7 +7,7 @@ import random
 from typing import TYPE_CHECKING
 
 from genericdp.devices.device import BindMount, ContainerEdits, DeviceSpec
-from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as pb
+from genericdp.kubelet.api import deviceplugin_pb2 as pb
 from genericdp.simulator.client import SimulatedKubeletError
 from genericdp.simulator.devicemanager import Allocation
 from genericdp.simulator.pods import Admission, Start

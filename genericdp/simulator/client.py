@@ -8,8 +8,8 @@ from urllib.parse import quote
 
 import grpc
 
-from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as pb
-from genericdp.kubelet.v1beta1 import deviceplugin_pb2_grpc as rpc
+from genericdp.kubelet.api import deviceplugin_pb2 as pb
+from genericdp.kubelet.api import deviceplugin_pb2_grpc as rpc
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable

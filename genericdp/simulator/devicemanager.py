@@ -10,7 +10,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as pb
+from genericdp.kubelet.api import deviceplugin_pb2 as pb
 from genericdp.simulator.client import PluginClient, SimulatedKubeletError
 from genericdp.simulator.settings import Generation
 

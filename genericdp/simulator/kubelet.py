@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import grpc
 
-from genericdp.kubelet.v1 import podresources_pb2_grpc
-from genericdp.kubelet.v1beta1 import deviceplugin_pb2_grpc
+from genericdp.kubelet.api import deviceplugin_pb2_grpc, podresources_pb2_grpc
 from genericdp.observed import Signal, until
 from genericdp.simulator.admission import Admitter
 from genericdp.simulator.devicemanager import DeviceManager, Plugins, Record

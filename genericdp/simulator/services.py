@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 import grpc
 
 from genericdp.devices.resourcenames import name_problem
-from genericdp.kubelet.v1 import podresources_pb2, podresources_pb2_grpc
-from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as pb
-from genericdp.kubelet.v1beta1 import deviceplugin_pb2_grpc as rpc
+from genericdp.kubelet.api import deviceplugin_pb2 as pb
+from genericdp.kubelet.api import deviceplugin_pb2_grpc as rpc
+from genericdp.kubelet.api import podresources_pb2, podresources_pb2_grpc
 from genericdp.simulator.client import PluginClient, SimulatedKubeletError
 
 if TYPE_CHECKING:

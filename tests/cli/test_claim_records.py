@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from genericdp.cli import main
-from genericdp.kubelet.v1 import podresources_pb2 as api
+from genericdp.kubelet.api import podresources_pb2 as api
 from tests.kubelet.test_podresources import answering
 
 if TYPE_CHECKING:

@@ -20,8 +20,8 @@ from genericdp.devices.devicelist import (
 )
 from genericdp.devices.inventory import Identity
 from genericdp.devices.transitions import Event
+from genericdp.kubelet.api import deviceplugin_pb2 as api
 from genericdp.kubelet.servicer import entry_bytes
-from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as api
 from tests.devices.making import decide, healthy, inject, node, nodes, plain, resource, unhealthy
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from genericdp.config.load import load
 from genericdp.devices.decide import decide
 from genericdp.devices.topology import Distance, distance
 from genericdp.host.cache import HostCache
+from genericdp.kubelet.api import deviceplugin_pb2 as api
 from genericdp.kubelet.servicer import encode_list
-from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as api
 from tests.fixtures.topologies import TOPOLOGIES
 
 if TYPE_CHECKING:

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, TypeVar
 import grpc
 
 from genericdp.host.inotify import ENTRIES, FolderWatch
-from genericdp.kubelet.v1 import dra_pb2 as api
-from genericdp.kubelet.v1 import dra_pb2_grpc as rpc
-from genericdp.kubelet.v1 import pluginregistration_pb2 as registration_api
-from genericdp.kubelet.v1.pluginregistration_pb2_grpc import RegistrationStub
+from genericdp.kubelet.api import dra_pb2 as api
+from genericdp.kubelet.api import dra_pb2_grpc as rpc
+from genericdp.kubelet.api import pluginregistration_pb2 as registration_api
+from genericdp.kubelet.api.pluginregistration_pb2_grpc import RegistrationStub
 from genericdp.observed import Observed, until
 
 if TYPE_CHECKING:

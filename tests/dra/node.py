@@ -6,8 +6,8 @@ import json
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
+from genericdp.kubelet.api.dra_pb2 import Claim as ClaimRef
 from genericdp.kubelet.podresources import PodResourcesTiming
-from genericdp.kubelet.v1.dra_pb2 import Claim as ClaimRef
 from genericdp.settings import DraSettings
 from tests.apiserver.server import ApiServer
 from tests.dra.kubelet import DraKubelet
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping
     from pathlib import Path
 
-    from genericdp.kubelet.v1 import dra_pb2 as api
+    from genericdp.kubelet.api import dra_pb2 as api
     from tests.world import Daemon
 
 DRIVER = "genericdp.io"

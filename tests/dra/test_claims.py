@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from genericdp.kubelet.v1 import dra_pb2 as api
+    from genericdp.kubelet.api import dra_pb2 as api
 
 USB0, USB1, USB2 = (label(f"ttyUSB{number}") for number in range(3))
 

@@ -22,7 +22,7 @@ from tests.world import resource
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from genericdp.kubelet.v1.dra_pb2 import Claim as ClaimRef
+    from genericdp.kubelet.api.dra_pb2 import Claim as ClaimRef
     from tests.world import Daemon
 
 USB0, USB1 = (label(f"ttyUSB{number}") for number in range(2))

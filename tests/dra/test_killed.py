@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
     from pathlib import Path
 
-    from genericdp.kubelet.v1.dra_pb2 import Claim as ClaimRef
+    from genericdp.kubelet.api.dra_pb2 import Claim as ClaimRef
     from tests.dra.node import DraNode
 
 pytestmark = pytest.mark.slow

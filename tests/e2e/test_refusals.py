@@ -9,8 +9,8 @@ import grpc
 import pytest
 
 from genericdp.devices.resourcenames import name_problem
-from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as pb
-from genericdp.kubelet.v1beta1 import deviceplugin_pb2_grpc as rpc
+from genericdp.kubelet.api import deviceplugin_pb2 as pb
+from genericdp.kubelet.api import deviceplugin_pb2_grpc as rpc
 from genericdp.simulator.kubelet import Kubelet
 from genericdp.simulator.settings import Generation, Timing
 from tests.e2e.cluster.sweep import DEVICE_PLUGINS

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import grpc
 
-from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as api
-from genericdp.kubelet.v1beta1 import deviceplugin_pb2_grpc as rpc
+from genericdp.kubelet.api import deviceplugin_pb2 as api
+from genericdp.kubelet.api import deviceplugin_pb2_grpc as rpc
 from tests.world import World, resource
 
 if TYPE_CHECKING:

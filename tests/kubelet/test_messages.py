@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from genericdp.devices.device import BindMount, ContainerEdits, DeviceSpec
 from genericdp.kubelet import servicer as messages
-from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as api
+from genericdp.kubelet.api import deviceplugin_pb2 as api
 from tests.devices.making import decide, node, resource
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def test_generated_code_is_not_newer_than_the_protobuf_we_ask_for() -> None:
     from pathlib import Path
 
     root = Path(__file__).parents[2]
-    header = (root / "genericdp/kubelet/v1beta1/deviceplugin_pb2.py").read_text()
+    header = (root / "genericdp/kubelet/api/deviceplugin_pb2.py").read_text()
     made_with = header.split("# Protobuf Python Version: ")[1].split("\n")[0]
     project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
     assert f"protobuf>={made_with}" in project["dependencies"]

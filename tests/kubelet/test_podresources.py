@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from genericdp.errors import KubeletError
+from genericdp.kubelet.api import podresources_pb2 as api
 from genericdp.kubelet.podresources import held_ids, list_pods, pod_holders, pods_in
-from genericdp.kubelet.v1 import podresources_pb2 as api
 from tests.memory import little_memory
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ from genericdp.devices.inventory import Identity
 from genericdp.devices.topology import NOWHERE, distance
 from genericdp.devices.transitions import Event
 from genericdp.host.root import Root
+from genericdp.kubelet.api import deviceplugin_pb2 as api
 from genericdp.kubelet.servicer import Servicer
-from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as api
 from genericdp.model import Preference
 from genericdp.prepare import CallTimeouts, Gate
 from genericdp.reasons import Code, Reason

@@ -9,9 +9,9 @@ import grpc
 import pytest
 
 from genericdp.errors import KubeletError
+from genericdp.kubelet.api import deviceplugin_pb2 as api
+from genericdp.kubelet.api import deviceplugin_pb2_grpc as rpc
 from genericdp.kubelet.server import RegistrationError, check, keep_grpc, register
-from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as api
-from genericdp.kubelet.v1beta1 import deviceplugin_pb2_grpc as rpc
 from tests.resource_limits import spare_descriptors
 
 if TYPE_CHECKING:

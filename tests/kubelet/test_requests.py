@@ -10,9 +10,9 @@ import grpc
 import pytest
 
 from genericdp.host.root import Root
+from genericdp.kubelet.api import deviceplugin_pb2 as api
 from genericdp.kubelet.server import SERVICE, listening
 from genericdp.kubelet.servicer import Servicer
-from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as api
 from genericdp.prepare import Gate
 from tests.health.probed_devices import no_hooks
 

@@ -14,10 +14,10 @@ import pytest
 from genericdp.config.load import load
 from genericdp.devices.decide import decide
 from genericdp.host.cache import HostCache
+from genericdp.kubelet.api import deviceplugin_pb2 as api
+from genericdp.kubelet.api import deviceplugin_pb2_grpc as rpc
 from genericdp.kubelet.server import listening
 from genericdp.kubelet.servicer import Servicer
-from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as api
-from genericdp.kubelet.v1beta1 import deviceplugin_pb2_grpc as rpc
 from genericdp.prepare import CallTimeouts, Gate
 from tests.fixtures.hanging import HangingRoot
 from tests.health.probed_devices import no_hooks

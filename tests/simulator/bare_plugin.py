@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import grpc
 
-from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as pb
-from genericdp.kubelet.v1beta1 import deviceplugin_pb2_grpc as rpc
+from genericdp.kubelet.api import deviceplugin_pb2 as pb
+from genericdp.kubelet.api import deviceplugin_pb2_grpc as rpc
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Iterable

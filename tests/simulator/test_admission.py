@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as pb
+from genericdp.kubelet.api import deviceplugin_pb2 as pb
 from genericdp.simulator.pods import Container, Pod
 from tests.simulator.bare_plugin import RESOURCE, BarePlugin
 from tests.simulator.pods import container, held_by, pod, refused, show

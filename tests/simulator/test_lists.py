@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as pb
+from genericdp.kubelet.api import deviceplugin_pb2 as pb
 from genericdp.simulator.client import MAX_LIST_BYTES
 from tests.simulator.bare_plugin import RESOURCE, BarePlugin
 

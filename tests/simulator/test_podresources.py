@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import grpc
 import pytest
 
-from genericdp.kubelet.v1 import podresources_pb2 as pb
-from genericdp.kubelet.v1 import podresources_pb2_grpc as rpc
+from genericdp.kubelet.api import podresources_pb2 as pb
+from genericdp.kubelet.api import podresources_pb2_grpc as rpc
 from tests.simulator.bare_plugin import RESOURCE
 from tests.simulator.pods import held_by, pod, show
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from genericdp.devices.device import ContainerEdits
-from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as pb
+from genericdp.kubelet.api import deviceplugin_pb2 as pb
 from genericdp.simulator.pods import Container, Pod
 from tests.simulator.bare_plugin import RESOURCE, BarePlugin
 from tests.simulator.pods import impatient

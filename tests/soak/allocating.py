@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import grpc
 
-from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as api
+from genericdp.kubelet.api import deviceplugin_pb2 as api
 from tests.polling import poll_until
 from tests.soak.config import nodes_of
 from tests.soak.invariants import Violation, knowledge, wrong_answer

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING
 import grpc
 
 from genericdp.config.load import load
-from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as pb
-from genericdp.kubelet.v1beta1 import deviceplugin_pb2_grpc as rpc
+from genericdp.kubelet.api import deviceplugin_pb2 as pb
+from genericdp.kubelet.api import deviceplugin_pb2_grpc as rpc
 from genericdp.observed import next_change, until
 from genericdp.process.run import Commands
 from genericdp.settings import Settings

@@ -12,9 +12,9 @@ import grpc
 
 from genericdp.devices.decide import decide
 from genericdp.host.cache import HostCache
+from genericdp.kubelet.api import deviceplugin_pb2 as api
 from genericdp.kubelet.server import SERVICE, listening
 from genericdp.kubelet.servicer import Servicer
-from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as api
 from genericdp.model import Preference
 from genericdp.prepare import Gate
 from tests.health.probed_devices import no_hooks

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from genericdp.errors import KubeletError
+from genericdp.kubelet.api import podresources_pb2 as api
 from genericdp.kubelet.folder import KUBELET_SOCKET
 from genericdp.kubelet.podresources import held_ids, list_pods
-from genericdp.kubelet.v1 import podresources_pb2 as api
 from tests.fuzz.hostile import asked
 from tests.fuzz.targets import register
 

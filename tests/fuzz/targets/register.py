@@ -6,9 +6,9 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from genericdp.errors import KubeletError
+from genericdp.kubelet.api import deviceplugin_pb2 as api
 from genericdp.kubelet.folder import KUBELET_SOCKET
 from genericdp.kubelet.server import RegistrationError, check, register
-from genericdp.kubelet.v1beta1 import deviceplugin_pb2 as api
 from tests.fuzz.hostile import asked
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ Generated code lies beside this file: see tools/generate_protobuf.
 """
 
 from collections import abc as _abc
-from genericdp.kubelet.v1 import podresources_pb2 as _podresources_pb2
+from genericdp.kubelet.api import podresources_pb2 as _podresources_pb2
 from grpc import aio as _aio
 import abc as _abc_1
 import grpc as _grpc
