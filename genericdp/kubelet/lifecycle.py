@@ -217,13 +217,8 @@ class Plugin:
         self._kubelet.look()
         if self._is_replaced(kubelet):
             raise KubeletError("new kubelet")
-        await register(
-            self._kubelet.path,
-            endpoint=path.name,
-            resource=self.resource,
-            options=self._servicer.options,
-            timeout_seconds=self._timing.register,
-        )
+        options, seconds = self._servicer.options, self._timing.register
+        await register(path, self.resource, options, timeout_seconds=seconds)
         self._not_registered_yet("the kubelet has taken it, but has not opened its stream yet")
 
     async def _stay_registered(self, streams: Observed[Streams], bound_ns: int) -> Never:

@@ -232,23 +232,18 @@ async def call(socket: Path, method: str, request: bytes, *, timeout_seconds: fl
 
 
 async def register(
-    folder: Path,
-    *,
-    endpoint: str,
-    resource: str,
-    options: api.DevicePluginOptions,
-    timeout_seconds: float,
+    path: Path, resource: str, options: api.DevicePluginOptions, *, timeout_seconds: float
 ) -> None:
-    """Register the socket ``endpoint`` of the folder; raise RegistrationError.
+    """Register our socket with the one of the kubelet beside it; raise RegistrationError.
 
     ``options`` is what the socket answers to GetDevicePluginOptions; old kubelets read it (REG-7).
 
     The kubelet calls the socket back before it answers (REG-1), for up to 10 s.
     """
     request = api.RegisterRequest(
-        version=VERSION, endpoint=endpoint, resource_name=resource, options=options
+        version=VERSION, endpoint=path.name, resource_name=resource, options=options
     ).SerializeToString()
-    method, socket = "/v1beta1.Registration/Register", folder / KUBELET_SOCKET
+    method, socket = "/v1beta1.Registration/Register", path.parent / KUBELET_SOCKET
     try:
         await call(socket, method, request, timeout_seconds=timeout_seconds)
     except grpc.aio.AioRpcError as error:

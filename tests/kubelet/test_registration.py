@@ -26,7 +26,7 @@ def _kept() -> None:
 
 async def registered(folder: Path) -> None:
     options = api.DevicePluginOptions(pre_start_required=True)
-    await register(folder, endpoint="e.sock", resource="a/b", options=options, timeout_seconds=5)
+    await register(folder / "e.sock", "a/b", options, timeout_seconds=5)
 
 
 class Registration(rpc.RegistrationServicer):

@@ -53,13 +53,8 @@ def opened() -> AbstractContextManager[Callable[[bytes], None]]:
 async def _run(kubelet: HostileKubelet) -> None:
     folder, timeout = kubelet.how
     try:
-        await register(
-            folder,
-            endpoint="e",
-            resource="a/b",
-            options=api.DevicePluginOptions(),
-            timeout_seconds=timeout,
-        )
+        options = api.DevicePluginOptions()
+        await register(folder / "e", "a/b", options, timeout_seconds=timeout)
     except RegistrationError as error:
         str(error).encode("utf-8", "backslashreplace")
     with suppress(KubeletError):
