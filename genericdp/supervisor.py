@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING
 from genericdp.devices.matching import for_node
 from genericdp.devices.resourcenames import resulting
 from genericdp.errors import reason_of
-from genericdp.host.inotify import ENTRIES, RECORDS, FolderWatch
+from genericdp.host.events import ENTRIES, RECORDS, FolderWatch, Uevents
 from genericdp.host.root import Root
 from genericdp.host.sysfs import UDEV_RECORDS
-from genericdp.host.uevents import Uevents
 from genericdp.host.workers import in_worker
 from genericdp.kubelet.folder import KubeletFolder, PeerWatch
 from genericdp.kubelet.podresources import PodResourcesPoller, PodResourcesTiming
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
     from genericdp.devices.decide import Decision
     from genericdp.dra.driver import DraDriver
     from genericdp.health.health import Health
-    from genericdp.host.uevents import Uevent
+    from genericdp.host.events import Uevent
     from genericdp.kubelet.lifecycle import Plugin
     from genericdp.kubelet.podresources import PodHolders
     from genericdp.model import Resource

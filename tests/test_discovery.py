@@ -10,7 +10,7 @@ import pytest
 
 from genericdp.devices.inventory import Inventory
 from genericdp.explain.explanation import nothing_found_by
-from genericdp.host.uevents import Uevent
+from genericdp.host.events import Uevent
 from genericdp.model import ValueKind, ValueSource
 from genericdp.template import parse
 from tests.decisions import INPUT, SERIAL, Discoverer, look

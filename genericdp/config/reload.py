@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from genericdp.config.files import Digest, Loaded, read_file, read_files, unusable
 from genericdp.errors import ConfigError, reason_of
 from genericdp.host.calls import HangsError
-from genericdp.host.inotify import CONTENTS, ENTRIES, FolderWatch
+from genericdp.host.events import CONTENTS, ENTRIES, FolderWatch
 from genericdp.host.pathwalk import walk
 from genericdp.host.root import upwards
 from genericdp.host.workers import in_worker, start

@@ -34,7 +34,7 @@ from genericdp.dra.slices import devices_of, pool_name
 from genericdp.dra.stored import StoredSlices
 from genericdp.durable import lock, put_aside, read_regular, write
 from genericdp.errors import DAMAGE, ApiError, KubeletError, explained, reason_of, ungrouped
-from genericdp.host.inotify import ENTRIES, FolderWatch
+from genericdp.host.events import ENTRIES, FolderWatch
 from genericdp.host.workers import HangingError, in_worker
 from genericdp.kubelet.dra import DraPlugin
 from genericdp.kubelet.folder import digest_of

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
     from genericdp.devices.inventory import FoundFile, Look
+    from genericdp.host.events import Uevent
     from genericdp.host.root import Root
-    from genericdp.host.uevents import Uevent
 
 T = TypeVar("T")
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from genericdp.errors import KubeletError, UsageError
 from genericdp.host import descriptors
-from genericdp.host.inotify import ENTRIES, FolderWatch
+from genericdp.host.events import ENTRIES, FolderWatch
 from genericdp.host.workers import HangingError, in_worker
 from genericdp.observed import Observed, Signal, until
 from genericdp.printing import first_few

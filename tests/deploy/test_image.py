@@ -163,7 +163,7 @@ def test_every_module_can_be_imported_and_is_compiled(run: Run) -> None:
 
 MONITOR = """
 import ctypes.util
-from genericdp.host.uevents import open_monitor
+from genericdp.host.events import open_monitor
 print(ctypes.util.find_library("udev"), open_monitor().fileno() > 2)
 """
 

@@ -12,7 +12,7 @@ from genericdp.devices.allocation import edits
 from genericdp.devices.decide import decide
 from genericdp.devices.topology import functions_of, group_number
 from genericdp.host.cache import HostCache
-from genericdp.host.uevents import Uevent
+from genericdp.host.events import Uevent
 from tests.decisions import Discoverer
 from tests.devices.known import Known
 from tests.fixtures.make_tree import Tree

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import grpc
 
-from genericdp.host.inotify import ENTRIES, FolderWatch
+from genericdp.host.events import ENTRIES, FolderWatch
 from genericdp.kubelet.api import dra_pb2 as api
 from genericdp.kubelet.api import dra_pb2_grpc as rpc
 from genericdp.kubelet.api import pluginregistration_pb2 as registration_api

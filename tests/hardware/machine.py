@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from genericdp.devices.decide import decide
 from genericdp.host.cache import HostCache
-from genericdp.host.uevents import Uevent
+from genericdp.host.events import Uevent
 from tests.testbeds import loading
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import pytest
 
 from genericdp.config.load import load
 from genericdp.devices.allocation import edits
-from genericdp.host.uevents import Uevent
+from genericdp.host.events import Uevent
 from tests.decisions import Discoverer
 from tests.devices.making import healthy
 from tests.hardware.machine import Machine

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from genericdp.host.uevents import Uevents, open_monitor
+from genericdp.host.events import Uevents, open_monitor
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
 
     import pyudev
 
-    from genericdp.host.uevents import Uevent
+    from genericdp.host.events import Uevent
 
 NULL = "/sys/devices/virtual/mem/null"
 

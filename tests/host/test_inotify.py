@@ -14,7 +14,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from genericdp.host.inotify import CONTENTS, ENTRIES, RECORDS, FolderWatch
+from genericdp.host.events import CONTENTS, ENTRIES, RECORDS, FolderWatch
 from tests.budget import examples
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ import pytest
 from genericdp.devices.decide import decide
 from genericdp.host.cache import HostCache
 from genericdp.host.devicefiles import DeviceFiles, is_same
-from genericdp.host.inotify import ENTRIES, FolderWatch
+from genericdp.host.events import ENTRIES, FolderWatch
 from genericdp.host.root import Root
 from genericdp.model import FileType
 from tests.devices.making import healthy, resource, unhealthy

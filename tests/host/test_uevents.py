@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from genericdp.host.uevents import Uevent, open_monitor, uevent_of
+from genericdp.host.events import Uevent, open_monitor, uevent_of
 from tests.host.hearing import NULL, alone, as_root, few, hearing, tell
 from tests.polling import poll_until
 
@@ -191,5 +191,5 @@ def test_a_move_tells_both_places() -> None:
 
 
 def test_pyudev_is_not_imported_before_it_is_needed() -> None:
-    code = "import sys, genericdp.host.uevents; sys.exit('pyudev' in sys.modules)"
+    code = "import sys, genericdp.host.events; sys.exit('pyudev' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True, cwd=REPOSITORY)

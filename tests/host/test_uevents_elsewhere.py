@@ -27,7 +27,7 @@ BARE = ("setpriv", "--bounding-set=-all", "--inh-caps=-all", "--no-new-privs", "
 
 LISTENER = """
 import asyncio, dataclasses, json, os, sys
-from genericdp.host.uevents import Uevents
+from genericdp.host.events import Uevents
 
 def changed(event):
     print(json.dumps(event and dataclasses.asdict(event)), flush=True)

@@ -9,8 +9,8 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 from genericdp.host.cache import HostCache, Stale
+from genericdp.host.events import uevent_of
 from genericdp.host.sysfs import parse_record
-from genericdp.host.uevents import uevent_of
 from tests.testbeds import loading
 
 if TYPE_CHECKING:
