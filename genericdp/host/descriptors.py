@@ -27,14 +27,9 @@ class Supply:
     most: int
 
     @property
-    def left(self) -> int:
-        """How many more can be opened."""
-        return self.most - self.used
-
-    @property
     def is_short(self) -> bool:
         """Whether so few are left that something will soon fail."""
-        return self.left < max(_MIN_LEFT, self.most * _FEW_PART)
+        return self.most - self.used < max(_MIN_LEFT, self.most * _FEW_PART)
 
 
 def raise_limit() -> None:
