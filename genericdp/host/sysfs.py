@@ -41,9 +41,7 @@ class UdevRecord:
     """What one file of the database holds."""
 
     properties: Mapping[str, str] = field(default_factory=dict)
-    """With those that libudev derives from the rest."""
-    removed: frozenset[str] = frozenset()
-    """Properties of the kernel that udev has emptied."""
+    """With those that libudev derives from the rest; empty: udev has taken it away."""
     tags: frozenset[str] = frozenset()
     links: tuple[str, ...] = ()
     """As ``/dev/…``."""
@@ -167,16 +165,17 @@ class SysDevices:
         # The names are the same for thousands of devices: one text for each.
         uevent = {intern(key): value for key, equals, value in pairs if key and equals}
         subsystem = intern(self._last_part(f"{syspath}/subsystem"))
-        record = self._record(syspath, subsystem, uevent)
+        found = self._record(syspath, subsystem, uevent)
+        record = found or UdevRecord()
         return SysDevice(
             syspath=syspath,
             subsystem=subsystem,
             devtype=uevent.get("DEVTYPE", ""),
             driver=self._last_part(f"{syspath}/driver"),
-            properties=_properties(syspath, subsystem, uevent, record),
-            tags=frozenset() if record is None else record.tags,
-            links=() if record is None else record.links,
-            recorded=record is not None,
+            properties=_properties(syspath, subsystem, uevent, record.properties),
+            tags=record.tags,
+            links=record.links,
+            recorded=found is not None,
         )
 
     def _record(self, syspath: str, subsystem: str, uevent: dict[str, str]) -> UdevRecord | None:
@@ -275,12 +274,7 @@ def parse_record(text: str) -> UdevRecord:
         "CURRENT_TAGS": f":{':'.join(sorted(current_tags))}:" if current_tags else "",
     }
     properties |= {key: value for key, value in derived.items() if value}
-    return UdevRecord(
-        properties={key: value for key, value in properties.items() if value},
-        removed=frozenset(key for key, value in properties.items() if not value),
-        tags=tags,
-        links=links,
-    )
+    return UdevRecord(properties=properties, tags=tags, links=links)
 
 
 def _tags(texts: Sequence[str]) -> frozenset[str]:
@@ -288,7 +282,7 @@ def _tags(texts: Sequence[str]) -> frozenset[str]:
 
 
 def _properties(
-    syspath: str, subsystem: str, uevent: dict[str, str], record: UdevRecord | None
+    syspath: str, subsystem: str, uevent: dict[str, str], recorded: Mapping[str, str]
 ) -> dict[str, str]:
     """Return the properties as libudev does: the kernel's, the record's, and what it derives."""
     properties = {"DEVPATH": syspath.removeprefix("/sys"), **uevent}
@@ -296,11 +290,8 @@ def _properties(
         properties["SUBSYSTEM"] = subsystem
     if name := uevent.get("DEVNAME"):
         properties["DEVNAME"] = name if name.startswith("/dev/") else f"/dev/{name}"
-    if record is not None:
-        properties |= record.properties
-        for key in record.removed:
-            properties.pop(key, None)
-    return properties
+    properties |= recorded
+    return {key: value for key, value in properties.items() if value or key not in recorded}
 
 
 def syspath_of(root: Root, file_type: FileType, number: tuple[int, int]) -> str | None:
