@@ -78,16 +78,15 @@ def opened(path: str, *, top: str = "", follow_symlinks: bool = True) -> Iterato
     """
     with closing(_Walker(path, top)) as walker:
         walker.go(follow_symlinks=follow_symlinks)
-        if walker.error is not None:
-            # A new one: the traceback of that one would hold its frame, and so itself.
-            raise OSError(walker.error.errno, walker.error.strerror, path)
+        found = walker.walk()
+        found.check()
         held = walker.held()
         if not stat.S_ISREG(mode := calls.fstat(held).st_mode):
             kind = _KINDS.get(stat.S_IFMT(mode), "something else")
             raise NotAFileError(errno.EINVAL, f"it is {kind}, not a file", path)
         descriptor = calls.reopen(held, _READ)
     try:
-        yield descriptor, walker.walk()
+        yield descriptor, found
     finally:
         os.close(descriptor)
 
