@@ -168,10 +168,8 @@ def kind_of_ours(content: bytes) -> str:
     return head[1].decode(errors="replace") if head else ""
 
 
-FOLDER = Path("/var/run/cdi")
-"""Where container runtimes look for specs that somebody keeps up to date."""
 STATIC_FOLDER = Path("/etc/cdi")
-"""Where they look for specs that never change."""
+"""Where container runtimes look for specs that never change."""
 _MAX_BYTES = 16 * 1024 * 1024
 """Of a file; the spec of a thousand devices has 250 KB."""
 _STAYS = "it is not overwritten (remove it)"

@@ -33,9 +33,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-KUBELET_FOLDER = "/var/lib/kubelet/device-plugins"
-"""A constant of the kubelet: its ``--root-dir`` does not move it."""
-
 _SHOWN_DIGITS = 12
 """Of a SHA-256, in the log."""
 

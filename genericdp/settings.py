@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from genericdp.address import Address
     from genericdp.kubelet.lifecycle import RegistrationTiming
     from genericdp.kubelet.podresources import PodResourcesTiming
@@ -15,8 +14,12 @@ if TYPE_CHECKING:
 
 DRIVER = "genericdp.io"
 """The driver's name, unless another is given."""
-KUBELET_ROOT = "/var/lib/kubelet"
+KUBELET_ROOT = Path("/var/lib/kubelet")
 """The kubelet's ``--root-dir``, unless it is moved."""
+KUBELET_FOLDER = Path("/var/lib/kubelet/device-plugins")
+"""A constant of the kubelet: its ``--root-dir`` does not move it."""
+CDI_FOLDER = Path("/var/run/cdi")
+"""Where container runtimes look for specs that are kept up to date."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -33,9 +33,9 @@ class Started:
     """A process of the program that has just begun to handle signals."""
 
     def __init__(self, command: str, folder: Path) -> None:
-        own = [f"--kubelet-dir={folder}"] if command == "run" else []
+        own = {"run": [f"--kubelet-dir={folder}"], "cdi watch": [f"--cdi-dir={folder / 'cdi'}"]}
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "genericdp", command, CONFIG, *own],
+            [sys.executable, "-m", "genericdp", *command.split(), CONFIG, *own.get(command, ())],
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             text=True,
@@ -54,6 +54,7 @@ class Started:
     [
         ("simulate", (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)),
         ("run", (signal.SIGINT, signal.SIGTERM)),
+        ("cdi watch", (signal.SIGINT, signal.SIGTERM)),
     ],
 )
 def test_an_early_signal_is_a_good_end(
@@ -78,11 +79,15 @@ def test_one_more_signal_does_not_disturb_the_end(short_folder: Path) -> None:
     assert list(short_folder.iterdir()) == []
 
 
-def test_an_early_hangup_does_not_end_the_daemon(short_folder: Path) -> None:
-    started = Started("run", short_folder)
+@pytest.mark.parametrize(
+    ("command", "said"), [("run", "waiting for a kubelet"), ("cdi watch", "config in force")]
+)
+def test_an_early_hangup_does_not_end_a_daemon(command: str, said: str, short_folder: Path) -> None:
+    """Its unit reloads it by SIGHUP."""
+    started = Started(command, short_folder)
     started.process.send_signal(signal.SIGHUP)
     assert started.process.stderr is not None
-    assert any("waiting for a kubelet" in line for line in started.process.stderr)
+    assert any(said in line for line in started.process.stderr)
     code, _ = started.end(signal.SIGTERM)
     assert code == 0
 

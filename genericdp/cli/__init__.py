@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 
+from genericdp.cli.commands import COMMANDS, command_of
 from genericdp.process import signals
 
 # What is imported here delays the handling of signals: not even typing (6 ms).
@@ -13,7 +14,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_UNTIL_SIGNALED = ("run", "simulate")
+    from genericdp.cli.commands import Command
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -30,7 +31,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         from genericdp.cli.completion import complete
 
         complete()
-    command = next((word for word in sys.argv[1:] if not word.startswith("-")), None)
+    command = COMMANDS.get(command_of(sys.argv[1:])[0])
     _handle_signals(command)
     try:
         from genericdp.cli.command_line import run_process
@@ -41,7 +42,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if isinstance(error.__cause__, SystemExit):
             raise error.__cause__ from None
         raise
-    if command in _UNTIL_SIGNALED:
+    if command and command.until_signaled:
         # A signal must not change the exit code any more.
         signals.ignore(signals.HANDLED)
     return code
@@ -56,15 +57,15 @@ def _ensure_utf8_mode() -> None:
         os.execv(sys.executable, [sys.executable, "-X", "utf8", *sys.orig_argv[1:]])  # noqa: S606
 
 
-def _handle_signals(command: str | None) -> None:
-    if command not in _UNTIL_SIGNALED:
+def _handle_signals(command: Command | None) -> None:
+    if command is None or not command.until_signaled:
         # The second Ctrl-C kills a process that hangs in its cleanup.
         signals.exit_on(signals.not_ignored(signals.HANDLED), then=signal.SIG_DFL)
         return
     stopping = [signals.SIGINT, signals.SIGTERM]
-    if command == "simulate":
-        stopping += signals.not_ignored([signals.SIGHUP])
-    else:
+    if command.is_daemon:
         # The config is yet to be read: there is nothing to reload.
         signal.signal(signals.SIGHUP, lambda *_: None)
+    else:
+        stopping += signals.not_ignored([signals.SIGHUP])
     signals.exit_on(stopping, 0, then=signal.SIG_IGN)

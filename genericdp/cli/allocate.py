@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import asdict
 from itertools import chain
 from typing import TYPE_CHECKING
 
 from genericdp.cli.apply import discovered, refuse_unknown, unknown_device
-from genericdp.cli.command_line import Append
-from genericdp.cli.options import add_config, add_host, add_output, amounts_of
 from genericdp.cli.output import DATA, print_data, print_lines
+from genericdp.cli.parser import Append, argument, value
 from genericdp.devices.allocation import edits_for_kubelet
 from genericdp.devices.device import shares_by_device
 from genericdp.errors import GenericdpError, UsageError
 from genericdp.model import config_key
-from genericdp.printing import printable
+from genericdp.printing import printable, shortened
 from genericdp.reasons import Code
 from genericdp.template import UnusableValueError
 
@@ -26,31 +26,40 @@ if TYPE_CHECKING:
     from genericdp.devices.devicelist import DeviceList
 
 _MAX_REASONS = 10
+_AMOUNT = re.compile(r"0*[1-9][0-9]{0,8}")
+_MOST = 999_999_999
 EXAMPLE = "  genericdp allocate --config examples/configs/fuse.yaml example.com/fuse=1"
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments."""
-    add_config(parser)
-    parser.add_argument(
-        "amounts",
-        metavar="RESOURCE=N",
+ARGUMENTS = {
+    "RESOURCE=N": argument(
+        "how many devices of which resource, as in a pod's resources.limits; no hook is run"
+        " (simulate --allocate runs them)",
+        dest="amounts",
         nargs="+",
-        help=(
-            "how many devices of which resource, as in a pod's resources.limits; no hook is run"
-            " (simulate --allocate runs them)"
-        ),
-    )
-    parser.add_argument(
-        "--id",
+    ),
+    "--id": value(
+        "ID",
+        "a device (or share) that must be among them; may be repeated",
         dest="ids",
-        metavar="ID",
         action=Append,
         default=(),
-        help="a device (or share) that must be among them; may be repeated",
-    )
-    add_host(parser)
-    add_output(parser)
+    ),
+}
+
+
+def amounts_of(texts: Sequence[str]) -> dict[str, int]:
+    """Parse ``RESOURCE=N``, each resource once; raises UsageError."""
+    amounts: dict[str, int] = {}
+    for text in texts:
+        name, equals, count = text.partition("=")
+        if not (name and equals):
+            raise UsageError(f"{text!r} is not of the form RESOURCE=N, as in example.com/fuse=1")
+        if not _AMOUNT.fullmatch(count):
+            raise UsageError(f"{shortened(text)!r}: N has to be a whole number from 1 to {_MOST:,}")
+        if name in amounts:
+            total = amounts[name] + int(count)
+            raise UsageError(f"{name} is given twice: for {total} devices write {name}={total}")
+        amounts[name] = int(count)
+    return amounts
 
 
 def execute(arguments: argparse.Namespace) -> int:

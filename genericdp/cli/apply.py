@@ -8,8 +8,8 @@ import time
 from typing import TYPE_CHECKING, TypeVar
 
 from genericdp.cli.loading import usable_resources
-from genericdp.cli.options import node_name_of, root_of
 from genericdp.cli.output import print_lines, print_warning
+from genericdp.cli.root import node_name_of, root_of
 from genericdp.devices.decide import Decision, DeviceLists, decide
 from genericdp.devices.inventory import Inventory
 from genericdp.devices.matching import for_node, why_none

@@ -17,9 +17,9 @@ from genericdp.cdi import (
     specs,
 )
 from genericdp.cli.apply import applied, discover_once, patiently
-from genericdp.cli.command_line import path_of
-from genericdp.cli.options import add_config, add_host, node_name_of, root_of
 from genericdp.cli.output import print_document, print_lines, print_warning
+from genericdp.cli.parser import flag, path_of, value
+from genericdp.cli.root import node_name_of, root_of
 from genericdp.devices.resourcenames import resulting
 from genericdp.errors import GenericdpError, UsageError, reason_of
 
@@ -36,25 +36,18 @@ EXAMPLE = (
     "  sudo genericdp cdi generate --config examples/configs/fuse.yaml --static\n"
     "  podman run --rm --device example.com/fuse=fuse IMAGE ls -l /dev/fuse"
 )
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the options."""
-    add_config(parser)
-    parser.add_argument(
-        "--output",
-        metavar="DIR",
+ARGUMENTS = {
+    "--output": value(
+        "DIR",
+        "write a file for each resource to this folder, which is made if need be (default: print"
+        " them)",
         type=path_of,
-        help="write a file for each resource to this folder, which is made if need be (default:"
-        " print them)",
-    )
-    parser.add_argument(
-        "--static",
-        action="store_true",
-        help=f"write to {STATIC_FOLDER} if no --output is given: for devices that never change,"
-        " since these specs outlast a reboot and nobody corrects them (genericdp cdi watch does)",
-    )
-    add_host(parser)
+    ),
+    "--static": flag(
+        f"write to {STATIC_FOLDER} if no --output is given: for devices that never change, since"
+        " these specs outlast a reboot and nobody corrects them (genericdp cdi watch does)"
+    ),
+}
 
 
 def execute(arguments: argparse.Namespace) -> int:

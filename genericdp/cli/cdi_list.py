@@ -6,7 +6,6 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from genericdp.cdi import STATIC_FOLDER, SpecFile, spec_files
-from genericdp.cli.options import add_cdi_dir, add_output
 from genericdp.cli.output import print_result, table
 from genericdp.errors import DAMAGE, GenericdpError, reason_of
 
@@ -16,12 +15,6 @@ if TYPE_CHECKING:
 
 EXAMPLE = "  genericdp cdi list"
 _TITLES = ("DEVICE", "NODES", "SPEC", "FILE")
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the options."""
-    add_cdi_dir(parser)
-    add_output(parser)
 
 
 def execute(arguments: argparse.Namespace) -> int:

@@ -2,23 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from genericdp.cli.options import (
-    add_cdi_dir,
-    add_config,
-    add_host,
-    add_logging,
-    node_name_of,
-    root_of,
-    set_up_logging,
-)
+from genericdp.cli.root import node_name_of, root_of
 from genericdp.config.files import STDIN
-from genericdp.daemon import KUBELET_FOLDER
 from genericdp.daemon import run as run_daemon
 from genericdp.errors import UsageError
-from genericdp.settings import Settings
+from genericdp.settings import KUBELET_FOLDER, Settings
 
 if TYPE_CHECKING:
     import argparse
@@ -29,17 +19,8 @@ EXAMPLE = (
 )
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the options."""
-    add_config(parser, stdin=False)
-    add_cdi_dir(parser)
-    add_host(parser)
-    add_logging(parser)
-
-
 def execute(arguments: argparse.Namespace) -> int:
     """Watch until SIGTERM or SIGINT."""
-    set_up_logging(arguments)
     if STDIN in arguments.config:
         raise UsageError("watch takes no config from stdin: it reads its config again")
     if arguments.root.is_file():
@@ -52,7 +33,7 @@ def execute(arguments: argparse.Namespace) -> int:
         Settings(
             configs=tuple(arguments.config),
             policy=arguments.policy,
-            kubelet_folder=Path(KUBELET_FOLDER),
+            kubelet_folder=KUBELET_FOLDER,
             without_kubelet=True,
             cdi_folder=arguments.cdi_dir.absolute(),
             root=arguments.root,

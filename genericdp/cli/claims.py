@@ -11,8 +11,9 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from genericdp.cli.options import add_kubelet_root, add_output, driver_of
+from genericdp.cli.options import driver_of
 from genericdp.cli.output import print_result, table
+from genericdp.cli.parser import value
 from genericdp.dra.claims import read_records as records_in
 from genericdp.dra.claims import record_folders
 from genericdp.errors import GenericdpError, reason_of
@@ -37,23 +38,12 @@ _MAX_CHARACTERS = 500
 _END_OF_TIME = 253_402_300_800
 """The year 10,000: later times cannot be shown."""
 _TITLES = ("CLAIM", "DEVICES", "AGE", "DRIVER", "UID", "STATE")
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the options."""
-    add_places(parser)
-    add_output(parser)
-
-
-def add_places(parser: argparse.ArgumentParser) -> None:
-    """Declare where records are: ``--kubelet-root`` and ``--dra-driver``."""
-    add_kubelet_root(parser, "the kubelet's --root-dir, with plugins/")
-    parser.add_argument(
-        "--dra-driver",
-        metavar="NAME",
-        type=driver_of,
-        help="only the claims of this DRA driver (default: all that have records here)",
-    )
+DRIVER = value(
+    "NAME",
+    "only the claims of this DRA driver (default: all that have records here)",
+    type=driver_of,
+)
+ARGUMENTS = {"--dra-driver": DRIVER}
 
 
 def execute(arguments: argparse.Namespace) -> int:

@@ -13,8 +13,9 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from genericdp.cli.claims import add_places, age_of, claim_of, devices_of, read_records
+from genericdp.cli.claims import DRIVER, age_of, claim_of, devices_of, read_records
 from genericdp.cli.output import print_lines
+from genericdp.cli.parser import argument, flag
 from genericdp.dra.claims import release_marker
 from genericdp.durable import lock
 from genericdp.errors import GenericdpError, KubeletError, UsageError, reason_of
@@ -34,19 +35,11 @@ WAIT_SECONDS = 15.0
 _POLL_SECONDS = 0.2
 _KUBELET_SECONDS = 5.0
 _QUESTION = "Release it? Only if no container uses its devices [y/N] "
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments."""
-    parser.add_argument(
-        "uid", metavar="UID", help="the UID of the claim, as genericdp claims prints it"
-    )
-    parser.add_argument(
-        "--yes",
-        action="store_true",
-        help="release it without a question; required where there is no terminal",
-    )
-    add_places(parser)
+ARGUMENTS = {
+    "UID": argument("the UID of the claim, as genericdp claims prints it"),
+    "--yes": flag("release it without a question; required where there is no terminal"),
+    "--dra-driver": DRIVER,
+}
 
 
 def execute(arguments: argparse.Namespace) -> int:

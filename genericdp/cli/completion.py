@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 from argcomplete import autocomplete
 from argcomplete.shell_integration import shellcode
 
-from genericdp.cli.command_line import COMMANDS, Parser, parser_of
+from genericdp.cli.command_line import parser_of
+from genericdp.cli.commands import COMMANDS
 from genericdp.cli.output import print_document
+from genericdp.cli.parser import Parser, argument
 
 if TYPE_CHECKING:
     import argparse
@@ -20,13 +22,7 @@ EXAMPLE = (
     "  genericdp completion fish > ~/.config/fish/completions/genericdp.fish"
 )
 _SHELLS = ("bash", "zsh", "fish")
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the argument."""
-    parser.add_argument(
-        "shell", metavar="SHELL", choices=_SHELLS, help=f"one of: {', '.join(_SHELLS)}"
-    )
+ARGUMENTS = {"SHELL": argument(f"one of: {', '.join(_SHELLS)}", choices=_SHELLS)}
 
 
 def execute(arguments: argparse.Namespace) -> int:
@@ -41,7 +37,7 @@ def complete() -> None:
     top = Parser("genericdp")
     top.add_argument("--version", action="version", help="print the version")
     groups = {"": top.add_subparsers()}
-    for name, about in COMMANDS.items():
+    for name, command in COMMANDS.items():
         group, _, last = name.rpartition(" ")
         if group and group not in groups:
             first = groups[""].choices.get(group) or groups[""].add_parser(group)
@@ -49,5 +45,5 @@ def complete() -> None:
         # Only what is typed is imported.
         is_typed = name.split() == typed[: len(name.split())]
         parents = [parser_of(name)] if is_typed else []
-        groups[group].add_parser(last, help=about, parents=parents, add_help=False)
+        groups[group].add_parser(last, help=command.about, parents=parents, add_help=False)
     autocomplete(top)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from genericdp.cli.command_line import config_of, path_of
 from genericdp.cli.loading import read_pipes
-from genericdp.cli.options import add_output, in_time, write_new
-from genericdp.cli.output import DATA, print_data, print_document, progress
+from genericdp.cli.output import DATA, print_data, print_document, progress, write_new
+from genericdp.cli.parser import argument, config_of, path_of, value
+from genericdp.cli.root import in_time
 from genericdp.config.files import STDIN, read_file, shown, unreadable
 from genericdp.config.load import unquoted
 from genericdp.convert.conversion import PEERS, convert
@@ -22,32 +22,25 @@ EXAMPLE = (
     "  genericdp convert --from squat daemonset.yaml > genericdp.yaml\n"
     "  kubectl get configuration -A -o yaml | genericdp convert --from akri -"
 )
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments."""
-    *plugins, last = (peer.PLUGIN for peer in PEERS.values())
-    parser.add_argument(
-        "--from",
+_PLUGINS = ", ".join(peer.PLUGIN for peer in PEERS.values())
+ARGUMENTS = {
+    "--from": value(
+        "|".join(PEERS),
+        f"whose config it is: {' or '.join(_PLUGINS.rsplit(', ', 1))}",
         dest="peer",
         choices=tuple(PEERS),
         required=True,
-        metavar="|".join(PEERS),
-        help=f"whose config it is: {', '.join(plugins)} or {last}",
-    )
-    parser.add_argument(
-        "file",
-        metavar="FILE",
+    ),
+    "FILE": argument(
+        "its config: the file it reads, or the Kubernetes objects that hold it; - for stdin",
         type=config_of,
-        help="its config: the file it reads, or the Kubernetes objects that hold it; - for stdin",
-    )
-    parser.add_argument(
-        "--to",
-        metavar="FILE",
+    ),
+    "--to": value(
+        "FILE",
+        "write a new file, which must not exist yet, in place of printing the config",
         type=path_of,
-        help="write a new file, which must not exist yet, in place of printing the config",
-    )
-    add_output(parser)
+    ),
+}
 
 
 def execute(arguments: argparse.Namespace) -> int:

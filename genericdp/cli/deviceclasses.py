@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from genericdp.cli.loading import usable_resources
-from genericdp.cli.options import add_config, add_dra_driver
 from genericdp.cli.output import print_document, yaml_document
 from genericdp.devices.resourcenames import class_names
 from genericdp.errors import GenericdpError
@@ -23,12 +22,6 @@ EXAMPLE = (
     "TYPE.DOMAIN-limits, by which containers with limits get its devices (from Kubernetes 1.36\n"
     "on). An administrator creates them once for the cluster: the daemon has no right to."
 )
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the options."""
-    add_config(parser)
-    add_dra_driver(parser)
 
 
 def execute(arguments: argparse.Namespace) -> int:

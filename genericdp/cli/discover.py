@@ -6,17 +6,10 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from genericdp.cli.apply import applied, discover_with_misses, patiently
-from genericdp.cli.command_line import is_given
-from genericdp.cli.options import (
-    add_config,
-    add_host,
-    add_output,
-    node_name_of,
-    root_of,
-    root_option,
-)
-from genericdp.cli.output import print_result, shell_words, table
+from genericdp.cli.output import WITH_WIDE, print_result, shell_words, table
+from genericdp.cli.parser import choice, flag, is_given
 from genericdp.cli.probe import NOT_ASKED, DeviceState, unprobed
+from genericdp.cli.root import node_name_of, root_of, root_option
 from genericdp.devices.hardware import KINDS, kind_of
 from genericdp.devices.inventory import Inventory
 from genericdp.errors import UsageError
@@ -52,18 +45,14 @@ EXAMPLE = (
     "  genericdp discover --config serial.yaml --root snapshot/   # a copy of a node\n"
     "  genericdp discover --all        # what this machine has, with selectors to copy"
 )
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the options."""
-    add_config(parser, required=False)
-    parser.add_argument(
-        "--all",
-        action="store_true",
-        help="show all that a config could name, with a selector for each; needs no --config",
-    )
-    add_host(parser)
-    add_output(parser, wide="path, model, serial number and driver of each device, and attributes")
+ARGUMENTS = {
+    "--all": flag("show all that a config could name, with a selector for each; needs no --config"),
+    "--output": choice(
+        "how to print; wide adds path, model, serial number and driver of each device, and"
+        " attributes",
+        WITH_WIDE,
+    ),
+}
 
 
 def execute(arguments: argparse.Namespace) -> int:

@@ -6,8 +6,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from genericdp.cli.apply import applied, discover_once, patiently
-from genericdp.cli.options import add_config, add_host, add_output, node_name_of, root_of
 from genericdp.cli.output import print_result
+from genericdp.cli.parser import argument
+from genericdp.cli.root import node_name_of, root_of
 from genericdp.devices.inventory import Inventory
 from genericdp.devices.matching import for_node
 from genericdp.devices.selectors import any_of, selector_text, shown, source
@@ -40,19 +41,12 @@ EXAMPLE = (
     "  genericdp explain --config examples/configs/this-machine.yaml /dev/fuse\n"
     "  genericdp explain --config serial.yaml --root snapshot/ 1-1.4   # a USB port"
 )
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments."""
-    add_config(parser)
-    parser.add_argument(
-        "device",
-        metavar="DEVICE",
-        help="a device file, a link to one, a folder of /sys, a PCI address (03:00.0), a USB port"
+ARGUMENTS = {
+    "DEVICE": argument(
+        "a device file, a link to one, a folder of /sys, a PCI address (03:00.0), a USB port"
         " (1-1.4), a network interface, the kernel's name of a device, or the id of one on offer",
-    )
-    add_host(parser)
-    add_output(parser)
+    ),
+}
 
 
 def execute(arguments: argparse.Namespace) -> int:

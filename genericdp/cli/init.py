@@ -8,15 +8,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from genericdp.cli.apply import discover_once, patiently
-from genericdp.cli.command_line import path_of
 from genericdp.cli.loading import load_in_time
-from genericdp.cli.options import (
-    add_output,
-    add_root,
-    root_of,
-    root_option,
-    write_new,
-)
 from genericdp.cli.output import (
     DATA,
     print_data,
@@ -24,7 +16,10 @@ from genericdp.cli.output import (
     print_lines,
     print_warning,
     shell_words,
+    write_new,
 )
+from genericdp.cli.parser import argument, path_of
+from genericdp.cli.root import root_of, root_option
 from genericdp.config.files import STDIN
 from genericdp.devices.inventory import Inventory
 from genericdp.errors import GenericdpError
@@ -87,17 +82,13 @@ class _Example:
     """Those that may be offered."""
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments."""
-    parser.add_argument(
-        "file",
-        metavar="FILE",
+ARGUMENTS = {
+    "FILE": argument(
+        "the file to write; one that is there already is never overwritten (default: print)",
         nargs="?",
         type=path_of,
-        help="the file to write; one that is there already is never overwritten (default: print)",
-    )
-    add_root(parser)
-    add_output(parser)
+    ),
+}
 
 
 def execute(arguments: argparse.Namespace) -> int:

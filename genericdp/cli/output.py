@@ -1,4 +1,4 @@
-"""All output of commands, to stdout unless stated otherwise."""
+"""All output of commands, to stdout unless stated otherwise, or to a file."""
 
 from __future__ import annotations
 
@@ -9,15 +9,18 @@ import threading
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, TextIO
 
-from genericdp.errors import GenericdpError, reason_of
+from genericdp.errors import GenericdpError, UsageError, reason_of
 from genericdp.printing import printable
+from genericdp.process.signals import deferred
 from genericdp.scalars import reading
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
+    from pathlib import Path
 
 DATA = ("json", "yaml")
 """The values of ``-o`` that print_data accepts."""
+WITH_WIDE = ("text", "wide", *DATA)
 
 
 _QUIET_SECONDS = 2.0
@@ -163,3 +166,19 @@ def table(rows: Iterable[Sequence[str]]) -> list[str]:
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
         for row in texts
     ]
+
+
+def write_new(file: Path, content: bytes) -> None:
+    """Write a new file, all or nothing; raises UsageError if it exists, and GenericdpError."""
+    try:
+        with deferred(), file.open("xb") as out:
+            try:
+                out.write(content)
+                out.flush()
+            except BaseException:
+                file.unlink(missing_ok=True)
+                raise
+    except FileExistsError:
+        raise UsageError(f"{file} is there already: it is not overwritten") from None
+    except OSError as error:
+        raise GenericdpError(f"{file} cannot be written: {reason_of(error).lower()}") from error

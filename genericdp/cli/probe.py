@@ -11,8 +11,8 @@ from itertools import chain, zip_longest
 from typing import TYPE_CHECKING, Any
 
 from genericdp.cli.apply import discovered, refuse_unknown, unknown_device
-from genericdp.cli.options import add_config, add_host, add_output
-from genericdp.cli.output import print_result, progress, table
+from genericdp.cli.output import WITH_WIDE, print_result, progress, table
+from genericdp.cli.parser import argument, choice, value
 from genericdp.devices.devicelist import DeviceList
 from genericdp.errors import Outcome
 from genericdp.health.execution import POOL
@@ -125,18 +125,11 @@ def unprobed(lists: Mapping[str, DeviceList]) -> list[Probed]:
     ]
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments."""
-    add_config(parser)
-    parser.add_argument(
-        "resource",
-        metavar="RESOURCE",
-        nargs="?",
-        help="only the devices of this resource (default: of all)",
-    )
-    parser.add_argument("--device", metavar="ID", help="only the device with this id")
-    add_host(parser)
-    add_output(parser, wide="the path of each device")
+ARGUMENTS = {
+    "RESOURCE": argument("only the devices of this resource (default: of all)", nargs="?"),
+    "--device": value("ID", "only the device with this id"),
+    "--output": choice("how to print; wide adds the path of each device", WITH_WIDE),
+}
 
 
 def execute(arguments: argparse.Namespace) -> int:

@@ -7,90 +7,68 @@ import logging
 import stat
 from contextlib import suppress
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from genericdp.cli.command_line import path_of
-from genericdp.cli.options import (
-    add_cdi_dir,
-    add_config,
-    add_dra_driver,
-    add_host,
-    add_kubelet_root,
-    add_listen,
-    add_logging,
-    node_name_of,
-    root_mode,
-    root_of,
-    set_up_logging,
-)
+from genericdp.cli.options import listen_of
+from genericdp.cli.parser import flag, path_of, value
+from genericdp.cli.root import node_name_of, root_mode, root_of
 from genericdp.config.files import STDIN
-from genericdp.daemon import KUBELET_FOLDER
 from genericdp.daemon import run as run_daemon
 from genericdp.errors import UsageError, reason_of
 from genericdp.host.workers import HangingError, in_worker
 from genericdp.kubelet.folder import check_length
-from genericdp.settings import DraSettings, Settings
+from genericdp.settings import KUBELET_FOLDER, KUBELET_ROOT, DraSettings, Settings
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable
+    from pathlib import Path
 
 log = logging.getLogger(__name__)
 
 EXAMPLE = "  genericdp run --config /etc/genericdp"
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the options."""
-    add_config(parser, stdin=False)
-    parser.add_argument(
-        "--kubelet-dir",
-        metavar="DIR",
+ARGUMENTS = {
+    "--kubelet-dir": value(
+        "DIR", "the folder of kubelet.sock", type=path_of, default=KUBELET_FOLDER
+    ),
+    "--state-dir": value(
+        "DIR",
+        "keep the last good config here, and serve it when at a start the config is bad",
         type=path_of,
-        default=Path(KUBELET_FOLDER),
-        help=f"the folder of kubelet.sock (default: {KUBELET_FOLDER})",
-    )
-    parser.add_argument(
-        "--state-dir",
-        metavar="DIR",
+    ),
+    "--pod-resources": value(
+        "SOCKET",
+        "keep a vanished device listed, however long, while a pod holds it: ask the kubelet at this"
+        " socket, usually /var/lib/kubelet/pod-resources/kubelet.sock (default: nobody is asked)",
         type=path_of,
-        help="keep the last good config here, and serve it when at a start the config is bad",
-    )
-    add_cdi_dir(parser)
-    parser.add_argument(
-        "--pod-resources",
-        metavar="SOCKET",
+    ),
+    "--kubelet-root": value(
+        "DIR",
+        "for servedBy: dra: the kubelet's --root-dir, with plugins/ and plugins_registry/",
         type=path_of,
-        help="keep a vanished device listed, however long, while a pod holds it: ask the kubelet at"
-        " this socket, usually /var/lib/kubelet/pod-resources/kubelet.sock (default: nobody is"
-        " asked)",
-    )
-    add_dra_driver(parser)
-    add_kubelet_root(
-        parser, "for servedBy: dra: the kubelet's --root-dir, with plugins/ and plugins_registry/"
-    )
-    parser.add_argument(
-        "--kubeconfig",
-        metavar="FILE",
+        default=KUBELET_ROOT,
+    ),
+    "--kubeconfig": value(
+        "FILE",
+        "for servedBy: dra: how to reach the API server (default: by the service account of this"
+        " pod)",
         type=path_of,
-        help="for servedBy: dra: how to reach the API server (default: by the service account of"
-        " this pod)",
-    )
-    add_listen(parser)
-    parser.add_argument(
-        "--no-status",
-        action="store_true",
-        help="with --listen: show no single devices, since that tells their serial numbers;"
-        " / and /status are not served",
-    )
-    add_host(parser)
-    add_logging(parser)
+    ),
+    "--listen": value(
+        "ADDRESS",
+        "serve /metrics, /livez, /readyz, /status and a page for people at HOST:PORT, [IPV6]:PORT"
+        " or :PORT, without encryption (default: nowhere)",
+        type=listen_of,
+    ),
+    "--no-status": flag(
+        "with --listen: show no single devices, since that tells their serial numbers; / and"
+        " /status are not served"
+    ),
+}
 
 
 def execute(arguments: argparse.Namespace) -> int:
     """Run until SIGTERM or SIGINT."""
-    set_up_logging(arguments)
     if STDIN in arguments.config:
         raise UsageError("run takes no config from stdin: it reads its config again")
     if stat.S_ISREG(root_mode(arguments.root)):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from genericdp.cli.options import add_choice, add_output
 from genericdp.cli.output import print_data, print_document
+from genericdp.cli.parser import choice
 from genericdp.config.schema import CONFIG, POLICY, schema, schema_text
 
 if TYPE_CHECKING:
@@ -16,13 +16,7 @@ EXAMPLE = (
     "  genericdp schema --kind policy > genericdp-policy.v1alpha1.json"
 )
 _KINDS = {"config": CONFIG, "policy": POLICY}
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the options; text and JSON are the same."""
-    kinds = tuple(_KINDS)
-    add_choice(parser, "--kind", choices=kinds, default="config", about="of which document")
-    add_output(parser)
+ARGUMENTS = {"--kind": choice("of which document", tuple(_KINDS), default="config")}
 
 
 def execute(arguments: argparse.Namespace) -> int:

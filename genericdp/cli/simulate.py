@@ -11,26 +11,18 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from genericdp.cli.allocate import edits_as_json, edits_as_text
-from genericdp.cli.command_line import Append
+from genericdp.cli.allocate import amounts_of, edits_as_json, edits_as_text
 from genericdp.cli.loading import load_config, read_pipes
-from genericdp.cli.options import (
-    add_config,
-    add_dra_driver,
-    add_host,
-    add_logging,
-    add_output,
-    amounts_of,
-    node_name_of,
-    root_of,
-    set_up_logging,
-)
+from genericdp.cli.options import LOG_LEVEL, ROOT
 from genericdp.cli.output import DATA, print_data, print_lines
+from genericdp.cli.parser import Append, choice, flag, path_of, value
+from genericdp.cli.root import node_name_of, root_of
 from genericdp.config.files import STDIN
 from genericdp.devices.matching import why_none
 from genericdp.errors import GenericdpError
 from genericdp.host import descriptors
 from genericdp.kubelet.folder import LONGEST_NAME, check_length
+from genericdp.logs import LEVELS
 from genericdp.printing import plural
 from genericdp.process.signals import deferred, until_signaled
 from genericdp.settings import Settings
@@ -57,36 +49,25 @@ EXAMPLE = (
     "  genericdp simulate --config examples/configs/this-machine.yaml\n"
     "  genericdp simulate --config examples/configs/fuse.yaml --once --allocate example.com/fuse=1"
 )
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the options."""
-    add_config(parser)
-    parser.add_argument(
-        "--once",
-        action="store_true",
-        help="end after the first full picture; 1 if there is none, or if the container would wait",
-    )
-    parser.add_argument(
-        "--allocate",
+ARGUMENTS = {
+    "--once": flag(
+        "end after the first full picture; 1 if there is none, or if the container would wait"
+    ),
+    "--allocate": value(
+        "RESOURCE=N",
+        "let a container ask for devices and show what it gets; may be repeated; the config's hooks"
+        " really run, on this machine",
         dest="amounts",
-        metavar="RESOURCE=N",
         action=Append,
         default=(),
-        help=(
-            "let a container ask for devices and show what it gets; may be repeated;"
-            " the config's hooks really run, on this machine"
-        ),
-    )
-    add_dra_driver(parser)
-    add_host(parser, more=f"; {_NOT_RUN}")
-    add_logging(parser, level="warning")
-    add_output(parser)
+    ),
+    "--root": value("DIR", f"{ROOT}; {_NOT_RUN}", type=path_of, default=Path("/")),
+    "--log-level": choice(LOG_LEVEL, LEVELS, default="warning"),
+}
 
 
 def execute(arguments: argparse.Namespace) -> int:
     """Simulate until Ctrl-C, or for one picture."""
-    set_up_logging(arguments)
     descriptors.raise_limit()
     amounts = amounts_of(arguments.amounts)
     # The daemon would wait for a better config; here somebody is looking.

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 from genericdp import __version__
 from genericdp.cli.apply import patiently
-from genericdp.cli.command_line import path_of
-from genericdp.cli.options import add_output, add_root, root_of, write_new
-from genericdp.cli.output import print_bytes, print_result, progress
+from genericdp.cli.output import print_bytes, print_result, progress, write_new
+from genericdp.cli.parser import argument, path_of
+from genericdp.cli.root import root_of
 from genericdp.errors import GenericdpError, UsageError
 from genericdp.snapshot.archive import ArchiveError, write
 from genericdp.snapshot.copy import Copy, copied
@@ -34,21 +34,16 @@ _MAX_TOLD = 5
 _MAX_SECONDS = 300.0
 """Machines with thousands of devices take some seconds."""
 _HINT = "copy what you need of dev/, sys/ and run/udev/data into a directory, and give --root that"
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments."""
-    parser.add_argument(
-        "file",
-        metavar="FILE.tar.gz",
-        type=path_of,
-        help="the file to write, or - for stdout; one that is there already is never overwritten."
-        " It holds names and numbers of /dev, the devices of /sys with their small attributes,"
-        " and /run/udev/data: nothing of /proc, no content of a device or file, nothing that is not"
+ARGUMENTS = {
+    "FILE.tar.gz": argument(
+        "the file to write, or - for stdout; one that is there already is never overwritten. It"
+        " holds names and numbers of /dev, the devices of /sys with their small attributes, and"
+        " /run/udev/data: nothing of /proc, no content of a device or file, nothing that is not"
         " readable for everybody",
-    )
-    add_root(parser)
-    add_output(parser)
+        dest="file",
+        type=path_of,
+    ),
+}
 
 
 def execute(arguments: argparse.Namespace) -> int:

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 from genericdp import __version__
 from genericdp.address import parse_server_address
-from genericdp.cli.options import add_output
-from genericdp.cli.output import DATA, print_data, print_document, table
+from genericdp.cli.output import DATA, WITH_WIDE, print_data, print_document, table
+from genericdp.cli.parser import choice, value
 from genericdp.errors import DAMAGE, GenericdpError, reason_of, why_damaged
 from genericdp.host.workers import run_in_time
 from genericdp.printing import first_few, plural, printable, shortened
@@ -66,16 +66,14 @@ def daemon_at(text: str) -> Address:
         ) from error
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the options."""
-    parser.add_argument(
-        "--address",
-        metavar="HOST:PORT",
-        type=daemon_at,
-        default=daemon_at(ADDRESS),
-        help=f"where the daemon listens (default: {ADDRESS})",
-    )
-    add_output(parser, wide="path, model, serial number and driver of each device")
+ARGUMENTS = {
+    "--address": value(
+        "HOST:PORT", "where the daemon listens", type=daemon_at, default=daemon_at(ADDRESS)
+    ),
+    "--output": choice(
+        "how to print; wide adds path, model, serial number and driver of each device", WITH_WIDE
+    ),
+}
 
 
 def execute(arguments: argparse.Namespace) -> int:

@@ -7,10 +7,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from genericdp.cli.command_line import config_of, is_given
 from genericdp.cli.loading import load_in_time, read_pipes
-from genericdp.cli.options import add_config, add_host, add_output
+from genericdp.cli.options import ROOT
 from genericdp.cli.output import print_result
+from genericdp.cli.parser import argument, config_of, flag, is_given, path_of, value
 from genericdp.errors import UsageError
 from genericdp.printing import plural
 
@@ -27,37 +27,28 @@ EXAMPLE = (
     "  kubectl -n genericdp get configmap genericdp-config -o yaml | genericdp validate -\n"
     "  genericdp validate --diff /etc/genericdp new.yaml    # what a running daemon would do"
 )
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments."""
-    parser.add_argument(
-        "paths",
-        metavar="PATH",
+ARGUMENTS = {
+    "PATH": argument(
+        "a config of its own: a file, a folder whose *.yaml and *.yml make up one, or - for stdin;"
+        " exit 2 if anything is wrong",
+        dest="paths",
         nargs="*",
         type=config_of,
-        help="a config of its own: a file, a folder whose *.yaml and *.yml make up one, or - for"
-        " stdin; exit 2 if anything is wrong",
-    )
-    add_config(parser, required=False)
-    parser.add_argument(
-        "--strict",
-        action="store_true",
-        help="exit 2 also where there are only warnings, as for CI",
-    )
-    parser.add_argument(
-        "--diff",
-        action="store_true",
-        help="take exactly two configs, OLD and NEW, and say what a daemon that goes from one to"
-        " the other does on this machine: the resources that are added, removed or changed (which"
+    ),
+    "--strict": flag("exit 2 also where there are only warnings, as for CI"),
+    "--diff": flag(
+        "take exactly two configs, OLD and NEW, and say what a daemon that goes from one to the"
+        " other does on this machine: the resources that are added, removed or changed (which"
         " keys; in place, or registered anew and why), and the devices that appear, go or change"
-        " their id; exit 0 also where they differ, 2 where one of them cannot be used",
-    )
-    add_host(
-        parser, more="; with it, also warn of IDs that can change there when the machine boots"
-    )
-    parser.set_defaults(root=None)
-    add_output(parser)
+        " their id; exit 0 also where they differ, 2 where one of them cannot be used"
+    ),
+    "--root": value(
+        "DIR",
+        f"{ROOT}; with it, also warn of IDs that can change there when the machine boots (default:"
+        " /)",
+        type=path_of,
+    ),
+}
 
 
 def execute(arguments: argparse.Namespace) -> int:
@@ -94,7 +85,7 @@ def _applied(configs: Sequence[Loaded], arguments: argparse.Namespace) -> list[L
     """Return the configs, with warnings of what they give on the machine of ``--root``."""
     # Needs what the daemon needs, which takes its time to import.
     from genericdp.cli.apply import patiently, weak_ids_of
-    from genericdp.cli.options import node_name_of, root_of
+    from genericdp.cli.root import node_name_of, root_of
 
     root, node_name = root_of(arguments), node_name_of(arguments)
     return [

@@ -11,7 +11,7 @@ import pytest
 
 from genericdp import __version__
 from genericdp.cli import main
-from genericdp.cli.command_line import COMMANDS, LOGGING
+from genericdp.cli.commands import COMMANDS
 
 REPOSITORY = Path(__file__).parents[2]
 THIS_MACHINE = REPOSITORY / "examples/configs/this-machine.yaml"
@@ -134,15 +134,36 @@ def test_each_command_teaches_with_an_example(
         ),
         (
             ["discover", "serial.yaml", "x"],
-            "unrecognized arguments: serial.yaml x (did you mean --config serial.yaml?)"
+            "unrecognized arguments: x (see genericdp discover --help)",
+        ),
+        (
+            ["discover", "a.yaml", "b.yaml"],
+            "unrecognized arguments: b.yaml (did you mean --config a.yaml --config b.yaml?)"
             " (see genericdp discover --help)",
+        ),
+        (
+            ["discover", "--config=a.yaml", "b.yaml"],
+            "unrecognized arguments: b.yaml (did you mean --config a.yaml --config b.yaml?)"
+            " (see genericdp discover --help)",
+        ),
+        (
+            ["explain", "serial.yaml"],
+            "a config is required: FILE or --config (see genericdp explain --help)",
+        ),
+        (
+            ["allocate", "a/b=1", "--root", "/x"],
+            "a config is required: FILE or --config (see genericdp allocate --help)",
+        ),
+        (
+            ["explain", "--config=x", "a", "b"],
+            "unrecognized arguments: b (see genericdp explain --help)",
         ),
         (
             ["schema", "serial.yaml"],
             "unrecognized arguments: serial.yaml (see genericdp schema --help)",
         ),
         (["schema", "--odd"], "unrecognized arguments: --odd (see genericdp schema --help)"),
-        (["run"], "the following arguments are required: --config (see genericdp run --help)"),
+        (["run"], "a config is required: FILE or --config (see genericdp run --help)"),
         (["run", "--config=x", "--log-level=loud"], "(see genericdp run --help)"),
         (["discover", "--config"], "expected one argument (see genericdp discover --help)"),
     ],
@@ -188,10 +209,10 @@ def test_only_commands_with_a_log_have_its_form(
 ) -> None:
     """In a pod that logs JSON, ``kubectl exec … genericdp validate`` is for people."""
     monkeypatch.setenv("GENERICDP_LOG_FORMAT", "json")
-    for command in COMMANDS:
+    for name, command in COMMANDS.items():
         with pytest.raises(SystemExit):
-            main([command, "--help"])
-        assert ("--log-format" in capsys.readouterr().out) == (command in LOGGING), command
+            main([*name.split(), "--help"])
+        assert ("--log-format" in capsys.readouterr().out) == command.until_signaled, name
     assert main(["validate", "--frob", "x"]) == 2
     assert capsys.readouterr().err.startswith("genericdp: ")
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from genericdp.cli.options import write_new
+from genericdp.cli.output import write_new
 from genericdp.errors import GenericdpError, UsageError
 
 if TYPE_CHECKING:

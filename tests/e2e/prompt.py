@@ -6,11 +6,10 @@ device, and not after 70 s.
 
 from __future__ import annotations
 
-import argparse
+import sys
 
-from genericdp import daemon
-from genericdp.cli import run
-from genericdp.cli.options import set_up_logging
+from genericdp import daemon, logs
+from genericdp.cli.command_line import parse
 from genericdp.kubelet.podresources import PodResourcesTiming
 from genericdp.settings import Settings
 
@@ -20,11 +19,8 @@ _TIMING = PodResourcesTiming(period=1.0, refresh=2.0, pods_known=6.0)
 
 def main() -> None:
     """Run until SIGTERM, with the options of ``genericdp run``."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("command", choices=["run"])
-    run.add_arguments(parser)
-    arguments = parser.parse_args()
-    set_up_logging(arguments)
+    arguments = parse(sys.argv[1:])
+    logs.set_up(log_format=arguments.log_format, level=arguments.log_level)
     daemon.run(
         Settings(
             configs=tuple(arguments.config),

@@ -1,0 +1,120 @@
+"""The host that a command looks at: ``--root`` and ``--node-name``."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+import os
+import socket
+import stat
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from genericdp.cli.output import print_warning, progress
+from genericdp.errors import UsageError, reason_of
+from genericdp.host.root import Root
+from genericdp.host.workers import HANGING_SECONDS, start
+from genericdp.process.signals import deferred
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable
+
+T = TypeVar("T")
+
+log = logging.getLogger(__name__)
+
+
+def node_name_of(arguments: argparse.Namespace) -> str:
+    """Return the node's name: the option, NODE_NAME, else the host name."""
+    return arguments.node_name or os.environ.get("NODE_NAME") or socket.gethostname().lower()
+
+
+def root_of(arguments: argparse.Namespace) -> Root:
+    """Return the Root of ``--root``, a snapshot unpacked until the command ends; call it once.
+
+    Raises UsageError if there is no machine in the folder.
+    """
+    given: Path = arguments.root
+    mode = root_mode(given)
+    if not (stat.S_ISDIR(mode) or stat.S_ISREG(mode)):
+        raise UsageError(f"--root {given} is no folder and no file ({_ROOTS})")
+    folder = given if stat.S_ISDIR(mode) else _unpacked(arguments)
+    if not _is_readable(folder / "dev"):
+        raise UsageError(f"{given} has no folder dev ({_ROOTS})")
+    if not (_is_readable(folder / "sys") and _is_readable(folder / "sys/devices")):
+        what = "only path selectors can find anything, and hardware is unknown"
+        sentence = f"{given / 'sys/devices'} is missing: {what}"
+        # The commands with a log have this option.
+        (log.warning if hasattr(arguments, "log_level") else print_warning)(sentence)
+    return Root(folder)
+
+
+def root_mode(given: Path) -> int:
+    """Return what ``--root`` is, as ``st_mode``; raise UsageError if it is nothing."""
+    try:
+        return in_time(given.stat).st_mode
+    except OSError as error:
+        is_absent = isinstance(error, FileNotFoundError | NotADirectoryError)
+        why = "does not exist" if is_absent else f"cannot be read: {reason_of(error).lower()}"
+        raise UsageError(f"--root {given} {why} ({_ROOTS})") from None
+
+
+def in_time(look: Callable[[], T]) -> T:
+    """Look at a path in a thread, as this one handles signals; raise OSError, also if it hangs."""
+
+    async def looked() -> T:
+        looking = start(look, is_one_call=True)
+        if await looking.ends(HANGING_SECONDS):
+            return looking.result()
+        raise OSError(errno.ETIMEDOUT, "looking at it does not end")
+
+    return asyncio.run(looked())
+
+
+_ROOTS = "give --root a folder with dev/ and sys/ of a machine, or a file of genericdp snapshot"
+
+
+def root_option(arguments: argparse.Namespace) -> list[str]:
+    """Return the ``--root`` arguments for a command that is suggested to the user."""
+    given: Path = arguments.root
+    return [] if given == Path("/") else ["--root", str(given)]
+
+
+def _unpacked(arguments: argparse.Namespace) -> Path:
+    # Few commands get a snapshot, and the daemon never does.
+    from tempfile import TemporaryDirectory
+
+    from genericdp.snapshot.archive import ArchiveError, unpack
+
+    file: Path = arguments.root
+    try:
+        with file.open("rb") as packed:
+            with deferred():
+                temporary = TemporaryDirectory(prefix="genericdp-", ignore_cleanup_errors=True)
+                folder = Path(arguments.on_exit.enter_context(temporary))
+            # Who may read what is part of the copy, whatever the umask of this shell.
+            before = os.umask(0o022)
+            try:
+                with progress(lambda: f"still unpacking {file}"):
+                    unpack(packed, folder)
+            finally:
+                os.umask(before)
+    except ArchiveError as error:
+        raise UsageError(f"{file}: {error}") from error
+    except OSError as error:
+        raise UsageError(f"{file} cannot be unpacked: {reason_of(error).lower()}") from error
+    return folder
+
+
+def _is_readable(folder: Path) -> bool:
+    """Return whether a folder is there; raises UsageError if that cannot be known."""
+    try:
+        in_time(partial(os.listdir, folder))  # its error is what is wanted
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError as error:
+        raise UsageError(f"{folder} cannot be read: {reason_of(error).lower()}") from error
+    return True
