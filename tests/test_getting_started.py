@@ -46,7 +46,7 @@ def printed(commands: str, folder: Path, root: Path) -> str:
 
 
 @pytest.mark.parametrize(
-    "command", ["genericdp discover --all", "genericdp discover --config serial.yaml"]
+    "command", ["genericdp hardware", "genericdp discover --config serial.yaml"]
 )
 def test_commands_without_a_cluster_print_what_the_page_shows(
     command: str, tmp_path: Path, host: Path

@@ -198,7 +198,7 @@ async def test_a_root_that_hangs_is_named(short_folder: Path, gone: Path, comman
     assert f"--root {gone} cannot be read: looking at it does not end" in said.decode()
 
 
-@pytest.mark.parametrize("words", [["discover", "--all", "--root"], ["convert", "--from", "squat"]])
+@pytest.mark.parametrize("words", [["hardware", "--root"], ["convert", "--from", "squat"]])
 async def test_a_signal_ends_a_command_whose_path_hangs(gone: Path, words: list[str]) -> None:
     async with started(*words, gone) as process:
         await poll_until(lambda: hangs(process.pid))

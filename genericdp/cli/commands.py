@@ -68,6 +68,10 @@ COMMANDS = {
         f"{_CONFIG} --once --allocate --dra-driver {_HOST} {_LOG} --output",
         until_signaled=True,
     ),
+    "hardware": Command(
+        "list the hardware of this machine, each with a selector to copy into a config",
+        "--root --output",
+    ),
     "init": Command(
         "print a config to start from, for the hardware of this machine",
         "FILE --root --output",

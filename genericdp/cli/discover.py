@@ -6,19 +6,18 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from genericdp.cli.apply import applied, discover_with_misses, patiently
+from genericdp.cli.hardware import execute as show_hardware
 from genericdp.cli.output import WITH_WIDE, print_result, shell_words, table
 from genericdp.cli.parser import choice, flag, is_given
 from genericdp.cli.probe import NOT_ASKED, DeviceState, unprobed
 from genericdp.cli.root import node_name_of, root_of, root_option
-from genericdp.devices.hardware import KINDS, kind_of
 from genericdp.devices.inventory import Inventory
 from genericdp.errors import UsageError
-from genericdp.explain.catalog import catalogue
-from genericdp.explain.describe import claim_lines, claims_as_json, listed
+from genericdp.explain.describe import claim_lines, claims_as_json
 from genericdp.explain.find import names_like
 from genericdp.explain.weak_ids import weak_ids
 from genericdp.glob import escape, has_wildcard, unescape
-from genericdp.printing import plural, printable
+from genericdp.printing import printable
 from genericdp.reasons import Code
 from genericdp.status.hardware import hardware_of
 
@@ -29,8 +28,6 @@ if TYPE_CHECKING:
     from genericdp.cli.probe import Probed
     from genericdp.devices.devicelist import DeviceList
     from genericdp.devices.inventory import Identity
-    from genericdp.explain.catalog import CatalogGroup, Run
-    from genericdp.explain.describe import Entry
     from genericdp.explain.weak_ids import WeakIds
     from genericdp.host.cache import HostCache
     from genericdp.host.root import Root
@@ -41,12 +38,11 @@ _HANGS = "looking at it does not end"
 _SHOWN_BELOW = (Code.NOT_OFFERED, Code.NOTHING_FOUND)
 """Causes of which other sections tell as much."""
 EXAMPLE = (
-    "  genericdp discover --config examples/configs/this-machine.yaml\n"
-    "  genericdp discover --config serial.yaml --root snapshot/   # a copy of a node\n"
-    "  genericdp discover --all        # what this machine has, with selectors to copy"
+    "  genericdp discover examples/configs/this-machine.yaml\n"
+    "  genericdp discover serial.yaml --root snapshot/   # a copy of a node"
 )
 ARGUMENTS = {
-    "--all": flag("show all that a config could name, with a selector for each; needs no --config"),
+    "--all": flag("the former name of genericdp hardware"),
     "--output": choice(
         "how to print; wide adds path, model, serial number and driver of each device, and"
         " attributes",
@@ -58,12 +54,9 @@ ARGUMENTS = {
 def execute(arguments: argparse.Namespace) -> int:
     """Look once and print it."""
     if arguments.all:
-        return _print_all(arguments)
-    if not arguments.config:
-        raise UsageError(
-            "--config is required, or --all for what this machine has"
-            " (see genericdp discover --help)"
-        )
+        if is_given(arguments.config):
+            raise UsageError("--all shows what the machine has: --config is not used with it")
+        return show_hardware(arguments)
     (_, here), node_name = applied(arguments, must_apply=False), node_name_of(arguments)
     root = root_of(arguments)
     lists, found, hardware = patiently(root, lambda host: look(here, host, node_name, root))
@@ -287,79 +280,6 @@ def _nothing_found(found: dict[str, Any], arguments: argparse.Namespace) -> Iter
         yield f"  {name}: {pattern}{leads}"
     if any(not pattern.startswith("/") for _, pattern, _, _ in patterns):
         root = root_option(arguments)
-        everything = shell_words(["genericdp", "discover", "--all", *root])
+        everything = shell_words(["genericdp", "hardware", *root])
         why = " ".join(filter(None, ["genericdp explain --config … DEVICE", shell_words(root)]))
         yield f"  ({everything} tells what there is, {why} why it is not taken)"
-
-
-def _print_all(arguments: argparse.Namespace) -> int:
-    """Print everything that a config could name."""
-    if is_given(arguments.config):
-        raise UsageError("--all shows what the machine has: --config is not used with it")
-    groups, hanging = patiently(
-        root_of(arguments), lambda host: (catalogue(Inventory(host)), sorted(host.hanging))
-    )
-    candidates = [
-        {**entry.as_json(), "selector": run.selector}
-        for run in _runs(groups)
-        for entry in run.entries
-    ]
-    lines = chain(_all_as_text(groups), (f"Not looked at: {one}" for one in hanging))
-    print_result({"candidates": candidates}, lines, arguments.output)
-    return 1 if hanging else 0
-
-
-def _runs(groups: Sequence[CatalogGroup]) -> Iterator[Run]:
-    return (run for group in groups for run in (group.itself, *group.members) if run is not None)
-
-
-def _all_as_text(groups: Sequence[CatalogGroup]) -> Iterator[str]:
-    """Yield a block for each piece of hardware, then what has none, by subsystem."""
-    for group in groups:
-        yield _title(group)
-        yield from (f"  - {run.selector}  # {_about(run)}" for run in _runs([group]))
-        yield ""
-    count = sum(len(run.entries) for run in _runs(groups))
-    yield f"{plural(count, 'candidate')}; each line that begins with '-' is an"
-    yield "entry for match. Facts of a device: genericdp explain, or -o json here."
-    if any(_has_no_file(run.entries[0]) for run in _runs(groups)):
-        yield "What needs inject has no device file: say there what a container gets instead."
-
-
-def _title(group: CatalogGroup) -> str:
-    hardware = group.hardware
-    if hardware is None:
-        return f"Without hardware: {group.subsystem}" if group.subsystem else "Other files"
-    if group.itself is None:
-        kind = "Platform device" if hardware.subsystem == "platform" else "Hardware"
-        return f"{kind} {hardware.name}"
-    entry = group.itself.entries[0]
-    bus = kind_of(hardware)
-    texts = entry.buses.get(bus, {})
-    known = {key: texts[key] for key in KINDS[bus].shown if key in texts}
-    numa = f", NUMA node {','.join(map(str, entry.numa_nodes))}" if entry.numa_nodes else ""
-    return f"{KINDS[bus].noun} {hardware.name}: {listed(known)}{numa}"
-
-
-def _about(run: Run) -> str:
-    """Return what a selector takes: names, what it is, and links to it."""
-    first, device = run.entries[0], run.entries[0].device
-    name = _name(first)
-    if len(run.entries) > 1:
-        name = f"{name} … {_name(run.entries[-1])} ({len(run.entries)})"
-    facts = [name]
-    if device is not None:
-        facts += filter(None, (device.subsystem, device.devtype))
-        facts += ["no such file"] if device.number is not None and not first.has_node else []
-    facts += [f"driver {first.driver}"] if first.driver else []
-    facts += [f"links {' '.join(first.links)}"] if first.links else []
-    facts += ["needs inject"] if _has_no_file(first) else []
-    return ", ".join(facts)
-
-
-def _has_no_file(entry: Entry) -> bool:
-    return entry.device is not None and entry.device.number is None
-
-
-def _name(entry: Entry) -> str:
-    return entry.device.name if entry.device and _has_no_file(entry) else entry.path

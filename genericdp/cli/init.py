@@ -60,7 +60,7 @@ apiVersion: genericdp.io/v1alpha1
 kind: DevicePluginConfig
 resources:
   # No example finds anything here. This resource offers nothing either until you change it;
-  # `genericdp discover --all` prints a selector for everything that the machine has.
+  # `genericdp hardware` prints a selector for everything that the machine has.
   - name: example.com/my-device         # what pods ask for
     match:
       - path: /dev/my-device            # a path or a glob, or another selector
@@ -196,7 +196,7 @@ def _text_of(found: Sequence[_Found], machine: str, root: list[str]) -> str:
         )
         text += f"---\n# {example.name}\n#\n{example.head}\nresources:\n{resources}"
     text += "" if found else _TEMPLATE
-    everything = shell_words(["genericdp", "discover", "--all", *root])
+    everything = shell_words(["genericdp", "hardware", *root])
     return f"{text}\n# What else there is, each with a selector to copy: {everything}\n"
 
 

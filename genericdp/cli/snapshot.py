@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 EXAMPLE = (
     "  genericdp snapshot node.tar.gz                   # on the node; as any user\n"
     "  genericdp snapshot - > node.tar.gz               # by kubectl exec, for instance\n"
-    "  genericdp discover --root node.tar.gz --all      # anywhere"
+    "  genericdp hardware --root node.tar.gz            # anywhere"
 )
 STDOUT = Path("-")
 _MAX_TOLD = 5
@@ -101,4 +101,4 @@ def _as_text(title: str, file: Path, copy: Copy) -> Iterator[str]:
     for reason, count in copy.left_out.most_common(_MAX_TOLD):
         yield f"  left out, {reason}: {count:,}, such as {copy.examples[reason]}"
     yield "It holds serial numbers and hardware addresses."
-    yield f"Elsewhere: genericdp discover --root {'FILE' if file == STDOUT else file.name} --all"
+    yield f"Elsewhere: genericdp hardware --root {'FILE' if file == STDOUT else file.name}"

@@ -1,4 +1,4 @@
-"""``genericdp discover --all``: the catalogue, exactly."""
+"""``genericdp hardware``: the catalogue, exactly."""
 
 from __future__ import annotations
 
@@ -15,14 +15,16 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 ALL = """\
-PCI function 0000:00:14.0: vendor 8086, device a36d, class 0c0330, driver xhci_hcd, function \
-physical
+PCI function 0000:00:14.0: vendor "8086", device a36d, class "0c0330", driver xhci_hcd, \
+function physical
   - {pci: {vendor: "8086", device: a36d}}  # 0000:00:14.0, pci, driver xhci_hcd, needs inject
 
-USB device usb1: vendor 1d6b, product 0002, serial 0000:00:14.0, class 09
+USB device usb1, xHCI Host Controller: vendor "1d6b", product "0002", serial "0000:00:14.0", \
+class "09"
   - {usb: {vendor: "1d6b", product: "0002"}}  # /dev/bus/usb/001/001, usb, usb_device, driver usb
 
-USB device 1-3: vendor 1d50, product 606f, serial 004D00323536510620353437, class 00
+USB device 1-3, candleLight USB to CAN adapter: vendor "1d50", product "606f", \
+serial "004D00323536510620353437", class "00"
   - {usb: {vendor: "1d50", product: "606f"}}  # /dev/bus/usb/001/009, usb, usb_device, driver usb
   - {net: {linkType: can}, hardware: {usb: {vendor: "1d50", product: "606f"}}}  # can0, net, \
 driver gs_usb, needs inject
@@ -58,17 +60,17 @@ def can(tmp_path: Path) -> Path:
     return folder
 
 
-def test_all_is_a_catalogue_of_what_a_config_could_name(
+def test_it_is_a_catalogue_of_what_a_config_could_name(
     can: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["discover", "--all", "--root", str(can)]) == 0
+    assert main(["hardware", "--root", str(can)]) == 0
     assert capsys.readouterr().out == ALL
 
 
-def test_all_as_json_has_every_candidate_with_all_of_its_facts(
+def test_as_json_it_has_every_candidate_with_all_of_its_facts(
     can: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["discover", "--all", "--root", str(can), "-o", "json"]) == 0
+    assert main(["hardware", "--root", str(can), "-o", "json"]) == 0
     found = json.loads(capsys.readouterr().out)["candidates"]
     paths = [one["path"] for one in found]
     assert len(paths) == 9
@@ -76,25 +78,33 @@ def test_all_as_json_has_every_candidate_with_all_of_its_facts(
     (adapter,) = (one for one in found if one["name"] == "can0")
     assert adapter["net"] == {"name": "can0", "linkType": "can", "driver": "gs_usb"}
     assert adapter["usb"]["port"] == "1-3"
+    assert adapter["model"] == "candleLight_USB_to_CAN_adapter"
     assert adapter["properties"]["ID_BUS"] == "usb"
     assert (adapter["deviceFile"], adapter["tags"]) == (False, ["systemd"])
     assert adapter["selector"].startswith("{net: {linkType: can}")
 
 
-def test_without_all_a_config_is_needed(
-    can: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+def test_discover_all_is_another_name_for_it(can: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["discover", "--all", "--root", str(can)]) == 0
+    assert capsys.readouterr().out == ALL
+
+
+def test_each_piece_of_hardware_has_its_name_and_what_it_holds_only_another_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.delenv("GENERICDP_CONFIG", raising=False)
-    assert main(["discover", "--root", str(can)]) == 2
-    said = (
-        "genericdp: --config is required, or --all for what this machine has"
-        " (see genericdp discover --help)\n"
-    )
-    assert capsys.readouterr().err == said
+    loading.build(loading.path_of("nvme"), tmp_path)
+    assert main(["hardware", "--root", str(tmp_path)]) == 0
+    printed = capsys.readouterr().out
+    assert "# /dev/nvme0, Samsung SSD 970 EVO Plus 1TB, nvme, driver nvme" in printed
+    loading.build(loading.path_of("serial-adapters"), tmp_path / "usb")
+    assert main(["hardware", "--root", str(tmp_path / "usb")]) == 0
+    printed = capsys.readouterr().out
+    assert "USB device 1-1.3, FT230X Basic UART: vendor " in printed
+    assert "# /dev/ttyUSB2, tty, driver ftdi_sio, " in printed
 
 
 def test_this_very_machine_has_a_catalogue(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["discover", "--all"]) == 0
+    assert main(["hardware"]) == 0
     assert "/dev/null" in capsys.readouterr().out
 
 
@@ -116,5 +126,5 @@ def test_what_the_asking_process_has_open_is_no_fact_of_the_machine(
     tree = Tree(can)
     for name in ("stdin", "stdout", "stderr"):
         tree.link(f"dev/{name}", "loop1")
-    assert main(["discover", "--all", "--root", str(can)]) == 0
+    assert main(["hardware", "--root", str(can)]) == 0
     assert capsys.readouterr().out == ALL

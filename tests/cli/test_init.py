@@ -184,6 +184,6 @@ def test_its_commands_are_about_the_same_machine(
     told = capsys.readouterr().out
     assert f"genericdp discover --config FILE --root '{root}'    what it offers" in told
     assert f"genericdp simulate --config FILE --root '{root}'    what a node" in told
-    assert told.endswith(f": genericdp discover --all --root '{root}'\n")
+    assert told.endswith(f": genericdp hardware --root '{root}'\n")
     assert main(["init", str(tmp_path / "c.yaml"), "--root", str(root)]) == 0
     assert capsys.readouterr().out.endswith(f"c.yaml --root '{root}'\n")

@@ -236,7 +236,7 @@ PRINTING = [
     ["schema"],
     ["schema"],
     ["validate", FUSE],
-    ["discover", "--all"],
+    ["hardware"],
     ["simulate", "--once", "--config", FUSE],
 ]
 
@@ -340,7 +340,7 @@ def test_run_offers_no_devices_of_a_snapshot(
 @pytest.mark.parametrize(
     ("words", "code"),
     [
-        ("discover --all", 143),
+        ("hardware", 143),
         (f"probe --config {THIS_MACHINE}", 143),
         (f"simulate --once --config {THIS_MACHINE}", 0),
     ],

@@ -228,7 +228,7 @@ def test_a_misspelt_variable_is_a_warning_in_the_form_of_the_log() -> None:
     "words",
     [
         ["discover", "--config", ""],
-        ["discover", "--all", "--root", ""],
+        ["hardware", "--root", ""],
         ["run", "--config=x", "--kubelet-dir="],
         ["run", "--config=x", "--pod-resources="],
         ["validate", ""],

@@ -46,7 +46,7 @@ def broken(tmp_path: Path) -> Path:
         ["schema", "--kind=policy"],
         ["init", LAPTOP],
         ["discover", f"--config={EXAMPLE}", LAPTOP],
-        ["discover", "--all", LAPTOP],
+        ["hardware", LAPTOP],
         ["probe", f"--config={EXAMPLE}", LAPTOP],
         ["explain", f"--config={EXAMPLE}", LAPTOP, "/dev/video0"],
         ["explain", f"--config={EXAMPLE}", LAPTOP, "/dev/nothing"],

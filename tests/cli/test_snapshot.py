@@ -98,7 +98,7 @@ def test_a_snapshot_of_a_machine_is_that_machine(
     capsys.readouterr()
     answers = []
     for root in (folder, file):
-        assert main(["discover", "--all", "--root", str(root), "-o", "json"]) == 0
+        assert main(["hardware", "--root", str(root), "-o", "json"]) == 0
         answers.append(capsys.readouterr().out)
     assert answers[0] == answers[1]
 
@@ -191,7 +191,7 @@ def test_it_can_go_to_stdout(
         capture_output=True,
     )
     assert ended.stdout == (tmp_path / "a.tar.gz").read_bytes()
-    assert b"genericdp discover --root FILE --all" in ended.stderr
+    assert b"genericdp hardware --root FILE" in ended.stderr
 
 
 def test_what_could_not_be_read_is_told(
@@ -213,6 +213,6 @@ def test_a_snapshot_without_sysfs_is_named_as_it_was_given(
     file = tmp_path / "node.tar.gz"
     with file.open("wb") as out:
         write(out, {}, [ArchiveEntry("dev", Kind.FOLDER)])
-    assert main(["discover", "--all", "--root", str(file)]) == 0
+    assert main(["hardware", "--root", str(file)]) == 0
     warning = f"warning: {file}/sys/devices is missing: only path selectors can find anything"
     assert capsys.readouterr().err.startswith(warning)

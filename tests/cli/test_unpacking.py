@@ -60,9 +60,9 @@ def test_what_is_no_snapshot_is_bad_usage(
     temporary: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "x.tar.gz").write_text("hello")
-    assert main(["discover", "--all", "--root", str(tmp_path / "x.tar.gz")]) == 2
+    assert main(["hardware", "--root", str(tmp_path / "x.tar.gz")]) == 2
     assert "it is no snapshot" in capsys.readouterr().err
-    assert main(["discover", "--all", "--root", str(tmp_path / "none.tar.gz")]) == 2
+    assert main(["hardware", "--root", str(tmp_path / "none.tar.gz")]) == 2
     assert "none.tar.gz does not exist" in capsys.readouterr().err
     assert list(temporary.iterdir()) == []
 
@@ -97,7 +97,7 @@ async def test_a_signal_leaves_nothing(
         while stdout.write(b"x" * 4096):
             pass
         os.set_blocking(full, True)
-        argv = [sys.executable, "-m", "genericdp", "discover", "--all", f"--root={snapshot}"]
+        argv = [sys.executable, "-m", "genericdp", "hardware", f"--root={snapshot}"]
         process = await asyncio.create_subprocess_exec(
             *argv, stdout=stdout, stderr=asyncio.subprocess.PIPE
         )

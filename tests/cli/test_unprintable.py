@@ -81,7 +81,7 @@ def test_json_holds_the_very_texts(host: list[str], capsys: pytest.CaptureFixtur
     "command",
     [
         ["discover"],
-        ["discover", "--all"],
+        ["hardware"],
         ["explain", "ttyE0"],
         ["explain", "\x1b[31mttyE9\u202e"],
         ["probe"],
@@ -94,7 +94,7 @@ def test_json_holds_the_very_texts(host: list[str], capsys: pytest.CaptureFixtur
 def test_no_command_prints_what_moves_a_cursor_or_turns_text_around(
     command: list[str], host: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    given = host[2:4] if "--all" in command else host
+    given = host[2:4] if command == ["hardware"] else host
     main([*command, *given])
     assert printed(capsys)
 

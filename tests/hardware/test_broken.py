@@ -67,7 +67,7 @@ def test_whatever_is_damaged_every_command_answers(
         config = ("--config", str(CONFIGS / "can.yaml"))
         for command in (
             ("discover", *config, *where),
-            ("discover", "--all", *where),
+            ("hardware", *where),
             ("explain", asked, *config, *where),
         ):
             code = main(command)
@@ -108,7 +108,7 @@ from genericdp.cli import main
 config = ("--config", sys.argv[1])
 for root in sys.argv[2:]:
     for command in (
-        ("discover", *config), ("discover", "--all"), ("explain", "can0", *config),
+        ("discover", *config), ("hardware"), ("explain", "can0", *config),
         ("explain", "1-3", *config), ("explain", "/dev/bus/usb/001/009", *config),
     ):
         with contextlib.redirect_stdout(said := io.StringIO()), contextlib.redirect_stderr(said):
