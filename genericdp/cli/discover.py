@@ -10,7 +10,7 @@ from genericdp.cli.hardware import execute as show_hardware
 from genericdp.cli.output import WITH_WIDE, print_result, shell_words, table
 from genericdp.cli.parser import choice, flag, is_given
 from genericdp.cli.probe import NOT_ASKED, DeviceState, unprobed
-from genericdp.cli.root import node_name_of, root_of, root_option
+from genericdp.cli.root import node_name_of, root_of, root_option, suggestion
 from genericdp.devices.inventory import Inventory
 from genericdp.errors import UsageError
 from genericdp.explain.describe import claim_lines, claims_as_json
@@ -196,7 +196,8 @@ def _as_text(found: dict[str, Any], arguments: argparse.Namespace) -> Iterator[s
     yield from table([heading, *rows])
     is_unprobed = any(one["state"] is DeviceState.UNPROBED for _, one in devices)
     if is_unprobed and not root_option(arguments):
-        yield from ("", f"not probed: {shell_words(_probe_command(arguments))} runs the probes")
+        command = shell_words(["genericdp", *suggestion("probe", arguments)])
+        yield from ("", f"not probed: {command} runs the probes")
     titled = {
         "Matched, but not offered": [
             f"  {name}: {one['path']}: {one['reason']}"
@@ -254,17 +255,6 @@ def _row(name: str, one: dict[str, Any]) -> tuple[str, ...]:
         " ".join(one["nodes"]),
         ",".join(map(str, one["numaNodes"])),
     )
-
-
-def _probe_command(arguments: argparse.Namespace) -> Iterator[str]:
-    """Yield the words of the command that says what this one does not."""
-    yield from ("genericdp", "probe")
-    for path in arguments.config:
-        yield from ("--config", str(path))
-    if arguments.policy:
-        yield from ("--policy", str(arguments.policy))
-    if arguments.node_name:
-        yield from ("--node-name", arguments.node_name)
 
 
 def _nothing_found(found: dict[str, Any], arguments: argparse.Namespace) -> Iterator[str]:

@@ -83,6 +83,15 @@ def root_option(arguments: argparse.Namespace) -> list[str]:
     return [] if given == Path("/") else ["--root", str(given)]
 
 
+def suggestion(command: str, arguments: argparse.Namespace, *more: str) -> list[str]:
+    """Return the words of a command with the same config and host, and more arguments."""
+    configs = list(map(str, arguments.config))
+    words = configs if len(configs) == 1 else [f"--config={config}" for config in configs]
+    policy = ["--policy", str(arguments.policy)] if arguments.policy else []
+    node_name = ["--node-name", arguments.node_name] if arguments.node_name else []
+    return [command, *words, *more, *policy, *node_name, *root_option(arguments)]
+
+
 def _unpacked(arguments: argparse.Namespace) -> Path:
     # Few commands get a snapshot, and the daemon never does.
     from tempfile import TemporaryDirectory

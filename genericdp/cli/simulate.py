@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import shutil
+import sys
 import tempfile
 from datetime import datetime
 from functools import partial
@@ -14,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 from genericdp.cli.allocate import amounts_of, edits_as_json, edits_as_text
 from genericdp.cli.loading import load_config, read_pipes
 from genericdp.cli.options import LOG_LEVEL, ROOT
-from genericdp.cli.output import DATA, print_data, print_lines
+from genericdp.cli.output import DATA, print_data, print_lines, shell_words
 from genericdp.cli.parser import Append, choice, flag, path_of, value
-from genericdp.cli.root import node_name_of, root_of
+from genericdp.cli.root import node_name_of, root_of, root_option, suggestion
 from genericdp.config.files import STDIN
 from genericdp.devices.matching import why_none
 from genericdp.errors import GenericdpError
@@ -26,6 +28,7 @@ from genericdp.logs import LEVELS
 from genericdp.printing import plural
 from genericdp.process.signals import deferred, until_signaled
 from genericdp.settings import Settings
+from genericdp.shipped import shipped
 from genericdp.simulator.simulation import RETRY_SECONDS, Simulation
 
 if TYPE_CHECKING:
@@ -44,6 +47,8 @@ _MAX_SLICES = 2
 """Of a resource, that are shown."""
 _MAX_DEVICES = 10
 """Of a ResourceSlice, that are shown."""
+_MAX_EMPTY = 5
+"""Of resources without devices, that are shown with the reason: a terminal has 24 lines."""
 _NOT_RUN = "of a copy, hooks and all probes but file are not run, and count as passed"
 EXAMPLE = (
     "  genericdp simulate --config examples/configs/this-machine.yaml\n"
@@ -96,7 +101,7 @@ def execute(arguments: argparse.Namespace) -> int:
             once=arguments.once,
             show=partial(_show_data, arguments.output)
             if arguments.output in DATA
-            else _Screen(arguments.once).show,
+            else _Screen(arguments).show,
         )
         asyncio.run(until_signaled(simulation.run))
     return 0
@@ -139,8 +144,9 @@ def _show_data(output: str, picture: Picture, start: Start | None, news: str) ->
 class _Screen:
     """Prints the node as ``kubectl describe node`` would, again at each change."""
 
-    def __init__(self, once: bool) -> None:  # noqa: FBT001
-        self._once = once
+    def __init__(self, arguments: argparse.Namespace) -> None:
+        self._arguments = arguments
+        self._once: bool = arguments.once
         self._shown: Picture | None = None
         self._sections: dict[str, list[str]] = {}
         """The reasons that have been shown last, by title."""
@@ -155,13 +161,13 @@ class _Screen:
             yield ""
         title = f"{news}; the node shows:" if news else "the node shows:"
         yield f"{datetime.now().astimezone():%H:%M:%S}  {title}"  # noqa: TID251
-        listed = [name for name, one in picture.items() if self._is_worth_a_line(name, one)]
-        for title, part in (("Capacity", "capacity"), ("Allocatable", "allocatable")):
-            yield f"{title}:"
-            yield from self._amounts(picture, listed, part)
+        yield from self._amounts(picture)
         slices = [line for one in picture.values() for line in _slices_as_text(one.slices)]
         yield from self._section("ResourceSlices:", slices)
         without = [f"  {name}: {one.empty}" for name, one in picture.items() if one.empty]
+        if len(without) > _MAX_EMPTY:
+            command = shell_words(["genericdp", *suggestion("discover", self._arguments)])
+            without = [f"  {len(without)} resources; why: {command}"]
         yield from self._section("No devices:", without)
         unhealthy = [
             f"  {name}: {device_id}: {reason}"
@@ -185,6 +191,18 @@ class _Screen:
             yield f"  {_why_it_waits(start)}"
         if self._shown is None and not self._once:
             yield "(Ctrl-C ends it; plug or unplug something and look)"
+            yield f"Next: {self._next_step(picture)}"
+
+    def _next_step(self, picture: Picture) -> str:
+        available = next((name for name, one in picture.items() if one.allocatable), None)
+        if _is_example(self._arguments.config):
+            words, what = ["init", "my.yaml"], "a config for the hardware of this machine"
+        elif available is not None:
+            words = suggestion("allocate", self._arguments, f"{available}=1")
+            what = "what a container gets"
+        else:
+            words, what = ["hardware", *root_option(self._arguments)], "what this machine has"
+        return f"{shell_words([_program(), *words])}   # {what}"
 
     def _section(self, title: str, lines: list[str]) -> Iterator[str]:
         """Yield a title and its lines, unless these have been shown already."""
@@ -196,7 +214,17 @@ class _Screen:
         before = (self._shown and self._shown.get(name)) or one
         return any((one.capacity, one.allocatable, before.capacity, before.allocatable))
 
-    def _amounts(self, picture: Picture, listed: list[str], part: str) -> Iterator[str]:
+    def _amounts(self, picture: Picture) -> Iterator[str]:
+        listed = [name for name, one in picture.items() if self._is_worth_a_line(name, one)]
+        capacity, allocatable = (
+            [*self._amount_lines(picture, listed, part)] for part in ("capacity", "allocatable")
+        )
+        if capacity == allocatable:
+            yield from ("Capacity and Allocatable:", *capacity)
+        else:
+            yield from ("Capacity:", *capacity, "Allocatable:", *allocatable)
+
+    def _amount_lines(self, picture: Picture, listed: list[str], part: str) -> Iterator[str]:
         width = max(map(len, listed), default=0) + 1
         for name in listed:
             amount = getattr(picture[name], part)
@@ -204,6 +232,18 @@ class _Screen:
             was = getattr(before, part) if before else amount
             change = "" if was == amount else f"   (was {was})"
             yield f"  {name + ':':{width}}  {amount}{change}"
+
+
+def _is_example(configs: Sequence[Path]) -> bool:
+    examples = shipped("examples/configs/this-machine.yaml").parent
+    return any(path.absolute().is_relative_to(examples) for path in configs)
+
+
+def _program() -> str:
+    """Return what to call genericdp by, which ``make run`` starts without a place in PATH."""
+    called = sys.argv[0]
+    is_there = called.endswith("/genericdp") and not shutil.which("genericdp")
+    return called if is_there else "genericdp"
 
 
 def _slices_as_text(slices: Sequence[Mapping[str, Any]]) -> Iterator[str]:

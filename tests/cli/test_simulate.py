@@ -5,6 +5,7 @@ import json
 import signal
 import sys
 import tempfile
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,7 +17,6 @@ from tests.world import Host
 
 if TYPE_CHECKING:
     from asyncio.subprocess import Process
-    from pathlib import Path
 
 pytestmark = pytest.mark.slow
 
@@ -73,7 +73,9 @@ async def picture(process: Process) -> list[str]:
     assert process.stdout is not None
     lines: list[str] = []
     async with asyncio.timeout(60):
-        while not (lines and lines[-1].startswith("  ") and "Allocatable:" in lines):
+        while not (
+            lines and lines[-1].startswith("  ") and any("Allocatable:" in line for line in lines)
+        ):
             line = (await process.stdout.readline()).decode()
             assert line, lines
             lines.append(line.rstrip("\n"))
@@ -97,9 +99,7 @@ async def test_one_picture_as_the_node_would_show_it(host: Host) -> None:
     code, out, err = await finished(process)
     assert (code, err) == (0, "")
     assert out.splitlines()[1:] == [
-        "Capacity:",
-        "  example.com/serial:  2",
-        "Allocatable:",
+        "Capacity and Allocatable:",
         "  example.com/serial:  2",
         "The container gets:",
         "  device      /dev/ttyUSB0 (rw) from /dev/ttyUSB0",
@@ -188,6 +188,30 @@ def test_why_the_policy_leaves_a_device_out(
         f" (policy {policy}:3 says devices: /dev/ttyUSB1)"
     )
     assert out.splitlines()[-2:] == ["Not offered:", f"  example.com/serial: {refusal}"]
+
+
+def test_many_resources_without_devices_leave_the_screen_to_those_with_some(
+    host: Host, capsys: pytest.CaptureFixture[str]
+) -> None:
+    names = [
+        f"  - {{name: example.com/none{i}, match: [{{path: /dev/none{i}}}]}}\n" for i in range(6)
+    ]
+    path = host.folder.parent / "config.yaml"
+    path.write_text(CONFIG + "".join(names))
+    _, out, _ = once(capsys, host)
+    why = f"genericdp discover {path} --root {host.folder}"
+    assert out.splitlines()[-2:] == ["No devices:", f"  6 resources; why: {why}"]
+
+
+@pytest.mark.parametrize("is_example", [False, True])
+async def test_the_first_picture_ends_with_what_to_do_next(host: Host, is_example: bool) -> None:
+    example = Path(__file__).parents[2] / "examples/configs/usb-serial.yaml"
+    process = await simulate(host, *([f"--config={example}"] if is_example else []))
+    read = await until_line(process, "Next: ")
+    process.send_signal(signal.SIGINT)
+    code, rest, _ = await finished(process)
+    said = "genericdp init my.yaml" if is_example else "genericdp allocate "
+    assert (code, said in read + rest) == (0, True)
 
 
 async def test_changes_show_at_once_and_control_c_is_a_good_end(host: Host) -> None:

@@ -67,9 +67,7 @@ def test_once_fails_where_the_container_would_wait_for_its_pre_start_hook(
     code, out, err = once(capsys, host, ASKED, QUIET, HERE)
     assert (code, err) == (1, f"genericdp: the container would wait: {START_FAILED}\n")
     assert out.splitlines()[1:] == [
-        "Capacity:",
-        "  example.com/card:  1",
-        "Allocatable:",
+        "Capacity and Allocatable:",
         "  example.com/card:  1",
     ]
 
