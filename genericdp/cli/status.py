@@ -95,9 +95,12 @@ def execute(arguments: argparse.Namespace) -> int:
             lines(status, colors=_colors_are_wanted(), wide=arguments.output == "wide")
         )
     except DAMAGE as error:
+        by = (
+            f" by this one, {__version__}" if version != __version__ else ", which is a fault of it"
+        )
         raise GenericdpError(
-            f"what genericdp {version} says at {address} cannot be shown by this one,"
-            f" {__version__}: {visible(why_damaged(error), _MAX_QUOTED)} (-o json prints it)"
+            f"what genericdp {version} says at {address} cannot be shown{by}:"
+            f" {visible(why_damaged(error), _MAX_QUOTED)} (-o json prints it)"
         ) from error
     print_document(text)
     return 0

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
+from genericdp import __version__
 from genericdp.address import Address
 from genericdp.cli import main
 from genericdp.cli.status import daemon_at, fetch, lines, span
@@ -183,13 +184,19 @@ def test_what_is_no_daemon_of_ours_is_one_line_and_exit_code_1(
     assert printed.out == ""
 
 
-def test_a_genericdp_that_says_what_is_not_understood_is_one_all_the_same(capsys: Capture) -> None:
-    odd = {**RICH, "version": "9.9", "resources": 5}
+@pytest.mark.parametrize(
+    ("version", "why"),
+    [("9.9", f" by this one, {__version__}: "), (__version__, ", which is a fault of it: ")],
+)
+def test_a_genericdp_that_says_what_is_not_understood_is_one_all_the_same(
+    version: str, why: str, capsys: Capture
+) -> None:
+    odd = {**RICH, "version": version, "resources": 5}
     with answering(http(encoded(odd))) as (address, _):
         assert main(["status", f"--address={address}"]) == 1
         said = capsys.readouterr().err
         assert main(["status", f"--address={address}", "-o", "json"]) == 0
-    start = f"genericdp: what genericdp 9.9 says at {address} cannot be shown by this one, "
+    start = f"genericdp: what genericdp {version} says at {address} cannot be shown{why}"
     assert said.startswith(start)
     assert json.loads(capsys.readouterr().out) == odd
 
