@@ -102,7 +102,8 @@ def short_folder() -> Iterator[Path]:
     /dev, and must not meet a mount that hangs.
     """
     folder = Path(tempfile.mkdtemp(prefix="g"))
-    (folder / "f").mkdir()
+    folder.chmod(0o711)  # some tests let another user into theirs
+    (folder / "f").mkdir(mode=0o700)
     yield folder / "f"
     shutil.rmtree(folder, ignore_errors=True)
 
