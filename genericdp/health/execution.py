@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections import deque
+from collections import Counter, deque
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from math import inf
 from typing import TYPE_CHECKING, Protocol
 
 from genericdp.errors import Outcome, UnusableDeviceError, reason_of
@@ -146,12 +147,11 @@ class Slots:
     """
 
     pool: int = POOL
-    max_per_owner: int | None = None
-    """How many jobs of one owner may run at once; None: as many as there are slots."""
+    max_per_owner: float = inf
+    """How many jobs of one owner may run at once."""
     _waiting: dict[Hashable, deque[asyncio.Event]] = field(default_factory=dict)
-    _running: dict[Hashable, int] = field(default_factory=dict)
+    _running: Counter[Hashable] = field(default_factory=Counter)
     """Jobs that hold a slot, by owner; without the owners that have none."""
-    _total: int = 0
 
     @asynccontextmanager
     async def slot(self, owner: Hashable) -> AsyncIterator[None]:
@@ -164,42 +164,27 @@ class Slots:
             yield
         finally:
             if turn.is_set():  # also if canceled at the moment when the turn had come
-                self._leave(owner)
+                self._running[owner] -= 1
+                if not self._running[owner]:
+                    del self._running[owner]
+                self._start_next()
             else:
-                self._remove(owner, turn)
+                self._waiting[owner].remove(turn)
+                if not self._waiting[owner]:
+                    del self._waiting[owner]
 
     def _start_next(self) -> None:
         """Start the first job that may run: never more than one can, after each change."""
-        owner = next((one for one in self._waiting if self._may_start(one)), None)
-        if owner is None:
-            return
-        turn = self._waiting[owner][0]
-        self._remove(owner, turn)
-        if owner in self._waiting:  # to the end: the other owners come first next time
-            self._waiting[owner] = self._waiting.pop(owner)
-        self._running[owner] = self._running.get(owner, 0) + 1
-        self._total += 1
-        turn.set()
-
-    def _may_start(self, owner: Hashable) -> bool:
-        running = self._running.get(owner, 0)
-        if not running:
-            return True
-        if self.max_per_owner is not None and running >= self.max_per_owner:
-            return False
-        return self._total - len(self._running) < self.pool
-
-    def _leave(self, owner: Hashable) -> None:
-        self._total -= 1
-        self._running[owner] -= 1
-        if not self._running[owner]:
-            del self._running[owner]
-        self._start_next()
-
-    def _remove(self, owner: Hashable, turn: asyncio.Event) -> None:
-        self._waiting[owner].remove(turn)
-        if not self._waiting[owner]:
-            del self._waiting[owner]
+        has_room = self._running.total() - len(self._running) < self.pool
+        for owner in self._waiting:
+            running = self._running[owner]
+            if not running or (has_room and running < self.max_per_owner):
+                turns = self._waiting.pop(owner)
+                turns.popleft().set()
+                if turns:  # to the end: the other owners come first next time
+                    self._waiting[owner] = turns
+                self._running[owner] += 1
+                return
 
 
 class HookRunner:
