@@ -29,9 +29,8 @@ from genericdp.dra.claims import (
     read_records,
 )
 from genericdp.dra.prepare import ClaimPreparer, ServedPool
-from genericdp.dra.publisher import Publisher
+from genericdp.dra.publisher import Publisher, StoredSlices
 from genericdp.dra.slices import devices_of, pool_name
-from genericdp.dra.stored import StoredSlices
 from genericdp.durable import lock, put_aside, read_regular, write
 from genericdp.errors import DAMAGE, ApiError, KubeletError, explained, reason_of, ungrouped
 from genericdp.host.events import ENTRIES, FolderWatch

@@ -1,4 +1,4 @@
-"""Publication of ResourceSlices: makes those in the API the wanted ones."""
+"""ResourceSlices in the API: a local copy, kept up to date by list and watch, and what to write."""
 
 from __future__ import annotations
 
@@ -7,26 +7,47 @@ import logging
 import re
 from dataclasses import dataclass, field
 from math import inf
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from genericdp.dra.slices import Pool, devices_of, layout_of, next_layout, plan, pool_name
-from genericdp.dra.stored import now
-from genericdp.errors import ApiError
-from genericdp.observed import Observed, until
-from genericdp.printing import plural
-from genericdp.repeat import Latch
+from genericdp.apiserver import SLICES, node_path, slice_path, version_of
+from genericdp.dra.slices import (
+    Pool,
+    content_of,
+    devices_of,
+    has_extended_resources,
+    is_well_formed,
+    layout_of,
+    next_layout,
+    plan,
+    pool_name,
+)
+from genericdp.errors import ApiAccessError, ApiError
+from genericdp.observed import Observed, Signal, until
+from genericdp.printing import first_few, plural, printable, shortened
+from genericdp.repeat import Backoff, Latch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from typing import Never
 
-    from genericdp.apiserver import Json
+    from genericdp.apiserver import ApiClient, Json
     from genericdp.devices.devicelist import DeviceList
     from genericdp.dra.slices import Layout
-    from genericdp.dra.stored import Node, StoredSlices
 
 log = logging.getLogger(__name__)
 
+_MAX_NAMES = 5  # in a log line
+_MAX_LOGGED = 100
+"""Fields in the log, in all: a server may invent others with each answer."""
+_LONGEST_PAUSE = 30.0
+_EARLY_SECONDS = 1.0
+"""A watch that ends sooner was of no use."""
+_MAX_WITHOUT_ACCESS = 2
+_MAX_EARLY = 3
+"""How many watches in a row may end so early before status and log say so."""
+_NO_WATCH_LASTS = (
+    f"no watch of {SLICES} lasts: the API server ends each, or says that listed slices are deleted"
+)
 _NOT_LISTED = "the API server has not said yet which ResourceSlices there are"
 _NOT_WRITTEN = "its ResourceSlices have not been written yet"
 _PROBING = "its devices are being probed for the first time"
@@ -42,9 +63,260 @@ _RANDOM = re.compile(r'-[a-z0-9]{5}"')
 """The random end of a generated name, omitted in reasons: they would differ each time."""
 _MAX_UNDONE = 2
 """How many times in a row pools may be written again before status and log say so."""
-_MAX_DELETIONS = (200, 2)
-"""How many slices of a pool a write deletes at most, the first time and again: a server may invent
-others with each list, while 6,000 devices have a hundred."""
+_MAX_DELETIONS = 2
+"""How many slices of a pool are deleted at most when it is written again: a server may invent
+others with each list."""
+
+
+class Node(NamedTuple):
+    """The Node's fields that slices depend on."""
+
+    uid: str
+    extended_resources: bool
+
+
+class StoredSlices:
+    """Lists, watches and writes the slices of a driver on a node, and gets the Node.
+
+    It lists again whenever a watch has ended or failed, whatever the reason, and ever more rarely
+    where that happens again and again.
+    """
+
+    def __init__(
+        self,
+        client: ApiClient,
+        *,
+        driver: str,
+        node_name: str,
+        pause: float = 0.25,
+        list_within: float = 60.0,
+    ) -> None:
+        """Wait about ``pause`` seconds after the first failure.
+
+        List again ``list_within`` seconds after a slice was created: the watch may have told of its
+        deletion before the API server answered.
+        """
+        self.driver, self.node_name = driver, node_name
+        self.by_name: Observed[Mapping[str, Json] | None] = Observed(None)
+        """The slices, as last known; None: they have never been listed.
+
+        Those that we wrote last are as we sent them: fields that the API server or a webhook has
+        changed are no reason to write them again.
+        """
+        self.node: Node | None = None
+        """None: there is none, or none is known."""
+        self.listed = Signal()
+        """Sent when the slices have been listed."""
+        self.changed = Signal()
+        """Sent after each list and when ``failure`` changes."""
+        self._trouble = Latch(log)
+        self._client, self._pause = client, pause
+        self._backoff = self.new_backoff()
+        self._sent: dict[str, tuple[Json, Json]] = {}
+        """What the API server has made of what we wrote last, and that as we sent it, by name."""
+        self._selector = f"spec.driver={driver},spec.nodeName={node_name}"
+        self._list_within = list_within
+        self._watch_from = ""
+        """The resourceVersion to watch from; empty: list first."""
+        self._written = Signal()
+        """Sent when a write has ended."""
+        self._list_at = inf
+        """When to list again at the latest."""
+        self._watching_since = inf  # when the server agreed to watch; infinite: it has not
+        self._watching: asyncio.Timeout | None = None  # ends the watch, if there is one
+        self._proof = 0.0  # how long a watch has to last until the last failure is over
+        self._logged: set[str] = set()
+        """The fields that the API server changes or drops, as logged."""
+        self._malformed = Latch(log)
+
+    async def run(self) -> Never:
+        """List and watch, forever.
+
+        A list follows when the server ends a watch, as it does every few minutes, since it heals
+        what a watch cannot.
+        """
+        while True:
+            error, resumed, self._watching_since = None, bool(self._watch_from), inf
+            try:
+                if not resumed:
+                    await self._list()
+                await self._watch()
+            except TimeoutError:
+                pass
+            except ApiError as it:
+                error = it
+            if error is None or error.status is not None:  # not a lost connection
+                self._watch_from = ""
+            if error is not None and error.status == 410 and resumed:
+                error = None  # the server answers, but no longer has that resourceVersion
+            pause = self._count_round(error)
+            await asyncio.sleep(pause if error is None else max(pause, error.retry_after))
+
+    def _count_round(self, error: ApiError | None) -> float:
+        """Note how listing and watching has ended; return the seconds until it begins again."""
+        watched = now() - self._watching_since
+        if isinstance(error, ApiAccessError):  # no server was asked: back off only a little
+            self._backoff.attempts = min(self._backoff.attempts, _MAX_WITHOUT_ACCESS)
+        pause = self._backoff.count_attempt(now(), at_once=error is None)
+        self._proof = min(pause, _EARLY_SECONDS) if watched >= 0 else 0.0
+        attempts = self._backoff.attempts
+        if error is None:
+            if watched < _EARLY_SECONDS and attempts > _MAX_EARLY:
+                self._set_failure(_NO_WATCH_LASTS)
+        elif attempts > 1 or not (error.is_lost and watched >= 0):  # it may have lasted long
+            self._set_failure(str(error))
+        return pause
+
+    def new_backoff(self) -> Backoff:
+        """Return what delays requests that the API server makes necessary again and again."""
+        return Backoff(self._pause, _LONGEST_PAUSE)
+
+    def list_again(self, *, within: float) -> None:
+        """List again within so many seconds, or as soon as the API server answers."""
+        self._list_at = min(self._list_at, now() + within)
+        if self._watching is not None and not self._watching.expired():
+            self._watching.reschedule(self._list_at)
+
+    async def send(self, verb: str, one: Json) -> None:
+        """Send a request of ``slices.plan``, and store the answer; raise ApiError."""
+        try:
+            await self._send(verb, one)
+        finally:
+            self._written.send()  # also where it fails: it may have been carried out
+
+    async def _send(self, verb: str, one: Json) -> None:
+        metadata = one["metadata"]
+        path = slice_path(metadata.get("name", ""))
+        if verb == "delete":
+            version = metadata["resourceVersion"]
+            await self._client.delete(path, uid=metadata["uid"], resource_version=version)
+            known = (self.by_name.value or {}).items()
+            self.by_name.value = {name: it for name, it in known if name != metadata["name"]}
+            self._sent.pop(metadata["name"], None)
+            return
+        if verb == "update":
+            answer = await self._client.update(path, one)
+        else:
+            answer = await self._client.create(SLICES, one)
+            self.list_again(within=self._list_within)
+        if not (self._is_ours(answer) and _is_usable(answer)):
+            raise ApiError("the API server's answer is not the ResourceSlice that was sent")
+        changed = set(_differences(content_of(one), content_of(answer))) - self._logged
+        if changed and len(self._logged) < _MAX_LOGGED:
+            log.warning(
+                "the API server, or a webhook of it, changes or drops fields of ResourceSlices:"
+                " %s; they stay as it stores them",
+                first_few([shortened(path) for path in sorted(changed)], _MAX_NAMES),
+            )
+            self._logged |= changed
+        owners = {"ownerReferences": metadata["ownerReferences"]}
+        sent = answer | {"metadata": answer["metadata"] | owners, "spec": one["spec"]}
+        self._sent[answer["metadata"]["name"]] = answer, sent
+        self._store(sent)
+
+    def _is_ours(self, item: Json) -> bool:
+        """Return whether a slice is of this driver and node, whatever the server was asked for."""
+        spec = item.get("spec")
+        return isinstance(spec, dict) and (spec.get("driver"), spec.get("nodeName")) == (
+            self.driver,
+            self.node_name,
+        )
+
+    def _usable(self, items: Iterable[Json]) -> list[Json]:
+        """Return the slices of this driver and node; log those that are malformed."""
+        own = [item for item in items if self._is_ours(item)]
+        usable = [item for item in own if _is_usable(item)]
+        malformed = [_name_of(item) for item in own if not _is_usable(item)]
+        names = first_few(malformed, _MAX_NAMES) if malformed else ""
+        which = repr(malformed) if malformed else ""
+        message = "the API server has malformed ResourceSlices of this node, which are ignored: %s"
+        self._malformed.update(which, message, names)
+        return usable
+
+    def _as_sent(self, item: Json) -> Json:
+        """Return a slice as we have sent it, if it is what the server made of that."""
+        answer, sent = self._sent.get(item["metadata"]["name"], (None, item))
+        is_same = (
+            answer is not None
+            and _resource_version(answer) == _resource_version(item)
+            and content_of(answer) == content_of(item)
+        )
+        return sent if is_same else item
+
+    def _store(self, item: Json) -> None:
+        """Store a slice, unless a newer version of it is known."""
+        name, known = item["metadata"]["name"], self.by_name.value or {}
+        if name not in known or _resource_version(known[name]) <= _resource_version(item):
+            self.by_name.value = {**known, name: item}
+
+    async def _list(self) -> None:
+        """Get the Node, which may be another one, and list the slices; raise ApiError."""
+        missing = None
+        try:
+            self.node = _node(await self._client.get(node_path(self.node_name)))
+        except ApiError as error:
+            if error.status != 404:
+                raise
+            self.node = None
+            message = f"the cluster has no Node {self.node_name} (see --node-name)"
+            missing = ApiError(message, status=error.status)
+        while True:
+            self._list_at, has_written = inf, self._written.watch()
+            listed, version = await self._client.list(SLICES, self._selector)
+            if not has_written():  # else the list may be older than a write
+                break
+        found = {one["metadata"]["name"]: self._as_sent(one) for one in self._usable(listed)}
+        self._sent = {name: it for name, it in self._sent.items() if name in found}
+        self.by_name.value = found
+        self.changed.send()
+        if missing is not None:
+            raise missing
+        self._watch_from = version
+        self.listed.send()
+
+    async def _watch(self) -> None:
+        """Watch until the server ends the watch; raise TimeoutError once it is time to list."""
+        try:
+            async with (
+                asyncio.timeout_at(self._list_at) as self._watching,
+                self._client.watch(
+                    SLICES, resource_version=self._watch_from, field_selector=self._selector
+                ) as events,
+            ):
+                self._watching_since = now()
+                loop = asyncio.get_running_loop()
+                proven = loop.call_later(self._proof, self._set_failure, "")
+                try:
+                    async for kind, item in events:
+                        self._note(kind, item)
+                finally:
+                    proven.cancel()
+        finally:
+            self._watching = None
+
+    def _note(self, kind: str, item: Json) -> None:
+        """Take over what an event of the watch says."""
+        if kind in ("ADDED", "MODIFIED", "DELETED"):
+            if not (self._is_ours(item) and _is_usable(item)):
+                return
+            known = (self.by_name.value or {}).get(item["metadata"]["name"])
+            if kind != "DELETED":
+                if known is None or _resource_version(known) != _resource_version(item):
+                    self._store(item)
+            elif known is not None:
+                self.list_again(within=0)
+        self._watch_from = version_of(item)
+
+    @property
+    def failure(self) -> str:
+        """Why they are not being watched; empty: they are."""
+        return self._trouble.reason
+
+    def _set_failure(self, failure: str) -> None:
+        """Record a failure (empty: none), and log it when it begins, changes and ends."""
+        ended = f"the API server answers again: watching {SLICES}"
+        if self._trouble.update(failure, "%s; trying again", failure, ended=ended):
+            self.changed.send()
 
 
 @dataclass(slots=True, eq=False)
@@ -67,20 +339,8 @@ class _Published:
     """Why the last write failed; empty: it did not, or the pool is as it should be."""
     is_known: Callable[[], bool] = lambda: True
     """Whether it is known what the last write has done: else the next list tells."""
-    left: int = 0
-    """How many deletions the last write has left for the next one."""
     not_offered: Mapping[str, str] = field(default_factory=dict)
     """Why shares cannot be in a slice, by ID, as logged."""
-
-    @property
-    def deletions(self) -> Sequence[tuple[str, Json]]:
-        """Those of the requests, which come first."""
-        return [request for request in self.todo if request[0] == "delete"]
-
-    @property
-    def is_new(self) -> bool:
-        """Whether this has not been written yet, or is the rest of what had to be deleted."""
-        return self.wanted != self.written or 0 < len(self.deletions) <= self.left
 
     def set_plan(self, wanted: tuple[Any, ...], todo: Sequence[tuple[str, Json]]) -> None:
         """Set what is wanted, and the requests for it."""
@@ -206,7 +466,7 @@ class Publisher:
         """
         is_time, is_same_node = now() >= self._retry_at, self._node in (None, node)
         pools = [it for it in self._pools.values() if it.todo and it.is_known()]
-        new = [it for it in pools if is_same_node and it.is_new]
+        new = [it for it in pools if is_same_node and it.wanted != it.written]
         due = pools if is_time else [] if self._failure else [it for it in new if not it.error]
         if not due:
             return
@@ -214,13 +474,13 @@ class Publisher:
         for pool in due:
             pool.is_repeated = pool not in new
         is_repeated = any(pool.is_repeated for pool in due)
-        failures = await self._write(due, most=_MAX_DELETIONS[is_repeated])
+        failures = await self._write(due)
         if failures or is_repeated:
             pause = self._backoff.count_attempt(now())
             self._retry_at = now() + max([pause, *(error.retry_after for error in failures)])
 
-    async def _write(self, pools: Sequence[_Published], *, most: int) -> list[ApiError]:
-        """Carry out the plans of pools, with so many deletions at most; return what failed.
+    async def _write(self, pools: Sequence[_Published]) -> list[ApiError]:
+        """Carry out the plans of pools; return what failed.
 
         Nothing more is sent to a server that fails.
         """
@@ -228,9 +488,8 @@ class Publisher:
         self._failure = ""
         for pool in pools:
             pool.error, pool.written = "", pool.wanted
-            deletions = pool.deletions
-            left = max(0, len(deletions) - most)
-            pool.left = min(left, pool.left) if pool.is_repeated else left
+            deletions = [request for request in pool.todo if request[0] == "delete"]
+            most = _MAX_DELETIONS if pool.is_repeated else len(deletions)
             try:
                 for verb, one in (*deletions[:most], *pool.todo[len(deletions) :]):
                     await self.slices.send(verb, one)
@@ -270,3 +529,44 @@ def _new(resource: str | None) -> _Published:
 
 def _is_ending(item: Json) -> bool:
     return "deletionTimestamp" in item["metadata"]
+
+
+def _node(item: Json) -> Node:
+    """Return what slices depend on of a Node; raise ApiError."""
+    uid, found = item["metadata"].get("uid"), item
+    for key in ("status", "nodeInfo"):
+        inner = found.get(key)
+        found = inner if isinstance(inner, dict) else {}
+    if not isinstance(uid, str):
+        raise ApiError("the API server's answer is a malformed Node")
+    return Node(uid, has_extended_resources(str(found.get("kubeletVersion"))))
+
+
+def _is_usable(item: Json) -> bool:
+    return is_well_formed(item) and version_of(item) != ""
+
+
+def _name_of(item: Json) -> str:
+    return printable(shortened(str(item["metadata"].get("name"))))
+
+
+def _differences(sent: Any, stored: Any, path: str = "") -> Iterator[str]:  # noqa: ANN401
+    """Yield the paths of the fields in which two objects differ, without indexes of lists."""
+    if isinstance(sent, dict) and isinstance(stored, dict):
+        for key in {**sent, **stored}:
+            yield from _differences(sent.get(key), stored.get(key), f"{path}.{key}".lstrip("."))
+    elif isinstance(sent, list) and isinstance(stored, list) and len(sent) == len(stored):
+        for one, other in zip(sent, stored, strict=True):
+            yield from _differences(one, other, f"{path}[]")
+    elif sent != stored:
+        yield path
+
+
+def _resource_version(item: Json) -> int:
+    """Return the resourceVersion, which is a number for all built-in APIs."""
+    return int(item["metadata"]["resourceVersion"])
+
+
+def now() -> float:
+    """Return the time of the event loop, in seconds."""
+    return asyncio.get_running_loop().time()

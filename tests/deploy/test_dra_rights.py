@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 
 from genericdp.apiserver import SLICES, ApiClient, claim_path, of_kubeconfig
-from genericdp.dra.publisher import Publisher
-from genericdp.dra.stored import StoredSlices
+from genericdp.dra.publisher import Publisher, StoredSlices
 from genericdp.observed import Observed
 from genericdp.settings import DRIVER
 from tests.deploy.apiserver import ApiServer, serving

@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from genericdp.apiserver import ApiClient, of_kubeconfig
-from genericdp.dra.publisher import Publisher
-from genericdp.dra.stored import StoredSlices
+from genericdp.dra.publisher import Publisher, StoredSlices
 from genericdp.observed import Observed
 from genericdp.settings import DRIVER
 from tests.apiserver.scenarios import NODE, slice_of

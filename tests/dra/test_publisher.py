@@ -13,8 +13,7 @@ import pytest
 from genericdp.apiserver import ApiClient
 from genericdp.devices.resourcenames import label
 from genericdp.devices.transitions import Event
-from genericdp.dra.publisher import Publisher
-from genericdp.dra.stored import StoredSlices
+from genericdp.dra.publisher import Publisher, StoredSlices
 from genericdp.observed import Observed, until
 from genericdp.reasons import NOT_PROBED
 from genericdp.settings import DRIVER
@@ -409,7 +408,7 @@ async def test_a_node_that_is_created_anew_owns_the_slices_that_replace_the_coll
         await shows(publisher, serial="the cluster has no Node")
         uid = server.add_node(NODE)["metadata"]["uid"]
         await shows(publisher, serial="")
-    told = [one.message for one in caplog.records if one.name == "genericdp.dra.publisher"]
+    told = [one.message for one in caplog.records if hasattr(one, "resource")]
     assert told[-1] == "2 devices in 1 ResourceSlice published"
     assert slices(server)[0]["metadata"]["ownerReferences"][0]["uid"] == uid
 

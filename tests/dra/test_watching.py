@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from genericdp.apiserver import SLICES, ApiClient
-from genericdp.dra.stored import StoredSlices
+from genericdp.dra.publisher import StoredSlices
 from genericdp.errors import ApiAccessError, ApiError
 from genericdp.observed import until
 from tests.apiserver.scenarios import DRIVER, NODE, device, renewed, slice_of
