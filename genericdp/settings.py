@@ -44,8 +44,7 @@ class DraSettings:
     """Seconds before a failed operation is tried again."""
     standby: float = 0.5
     """Seconds between attempts to get the lock that another instance holds."""
-    claim_timing: ClaimTiming | None = None
-    """When the API server is asked about prepared claims; None: as usual."""
+    claim_timing: ClaimTiming = ClaimTiming()
 
     @property
     def folder(self) -> Path:

@@ -26,7 +26,7 @@ from genericdp.jsonvalues import KEY, as_record, count_values, from_record, pars
 from genericdp.model import ServedBy
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping
+    from collections.abc import Callable, Collection, Mapping
     from pathlib import Path
     from typing import TypeAlias
 
@@ -68,6 +68,11 @@ class Result:
     def key(self) -> Key:
         """Resource and ID of the device."""
         return self.resource, device_id_of(self.share)
+
+    @property
+    def allocated(self) -> tuple[str, str, str, bool]:
+        """What the scheduler has decided."""
+        return self.request, self.pool, self.device, self.admin
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -162,6 +167,32 @@ class Claim:
 
     def __str__(self) -> str:
         return f"{self.namespace}/{self.name}"
+
+    def held(self, withheld: Mapping[tuple[str, str], str] | None = None) -> list[HeldDevice]:
+        """Return what it holds; ``withheld``: why not to offer shares, by resource and share."""
+        reasons = withheld or {}
+        return [
+            HeldDevice(
+                resource=hold.resource,
+                device_id=hold.device_id,
+                served_by=ServedBy.DRA,
+                identities=hold.identities,
+                replicas=hold.replicas,
+                exclusive=hold.exclusive,
+                holders=dict.fromkeys(hold.shares, (f"claim {self}",)),
+                withheld={
+                    share: reasons[hold.resource, share]
+                    for share in hold.shares
+                    if (hold.resource, share) in reasons
+                },
+            )
+            for hold in self.holds
+        ]
+
+    @property
+    def allocated(self) -> list[tuple[str, str, str, bool]]:
+        """What the scheduler has decided."""
+        return [result.allocated for result in self.results]
 
     @property
     def edits_by_request(self) -> list[Edits]:
@@ -345,53 +376,25 @@ def read_records(folder: Path) -> list[Record]:
     return found
 
 
-def claims_of_others(own: Path) -> tuple[bool, list[Claim]]:
+async def read_others(own: Path) -> tuple[bool, list[Claim]]:
     """Return whether other drivers may have records on this node, and their claims.
 
     What is not in our format belongs to a driver that is not ours. Raise OSError for lack of
-    descriptors or memory: a claim that is not seen would lose its hardware.
+    descriptors or memory, and if reading hangs: a claim that is not seen would lose its hardware.
     """
-    folders = [folder for folder in record_folders(own.parent.parent.parent) if folder != own]
-    found = []
-    for folder in folders:
-        try:
-            found += [it.claim for it in read_records(folder) if it.claim is not None]
-        except OSError as error:
-            if is_shortage(error):
-                raise
-    return bool(folders), found
 
+    def read() -> tuple[bool, list[Claim]]:
+        folders = [folder for folder in record_folders(own.parent.parent.parent) if folder != own]
+        found = []
+        for folder in folders:
+            try:
+                found += [it.claim for it in read_records(folder) if it.claim is not None]
+            except OSError as error:
+                if is_shortage(error):
+                    raise
+        return bool(folders), found
 
-async def read_others(own: Path) -> tuple[bool, list[Claim]]:
-    """Return the same, read off the loop; raise OSError, also if that hangs."""
-    return await in_worker(partial(claims_of_others, own), "the claims of other drivers")
-
-
-def held_devices(
-    claims: Iterable[Claim], withheld: Callable[[Claim, str, str], str] = lambda *_: ""
-) -> list[HeldDevice]:
-    """Return what claims hold, each device of each claim.
-
-    ``withheld`` returns why a share, of which it is given resource and name, must not be offered.
-    """
-    return [
-        HeldDevice(
-            resource=hold.resource,
-            device_id=hold.device_id,
-            served_by=ServedBy.DRA,
-            identities=hold.identities,
-            replicas=hold.replicas,
-            exclusive=hold.exclusive,
-            holders=dict.fromkeys(hold.shares, (f"claim {claim}",)),
-            withheld={
-                share: why
-                for share in hold.shares
-                if (why := withheld(claim, hold.resource, share))
-            },
-        )
-        for claim in claims
-        for hold in claim.holds
-    ]
+    return await in_worker(read, "the claims of other drivers")
 
 
 def are_same(
@@ -412,9 +415,7 @@ def are_same(
 
 
 def is_shared(wanted: Hold, held: HeldDevice) -> bool:
-    """Return whether two holders may have the same hardware at once."""
-    if held.served_by is not ServedBy.DRA:
-        return False  # the kubelet counts these shares, the scheduler those
+    """Return whether two claims may have the same hardware at once."""
     if wanted.key == (held.resource, held.device_id):
         is_other_share = held.holders.keys().isdisjoint(wanted.shares)
         return wanted.replicas > 1 and held.replicas > 1 and is_other_share

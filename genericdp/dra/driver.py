@@ -15,7 +15,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from inotify_simple import flags
 
@@ -24,7 +24,6 @@ from genericdp.apiserver import ApiClient, claim_path, in_cluster, of_kubeconfig
 from genericdp.dra.claims import (
     RELEASE_SUFFIX,
     ClaimRecords,
-    held_devices,
     read_others,
     read_records,
 )
@@ -37,7 +36,7 @@ from genericdp.host.events import ENTRIES, FolderWatch
 from genericdp.host.workers import HangingError, in_worker
 from genericdp.kubelet.dra import DraPlugin
 from genericdp.kubelet.folder import digest_of
-from genericdp.kubelet.podresources import PodResourcesTiming, held_ids, list_pods
+from genericdp.kubelet.podresources import PodResourcesTiming, list_pods, pod_holders
 from genericdp.model import ServedBy
 from genericdp.observed import Observed, Signal, until
 from genericdp.repeat import Latch
@@ -46,6 +45,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Collection, Mapping
     from typing import Never
 
+    from genericdp.devices.devicelist import DeviceList
     from genericdp.devices.held import HeldDevice
     from genericdp.dra.claims import Record
     from genericdp.host.root import Root
@@ -55,7 +55,6 @@ if TYPE_CHECKING:
     from genericdp.prepare import Gate, RunHooks
     from genericdp.settings import DraSettings, Settings
 
-    _Pods: TypeAlias = Mapping[str, Collection[str]] | "_Unknown"
 
 log = logging.getLogger(__name__)
 
@@ -81,13 +80,6 @@ class _Verdict(NamedTuple):
     """What serves it until then; None: neither does."""
     is_transient: bool = False
     """Whether that ends without a person doing anything: logged as info."""
-
-
-class _Unknown(NamedTuple):
-    """It is not known what pods hold."""
-
-    why: str
-    is_transient: bool = False
 
 
 class _Parts(NamedTuple):
@@ -126,8 +118,6 @@ class DraDriver:
         self._failing = Latch(log)
         self.is_standby = False
         """Whether another instance of the driver is in charge."""
-        self.gates: Mapping[str, Gate] = {}
-        """Those of the resources that it serves, by name."""
         self._in_force = in_force
         """The resources of the config as they are served now, by name in the config."""
         self._waiting: Mapping[str, _Verdict] = {}
@@ -137,19 +127,22 @@ class DraDriver:
         """What claims hold, as last known."""
         self._unreadable: Collection[Record] = ()
         self._is_awaited = False
+        """Whether other devices are offered once claims end."""
         self._settings, self._node_name = dra, settings.node_name
-        self._cdi_folder = settings.cdi_folder
+        self._cdi_folder, self._policy = settings.cdi_folder, policy
         self._timing = settings.pod_resources_timing or PodResourcesTiming()
-        self._kubelet, self._root = kubelet, root
-        self._look_again, self._run_hooks = look_again, run_hooks
-        self._count_request, self._policy = count_request, policy
+        self._kubelet, self._root, self._run_hooks = kubelet, root, run_hooks
+        self._look_again, self._count_request = look_again, count_request
         # The names of resources that DRA serves now, as in served.json (None: not read yet), and is
         # to serve according to the config.
         self._dra_now: frozenset[str] | None = None
         self._dra_wanted: frozenset[str] = frozenset()
-        self._is_told = Observed(value=False)  # what to serve
-        self._specs_outdated = Signal()  # sent when CDI specs may not be as they should be
-        self._released = Signal()  # sent when an administrator may have released a claim
+        self._pools: Mapping[str, ServedPool] = {}
+        """Those of the resources that it serves, by name."""
+        self._lists: Observed[Mapping[str, DeviceList] | None] = Observed(None)
+        """The device lists to publish, by resource; None: they are not known yet."""
+        # Sent when CDI specs may be outdated, and when an administrator may have released a claim.
+        self._specs_outdated, self._released = Signal(), Signal()
         self._parts: _Parts | None = None
         """None: another instance is in charge, or the driver does not work."""
 
@@ -162,16 +155,16 @@ class DraDriver:
 
         ``by_plugin`` are the names that the device plugin serves or has not stopped serving.
         """
-        settings = self._settings
         by_dra = (one for one in wanted.values() if one.served_by is ServedBy.DRA)
         self._dra_wanted = frozenset[str]().union(*map(_possible_names, by_dra))
         by_plugin = {*by_plugin, *self._by_peers}  # before the kubelet is asked
-        error = await self._learn(settings)
-        trouble = (
-            "" if error is None else f"{settings.folder} cannot be read: {reason_of(error).lower()}"
-        )
-        may_have_records = not isinstance(error, HangingError | NotADirectoryError)
-        if error is not None and self._dra_now is None and may_have_records:
+        trouble, may_have_records = "", False
+        try:
+            await self._learn()
+        except OSError as error:
+            trouble = f"{self._settings.folder} cannot be read: {reason_of(error).lower()}"
+            may_have_records = not isinstance(error, HangingError | NotADirectoryError)
+        if may_have_records and self._dra_now is None:
             # Claims may have what the device plugin would give away. Where reading hangs, it may
             # do so forever, and where there can be no directory there are no records: the device
             # plugin serves what the config says.
@@ -179,9 +172,9 @@ class DraDriver:
             self._apply(wanted, dict.fromkeys(new, _Verdict(trouble, None)))
             return self._in_force
         moving = {name: one for name, one in wanted.items() if self._moves(one)}
-        pods: _Pods = _Unknown(trouble)
+        pods: Collection[str] | _Verdict = _Verdict(trouble, None)
         if not trouble and any(one.served_by is ServedBy.DRA for one in moving.values()):
-            pods = await self._held_by_pods(settings)
+            pods = await self._held_by_pods()
         verdicts = {
             name: self._check_dra(one, pods, by_plugin)
             if one.served_by is ServedBy.DRA
@@ -190,23 +183,32 @@ class DraDriver:
         }
         waiting = {name: verdict for name, verdict in verdicts.items() if verdict.why_not}
         settled = [one for name, one in wanted.items() if name not in waiting]
-        if trouble := trouble or await self._save_served(settings, settled):
+        if trouble := trouble or await self._save_served(settled):
             waiting = dict.fromkeys(moving, _Verdict(trouble, None)) | waiting
         self._apply(wanted, waiting)
         return self._in_force
 
-    async def _learn(self, settings: DraSettings) -> OSError | None:
-        """Find out what claims hold, and what DRA serves; return why that fails."""
-        try:
-            self.held, self._unreadable = await self._holds()
-            if self._dra_now is None:
-                # The file may be missing or damaged: DRA surely serves what claims have.
-                work = partial(_read_served, settings)
-                served = await in_worker(work, settings.served_file)
-                self._dra_now = served.union(one.resource for one in self.held)
-        except OSError as error:
-            return error
-        return None
+    async def _learn(self) -> None:
+        """Find out what claims hold on this node, and what DRA serves; raise OSError."""
+        settings = self._settings
+        if self._parts is not None:  # it may end meanwhile
+            preparer = self._parts.preparer
+            self.held = await preparer.holds()
+            self._unreadable = tuple(preparer.unreadable)
+        else:
+            folder = settings.claims_folder
+            records: list[Record] = []
+            with suppress(FileNotFoundError):
+                records = await in_worker(partial(read_records, folder), folder)
+            _, others = await read_others(folder)
+            claims = (record.claim for record in records if record.claim is not None)
+            self.held = [device for claim in (*claims, *others) for device in claim.held()]
+            self._unreadable = [record for record in records if record.claim is None]
+        if self._dra_now is None:
+            # The file may be missing or damaged: DRA surely serves what claims have.
+            work = partial(_read_served, settings)
+            served = await in_worker(work, settings.served_file)
+            self._dra_now = served.union(one.resource for one in self.held)
 
     @property
     def _by_peers(self) -> list[str]:
@@ -224,7 +226,7 @@ class DraDriver:
         peers = self._kubelet.peers
         while True:
             await until(peers.watch(), peers, timeout_seconds=self._timing.period)
-            if self._waiting or self._is_displaced:
+            if self._waiting or self._is_awaited:
                 self._look_again()
 
     def _dra_names(self, resource: Resource) -> list[str]:
@@ -258,13 +260,18 @@ class DraDriver:
         why, is_transient = self._why_still_offered(names)
         return _Verdict(why, None, is_transient)
 
-    def _check_dra(self, resource: Resource, pods: _Pods, by_plugin: Collection[str]) -> _Verdict:
-        """Return whether a resource can move to DRA."""
+    def _check_dra(
+        self, resource: Resource, pods: Collection[str] | _Verdict, by_plugin: Collection[str]
+    ) -> _Verdict:
+        """Return whether a resource can move to DRA.
+
+        ``pods``: the resources of which pods hold devices, or why that is not known.
+        """
         last = self._in_force_as(resource.name)
         meanwhile = None if last is None else last.served_by
-        if isinstance(pods, _Unknown):
-            return _Verdict(pods.why, meanwhile, pods.is_transient)
-        if any(ids and _can_have(resource, name) for name, ids in pods.items()):
+        if isinstance(pods, _Verdict):
+            return pods._replace(meanwhile=meanwhile)
+        if any(_can_have(resource, name) for name in pods):
             if last is None and not self._dra_names(resource):
                 meanwhile = ServedBy.DEVICE_PLUGIN
             return _Verdict("pods hold devices of it through the device plugin", meanwhile)
@@ -277,9 +284,9 @@ class DraDriver:
         """Return a resource of the config as it is served now; None: it is not served."""
         return None if name in self.withheld else self._in_force.get(name)
 
-    async def _save_served(self, settings: DraSettings, settled: Collection[Resource]) -> str:
+    async def _save_served(self, settled: Collection[Resource]) -> str:
         """Save which resources DRA serves; return why that fails; empty: it is saved."""
-        before = self._dra_now or frozenset()
+        settings, before = self._settings, self._dra_now or frozenset()
         by_dra = before.difference(*map(self._dra_names, settled))
         for one in settled:
             if one.served_by is ServedBy.DRA:
@@ -329,33 +336,23 @@ class DraDriver:
         """Those of them that are not served at all: somebody may have their devices."""
         return [name for name, verdict in self._waiting.items() if verdict.meanwhile is None]
 
-    async def _held_by_pods(self, settings: DraSettings) -> _Pods:
-        """Return the IDs that pods hold through the device plugin, by resource."""
+    async def _held_by_pods(self) -> Collection[str] | _Verdict:
+        """Ask the kubelet of which resources pods hold devices through the device plugin."""
         if self._kubelet.socket.value is None:
-            return _Unknown(f"{_UNKNOWN}: there is no kubelet yet", is_transient=True)
+            return _Verdict(f"{_UNKNOWN}: there is no kubelet yet", None, is_transient=True)
         # A kubelet that has just started may not know its pods yet, and would list none.
         if self._kubelet.kubelet_age < self._timing.pods_known:
             age = f"less than {self._timing.pods_known:g} s ago"
-            return _Unknown(f"{_UNKNOWN}: the kubelet has started {age}")
+            return _Verdict(f"{_UNKNOWN}: the kubelet has started {age}", None)
         try:
-            answer = await list_pods(settings.pod_resources, timeout_seconds=_ASK_SECONDS)
-            return await in_worker(partial(held_ids, answer))
+            answer = await list_pods(self._settings.pod_resources, timeout_seconds=_ASK_SECONDS)
+            return (await in_worker(partial(pod_holders, answer))).holders.keys()
         except KubeletError as error:
-            return _Unknown(f"{_UNKNOWN}: {error}")
-
-    @property
-    def _is_displaced(self) -> bool:
-        """Whether a claim has a device that may be offered as another one once it ends."""
-        for held in self.held:
-            gate = self.gates.get(held.resource)
-            listed = gate.devices.devices.get(held.device_id) if gate else None
-            if listed is None or not listed.is_healthy:
-                return True
-        return False
+            return _Verdict(f"{_UNKNOWN}: {error}", None)
 
     def changed(self) -> None:
         """Reconcile if a resource waits: what it waits for may be gone (plugin, claim, slice)."""
-        if self._waiting or self._is_awaited or self._is_displaced or self.trouble.value:
+        if self._waiting or self._is_awaited or self.trouble.value:
             self._look_again()
 
     def serve(self, gates: Mapping[str, Gate], *, is_awaited: bool) -> None:
@@ -363,21 +360,29 @@ class DraDriver:
 
         ``is_awaited``: whether other devices are offered once claims end.
         """
-        self.gates, self._is_awaited = gates, is_awaited
-        self._is_told.value = True
-        if self._parts is not None:
-            self._hand_over(self._parts)
-        self._specs_outdated.send()  # what the config does not name any more may have changed, too
 
-    def _hand_over(self, parts: _Parts) -> None:
-        parts.preparer.pools = {
+        def is_healthy(held: HeldDevice) -> bool:
+            listed = gates[held.resource].devices.devices.get(held.device_id)
+            return listed is not None and listed.is_healthy
+
+        # What a claim has may also be offered as another device once the claim ends.
+        self._is_awaited = is_awaited or not all(
+            held.resource in gates and is_healthy(held) for held in self.held
+        )
+        self._pools = {
             pool_name(self._node_name, name): ServedPool(
                 gate=gate,
                 shares=devices_of(name, gate.devices, extended_resource=False).shares,
             )
-            for name, gate in self.gates.items()
+            for name, gate in gates.items()
         }
-        parts.publisher.wanted.value = {name: gate.devices for name, gate in self.gates.items()}
+        self._lists.value = {name: gate.devices for name, gate in gates.items()}
+        self._specs_outdated.send()  # what the config does not name any more may have changed, too
+
+    @property
+    def gates(self) -> Mapping[str, Gate]:
+        """Those of the resources that it serves, by name."""
+        return {pool.gate.resource: pool.gate for pool in self._pools.values()}
 
     def _why_absent(self, pool: str) -> str:
         """Return why a pool that the config asks for is not offered; empty: not known."""
@@ -452,13 +457,13 @@ class DraDriver:
                 settings.driver, kubelet_root=settings.kubelet_root, handler=preparer
             )
             slices = StoredSlices(client, driver=settings.driver, node_name=self._node_name)
-            publisher = Publisher(slices, registered=plugin.registration.active)
+            registered = plugin.registration.active
+            publisher = Publisher(slices, wanted=self._lists, registered=registered)
             self._parts = _Parts(preparer, plugin, publisher)
             self._failing.update("")
             self.trouble.value = ""
             # The kubelet must not ask for devices before they are known.
-            await until(lambda: self._is_told.value, self._is_told)
-            self._hand_over(self._parts)
+            await until(lambda: self._lists.value is not None, self._lists)
             try:
                 with publisher.state.calling(self.changed), slices.by_name.calling(self.changed):
                     async with asyncio.TaskGroup() as tasks:
@@ -478,17 +483,17 @@ class DraDriver:
         boot_id = (await in_worker(_BOOT_ID.read_text)).strip()
         await in_worker(records.load, self._settings.claims_folder)
         preparer = ClaimPreparer(
-            self._settings.driver,
+            self._settings,
             records=records,
             cdi_folder=self._cdi_folder,
             boot_id=boot_id,
             root=self._root,
-            get_claim=partial(_get_claim, client),
+            pools=lambda: self._pools,
             why_absent=self._why_absent,
+            get_claim=partial(_get_claim, client),
             run_hooks=self._run_hooks,
             policy=self._policy,
             changed=self._look_again,
-            timing=self._settings.claim_timing,
         )
         await in_worker(preparer.remove_leftovers, self._cdi_folder)
         return preparer
@@ -572,22 +577,6 @@ class DraDriver:
         preparer = self._parts.preparer
         gone = preparer.withheld_count
         return {"prepared": len(preparer.claims) - gone, "gone": gone}
-
-    async def _holds(self) -> tuple[Collection[HeldDevice], Collection[Record]]:
-        """Return what claims hold on this node, and the records that do not say so; raise OSError.
-
-        Those of other drivers hold, too.
-        """
-        if self._parts is not None:  # it may end meanwhile
-            preparer = self._parts.preparer
-            return await preparer.holds(), tuple(preparer.unreadable)
-        folder = self._settings.claims_folder
-        records: list[Record] = []
-        with suppress(FileNotFoundError):
-            records = await in_worker(partial(read_records, folder), folder)
-        _, others = await read_others(folder)
-        claims = [record.claim for record in records if record.claim is not None]
-        return held_devices((*claims, *others)), [it for it in records if it.claim is None]
 
 
 async def _get_claim(client: ApiClient, namespace: str, name: str) -> dict[str, Any] | None:

@@ -8,7 +8,7 @@ import os
 import random
 import time
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 from weakref import WeakValueDictionary
@@ -23,7 +23,6 @@ from genericdp.dra.claims import (
     Record,
     Result,
     are_same,
-    held_devices,
     is_shared,
     read_others,
 )
@@ -34,7 +33,6 @@ from genericdp.host.workers import HangingError, finish, in_worker
 from genericdp.prepare import CallTimeouts, counted, limited
 from genericdp.printing import printable
 from genericdp.repeat import Latch
-from genericdp.settings import ClaimTiming
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
@@ -51,6 +49,7 @@ if TYPE_CHECKING:
     from genericdp.model import HookName
     from genericdp.policy import Policy
     from genericdp.prepare import Gate, RunHooks
+    from genericdp.settings import DraSettings
     from genericdp.tally import ResourceTally
 
     Devices: TypeAlias = dict[Key, Device]
@@ -90,8 +89,8 @@ class _Withheld:
 
     since: float
     """On the loop's clock."""
-    shares: frozenset[tuple[str, str]] = frozenset()
-    """Resource and share."""
+    shares: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    """Why not to offer each, by resource and share."""
     why: str = ""
     """A relative clause about what the claim has."""
     is_old: bool = False
@@ -108,41 +107,42 @@ class ClaimPreparer:
 
     def __init__(
         self,
-        driver: str,
+        settings: DraSettings,
         *,
         records: ClaimRecords,
         cdi_folder: Path,
         boot_id: str,
         root: Root,
-        get_claim: GetClaim,
+        pools: Callable[[], Mapping[str, ServedPool]],
         why_absent: Callable[[str], str],
+        get_claim: GetClaim,
         run_hooks: RunHooks,
         policy: Callable[[], Policy | None],
         changed: Callable[[], None],
-        timing: ClaimTiming | None = None,
     ) -> None:
-        """``why_absent`` returns why a pool is not offered; empty: not known.
+        """``pools`` returns those that are offered now, by name.
 
-        ``changed`` is called when other shares are withheld than before.
+        ``why_absent`` returns why another one is not; empty: not known. ``changed`` is called when
+        other shares are withheld than before.
         """
-        self.pools: Mapping[str, ServedPool] = {}
-        """The pools that are offered now, by name."""
-        self._driver = driver
-        self._kind = f"{driver}/claim"
+        self._driver, self._timing = settings.driver, settings.claim_timing
+        self._kind = f"{settings.driver}/claim"
         self._records = records
         self._cdi_folder = cdi_folder
         self._boot_id = boot_id
         self._root = root
-        self._get_claim = get_claim
+        self._pools = pools
         self._why_absent = why_absent
+        self._get_claim = get_claim
         self._run_hooks = run_hooks
         self._policy = policy
         self._changed = changed
-        self._timing = timing or ClaimTiming()
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         """By UID: calls about the same claim run one after another."""
         self._withheld: dict[str, _Withheld] = {}
         """By UID of the claim."""
+        self._others: Sequence[Claim] = ()
+        """Those of drivers of other names, as last read."""
         self._passed: set[tuple[str, Key]] = set()
         """UID and device of claims that are ending and do not count as holders any more."""
         self._ended_elsewhere: set[tuple[str, str]] = set()
@@ -207,7 +207,21 @@ class ClaimPreparer:
         with counted(tallies):
             async with self._lock(ref.uid):
                 asked = await self._get_allocated(ref, tallies)
-                return await self._prepare_allocated(asked)
+                before = self.claims.get(asked.uid)
+                if before is not None:
+                    self._note_withheld(before, None)
+                    if before.allocated != asked.allocated:
+                        before = await self._end_former(before, asked)
+                claim, fresh = await self._reserve(asked, before)
+                devices = await self._ready_devices(claim, fresh, run_hooks=not claim.is_prepared)
+                if not claim.is_prepared:
+                    if devices.keys() == {result.key for result in claim.results}:
+                        claim = recorded(asked, claim.results, devices)
+                    if why := self._why_refused(claim):  # a hook may change it
+                        raise ClaimError(why)
+                    claim = replace(claim, is_prepared=True)
+                    await finish(self._records.write(claim))
+                return await self._write_spec(claim)
 
     async def _get_allocated(self, ref: ClaimRef, tallies: list[ResourceTally]) -> Claim:
         """Return a claim with the results that the scheduler has allocated; raise ClaimError.
@@ -223,7 +237,7 @@ class ClaimPreparer:
             if not (results := _results(found, self._driver)):
                 raise ClaimError(f"nothing of {self._driver} is allocated to it")
             pools = {result.pool for result in results}
-            tallies += [pool.gate.tally for name, pool in self.pools.items() if name in pools]
+            tallies += [pool.gate.tally for name, pool in self._pools().items() if name in pools]
             for config in found["status"]["allocation"]["devices"].get("config") or ():
                 if config.get("opaque", {}).get("driver") == self._driver:
                     raise ClaimError(f"it has parameters for {self._driver}, which takes none")
@@ -241,54 +255,37 @@ class ClaimPreparer:
         except DAMAGE as error:
             raise ClaimError(f"the API server has no proper ResourceClaim: {error!r}") from error
 
-    async def _prepare_allocated(self, asked: Claim) -> tuple[PreparedDevice, ...]:
-        before = self.claims.get(asked.uid)
-        if before is not None:
-            self._note_withheld(before, None)
-            if list(map(_allocated, before.results)) != list(map(_allocated, asked.results)):
-                before = await self._end_former(before, asked)
-        claim, fresh, others = await self._reserve(asked, before)
-        devices = await self._ready_devices(claim, fresh, run_hooks=not claim.is_prepared)
-        if not claim.is_prepared:
-            if devices.keys() == {result.key for result in claim.results}:
-                claim = recorded(asked, claim.results, devices)
-            if why := self._why_refused(claim, others, is_new=False):  # a hook may change it
-                raise ClaimError(why)
-            claim = replace(claim, is_prepared=True)
-            await finish(self._records.write(claim))
-        return await self._write_spec(claim)
-
-    async def _reserve(
-        self, asked: Claim, before: Claim | None
-    ) -> tuple[Claim, Devices, Iterable[Claim]]:
+    async def _reserve(self, asked: Claim, before: Claim | None) -> tuple[Claim, Devices]:
         """Reserve the hardware of a claim; ``before`` is its present record.
 
-        Return its record, its devices that are on offer, and the claims of other drivers. Raise
-        ClaimError or OSError.
+        Return its record, and its devices that are on offer. Raise ClaimError or OSError.
         """
-        has_neighbors, others = await read_others(self._records.folder)
+        has_neighbors = await self._read_others()
         missing: Mapping[Key, str] = {}
         if before is not None:
             before, missing = await self._located(before)
         claim, fresh = self._planned(asked, before, missing)
-        holders = (holder for _, _, holder in self._conflicts(claim, others))
+        holders = (holder for _, _, holder in self._conflicts(claim))
         for holder in {(it.driver, it.uid): it for it in holders}.values():
             with suppress(GenericdpError):  # then it stays as it is
                 await self.check(holder)
         claim, fresh = self._planned(asked, before, missing)
-        if why := self._why_refused(claim, others, is_new=before is None):
+        if why := self._why_refused(claim):
             raise ClaimError(why)
         self._records.reserve(claim)  # nothing has been awaited since the check
-        if claim is not before and (has_neighbors or self._has_hooks(claim, fresh)):
+        has_hooks = any(
+            fresh[hold.key].hooks.keys() & _HOOKS for hold in claim.holds if hold.key in fresh
+        )
+        if claim is not before and (has_neighbors or has_hooks):
             # The hardware stays taken if the process is killed. Another driver may have written a
             # record meanwhile: each writes its own first, then reads the others'.
             await finish(self._records.write(claim))
-            _, others = await read_others(self._records.folder)
-            if why := self._why_refused(claim, others, is_new=False):
+            await self._read_others()
+            if why := self._why_refused(claim):
                 if before is None:
                     await finish(self._forget(claim.uid))
                 raise ClaimError(why)
-        return claim, fresh, others
+        return claim, fresh
 
     def _planned(
         self, asked: Claim, before: Claim | None, missing: Mapping[Key, str]
@@ -326,9 +323,9 @@ class ClaimPreparer:
     def _resolved(self, result: Result, before: Claim | None) -> Result:
         """Return a result with resource and share; raise ClaimError if there are none."""
         for known in () if before is None else before.results:
-            if _allocated(known) == _allocated(result):
+            if known.allocated == result.allocated:
                 return known
-        pool = self.pools.get(result.pool)
+        pool = self._pools().get(result.pool)
         if pool is None and (why := self._why_absent(result.pool)):
             raise ClaimError(f"{result.pool} is not served by DRA now: {why}")
         if pool is None or result.device not in pool.shares:
@@ -338,24 +335,22 @@ class ClaimPreparer:
         return replace(result, resource=pool.gate.resource, share=pool.shares[result.device])
 
     def _listed(self, key: Key) -> Entry[Device] | None:
-        for pool in self.pools.values():
-            if pool.gate.resource == key[0]:
-                return pool.gate.devices.devices.get(key[1])
+        for gate in self._gates():
+            if gate.resource == key[0]:
+                return gate.devices.devices.get(key[1])
         return None
 
-    def _on_offer(self) -> list[Entry[Device]]:
-        """Return the devices that are on offer, whether they are healthy or not."""
-        listed = (
-            listed for pool in self.pools.values() for listed in pool.gate.devices.devices.values()
-        )
-        return [it for it in listed if it.is_present]
+    def _gates(self) -> list[Gate]:
+        return [pool.gate for pool in self._pools().values()]
 
     def _complete_devices(self) -> list[Device]:
-        return [listed.device for listed in self._on_offer() if listed.is_complete]
+        listed = (listed for gate in self._gates() for listed in gate.devices.devices.values())
+        return [it.device for it in listed if it.is_present and it.is_complete]
 
     def _present(self) -> list[HardwareIdentity]:
-        """Return the hardware that is on offer."""
-        return [identity for listed in self._on_offer() for identity in listed.device.identities]
+        """Return the hardware that is on offer, whether it is healthy or not."""
+        listed = (listed for gate in self._gates() for listed in gate.devices.devices.values())
+        return [own for it in listed if it.is_present for own in it.device.identities]
 
     def _is_hardware(self, known: Collection[HardwareIdentity], device: Device) -> bool:
         """Return whether a device is the hardware that was known, and no part of it another."""
@@ -367,10 +362,6 @@ class ClaimPreparer:
         )
         return not has_other and are_same(now, known, self._present())
 
-    def _has_hooks(self, claim: Claim, fresh: Devices) -> bool:
-        devices = (fresh[hold.key] for hold in claim.holds if hold.key in fresh)
-        return any(device.hooks.keys() & _HOOKS for device in devices)
-
     async def _ready_devices(self, claim: Claim, fresh: Devices, *, run_hooks: bool) -> Devices:
         """Return its devices once checked as in Allocate, and hooks have run; raise CallError.
 
@@ -379,12 +370,15 @@ class ClaimPreparer:
         """
         found: Devices = {}
         held = {hold.key for hold in claim.holds}
-        for gate in (pool.gate for pool in self.pools.values()):
-            its = [it for it in claim.results if it.resource == gate.resource and it.key in fresh]
+        for gate in self._gates():
+            name, seconds = gate.resource, gate.timeouts.prepare
+            its = [it for it in claim.results if it.resource == name and it.key in fresh]
             for hooks in (_HOOKS, ()):
                 shares = [it.share for it in its if (it.key in held) is bool(hooks)]
                 if shares:
-                    found |= await _prepare(gate, shares, hooks if run_hooks else ())
+                    async with limited(name, "NodePrepareResources", seconds) as unfinished:
+                        ready = await gate.prepare(shares, hooks if run_hooks else (), unfinished)
+                    found |= {(name, device.id): device for device in ready}
         if missing := fresh.keys() - found.keys():
             raise ClaimError(f"{next(iter(missing))[0]} is not on offer on this node any more")
         return found
@@ -392,30 +386,29 @@ class ClaimPreparer:
     # Holders
 
     async def holds(self) -> list[HeldDevice]:
-        """Return what claims hold, also those of other drivers."""
-        _, others = await read_others(self._records.folder)
-        others = [
-            other for other in others if (other.driver, other.uid) not in self._ended_elsewhere
-        ]
-        return held_devices((*self.claims.values(), *others), self._why_withheld)
+        """Return what claims hold, also those of other drivers; raise OSError."""
+        await self._read_others()
+        found = []
+        for claim in (*self.claims.values(), *self._others):
+            withheld = self._withheld.get(claim.uid)
+            found += claim.held(withheld.shares if withheld else None)
+        return found
 
-    def _why_withheld(self, claim: Claim, resource: str, share: str) -> str:
-        withheld = self._withheld.get(claim.uid)
-        is_withheld = withheld is not None and (resource, share) in withheld.shares
-        return f"claim {claim} has it, {withheld.why}" if withheld and is_withheld else ""
+    async def _read_others(self) -> bool:
+        """Read the records of other drivers; return whether there may be any. Raise OSError."""
+        has_neighbors, others = await read_others(self._records.folder)
+        self._others = [it for it in others if (it.driver, it.uid) not in self._ended_elsewhere]
+        return has_neighbors
 
-    def _why_refused(self, claim: Claim, others: Iterable[Claim], *, is_new: bool) -> str:
+    def _why_refused(self, claim: Claim) -> str:
         """Return why a claim cannot have its hardware now; empty: it can."""
-        unreadable = [
-            str(record) for uid, record in self._records.unreadable.items() if uid != claim.uid
-        ]
-        if is_new and unreadable:
-            return unreadable[0]
-        for hold, held, holder in self._conflicts(claim, others):
-            names = (result.device for result in claim.results if result.key == hold.key)
-            pool = next((result.pool for result in claim.results if result.key == hold.key), "")
-            what = f"device {next(names)} of {pool}"
-            who = held.holders[min(held.holders)][0]
+        unreadable = [it for uid, it in self._records.unreadable.items() if uid != claim.uid]
+        if unreadable and claim.uid not in self.claims:
+            return str(unreadable[0])
+        for hold, held, holder in self._conflicts(claim):
+            result = next(result for result in claim.results if result.key == hold.key)
+            what = f"device {result.device} of {result.pool}"
+            who = f"claim {holder}"
             as_what = f" as {held.device_id} of {held.resource}"
             name = "" if hold.key == (held.resource, held.device_id) else as_what
             driver = "" if holder.driver == self._driver else f" by the DRA driver {holder.driver}"
@@ -424,26 +417,21 @@ class ClaimPreparer:
             return f"{what} is prepared for {who}{name}{driver}{why}"
         return ""
 
-    def _conflicts(
-        self, claim: Claim, others: Iterable[Claim]
-    ) -> Iterable[tuple[Hold, HeldDevice, Claim]]:
+    def _conflicts(self, claim: Claim) -> Iterable[tuple[Hold, HeldDevice, Claim]]:
         """Yield what another claim has of a claim's hardware, with that claim."""
-        present, held = self._present(), self._other_holds(claim, others)
+        present, held = self._present(), self._other_holds(claim)
         for hold in claim.holds:
             for its, holder in held:
                 if are_same(hold.identities, its.identities, present) and not is_shared(hold, its):
                     yield hold, its, holder
 
-    def _other_holds(self, claim: Claim, others: Iterable[Claim]) -> list[tuple[HeldDevice, Claim]]:
+    def _other_holds(self, claim: Claim) -> list[tuple[HeldDevice, Claim]]:
         """Return all that other claims hold, with the claim.
 
         What pods hold through the device plugin is not on offer: ``decide`` sees to that.
         """
-        holders = [other for other in self.claims.values() if other.uid != claim.uid]
-        holders += [
-            other for other in others if (other.driver, other.uid) not in self._ended_elsewhere
-        ]
-        return [(held, holder) for holder in holders for held in held_devices([holder])]
+        own = (other for other in self.claims.values() if other.uid != claim.uid)
+        return [(held, holder) for holder in (*own, *self._others) for held in holder.held()]
 
     # The end of a claim
 
@@ -468,14 +456,14 @@ class ClaimPreparer:
 
         It goes on to hold ``keep``; return that. Raise CallError, or OSError.
         """
-        _, others = await read_others(self._records.folder)
+        await self._read_others()
         ending = [hold for hold in claim.holds if hold.key not in keep]
         passed: set[tuple[str, Key]] = set()
         try:
             for resource in dict.fromkeys(hold.resource for hold in ending):
                 # For each resource again: during a hook, others may get a share of the next device.
                 mine = [hold for hold in ending if hold.resource == resource]
-                last = [hold for hold in mine if not self._is_held(hold, claim, others)]
+                last = [hold for hold in mine if not self._is_held(hold, claim)]
                 passed |= {(claim.uid, hold.key) for hold in mine}
                 self._passed |= passed
                 if devices := self._having_release_hook(claim, last):
@@ -506,11 +494,11 @@ class ClaimPreparer:
         finally:
             self._passed -= passed
 
-    def _is_held(self, hold: Hold, claim: Claim, others: Iterable[Claim]) -> bool:
+    def _is_held(self, hold: Hold, claim: Claim) -> bool:
         """Return whether the hardware has another holder, under whatever name."""
         return any(
             are_same(hold.identities, held.identities)
-            for held, holder in self._other_holds(claim, others)
+            for held, holder in self._other_holds(claim)
             if (holder.uid, (held.resource, held.device_id)) not in self._passed
         )
 
@@ -558,8 +546,8 @@ class ClaimPreparer:
     async def watch(self) -> Never:
         """Ask the API server about each prepared claim, now and then."""
         while True:
-            _, others = await read_others(self._records.folder)
-            for claim in (*self.claims.values(), *others):
+            await self._read_others()
+            for claim in (*self.claims.values(), *self._others):
                 try:
                     await self.check(claim)
                 except (GenericdpError, OSError) as error:
@@ -589,14 +577,15 @@ class ClaimPreparer:
             results = _results(found, claim.driver) if found is not None and exists else ()
         except DAMAGE as error:
             raise ClaimError(f"the API server has no proper ResourceClaim: {error!r}") from error
-        allocated = set(map(_allocated, results))
-        former = {result.key for result in claim.results if _allocated(result) not in allocated}
+        allocated = {result.allocated for result in results}
+        former = {result.key for result in claim.results if result.allocated not in allocated}
         if not exists:
             former |= {hold.key for hold in claim.holds}
         is_of_other_boot = claim.boot_id not in ("", self._boot_id)
         if claim.driver != self._driver:
             if not exists and is_of_other_boot:
                 self._ended_elsewhere.add((claim.driver, claim.uid))
+                self._others = [other for other in self._others if other is not claim]
         elif self.claims.get(claim.uid) is not claim or self._lock(claim.uid).locked():
             pass  # a call about it is at work
         elif former and is_of_other_boot:
@@ -614,12 +603,12 @@ class ClaimPreparer:
             if self._withheld.pop(claim.uid, None) is not None:
                 self._changed()
             return
-        shares = frozenset(
-            (hold.resource, share)
+        shares = {
+            (hold.resource, share): f"claim {claim} has it, {why}"
             for hold in claim.holds
             if hold.key in keys
             for share in hold.shares
-        )
+        }
         now = asyncio.get_running_loop().time()
         withheld = self._withheld.setdefault(claim.uid, _Withheld(since=now))
         if (withheld.shares, withheld.why) != (shares, why):
@@ -667,17 +656,15 @@ class ClaimPreparer:
         only place that names them once the config does not. Raise ClaimError if what is there
         cannot be known, and OSError.
         """
+        same_boot = claim.boot_id == self._boot_id
+        work = partial(locate, self._root, claim, self._complete_devices, same_boot=same_boot)
         try:
-            now, missing = await in_worker(partial(self._locate, claim), f"nodes of claim {claim}")
+            now, missing = await in_worker(work, f"nodes of claim {claim}")
         except HangingError as error:
             raise ClaimError(f"looking at the nodes of claim {claim} does not end") from error
         if now is not claim and self.claims.get(claim.uid) is claim:
             await finish(self._records.write(now))
         return now, missing
-
-    def _locate(self, claim: Claim) -> tuple[Claim, dict[Key, str]]:
-        same_boot = claim.boot_id == self._boot_id
-        return locate(self._root, claim, self._complete_devices, same_boot=same_boot)
 
     async def _put_spec(self, claim: Claim, missing: Mapping[Key, str]) -> bool:
         """Write the CDI spec of a claim, or remove it; return whether it has changed.
@@ -778,18 +765,6 @@ class ClaimPreparer:
                         claim,
                         node["path"],
                     )
-
-
-async def _prepare(gate: Gate, shares: Sequence[str], hooks: Iterable[HookName]) -> Devices:
-    seconds = gate.timeouts.prepare
-    async with limited(gate.resource, "NodePrepareResources", seconds) as unfinished:
-        devices = await gate.prepare(shares, hooks, unfinished)
-    return {(gate.resource, device.id): device for device in devices}
-
-
-def _allocated(result: Result) -> tuple[str, str, str, bool]:
-    """Return what the scheduler decides of a result."""
-    return result.request, result.pool, result.device, result.admin
 
 
 def _results(found: Mapping[str, Any], driver: str) -> tuple[Result, ...]:

@@ -362,16 +362,16 @@ class Publisher:
         self,
         slices: StoredSlices,
         *,
+        wanted: Observed[Mapping[str, DeviceList] | None],
         registered: Observed[bool],
         probed_within: float = 5.0,
     ) -> None:
-        """Write nothing before ``registered`` has been true once.
+        """``wanted``: the device lists to publish, by resource; None: not known yet.
 
-        Wait ``probed_within`` seconds for first results of probes, so that a restart takes no
-        device away.
+        Write nothing before ``registered`` has been true once. Wait ``probed_within`` seconds for
+        first results of probes, so that a restart takes no device away.
         """
-        self.wanted: Observed[Mapping[str, DeviceList] | None] = Observed(None)
-        """The device lists to publish, by resource; None: not known yet."""
+        self.wanted = wanted
         self.state: Observed[Mapping[str, str]] = Observed({})
         """Why slices are not as they should be (empty: they are), by resource.
 

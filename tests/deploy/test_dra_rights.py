@@ -185,7 +185,7 @@ async def test_the_publisher_gets_by_with_it(cluster: Cluster, tmp_path: Path) -
 @asynccontextmanager
 async def _publishing(client: ApiClient, node_name: str) -> AsyncIterator[Publisher]:
     slices = StoredSlices(client, driver=DRIVER, node_name=node_name)
-    publisher = Publisher(slices, registered=Observed(True))
+    publisher = Publisher(slices, wanted=Observed(None), registered=Observed(True))
     async with asyncio.TaskGroup() as tasks:
         running = tasks.create_task(publisher.run())
         yield publisher

@@ -17,6 +17,7 @@ from genericdp.host.root import Root
 from genericdp.kubelet.dra import ClaimRef
 from genericdp.model import ServedBy
 from genericdp.prepare import Gate
+from genericdp.settings import DraSettings
 from tests.world import Host, config, resource
 
 if TYPE_CHECKING:
@@ -170,14 +171,16 @@ class Process:
         records = ClaimRecords(folder / "claims", removed=lambda: None)
         records.load()
         self._gates: dict[str, Gate] = {}
+        self.pools: Mapping[str, ServedPool] = {}
         self.preparer = ClaimPreparer(
-            DRIVER,
+            DraSettings(driver=DRIVER, kubelet_root=folder),
             records=records,
             cdi_folder=self.cdi_folder,
             boot_id=boot,
             root=Root(machine.host.folder),
-            get_claim=self._get_claim,
+            pools=lambda: self.pools,
             why_absent=lambda _pool: "",
+            get_claim=self._get_claim,
             run_hooks=self._run_hooks,
             policy=lambda: None,
             changed=lambda: None,
@@ -187,7 +190,7 @@ class Process:
 
     def look(self) -> None:
         """Take in which devices there are."""
-        self.preparer.pools = self.machine.pools(self._gate)
+        self.pools = self.machine.pools(self._gate)
 
     def _gate(self, resource: str) -> Gate:
         if resource not in self._gates:

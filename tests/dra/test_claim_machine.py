@@ -174,7 +174,7 @@ class Claims(RuleBasedStateMachine):
         }
         free = [
             (pool, name)
-            for pool, served in self.process.preparer.pools.items()
+            for pool, served in self.process.pools.items()
             for name in devices_of(
                 served.gate.resource, served.gate.devices, extended_resource=False
             ).devices

@@ -298,8 +298,7 @@ CASES = [
 @asynccontextmanager
 async def publishing(client: ApiClient) -> AsyncIterator[Publisher]:
     stored = StoredSlices(client, driver=DRIVER, node_name=NODE)
-    publisher = Publisher(stored, registered=Observed(True))
-    publisher.wanted.value = lists(2)
+    publisher = Publisher(stored, wanted=Observed(lists(2)), registered=Observed(True))
     async with asyncio.TaskGroup() as tasks:
         running = tasks.create_task(publisher.run())
         yield publisher

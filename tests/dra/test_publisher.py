@@ -61,9 +61,11 @@ async def publishing(
             client, driver=DRIVER, node_name=NODE, pause=pause, list_within=list_within
         )
         publisher = Publisher(
-            stored, registered=registered or Observed(True), probed_within=probed_within
+            stored,
+            wanted=Observed(wanted),
+            registered=registered or Observed(True),
+            probed_within=probed_within,
         )
-        publisher.wanted.value = wanted
         async with asyncio.TaskGroup() as tasks:
             running = tasks.create_task(publisher.run())
             yield publisher
