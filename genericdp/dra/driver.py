@@ -194,7 +194,7 @@ class DraDriver:
         if self._parts is not None:  # it may end meanwhile
             preparer = self._parts.preparer
             self.held = await preparer.holds()
-            self._unreadable = tuple(preparer.unreadable)
+            self._unreadable = tuple(preparer.records.unreadable.values())
         else:
             folder = settings.claims_folder
             records: list[Record] = []
@@ -398,7 +398,7 @@ class DraDriver:
         preparer, plugin, publisher = self._parts
         if not plugin.registration.active.value:
             return plugin.registration.reason
-        for record in preparer.unreadable:
+        for record in preparer.records.unreadable.values():
             return str(record)
         soon = "its ResourceSlices are about to be written"
         return publisher.state.value.get(resource, soon) or publisher.slices.failure
@@ -575,8 +575,8 @@ class DraDriver:
         if self._parts is None:
             return {"prepared": 0, "gone": 0}
         preparer = self._parts.preparer
-        gone = preparer.withheld_count
-        return {"prepared": len(preparer.claims) - gone, "gone": gone}
+        gone = len(preparer.withheld)
+        return {"prepared": len(preparer.records.claims) - gone, "gone": gone}
 
 
 async def _get_claim(client: ApiClient, namespace: str, name: str) -> dict[str, Any] | None:

@@ -20,7 +20,6 @@ from genericdp.dra.claims import (
     Claim,
     ClaimError,
     Hold,
-    Record,
     Result,
     are_same,
     is_shared,
@@ -127,7 +126,8 @@ class ClaimPreparer:
         """
         self._driver, self._timing = settings.driver, settings.claim_timing
         self._kind = f"{settings.driver}/claim"
-        self._records = records
+        self.records = records
+        """Of the claims that are prepared, or are being."""
         self._cdi_folder = cdi_folder
         self._boot_id = boot_id
         self._root = root
@@ -139,8 +139,8 @@ class ClaimPreparer:
         self._changed = changed
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         """By UID: calls about the same claim run one after another."""
-        self._withheld: dict[str, _Withheld] = {}
-        """By UID of the claim."""
+        self.withheld: dict[str, _Withheld] = {}
+        """What the API server no longer has, by UID of the claim."""
         self._others: Sequence[Claim] = ()
         """Those of drivers of other names, as last read."""
         self._passed: set[tuple[str, Key]] = set()
@@ -151,21 +151,6 @@ class ClaimPreparer:
         """Why CDI specs could not be written."""
         self._unreleased: dict[str, Latch] = {}
         """Why claims that an administrator has released are not ended yet, by UID."""
-
-    @property
-    def claims(self) -> Mapping[str, Claim]:
-        """The claims that are prepared, or are being, by UID."""
-        return self._records.claims
-
-    @property
-    def unreadable(self) -> Collection[Record]:
-        """The records that do not say what their claims hold: they block new claims."""
-        return self._records.unreadable.values()
-
-    @property
-    def withheld_count(self) -> int:
-        """The number of prepared claims that the API server no longer has."""
-        return len(self._withheld)
 
     async def prepare(
         self, claims: Sequence[ClaimRef]
@@ -207,7 +192,7 @@ class ClaimPreparer:
         with counted(tallies):
             async with self._lock(ref.uid):
                 asked = await self._get_allocated(ref, tallies)
-                before = self.claims.get(asked.uid)
+                before = self.records.claims.get(asked.uid)
                 if before is not None:
                     self._note_withheld(before, None)
                     if before.allocated != asked.allocated:
@@ -220,7 +205,7 @@ class ClaimPreparer:
                     if why := self._why_refused(claim):  # a hook may change it
                         raise ClaimError(why)
                     claim = replace(claim, is_prepared=True)
-                    await finish(self._records.write(claim))
+                    await finish(self.records.write(claim))
                 return await self._write_spec(claim)
 
     async def _get_allocated(self, ref: ClaimRef, tallies: list[ResourceTally]) -> Claim:
@@ -272,14 +257,14 @@ class ClaimPreparer:
         claim, fresh = self._planned(asked, before, missing)
         if why := self._why_refused(claim):
             raise ClaimError(why)
-        self._records.reserve(claim)  # nothing has been awaited since the check
+        self.records.reserve(claim)  # nothing has been awaited since the check
         has_hooks = any(
             fresh[hold.key].hooks.keys() & _HOOKS for hold in claim.holds if hold.key in fresh
         )
         if claim is not before and (has_neighbors or has_hooks):
             # The hardware stays taken if the process is killed. Another driver may have written a
             # record meanwhile: each writes its own first, then reads the others'.
-            await finish(self._records.write(claim))
+            await finish(self.records.write(claim))
             await self._read_others()
             if why := self._why_refused(claim):
                 if before is None:
@@ -389,21 +374,21 @@ class ClaimPreparer:
         """Return what claims hold, also those of other drivers; raise OSError."""
         await self._read_others()
         found = []
-        for claim in (*self.claims.values(), *self._others):
-            withheld = self._withheld.get(claim.uid)
+        for claim in (*self.records.claims.values(), *self._others):
+            withheld = self.withheld.get(claim.uid)
             found += claim.held(withheld.shares if withheld else None)
         return found
 
     async def _read_others(self) -> bool:
         """Read the records of other drivers; return whether there may be any. Raise OSError."""
-        has_neighbors, others = await read_others(self._records.folder)
+        has_neighbors, others = await read_others(self.records.folder)
         self._others = [it for it in others if (it.driver, it.uid) not in self._ended_elsewhere]
         return has_neighbors
 
     def _why_refused(self, claim: Claim) -> str:
         """Return why a claim cannot have its hardware now; empty: it can."""
-        unreadable = [it for uid, it in self._records.unreadable.items() if uid != claim.uid]
-        if unreadable and claim.uid not in self.claims:
+        unreadable = [it for uid, it in self.records.unreadable.items() if uid != claim.uid]
+        if unreadable and claim.uid not in self.records.claims:
             return str(unreadable[0])
         for hold, held, holder in self._conflicts(claim):
             result = next(result for result in claim.results if result.key == hold.key)
@@ -412,7 +397,7 @@ class ClaimPreparer:
             as_what = f" as {held.device_id} of {held.resource}"
             name = "" if hold.key == (held.resource, held.device_id) else as_what
             driver = "" if holder.driver == self._driver else f" by the DRA driver {holder.driver}"
-            withheld = self._withheld.get(holder.uid)
+            withheld = self.withheld.get(holder.uid)
             why = f", {withheld.why}" if withheld is not None else ""
             return f"{what} is prepared for {who}{name}{driver}{why}"
         return ""
@@ -430,14 +415,14 @@ class ClaimPreparer:
 
         What pods hold through the device plugin is not on offer: ``decide`` sees to that.
         """
-        own = (other for other in self.claims.values() if other.uid != claim.uid)
+        own = (other for other in self.records.claims.values() if other.uid != claim.uid)
         return [(held, holder) for holder in (*own, *self._others) for held in holder.held()]
 
     # The end of a claim
 
     async def _unprepare(self, uid: str) -> None:
         async with self._lock(uid):
-            if (claim := self.claims.get(uid)) is not None:
+            if (claim := self.records.claims.get(uid)) is not None:
                 await self._release(claim)
             else:
                 await finish(self._forget(uid))
@@ -469,9 +454,9 @@ class ClaimPreparer:
                 if devices := self._having_release_hook(claim, last):
                     # If it is prepared again before it is removed, its hooks have to run again.
                     claim = replace(claim, is_prepared=False)
-                    self._records.reserve(claim)
+                    self.records.reserve(claim)
                     with suppress(OSError, ClaimError):  # a full disk must not keep a pod
-                        await finish(self._records.write(claim))
+                        await finish(self.records.write(claim))
                     # A device that is offered no longer has no gate.
                     seconds = CallTimeouts().prepare
                     async with limited(resource, "NodeUnprepareResources", seconds) as unfinished:
@@ -489,7 +474,7 @@ class ClaimPreparer:
                 edits=(),
                 is_foreign=False,
             )
-            await finish(self._records.write(claim))
+            await finish(self.records.write(claim))
             return claim
         finally:
             self._passed -= passed
@@ -521,22 +506,22 @@ class ClaimPreparer:
     async def _forget(self, uid: str) -> None:
         """Remove CDI spec and record, in this order: until both are gone the claim is known."""
         await in_worker(partial(self._spec_file(uid).unlink, missing_ok=True))
-        await self._records.remove(uid)
-        if self._withheld.pop(uid, None) is not None:
+        await self.records.remove(uid)
+        if self.withheld.pop(uid, None) is not None:
             self._changed()
 
     async def honor_markers(self) -> bool:
         """Release the claims that an administrator has released; return whether all are."""
-        if await self._records.reload_unreadable():
+        if await self.records.reload_unreadable():
             self._changed()
         before, self._unreleased = self._unreleased, {}
-        for uid in await in_worker(self._records.markers, self._records.folder):
-            claim = self.claims.get(uid, uid)
+        for uid in await in_worker(self.records.markers, self.records.folder):
+            claim = self.records.claims.get(uid, uid)
             try:
                 await self._unprepare(uid)
                 log.warning("claim %s was released by an administrator", claim)
             except (GenericdpError, OSError) as error:
-                why = explained(error, self._records.folder)
+                why = explained(error, self.records.folder)
                 latch = self._unreleased[uid] = before.get(uid) or Latch(log)
                 latch.update(why, "claim %s cannot be released: %s", claim, why)
         return not self._unreleased
@@ -547,20 +532,20 @@ class ClaimPreparer:
         """Ask the API server about each prepared claim, now and then."""
         while True:
             await self._read_others()
-            for claim in (*self.claims.values(), *self._others):
+            for claim in (*self.records.claims.values(), *self._others):
                 try:
                     await self.check(claim)
                 except (GenericdpError, OSError) as error:
                     log.debug("claim %s stays as it is: %s", claim, error)
             now = asyncio.get_running_loop().time()
-            for uid, withheld in self._withheld.items():
+            for uid, withheld in self.withheld.items():
                 if not withheld.is_old and now - withheld.since >= self._timing.warn:
                     withheld.is_old = True
                     log.warning(
                         "the kubelet has not unprepared claim %s for %d s, although the API server"
                         " no longer has it; once no container uses its devices, run `genericdp"
                         " claims release %s`",
-                        self.claims.get(uid, uid),
+                        self.records.claims.get(uid, uid),
                         self._timing.warn,
                         uid,
                     )
@@ -585,8 +570,10 @@ class ClaimPreparer:
         if claim.driver != self._driver:
             if not exists and is_of_other_boot:
                 self._ended_elsewhere.add((claim.driver, claim.uid))
-                self._others = [other for other in self._others if other is not claim]
-        elif self.claims.get(claim.uid) is not claim or self._lock(claim.uid).locked():
+                self._others = [
+                    it for it in self._others if (it.driver, it.uid) != (claim.driver, claim.uid)
+                ]
+        elif self.records.claims.get(claim.uid) is not claim or self._lock(claim.uid).locked():
             pass  # a call about it is at work
         elif former and is_of_other_boot:
             async with self._lock(claim.uid):
@@ -600,7 +587,7 @@ class ClaimPreparer:
     def _note_withheld(self, claim: Claim, why: str | None, keys: Collection[Key] = ()) -> None:
         """Note which shares of a claim are withheld; None: none are."""
         if why is None:
-            if self._withheld.pop(claim.uid, None) is not None:
+            if self.withheld.pop(claim.uid, None) is not None:
                 self._changed()
             return
         shares = {
@@ -610,7 +597,7 @@ class ClaimPreparer:
             for share in hold.shares
         }
         now = asyncio.get_running_loop().time()
-        withheld = self._withheld.setdefault(claim.uid, _Withheld(since=now))
+        withheld = self.withheld.setdefault(claim.uid, _Withheld(since=now))
         if (withheld.shares, withheld.why) != (shares, why):
             withheld.shares, withheld.why = shares, why
             log.warning("claim %s has devices, %s", claim, why)
@@ -662,8 +649,8 @@ class ClaimPreparer:
             now, missing = await in_worker(work, f"nodes of claim {claim}")
         except HangingError as error:
             raise ClaimError(f"looking at the nodes of claim {claim} does not end") from error
-        if now is not claim and self.claims.get(claim.uid) is claim:
-            await finish(self._records.write(now))
+        if now is not claim and self.records.claims.get(claim.uid) is claim:
+            await finish(self.records.write(now))
         return now, missing
 
     async def _put_spec(self, claim: Claim, missing: Mapping[Key, str]) -> bool:
@@ -696,7 +683,7 @@ class ClaimPreparer:
     def needs_spec(self, name: str) -> bool:
         """Return whether a file that is missing in the CDI directory may have to be there."""
         uid = name.removeprefix(f"{_SPEC_PREFIX}{self._driver}_").removesuffix(".json")
-        return uid in self.claims
+        return uid in self.records.claims
 
     async def update_specs(self) -> bool:
         """Update the CDI specs of prepared claims; return whether all are up to date.
@@ -704,9 +691,9 @@ class ClaimPreparer:
         A spec that was removed is written again, and devices may have come back as other nodes.
         """
         trouble, is_complete = "", True
-        for claim in tuple(self.claims.values()):
+        for claim in tuple(self.records.claims.values()):
             is_present = claim.is_prepared and claim.boot_id == self._boot_id
-            if not is_present or self.claims.get(claim.uid) is not claim:
+            if not is_present or self.records.claims.get(claim.uid) is not claim:
                 continue
             if (lock := self._lock(claim.uid)).locked():  # by a hook, perhaps
                 is_complete = False
@@ -737,8 +724,8 @@ class ClaimPreparer:
                 if kind_of_ours(_content_of(path)) != self._kind:
                     continue
                 uid = path.stem.rpartition("_")[2]
-                claim = self.claims.get(uid)
-                is_of_claim = uid in self._records.unreadable or (
+                claim = self.records.claims.get(uid)
+                is_of_claim = uid in self.records.unreadable or (
                     claim is not None and claim.boot_id in ("", self._boot_id)
                 )
                 if not is_of_claim:
@@ -751,7 +738,7 @@ class ClaimPreparer:
         The kubelet asks for all claims of a pod in one call.
         """
         places: dict[str, tuple[str, Claim]] = {}
-        for claim in filter(None, map(self.claims.get, uids)):
+        for claim in filter(None, map(self.records.claims.get, uids)):
             nodes = (it for edits in claim.edits for it in edits.get("deviceNodes", ()))
             for node in nodes:
                 host_path = node.get("hostPath", node["path"])

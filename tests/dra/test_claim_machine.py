@@ -187,7 +187,7 @@ class Claims(RuleBasedStateMachine):
     @rule(uid=UIDS)
     def ask(self, uid: str) -> None:
         """The API server is asked about a claim."""
-        claim = self.process.preparer.claims.get(uid)
+        claim = self.process.preparer.records.claims.get(uid)
         if claim is not None:
             self.run(self.process.preparer.check(claim))
             self.look()
@@ -258,7 +258,7 @@ class Claims(RuleBasedStateMachine):
         for uid, use in self.uses.items():
             record = json.loads((self.folder / f"claims/{uid}.json").read_text())
             assert bool(record["holds"]) is not use.is_admin
-            assert uid in self.process.preparer.claims
+            assert uid in self.process.preparer.records.claims
 
     def teardown(self) -> None:
         for uid in ("a", "b", "c", "d", "e"):

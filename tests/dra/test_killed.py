@@ -89,7 +89,7 @@ async def prepared_again(folder, boot="boot-1"):
     process = Process(machine, folder, boot=boot)
     before = len(process.hooks())
     was_done = any(
-        one.is_prepared and one.boot_id == boot for one in process.preparer.claims.values()
+        one.is_prepared and one.boot_id == boot for one in process.preparer.records.claims.values()
     )
     assert not await process.prepare("first")
     assert {*process.files()} == files_of("first"), process.files()
@@ -118,7 +118,7 @@ async def gone(folder):
     # The claim is gone in the API; the next one gets the device once it is unprepared.
     allocate(None, [USB0])
     process = Process(machine, folder)
-    if "first" in process.preparer.claims:
+    if "first" in process.preparer.records.claims:
         assert "no longer has: waiting" in await process.prepare("other")
         assert "claims/first.json" in process.files()
     assert not await process.unprepare("first")
