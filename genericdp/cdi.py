@@ -227,8 +227,16 @@ class SpecFolder:
             if is_new and had_other:
                 why = "another process, too, which wants something else in it"
                 log.warning("%s is maintained by %s", path, why, extra={"resource": kind})
-        _remove_leftovers(self.path, {file_name(kind) for kind in specs})
+        self._remove_leftovers({file_name(kind) for kind in specs})
         return errors
+
+    def _remove_leftovers(self, kept: Collection[str]) -> None:
+        """Remove our files, but for those to be kept and those that a process has locked."""
+        remove_temporary(self.path)
+        with suppress(OSError):
+            for path in _our_files(self.path):
+                if path.name not in kept and remove_ours(path):
+                    log.info("%s removed: nobody maintains it", path)
 
     def _end(self, kind: str) -> None:
         """Remove a spec that has no device left; whoever wants it, too, writes it again."""
@@ -305,33 +313,20 @@ def spec_files(folder: Path) -> list[SpecFile]:
     """Return the files of a folder that have our prefix, by name; raises OSError."""
     found: list[SpecFile] = []
     with suppress(FileNotFoundError):
-        for path in filter(_is_our_name, sorted(folder.iterdir())):
+        for path in _our_files(folder):
             with suppress(OSError, ValueError), opened(path, follow=False) as descriptor:
                 content = read(descriptor, _MAX_BYTES)
-                one = SpecFile(
+                spec = SpecFile(
                     path=path,
                     content=content,
                     is_ours=path.name == file_name(kind_of_ours(content)),
                     is_maintained=not lock(descriptor, exclusive=True),
                 )
-                found.append(one)
+                found.append(spec)
     return found
 
 
-def _remove_leftovers(folder: Path, kept: Collection[str]) -> None:
-    """Remove our files, but for those to be kept and those that somebody has locked."""
-    remove_temporary(folder)
-    for path in _listed(folder):
-        if _is_our_name(path) and path.name not in kept and remove_ours(path):
-            log.info("%s removed: nobody maintains it", path)
-
-
-def _is_our_name(path: Path) -> bool:
-    return path.name.startswith(PREFIX) and path.suffix == SUFFIX
-
-
-def _listed(folder: Path) -> list[Path]:
-    try:
-        return sorted(folder.iterdir())
-    except OSError:
-        return []
+def _our_files(folder: Path) -> list[Path]:
+    """Return what has a name of ours in a directory; raise OSError."""
+    paths = sorted(folder.iterdir())
+    return [path for path in paths if path.name.startswith(PREFIX) and path.suffix == SUFFIX]
