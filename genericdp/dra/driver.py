@@ -526,7 +526,8 @@ class DraDriver:
         records, specs = str(self._settings.claims_folder), str(self._cdi_folder)
 
         def note(folder: str, name: str | None) -> None:
-            if folder == specs and (name is None or preparer.needs_spec(name)):
+            uid = name and preparer.specs.uid_of(name)
+            if folder == specs and (uid is None or uid in preparer.records.claims):
                 self._specs_outdated.send()
             if folder == records and (name is None or name.endswith(RELEASE_SUFFIX)):
                 self._released.send()

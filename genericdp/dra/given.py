@@ -1,16 +1,21 @@
-"""What a claim is given of devices: the part of its record that the config makes."""
+"""What a claim is given of devices: the part of its record that the config makes; its CDI spec."""
 
 from __future__ import annotations
 
+import logging
+import os
+from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
-from genericdp.cdi import container_edits
+from genericdp.cdi import container_edits, kind_of_ours, spec_of
 from genericdp.devices.allocation import edits_at
 from genericdp.devices.device import Device, DeviceNode, shares_by_device
 from genericdp.devices.identity import identity_of
 from genericdp.devices.natural import natural_key
 from genericdp.dra.claims import (
+    MAX_BYTES,
     ClaimError,
     GivenDevice,
     GivenRequest,
@@ -18,13 +23,16 @@ from genericdp.dra.claims import (
     Place,
     ReleaseHook,
 )
+from genericdp.durable import read_regular, write
 from genericdp.errors import HostError
 from genericdp.host.cache import HostCache
+from genericdp.host.workers import in_worker
 from genericdp.model import Command, Hook
 from genericdp.template import Template, UnusableValueError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping
+    from pathlib import Path
     from typing import TypeAlias
 
     from genericdp.cdi import Edits
@@ -35,6 +43,10 @@ if TYPE_CHECKING:
     from genericdp.policy import Policy
 
     Devices: TypeAlias = dict[Key, Device]
+
+log = logging.getLogger(__name__)
+
+_SPEC_PREFIX = "genericdp-claim_"
 
 
 def recorded(asked: Claim, results: tuple[Result, ...], devices: Devices) -> Claim:
@@ -290,3 +302,69 @@ def _indexes(results: Iterable[Result]) -> dict[Key, int]:
     """Return ``$(allocation.index)`` of each device."""
     keys = sorted({result.key for result in results}, key=lambda key: (key[0], natural_key(key[1])))
     return {key: index for index, key in enumerate(keys)}
+
+
+class ClaimSpecs:
+    """The CDI specs of the claims of a driver, a file for each."""
+
+    def __init__(self, folder: Path, driver: str) -> None:
+        self.folder = folder
+        self._kind, self._prefix = f"{driver}/claim", f"{_SPEC_PREFIX}{driver}_"
+
+    def uid_of(self, name: str) -> str:
+        """Return the UID of the claim whose spec has this file name, if it is one."""
+        return name.removeprefix(self._prefix).removesuffix(".json")
+
+    def _file(self, uid: str) -> Path:
+        return self.folder / f"{self._prefix}{uid}.json"
+
+    def devices_of(self, claim: Claim) -> dict[str, tuple[str, ...]]:
+        """Return the CDI devices of each request of a claim: ours for all of it, and others."""
+        return {
+            request.name: (
+                *([f"{self._kind}={claim.uid}_{number}"] if claim.edits[request.edits] else ()),
+                *request.cdi,
+            )
+            for number, request in enumerate(claim.requests)
+        }
+
+    async def put(self, claim: Claim, *, is_complete: bool) -> bool:
+        """Write the spec of a claim, or remove it; return whether it has changed. Raise OSError.
+
+        There is none if anything of it is missing: a container that is started again would start
+        with fewer devices, or with others.
+        """
+        path, requests = self._file(claim.uid), enumerate(claim.edits_by_request)
+
+        def put() -> bool:
+            given = {f"{claim.uid}_{number}": edits for number, edits in requests}
+            content = spec_of(self._kind, given) if is_complete else b""
+            present = _content_of(path)
+            if not content:
+                path.unlink(missing_ok=True)
+            elif content != present:
+                os.close(write(path, content))
+            return content != present
+
+        return await in_worker(put)
+
+    async def remove(self, uid: str) -> None:
+        """Remove the spec of a claim, if there is one; raise OSError."""
+        await in_worker(partial(self._file(uid).unlink, missing_ok=True))
+
+    def remove_others(self, uids: Collection[str]) -> None:
+        """Remove the specs of all claims but these, whatever earlier builds called their files."""
+        with suppress(OSError):
+            for path in self.folder.glob(f"{_SPEC_PREFIX}*.json"):
+                is_ours = kind_of_ours(_content_of(path)) == self._kind
+                if is_ours and path.stem.rpartition("_")[2] not in uids:
+                    path.unlink(missing_ok=True)
+                    log.info("%s removed: its claim is not prepared", path)
+
+
+def _content_of(spec: Path) -> bytes:
+    """Return the content of a CDI spec; empty: there is none, or something else; raise OSError."""
+    try:
+        return read_regular(spec, MAX_BYTES)
+    except (FileNotFoundError, ValueError):
+        return b""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import random
 import time
 from contextlib import suppress
@@ -13,10 +12,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 from weakref import WeakValueDictionary
 
-from genericdp.cdi import kind_of_ours, spec_of
 from genericdp.devices.identity import Nature
 from genericdp.dra.claims import (
-    MAX_BYTES,
     Claim,
     ClaimError,
     Hold,
@@ -25,8 +22,14 @@ from genericdp.dra.claims import (
     is_shared,
     read_others,
 )
-from genericdp.dra.given import as_device, contradicting, identities_of, locate, recorded
-from genericdp.durable import read_regular, write
+from genericdp.dra.given import (
+    ClaimSpecs,
+    as_device,
+    contradicting,
+    identities_of,
+    locate,
+    recorded,
+)
 from genericdp.errors import DAMAGE, GenericdpError, explained, reason_of
 from genericdp.host.workers import HangingError, finish, in_worker
 from genericdp.prepare import CallTimeouts, counted, limited
@@ -57,20 +60,11 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_SPEC_PREFIX = "genericdp-claim_"
 _PLAIN_LIMITS = "resource.kubernetes.io/extended-resource-claim"
 """An annotation of the claims that the scheduler makes for plain ``limits``."""
 _HOOKS: tuple[HookName, ...] = ("allocate", "preStart")
 """The hooks of NodePrepareResources: with DRA, no call comes before a container starts."""
 _WAITING = "waiting for the kubelet to unprepare it"
-
-
-def _content_of(spec: Path) -> bytes:
-    """Return the content of a CDI spec; empty: there is none, or something else; raise OSError."""
-    try:
-        return read_regular(spec, MAX_BYTES)
-    except (FileNotFoundError, ValueError):
-        return b""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -125,10 +119,9 @@ class ClaimPreparer:
         other shares are withheld than before.
         """
         self._driver, self._timing = settings.driver, settings.claim_timing
-        self._kind = f"{settings.driver}/claim"
         self.records = records
         """Of the claims that are prepared, or are being."""
-        self._cdi_folder = cdi_folder
+        self.specs = ClaimSpecs(cdi_folder, settings.driver)
         self._boot_id = boot_id
         self._root = root
         self._pools = pools
@@ -176,7 +169,7 @@ class ClaimPreparer:
             result = await work
         except Exception as error:  # noqa: BLE001
             # A bug that concerns one claim must not hold up the others.
-            result = explained(error, self._cdi_folder)
+            result = explained(error, self.specs.folder)
             log.warning("%s cannot be %s: %s", where, what, result)
         else:
             log.debug("%s %s", where, what)
@@ -505,7 +498,7 @@ class ClaimPreparer:
 
     async def _forget(self, uid: str) -> None:
         """Remove CDI spec and record, in this order: until both are gone the claim is known."""
-        await in_worker(partial(self._spec_file(uid).unlink, missing_ok=True))
+        await self.specs.remove(uid)
         await self.records.remove(uid)
         if self.withheld.pop(uid, None) is not None:
             self._changed()
@@ -617,14 +610,8 @@ class ClaimPreparer:
         claim, missing = await self._located(claim)
         if missing:
             raise ClaimError(next(iter(missing.values())))
-        await finish(self._put_spec(claim, missing))
-        names = {
-            request.name: (
-                *([f"{self._kind}={claim.uid}_{number}"] if claim.edits[request.edits] else ()),
-                *request.cdi,
-            )
-            for number, request in enumerate(claim.requests)
-        }
+        await finish(self.specs.put(claim, is_complete=True))
+        names = self.specs.devices_of(claim)
         return tuple(
             {
                 "request_names": [result.request],
@@ -653,38 +640,6 @@ class ClaimPreparer:
             await finish(self.records.write(now))
         return now, missing
 
-    async def _put_spec(self, claim: Claim, missing: Mapping[Key, str]) -> bool:
-        """Write the CDI spec of a claim, or remove it; return whether it has changed.
-
-        There is none if anything of it is missing: a container that is started again would start
-        with fewer devices, or with others.
-        """
-
-        def put() -> bool:
-            path, content = self._spec_file(claim.uid), self._spec_content(claim, missing)
-            present = _content_of(path)
-            if not content:
-                path.unlink(missing_ok=True)
-            elif content != present:
-                os.close(write(path, content))
-            return content != present
-
-        return await in_worker(put)
-
-    def _spec_content(self, claim: Claim, missing: Mapping[Key, str]) -> bytes:
-        if missing:
-            return b""
-        requests = enumerate(claim.edits_by_request)
-        return spec_of(self._kind, {f"{claim.uid}_{number}": edits for number, edits in requests})
-
-    def _spec_file(self, uid: str) -> Path:
-        return self._cdi_folder / f"{_SPEC_PREFIX}{self._driver}_{uid}.json"
-
-    def needs_spec(self, name: str) -> bool:
-        """Return whether a file that is missing in the CDI directory may have to be there."""
-        uid = name.removeprefix(f"{_SPEC_PREFIX}{self._driver}_").removesuffix(".json")
-        return uid in self.records.claims
-
     async def update_specs(self) -> bool:
         """Update the CDI specs of prepared claims; return whether all are up to date.
 
@@ -704,13 +659,13 @@ class ClaimPreparer:
                 except ClaimError:
                     is_complete = False
                 except OSError as error:
-                    trouble = f"{self._cdi_folder}: {reason_of(error).lower()}"
+                    trouble = f"{self.specs.folder}: {reason_of(error).lower()}"
         self._unwritten.update(trouble, "CDI specs of claims cannot be written to %s", trouble)
         return is_complete and not trouble
 
     async def _update_spec(self, claim: Claim) -> None:
         claim, missing = await self._located(claim)
-        if await finish(self._put_spec(claim, missing)):
+        if await finish(self.specs.put(claim, is_complete=not missing)):
             if missing:
                 why = next(iter(missing.values()))
                 log.warning("claim %s has no CDI spec until it is back: %s", claim, why)
@@ -719,18 +674,9 @@ class ClaimPreparer:
 
     def remove_leftovers(self) -> None:
         """Remove CDI specs of claims that are not prepared, or were before the node's start."""
-        with suppress(OSError):
-            for path in self._cdi_folder.glob(f"{_SPEC_PREFIX}*.json"):
-                if kind_of_ours(_content_of(path)) != self._kind:
-                    continue
-                uid = path.stem.rpartition("_")[2]
-                claim = self.records.claims.get(uid)
-                is_of_claim = uid in self.records.unreadable or (
-                    claim is not None and claim.boot_id in ("", self._boot_id)
-                )
-                if not is_of_claim:
-                    path.unlink(missing_ok=True)
-                    log.info("%s removed: its claim is not prepared", path)
+        records, boots = self.records, ("", self._boot_id)
+        of_this_boot = {uid for uid, claim in records.claims.items() if claim.boot_id in boots}
+        self.specs.remove_others(records.unreadable.keys() | of_this_boot)
 
     def _warn_of_collisions(self, uids: Iterable[str]) -> None:
         """Log which claims of a pod put different devices at one path, where one hides the other.

@@ -34,7 +34,7 @@ KILLED = """
 import asyncio, os, shutil, signal, sys, threading
 from pathlib import Path
 from genericdp import durable
-from genericdp.dra import claims, prepare
+from genericdp.dra import claims, given, prepare
 from genericdp.dra.claims import release_marker
 from genericdp.devices.resourcenames import label
 from tests.dra import claims as world
@@ -42,7 +42,7 @@ from tests.dra.claims import Machine, Process, files_of
 
 place, USB0, USB1 = Path(sys.argv[1]), label("ttyUSB0"), label("ttyUSB1")
 machine = Machine(place, "ttyUSB0", "ttyUSB1")
-OURS = {durable.__file__, claims.__file__, prepare.__file__, world.__file__}
+OURS = {durable.__file__, claims.__file__, given.__file__, prepare.__file__, world.__file__}
 LIBRARIES = ("/pathlib.py", "/tempfile.py", "/os.py")
 CHANGES = {"mkdir", "open", "write", "fchmod", "replace", "unlink"}
 
