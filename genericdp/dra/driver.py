@@ -401,7 +401,7 @@ class DraDriver:
         for record in preparer.records.unreadable.values():
             return str(record)
         soon = "its ResourceSlices are about to be written"
-        return publisher.state.value.get(resource, soon) or publisher.slices.failure
+        return publisher.state.value.get(resource, soon) or publisher.slices.failure.value
 
     def _why_still_offered(self, resources: Collection[str]) -> tuple[str, bool]:
         """Return why claims may still get devices of resources; empty: none may.
@@ -409,7 +409,7 @@ class DraDriver:
         And whether that ends by itself.
         """
         slices = None if self._parts is None else self._parts.publisher.slices
-        why = self.trouble.value or (slices.failure if slices else "")
+        why = self.trouble.value or (slices.failure.value if slices else "")
         if slices is None or slices.by_name.value is None or self._parts is None or why:
             why = why or "the API server has not said yet which there are"
             return f"it cannot be known whether its ResourceSlices are deleted: {why}", False
@@ -418,7 +418,9 @@ class DraDriver:
         pools = {pool_name(self._node_name, one) for one in resources}
         state = self._parts.publisher.state.value
         reasons = [why for name, why in state.items() if name in pools or name in resources]
-        if reasons or any(_pool_of(one) in pools for one in slices.by_name.value.values()):
+        if reasons or any(
+            item["spec"]["pool"]["name"] in pools for item in slices.by_name.value.values()
+        ):
             told = [*filter(None, reasons)][:1]
             return ": ".join([_DELETED_FIRST, *told]), not told
         return "", True
@@ -588,14 +590,6 @@ async def _get_claim(client: ApiClient, namespace: str, name: str) -> dict[str, 
         if error.reason == "NotFound":  # else it is not the claim that is missing
             return None
         raise
-
-
-def _pool_of(item: Mapping[str, Any]) -> object:
-    """Return the pool of a ResourceSlice; None if it is malformed."""
-    try:
-        return item["spec"]["pool"]["name"]
-    except DAMAGE:
-        return None
 
 
 def _possible_names(resource: Resource) -> set[str]:

@@ -251,29 +251,21 @@ def _given(key: Key, device: Device, *, is_held: bool) -> GivenDevice:
 
 def _places(device: Device) -> tuple[Place, ...]:
     """Return the nodes of a device, and its members that have none."""
-    found = {}
-    for node in device.nodes:
-        found[node.key] = Place(
+    found = {
+        node.key: Place(
             path=node.host_path,
             target=node.real_path,
             instance=node.identity,
             identity=node.hardware or device.identities[0],
             is_node=True,
         )
+        for node in device.nodes
+    }
     members = [(member.key, member.path, member.identity) for member in device.members]
     own = (device.key, device.path, device.identity)
-    for member, identity in zip(members or [own], device.identities, strict=True):
-        key, path, instance = member
-        found.setdefault(
-            key,
-            Place(
-                path=path,
-                target=path,
-                instance=instance,
-                identity=identity,
-                is_node=False,
-            ),
-        )
+    for (key, path, instance), identity in zip(members or [own], device.identities, strict=True):
+        bare = Place(path=path, target=path, instance=instance, identity=identity, is_node=False)
+        found.setdefault(key, bare)
     return tuple(found.values())
 
 

@@ -15,6 +15,7 @@ from genericdp.dra.slices import (
     content_of,
     devices_of,
     has_extended_resources,
+    is_ending,
     is_well_formed,
     layout_of,
     next_layout,
@@ -107,9 +108,9 @@ class StoredSlices:
         """None: there is none, or none is known."""
         self.listed = Signal()
         """Sent when the slices have been listed."""
-        self.changed = Signal()
-        """Sent after each list and when ``failure`` changes."""
-        self._trouble = Latch(log)
+        self.failure = Observed("")
+        """Why they are not being watched; empty: they are."""
+        self._failing = Latch(log)
         self._client, self._pause = client, pause
         self._backoff = self.new_backoff()
         self._sent: dict[str, tuple[Json, Json]] = {}
@@ -226,11 +227,11 @@ class StoredSlices:
         """Return the slices of this driver and node; log those that are malformed."""
         own = [item for item in items if self._is_ours(item)]
         usable = [item for item in own if _is_usable(item)]
-        malformed = [_name_of(item) for item in own if not _is_usable(item)]
-        names = first_few(malformed, _MAX_NAMES) if malformed else ""
+        names = (item["metadata"].get("name") for item in own if not _is_usable(item))
+        malformed = [printable(shortened(str(name))) for name in names]
         which = repr(malformed) if malformed else ""
         message = "the API server has malformed ResourceSlices of this node, which are ignored: %s"
-        self._malformed.update(which, message, names)
+        self._malformed.update(which, message, first_few(malformed, _MAX_NAMES))
         return usable
 
     def _as_sent(self, item: Json) -> Json:
@@ -268,11 +269,10 @@ class StoredSlices:
         found = {one["metadata"]["name"]: self._as_sent(one) for one in self._usable(listed)}
         self._sent = {name: it for name, it in self._sent.items() if name in found}
         self.by_name.value = found
-        self.changed.send()
+        self.listed.send()
         if missing is not None:
             raise missing
         self._watch_from = version
-        self.listed.send()
 
     async def _watch(self) -> None:
         """Watch until the server ends the watch; raise TimeoutError once it is time to list."""
@@ -307,16 +307,11 @@ class StoredSlices:
                 self.list_again(within=0)
         self._watch_from = version_of(item)
 
-    @property
-    def failure(self) -> str:
-        """Why they are not being watched; empty: they are."""
-        return self._trouble.reason
-
     def _set_failure(self, failure: str) -> None:
         """Record a failure (empty: none), and log it when it begins, changes and ends."""
         ended = f"the API server answers again: watching {SLICES}"
-        if self._trouble.update(failure, "%s; trying again", failure, ended=ended):
-            self.changed.send()
+        self._failing.update(failure, "%s; trying again", failure, ended=ended)
+        self.failure.value = failure
 
 
 @dataclass(slots=True, eq=False)
@@ -393,9 +388,10 @@ class Publisher:
     async def run(self) -> Never:
         """Reconcile, then wait for a change, forever."""
         self._probed_by = now() + self._probed_within
-        values = (self.slices.changed, self.wanted, self.slices.by_name)
+        slices = self.slices
+        values = (slices.listed, slices.failure, slices.by_name, self.wanted)
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self.slices.run(), name="watch of ResourceSlices")
+            tasks.create_task(slices.run(), name="watch of ResourceSlices")
             await until(lambda: self._registered.value, self._registered)
             while True:
                 changes = [value.watch() for value in values]
@@ -412,7 +408,7 @@ class Publisher:
         if wanted is None:
             return inf
         if stored is None or node is None:
-            self.state.value = dict.fromkeys(wanted, self.slices.failure or _NOT_LISTED)
+            self.state.value = dict.fromkeys(wanted, self.slices.failure.value or _NOT_LISTED)
             return inf
         resources = {pool_name(self.slices.node_name, name): name for name in wanted}
         slices: dict[str, list[Json]] = {name: [] for name in (*resources, _OTHERS)}
@@ -420,11 +416,12 @@ class Publisher:
             slices.get(one["spec"]["pool"]["name"], slices[_OTHERS]).append(one)
         self._pools = {name: self._pools.get(name) or _new(resources.get(name)) for name in slices}
         others = self._pools[_OTHERS]
-        gone = [("delete", it) for it in slices[_OTHERS] if not _is_ending(it)]
+        gone = [("delete", it) for it in slices[_OTHERS] if not is_ending(it)]
         others.set_plan(tuple(resources), gone)
         waiting = {}
         for name, resource in resources.items():
-            if not self._pools[name].layout and self._awaits_probes(wanted[resource]):
+            is_probed = wanted[resource].is_probed or now() >= self._probed_by
+            if not (self._pools[name].layout or is_probed):
                 waiting[name] = _PROBING
             else:
                 self._plan(name, resource, node, wanted[resource], slices[name])
@@ -439,10 +436,6 @@ class Publisher:
         dues = [self._probed_by] if waiting else []
         dues += [self._retry_at] if any(pool.todo for pool in self._pools.values()) else []
         return min((due for due in dues if due > began), default=inf)
-
-    def _awaits_probes(self, devices: DeviceList) -> bool:
-        """Return whether to wait for the first result of a probe."""
-        return not devices.is_probed and now() < self._probed_by
 
     def _plan(
         self, name: str, resource: str, node: Node, devices: DeviceList, observed: Sequence[Json]
@@ -527,10 +520,6 @@ def _new(resource: str | None) -> _Published:
     return _Published(trouble)
 
 
-def _is_ending(item: Json) -> bool:
-    return "deletionTimestamp" in item["metadata"]
-
-
 def _node(item: Json) -> Node:
     """Return what slices depend on of a Node; raise ApiError."""
     uid, found = item["metadata"].get("uid"), item
@@ -544,10 +533,6 @@ def _node(item: Json) -> Node:
 
 def _is_usable(item: Json) -> bool:
     return is_well_formed(item) and version_of(item) != ""
-
-
-def _name_of(item: Json) -> str:
-    return printable(shortened(str(item["metadata"].get("name"))))
 
 
 def _differences(sent: Any, stored: Any, path: str = "") -> Iterator[str]:  # noqa: ANN401

@@ -180,8 +180,13 @@ def plan(
     if not fits or (len(current) == len(layout) and len(todo) > 1):
         todo = changes(latest + 1)
     obsolete = (one for one in observed if one["metadata"]["name"] not in names_kept)
-    gone = [("delete", one) for one in obsolete if "deletionTimestamp" not in one["metadata"]]
+    gone = [("delete", one) for one in obsolete if not is_ending(one)]
     return gone + todo
+
+
+def is_ending(item: Json) -> bool:
+    """Return whether a slice is being deleted."""
+    return "deletionTimestamp" in item["metadata"]
 
 
 def is_well_formed(item: Json) -> bool:

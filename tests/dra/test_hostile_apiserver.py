@@ -311,7 +311,9 @@ def offered(server: ApiServer) -> int:
 
 def complaints(publisher: Publisher) -> list[str]:
     """Return what status shows."""
-    return [text for text in (publisher.slices.failure, *publisher.state.value.values()) if text]
+    return [
+        text for text in (publisher.slices.failure.value, *publisher.state.value.values()) if text
+    ]
 
 
 async def becomes(condition: Callable[[], object]) -> None:
