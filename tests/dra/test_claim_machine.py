@@ -15,6 +15,7 @@ from hypothesis import Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
+from genericdp.devices.device import device_id_of
 from genericdp.dra.claims import release_marker
 from genericdp.dra.slices import devices_of
 from tests.budget import examples
@@ -48,7 +49,11 @@ class Use:
     sticks: dict[tuple[str, str], str]
     is_admin: bool
     shared: bool
-    """Whether the config shared it when it was prepared."""
+    """Whether what was on offer was shared when it was prepared.
+
+    After an edit that may not be what the config says: what is held stays listed as it was, and the
+    claim that held it may end within the call.
+    """
 
 
 class Claims(RuleBasedStateMachine):
@@ -206,7 +211,15 @@ class Claims(RuleBasedStateMachine):
                 assert sticks == self.uses[uid].sticks
             else:
                 admin = self.machine.is_admin(uid)
-                self.uses[uid] = Use(sticks, admin, shared=self.replicas > 1)
+                self.uses[uid] = Use(sticks, admin, shared=self._is_shared(uid))
+
+    def _is_shared(self, uid: str) -> bool:
+        for pool, name in self.results(uid):
+            served = self.process.pools.get(pool)
+            if served is not None and name in served.shares:
+                listed = served.gate.devices.devices[device_id_of(served.shares[name])]
+                return listed.device.replicas > 1
+        return self.replicas > 1
 
     @rule(uid=UIDS)
     def unprepare(self, uid: str) -> None:
