@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import grpc
 
-from genericdp.devices.device import device_id_of
 from genericdp.errors import KubeletError, explained
 from genericdp.host.workers import in_worker
 from genericdp.kubelet.folder import find_socket
@@ -192,12 +191,6 @@ def pod_holders(
     for (resource, share), names in several.items():
         holders[resource][share] = tuple(names)
     return PodHolders(asked_at=asked_at, kubelet=kubelet, holders=holders, pods=frozenset(listed))
-
-
-def held_ids(answer: bytes) -> dict[str, frozenset[str]]:
-    """Return the IDs of what pods hold at least a share of, by resource; raise KubeletError."""
-    found = pod_holders(answer)
-    return {name: frozenset(map(device_id_of, ids)) for name, ids in found.holders.items()}
 
 
 def pods_of_claim(answer: bytes, namespace: str, name: str) -> list[str]:

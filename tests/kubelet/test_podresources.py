@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from genericdp.errors import KubeletError
 from genericdp.kubelet.api import podresources_pb2 as api
-from genericdp.kubelet.podresources import held_ids, list_pods, pod_holders, pods_in
+from genericdp.kubelet.podresources import list_pods, pod_holders, pods_in
 from tests.memory import little_memory
 
 if TYPE_CHECKING:
@@ -52,9 +52,8 @@ def pod_with(name: str, *ids: str, resource: str = "example.com/x") -> api.PodRe
     return api.PodResources(name=name, namespace="n", containers=[container])
 
 
-def test_what_all_containers_hold_by_resource() -> None:
-    assert held_ids(listed("a", "b::1")) == {"example.com/x": {"a", "b"}}
-    assert held_ids(b"") == {}
+def test_an_empty_answer_is_that_nothing_is_held() -> None:
+    assert pod_holders(b"").holders == {}
 
 
 def test_who_holds_which_share() -> None:
@@ -87,7 +86,7 @@ async def test_an_answer_that_would_take_all_memory_is_refused(short_folder: Pat
 @given(st.binary())
 def test_whatever_bytes_come_the_answer_is_read_or_refused(answer: bytes) -> None:
     try:
-        held_ids(answer)
+        pod_holders(answer)
     except KubeletError as error:
         assert str(error).startswith("the answer is not a ListPodResourcesResponse: ")
 
@@ -166,7 +165,7 @@ def test_a_long_name_is_refused() -> None:
 )
 def test_what_is_malformed_is_refused(answer: bytes) -> None:
     with pytest.raises(KubeletError, match="is not a ListPodResourcesResponse"):
-        held_ids(answer)
+        pod_holders(answer)
 
 
 async def test_an_answer_may_be_longer_than_what_grpc_takes_by_default(short_folder: Path) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from genericdp.errors import KubeletError
 from genericdp.kubelet.api import podresources_pb2 as api
 from genericdp.kubelet.folder import KUBELET_SOCKET
-from genericdp.kubelet.podresources import held_ids, list_pods
+from genericdp.kubelet.podresources import list_pods, pod_holders
 from tests.fuzz.hostile import asked
 from tests.fuzz.targets import register
 
@@ -47,6 +47,6 @@ def opened() -> AbstractContextManager[Callable[[bytes], None]]:
 async def _run(kubelet: HostileKubelet) -> None:
     folder, timeout = kubelet.how
     try:
-        held_ids(await list_pods(folder / KUBELET_SOCKET, timeout_seconds=timeout))
+        pod_holders(await list_pods(folder / KUBELET_SOCKET, timeout_seconds=timeout))
     except KubeletError as error:
         str(error).encode("utf-8", "backslashreplace")
