@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from genericdp.cli.root import node_name_of, root_of
-from genericdp.config.files import STDIN
+from genericdp.cli.root import node_name_of
+from genericdp.cli.run import refuse_for_daemon
 from genericdp.daemon import run as run_daemon
-from genericdp.errors import UsageError
 from genericdp.settings import KUBELET_FOLDER, Settings
 
 if TYPE_CHECKING:
@@ -21,14 +20,7 @@ EXAMPLE = (
 
 def execute(arguments: argparse.Namespace) -> int:
     """Watch until SIGTERM or SIGINT."""
-    if STDIN in arguments.config:
-        raise UsageError("watch takes no config from stdin: it reads its config again")
-    if arguments.root.is_file():
-        raise UsageError(
-            f"--root {arguments.root} is a snapshot, whose devices are not this machine's"
-            " (genericdp cdi generate shows their specs)"
-        )
-    root_of(arguments)
+    refuse_for_daemon(arguments)
     run_daemon(
         Settings(
             configs=tuple(arguments.config),

@@ -69,14 +69,7 @@ ARGUMENTS = {
 
 def execute(arguments: argparse.Namespace) -> int:
     """Run until SIGTERM or SIGINT."""
-    if STDIN in arguments.config:
-        raise UsageError("run takes no config from stdin: it reads its config again")
-    if stat.S_ISREG(root_mode(arguments.root)):
-        raise UsageError(
-            f"--root {arguments.root} is a snapshot: its devices are not this node's, whose kubelet"
-            " would give them to pods (genericdp simulate shows what they would be)"
-        )
-    root_of(arguments)
+    refuse_for_daemon(arguments)
     pod_resources = arguments.pod_resources and arguments.pod_resources.absolute()
     if pod_resources:
         check_length(pod_resources, "reach it under a shorter one")
@@ -103,6 +96,18 @@ def execute(arguments: argparse.Namespace) -> int:
         )
     )
     return 0
+
+
+def refuse_for_daemon(arguments: argparse.Namespace) -> None:
+    """Raise UsageError for what is not read again, or is no machine of which devices can be had."""
+    if STDIN in arguments.config:
+        raise UsageError(f"{arguments.command} takes no config from stdin: it is read again")
+    if stat.S_ISREG(root_mode(arguments.root)):
+        raise UsageError(
+            f"--root {arguments.root} is a snapshot, whose devices are not this machine's (see"
+            " genericdp simulate, and genericdp cdi generate for CDI specs)"
+        )
+    root_of(arguments)
 
 
 def _check(check: Callable[[Path], None], path: Path | None) -> None:

@@ -381,7 +381,7 @@ async def test_watch_waits_for_its_folder(place: Place) -> None:
 @pytest.mark.parametrize(
     ("more", "why"),
     [
-        (["--config=-"], "watch takes no config from stdin: it reads its config again"),
+        (["--config=-"], "cdi watch takes no config from stdin: it is read again"),
         (
             ["--config={config}", "--root={config}"],
             "is a snapshot, whose devices are not this machine's",

@@ -334,7 +334,7 @@ def test_run_offers_no_devices_of_a_snapshot(
     """Found by a new user: the node's kubelet was offered another machine's devices."""
     (tmp_path / "node.tar.gz").touch()
     assert main(["run", f"--config={FUSE}", f"--root={tmp_path / 'node.tar.gz'}"]) == 2
-    assert "is a snapshot: its devices are not this node's" in capsys.readouterr().err
+    assert "is a snapshot, whose devices are not this machine's" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
