@@ -79,6 +79,8 @@ def _folder_of(arguments: argparse.Namespace) -> Path | None:
     """Return where to write; None: nowhere, they are printed. Raises UsageError."""
     given: Path | None = arguments.output
     folder = given and given.absolute()
+    if folder is not None and folder.exists() and not folder.is_dir():
+        raise UsageError(f"--output {given} is not a directory")
     if arguments.static:
         return folder or STATIC_FOLDER
     if folder is not None and folder.resolve() == STATIC_FOLDER:

@@ -70,6 +70,8 @@ def read_records(arguments: argparse.Namespace) -> list[Record]:
 
 
 def _read_all(root: Path, driver: str | None) -> list[Record]:
+    with suppress(FileNotFoundError):
+        (root / "plugins").stat()  # raises NotADirectoryError
     folders = record_folders(root) if driver is None else [root / "plugins" / driver / "claims"]
     records: list[Record] = []
     for folder in folders:

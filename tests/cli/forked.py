@@ -1,0 +1,73 @@
+"""Command lines in a child each, forked from one process that has imported all commands.
+
+``python -m tests.cli.forked FILE``: the file has a list of command lines, each with its stdout
+("closed", or a path). Prints exit codes and what each wrote. To start a process for each would take
+ten times as long as what the commands do.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from importlib import import_module
+from pathlib import Path
+from typing import NamedTuple
+
+from genericdp.cli import main
+from genericdp.cli.commands import COMMANDS
+
+TIMEOUT_SECONDS = 600
+CLOSED = "closed"
+
+
+class Case(NamedTuple):
+    """A command line, and where its stdout goes; to what is read by default."""
+
+    argv: tuple[str, ...]
+    stdout: str = ""
+
+
+def run(cases: list[Case], folder: Path) -> dict[Case, tuple[int, str]]:
+    """Run all cases in a process that forks; return exit code and output of each."""
+    file = folder / "cases.json"
+    file.write_text(json.dumps(cases))
+    command = [sys.executable, "-m", "tests.cli.forked", str(file)]
+    done = subprocess.run(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        timeout=TIMEOUT_SECONDS,
+        check=True,
+    )
+    results = json.loads(done.stdout)
+    return {case: (code, text) for case, (code, text) in zip(cases, results, strict=True)}
+
+
+def _child(case: Case, output: int) -> None:
+    os.dup2(output, 2)
+    if case.stdout == CLOSED:
+        os.close(1)
+        sys.stdout = None  # as Python has it then
+    else:
+        os.dup2(os.open(case.stdout, os.O_WRONLY) if case.stdout else output, 1)
+    sys.argv[1:] = case.argv
+    sys.exit(main())
+
+
+def _forked(case: Case) -> tuple[int, str]:
+    with tempfile.TemporaryFile() as output:
+        if (child := os.fork()) == 0:
+            _child(case, output.fileno())
+        _, status = os.waitpid(child, 0)
+        output.seek(0)
+        return os.waitstatus_to_exitcode(status), output.read().decode(errors="replace")
+
+
+if __name__ == "__main__":
+    for name in COMMANDS:
+        import_module(f"genericdp.cli.{name.replace(' ', '_')}")
+    cases = json.loads(Path(sys.argv[1]).read_text())
+    print(json.dumps([_forked(Case(tuple(argv), stdout)) for argv, stdout in cases]))
