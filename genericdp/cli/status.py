@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import http
-import http.client
 import json
 import os
-import socket
 import sys
 from contextlib import closing
 from datetime import datetime
 from functools import partial
+from http import HTTPStatus
+from http.client import HTTPConnection, HTTPException
 from typing import TYPE_CHECKING, Any
 
 from genericdp import __version__
@@ -117,12 +116,20 @@ def fetch(
     # or a server that sends a byte now and then.
     try:
         status, body = run_in_time(partial(_get, address, path, seconds, max_bytes), seconds)
-    except (OSError, http.client.HTTPException, ValueError) as error:
-        raise GenericdpError(_why_not_asked(error, address)) from error
-    if status == http.HTTPStatus.OK:
+    except TimeoutError:
+        raise GenericdpError(f"{address} does not answer") from None
+    except ConnectionRefusedError:
+        why = f"nothing listens at {address}: is the daemon run with --listen?"
+        raise GenericdpError(why) from None
+    except HTTPException as error:
+        why = visible(str(error).strip(), _MAX_QUOTED) or type(error).__name__
+        raise GenericdpError(f"what answers at {address} does not speak HTTP: {why}") from error
+    except (OSError, ValueError) as error:
+        raise GenericdpError(f"{address} cannot be asked: {reason_of(error).lower()}") from error
+    if status == HTTPStatus.OK:
         return body
     said = visible(body[:_MAX_QUOTED].decode(errors="replace").strip(), _MAX_QUOTED)
-    if status == http.HTTPStatus.NOT_FOUND and "--no-status" in said:
+    if status == HTTPStatus.NOT_FOUND and "--no-status" in said:
         raise GenericdpError(
             f"the daemon at {address} does not show its state: it is run with --no-status"
         )
@@ -132,38 +139,18 @@ def fetch(
 
 def _get(address: Address, path: str, seconds: float, max_bytes: int) -> tuple[int, bytes]:
     # A host may have several addresses: the first ones must not take all of the time.
-    connection = http.client.HTTPConnection(address.host, address.port, timeout=seconds / 4)
-    with closing(connection):
+    with closing(HTTPConnection(address.host, address.port, timeout=seconds / 4)) as connection:
         connection.connect()
         connection.sock.settimeout(seconds)
-        connection.request("GET", path, headers={"Accept": "application/json"})
+        connection.request("GET", path)
         # Of an answer with "Connection: close" it is the answer that holds the socket.
         with connection.getresponse() as answer:
-            body = answer.read(max_bytes + 1)
-            if len(body) > max_bytes:
-                raise GenericdpError(f"the answer of {address} is longer than {max_bytes} bytes")
-            if answer.length:
-                raise GenericdpError(f"the answer of {address} ends too early")
+            body = answer.read(max_bytes)
+            if answer.length or answer.read(1):
+                is_long = len(body) == max_bytes
+                what = f"is longer than {max_bytes} bytes" if is_long else "ends too early"
+                raise GenericdpError(f"the answer of {address} {what}")
             return answer.status, body
-
-
-def _why_not_asked(error: Exception, address: Address) -> str:
-    match error:
-        case ConnectionRefusedError():
-            return f"nothing listens at {address}: is the daemon run with --listen?"
-        case TimeoutError():
-            return f"{address} does not answer"
-        case socket.gaierror():
-            return f"the host of {address} is not known"
-        case UnicodeError():  # from encoding the name for DNS
-            return f"{str(address)!r} is no name of a host: {error}"
-        case http.client.RemoteDisconnected():
-            why = "it ends the connection without an answer"
-        case OSError():
-            return f"{address} cannot be asked: {reason_of(error).lower()}"
-        case _:
-            why = visible(str(error).strip(), _MAX_QUOTED) or type(error).__name__
-    return f"what answers at {address} does not speak HTTP: {why}"
 
 
 def _colors_are_wanted() -> bool:

@@ -166,7 +166,7 @@ def test_where_nothing_listens_it_asks_for_listen(capsys: Capture) -> None:
         (http(b"[" * 100_000), "is no genericdp: "),
         (http(b"\xff\xfe"), "is no genericdp: "),
         (b"SSH-2.0-OpenSSH_9.2\r\n", "does not speak HTTP"),
-        (b"", "does not speak HTTP: it ends the connection without an answer"),
+        (b"", "does not speak HTTP: Remote end closed connection"),
         (b"HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\n{}", "ends too early"),
         (b"HTTP/1.1 200 OK\r\n" + b"x: y\r\n" * 1000, "does not speak HTTP"),
         (http(b"", "302 Found", "location: http://127.0.0.1:9/"), "answers 302"),
