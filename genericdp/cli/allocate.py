@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from genericdp.cli.apply import discovered, refuse_unknown, unknown_device
 from genericdp.cli.output import DATA, print_data, print_lines
-from genericdp.cli.parser import Append, argument, value
+from genericdp.cli.parser import Append, argument
 from genericdp.devices.allocation import edits_for_kubelet
 from genericdp.devices.device import shares_by_device
 from genericdp.errors import GenericdpError, UsageError
@@ -36,9 +36,9 @@ ARGUMENTS = {
         dest="amounts",
         nargs="+",
     ),
-    "--id": value(
-        "ID",
+    "--id": argument(
         "a device (or share) that must be among them; may be repeated",
+        metavar="ID",
         dest="ids",
         action=Append,
         default=(),

@@ -18,7 +18,7 @@ from genericdp.cdi import (
 )
 from genericdp.cli.apply import applied, discover_once, patiently
 from genericdp.cli.output import print_document, print_lines, print_warning
-from genericdp.cli.parser import flag, path_of, value
+from genericdp.cli.parser import flag, path_option
 from genericdp.cli.root import node_name_of, root_of
 from genericdp.devices.resourcenames import resulting
 from genericdp.errors import GenericdpError, UsageError, reason_of
@@ -37,11 +37,9 @@ EXAMPLE = (
     "  podman run --rm --device example.com/fuse=fuse IMAGE ls -l /dev/fuse"
 )
 ARGUMENTS = {
-    "--output": value(
-        "DIR",
+    "--output": path_option(
         "write a file for each resource to this folder, which is made if need be (default: print"
-        " them)",
-        type=path_of,
+        " them)"
     ),
     "--static": flag(
         f"write to {STATIC_FOLDER} if no --output is given: for devices that never change, since"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from genericdp.cli.options import driver_of
 from genericdp.cli.output import print_result, table
-from genericdp.cli.parser import value
+from genericdp.cli.parser import argument
 from genericdp.dra.claims import read_records as records_in
 from genericdp.dra.claims import record_folders
 from genericdp.errors import GenericdpError, reason_of
@@ -38,9 +38,9 @@ _MAX_CHARACTERS = 500
 _END_OF_TIME = 253_402_300_800
 """The year 10,000: later times cannot be shown."""
 _TITLES = ("CLAIM", "DEVICES", "AGE", "DRIVER", "UID", "STATE")
-DRIVER = value(
-    "NAME",
+DRIVER = argument(
     "only the claims of this DRA driver (default: all that have records here)",
+    metavar="NAME",
     type=driver_of,
 )
 ARGUMENTS = {"--dra-driver": DRIVER}

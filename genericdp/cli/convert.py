@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from genericdp.cli.loading import read_pipes
 from genericdp.cli.output import DATA, print_data, print_document, progress, write_new
-from genericdp.cli.parser import argument, config_of, path_of, value
+from genericdp.cli.parser import argument, config_of, path_option
 from genericdp.cli.root import in_time
 from genericdp.config.files import STDIN, read_file, shown, unreadable
 from genericdp.config.load import unquoted
@@ -24,9 +24,9 @@ EXAMPLE = (
 )
 _PLUGINS = ", ".join(peer.PLUGIN for peer in PEERS.values())
 ARGUMENTS = {
-    "--from": value(
-        "|".join(PEERS),
+    "--from": argument(
         f"whose config it is: {' or '.join(_PLUGINS.rsplit(', ', 1))}",
+        metavar="|".join(PEERS),
         dest="peer",
         choices=tuple(PEERS),
         required=True,
@@ -35,10 +35,8 @@ ARGUMENTS = {
         "its config: the file it reads, or the Kubernetes objects that hold it; - for stdin",
         type=config_of,
     ),
-    "--to": value(
-        "FILE",
-        "write a new file, which must not exist yet, in place of printing the config",
-        type=path_of,
+    "--to": path_option(
+        "write a new file, which must not exist yet, in place of printing the config", "FILE"
     ),
 }
 

@@ -14,9 +14,8 @@ from genericdp.cli.parser import (
     argument,
     choice,
     config_of,
-    path_of,
+    path_option,
     policy_of,
-    value,
 )
 from genericdp.logs import LEVELS
 from genericdp.printing import shortened
@@ -51,42 +50,38 @@ def driver_of(text: str) -> str:
 
 SHARED = {
     "FILE": argument("the config, in place of --config FILE", dest=CONFIG_FILE, nargs="?"),
-    "--config": value(
-        "PATH",
+    "--config": argument(
         "a config file, a folder whose *.yaml and *.yml are read, or - for stdin (not for run"
         " and cdi watch); several make up one config",
+        metavar="PATH",
         action=Append,
         type=config_of,
         default=(),
     ),
-    "--policy": value(
-        "FILE",
+    "--policy": argument(
         "what configs may do (kind: DevicePluginPolicy); a config that breaks it is refused",
+        metavar="FILE",
         type=policy_of,
     ),
-    "--root": value("DIR", ROOT, type=path_of, default=Path("/")),
-    "--node-name": value(
-        "NAME",
+    "--root": path_option(ROOT, default=Path("/")),
+    "--node-name": argument(
         "the node's name for nodeNames and $(node.name) (default: NODE_NAME, else the host's)",
+        metavar="NAME",
     ),
     "--output": choice("how to print", ("text", *DATA)),
     "--log-format": choice("format of log lines", ("text", "json")),
     "--log-level": choice(LOG_LEVEL, LEVELS, default="info"),
-    "--cdi-dir": value(
-        "DIR",
+    "--cdi-dir": path_option(
         "the folder of CDI specs, where container runtimes look for them; it is not made here",
-        type=path_of,
         default=CDI_FOLDER,
     ),
-    "--dra-driver": value(
-        "NAME",
+    "--dra-driver": argument(
         "the name of the DRA driver that serves what has servedBy: dra, the same for all commands"
         " and nodes",
+        metavar="NAME",
         type=driver_of,
         default=DRIVER,
     ),
-    "--kubelet-root": value(
-        "DIR", "the kubelet's --root-dir, with plugins/", type=path_of, default=KUBELET_ROOT
-    ),
+    "--kubelet-root": path_option("the kubelet's --root-dir, with plugins/", default=KUBELET_ROOT),
 }
 """The arguments that several commands have alike, by their words in the table of commands."""

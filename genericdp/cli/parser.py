@@ -141,23 +141,23 @@ def is_given(listed: object) -> bool:
 
 
 def argument(about: str, **more: Any) -> Settings:  # noqa: ANN401
-    """Declare a positional argument."""
+    """Declare a positional argument, or an option."""
     return {"help": about, **more}
 
 
-def value(metavar: str, about: str, **more: Any) -> Settings:  # noqa: ANN401
-    """Declare an option that takes a value."""
-    return {"help": about, "metavar": metavar, **more}
+def path_option(about: str, metavar: str = "DIR", **more: Any) -> Settings:  # noqa: ANN401
+    """Declare an option that takes a path."""
+    return argument(about, metavar=metavar, type=path_of, **more)
 
 
 def flag(about: str) -> Settings:
     """Declare an option that takes no value."""
-    return {"action": "store_true", "help": about}
+    return argument(about, action="store_true")
 
 
 def choice(about: str, choices: Sequence[str], *, default: str = "text") -> Settings:
     """Declare an option that takes one of several words."""
-    return value("|".join(choices), about, choices=choices, default=default)
+    return argument(about, metavar="|".join(choices), choices=choices, default=default)
 
 
 def path_of(text: str) -> Path:

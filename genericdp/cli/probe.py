@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from genericdp.cli.apply import discovered, refuse_unknown, unknown_device
 from genericdp.cli.output import WITH_WIDE, print_result, progress, table
-from genericdp.cli.parser import argument, choice, value
+from genericdp.cli.parser import argument, choice
 from genericdp.devices.devicelist import DeviceList
 from genericdp.errors import Outcome
 from genericdp.health.execution import POOL
@@ -127,7 +127,7 @@ def unprobed(lists: Mapping[str, DeviceList]) -> list[Probed]:
 
 ARGUMENTS = {
     "RESOURCE": argument("only the devices of this resource (default: of all)", nargs="?"),
-    "--device": value("ID", "only the device with this id"),
+    "--device": argument("only the device with this id", metavar="ID"),
     "--output": choice("how to print; wide adds the path of each device", WITH_WIDE),
 }
 

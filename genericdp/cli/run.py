@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from genericdp.cli.options import listen_of
-from genericdp.cli.parser import flag, path_of, value
+from genericdp.cli.parser import argument, flag, path_option
 from genericdp.cli.root import node_name_of, root_mode, root_of
 from genericdp.config.files import STDIN
 from genericdp.daemon import run as run_daemon
@@ -28,36 +28,28 @@ log = logging.getLogger(__name__)
 
 EXAMPLE = "  genericdp run --config /etc/genericdp"
 ARGUMENTS = {
-    "--kubelet-dir": value(
-        "DIR", "the folder of kubelet.sock", type=path_of, default=KUBELET_FOLDER
+    "--kubelet-dir": path_option("the folder of kubelet.sock", default=KUBELET_FOLDER),
+    "--state-dir": path_option(
+        "keep the last good config here, and serve it when at a start the config is bad"
     ),
-    "--state-dir": value(
-        "DIR",
-        "keep the last good config here, and serve it when at a start the config is bad",
-        type=path_of,
-    ),
-    "--pod-resources": value(
-        "SOCKET",
+    "--pod-resources": path_option(
         "keep a vanished device listed, however long, while a pod holds it: ask the kubelet at this"
         " socket, usually /var/lib/kubelet/pod-resources/kubelet.sock (default: nobody is asked)",
-        type=path_of,
+        "SOCKET",
     ),
-    "--kubelet-root": value(
-        "DIR",
+    "--kubelet-root": path_option(
         "for servedBy: dra: the kubelet's --root-dir, with plugins/ and plugins_registry/",
-        type=path_of,
         default=KUBELET_ROOT,
     ),
-    "--kubeconfig": value(
-        "FILE",
+    "--kubeconfig": path_option(
         "for servedBy: dra: how to reach the API server (default: by the service account of this"
         " pod)",
-        type=path_of,
+        "FILE",
     ),
-    "--listen": value(
-        "ADDRESS",
+    "--listen": argument(
         "serve /metrics, /livez, /readyz, /status and a page for people at HOST:PORT, [IPV6]:PORT"
         " or :PORT, without encryption (default: nowhere)",
+        metavar="ADDRESS",
         type=listen_of,
     ),
     "--no-status": flag(

@@ -17,7 +17,7 @@ from genericdp.cli.allocate import amounts_of, edits_as_json, edits_as_text
 from genericdp.cli.loading import load_config, read_pipes
 from genericdp.cli.options import LOG_LEVEL, ROOT
 from genericdp.cli.output import DATA, print_data, print_lines, shell_words
-from genericdp.cli.parser import Append, choice, flag, path_of, value
+from genericdp.cli.parser import Append, argument, choice, flag, path_option
 from genericdp.cli.root import node_name_of, root_of, root_option, suggestion
 from genericdp.config.files import STDIN
 from genericdp.devices.matching import why_none
@@ -58,15 +58,15 @@ ARGUMENTS = {
     "--once": flag(
         "end after the first full picture; 1 if there is none, or if the container would wait"
     ),
-    "--allocate": value(
-        "RESOURCE=N",
+    "--allocate": argument(
         "let a container ask for devices and show what it gets; may be repeated; the config's hooks"
         " really run, on this machine",
+        metavar="RESOURCE=N",
         dest="amounts",
         action=Append,
         default=(),
     ),
-    "--root": value("DIR", f"{ROOT}; {_NOT_RUN}", type=path_of, default=Path("/")),
+    "--root": path_option(f"{ROOT}; {_NOT_RUN}", default=Path("/")),
     "--log-level": choice(LOG_LEVEL, LEVELS, default="warning"),
 }
 

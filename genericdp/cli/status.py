@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from genericdp import __version__
 from genericdp.address import parse_server_address
 from genericdp.cli.output import DATA, WITH_WIDE, print_data, print_document, table
-from genericdp.cli.parser import choice, value
+from genericdp.cli.parser import argument, choice
 from genericdp.errors import DAMAGE, GenericdpError, reason_of, why_damaged
 from genericdp.host.workers import run_in_time
 from genericdp.printing import first_few, plural, printable, shortened
@@ -66,8 +66,8 @@ def daemon_at(text: str) -> Address:
 
 
 ARGUMENTS = {
-    "--address": value(
-        "HOST:PORT", "where the daemon listens", type=daemon_at, default=daemon_at(ADDRESS)
+    "--address": argument(
+        "where the daemon listens", metavar="HOST:PORT", type=daemon_at, default=daemon_at(ADDRESS)
     ),
     "--output": choice(
         "how to print; wide adds path, model, serial number and driver of each device", WITH_WIDE

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from genericdp.cli.loading import load_in_time, read_pipes
 from genericdp.cli.options import ROOT
 from genericdp.cli.output import print_result
-from genericdp.cli.parser import argument, config_of, flag, is_given, path_of, value
+from genericdp.cli.parser import argument, config_of, flag, is_given, path_option
 from genericdp.errors import UsageError
 from genericdp.printing import plural
 
@@ -42,11 +42,9 @@ ARGUMENTS = {
         " keys; in place, or registered anew and why), and the devices that appear, go or change"
         " their id; exit 0 also where they differ, 2 where one of them cannot be used"
     ),
-    "--root": value(
-        "DIR",
+    "--root": path_option(
         f"{ROOT}; with it, also warn of IDs that can change there when the machine boots (default:"
-        " /)",
-        type=path_of,
+        " /)"
     ),
 }
 
@@ -88,18 +86,12 @@ def _applied(configs: Sequence[Loaded], arguments: argparse.Namespace) -> list[L
     from genericdp.cli.root import node_name_of, root_of
 
     root, node_name = root_of(arguments), node_name_of(arguments)
-    return [
-        config
-        if config.problems
-        else replace(
-            config,
-            warnings=(
-                *config.warnings,
-                *patiently(root, partial(weak_ids_of, config.resources, node_name)),
-            ),
-        )
-        for config in configs
-    ]
+
+    def applied(config: Loaded) -> Loaded:
+        weak = patiently(root, partial(weak_ids_of, config.resources, node_name))
+        return replace(config, warnings=(*config.warnings, *weak))
+
+    return [config if config.problems else applied(config) for config in configs]
 
 
 def _as_text(configs: Sequence[Loaded], *, strict: bool) -> list[str]:
