@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 EXAMPLE = (
     "  genericdp claims\n"
     "  kubectl -n genericdp exec POD -- genericdp claims -o json\n"
-    "  genericdp claims release --help"
+    "  genericdp claims release UID      # ends one that the kubelet will not unprepare"
 )
 _SECONDS = 10.0
 _MAX_CHARACTERS = 500
