@@ -11,7 +11,7 @@ from genericdp.devices.natural import natural_key
 from genericdp.devices.transitions import State
 from genericdp.model import Preference
 from genericdp.printing import first_few
-from genericdp.reasons import Code, are_routine, kinds_of
+from genericdp.reasons import Code, kinds_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
@@ -143,7 +143,11 @@ def _device_changes(
         yield from _each(left, name, "has left the list", "have left the list")
     yield from _each(recovered, name, "is Healthy again", "are Healthy again")
     yield from _each(other, name, "is now Unhealthy because", "are Unhealthy for another reason")
-    routine = {device: text for device, text in fallen.items() if are_routine(now[device].reasons)}
+    routine = {
+        device: text
+        for device, text in fallen.items()
+        if all(reason.code.is_routine for reason in now[device].reasons)
+    }
     yield from _each(routine, name, "is Unhealthy", "are Unhealthy")
     others = {device: text for device, text in fallen.items() if device not in routine}
     yield from _each(others, name, "is Unhealthy", "are Unhealthy", logging.WARNING)
