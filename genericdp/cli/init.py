@@ -21,11 +21,11 @@ from genericdp.cli.output import (
 from genericdp.cli.parser import argument, path_of
 from genericdp.cli.root import root_of, root_option
 from genericdp.config.files import STDIN
+from genericdp.config.schema import shipped
 from genericdp.devices.inventory import Inventory
 from genericdp.errors import GenericdpError
 from genericdp.explain.weak_ids import weak_ids
 from genericdp.printing import plural, printable
-from genericdp.shipped import shipped
 from genericdp.status.hardware import hardware_of
 
 if TYPE_CHECKING:

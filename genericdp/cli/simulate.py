@@ -20,6 +20,7 @@ from genericdp.cli.output import DATA, print_data, print_lines, shell_words
 from genericdp.cli.parser import Append, argument, choice, flag, path_option
 from genericdp.cli.root import node_name_of, root_of, root_option, suggestion
 from genericdp.config.files import STDIN
+from genericdp.config.schema import shipped
 from genericdp.devices.matching import why_none
 from genericdp.errors import GenericdpError
 from genericdp.host import descriptors
@@ -28,7 +29,6 @@ from genericdp.logs import LEVELS
 from genericdp.printing import plural
 from genericdp.process.signals import deferred, until_signaled
 from genericdp.settings import Settings
-from genericdp.shipped import shipped
 from genericdp.simulator.simulation import RETRY_SECONDS, Simulation
 
 if TYPE_CHECKING:

@@ -1,12 +1,13 @@
-"""The JSON Schemas of the two kinds of document: keys, types, limits and their documentation."""
+"""The JSON Schemas of the two kinds of document, and what else is shipped with the code."""
 
 from __future__ import annotations
 
 import json
 from functools import cache
+from pathlib import Path
 from typing import Any
 
-from genericdp.shipped import shipped
+from genericdp.errors import GenericdpError
 
 CONFIG = "DevicePluginConfig"
 POLICY = "DevicePluginPolicy"
@@ -15,6 +16,18 @@ KINDS = {CONFIG: "genericdp.v1alpha1.json", POLICY: "genericdp-policy.v1alpha1.j
 
 Schema = dict[str, Any]
 """A JSON Schema, or a part of one."""
+
+
+def shipped(name: str) -> Path:
+    """Return the path of a file, such as ``schemas/...``; raise GenericdpError if it is missing."""
+    package = Path(__file__).parents[1]
+    # In a wheel it lies inside of the package, in a checkout beside it.
+    for folder in (package, package.parent):
+        if (folder / name).is_file():
+            return folder / name
+    raise GenericdpError(
+        f"{Path(name).name} is missing from this installation: install genericdp again"
+    )
 
 
 def schema_text(kind: str = CONFIG) -> str:
