@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from genericdp.devices.changes import changes
 from genericdp.devices.decide import Decision, decide
-from genericdp.devices.inventory import Look
-from genericdp.devices.natural import natural_key
+from genericdp.devices.inventory import Look, natural_key
 from genericdp.host.cache import HostCache, Stale
 from genericdp.model import ValueKind, ValueSource
 from genericdp.template import parse

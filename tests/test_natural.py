@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genericdp.devices.natural import natural_key
+from genericdp.devices.inventory import natural_key
 
 
 def test_numbers_count_as_numbers() -> None:

@@ -8,7 +8,7 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from genericdp.devices.device import BindMount, ContainerEdits, DeviceSpec
-from genericdp.devices.natural import natural_key
+from genericdp.devices.inventory import natural_key
 from genericdp.reasons import Code
 from genericdp.template import Template, UnusableValueError, expand, is_share
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from genericdp.devices.devicelist import NOTHING
-from genericdp.devices.natural import natural_key
+from genericdp.devices.inventory import natural_key
 from genericdp.devices.transitions import State
 from genericdp.model import Preference
 from genericdp.printing import first_few

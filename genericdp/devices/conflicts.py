@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from genericdp.devices.devicelist import is_wanting
-from genericdp.devices.natural import natural_key
+from genericdp.devices.inventory import natural_key
 from genericdp.devices.transitions import Event, State
 from genericdp.reasons import Code, Reason
 

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from genericdp import glob
-from genericdp.devices.inventory import decimal
-from genericdp.devices.natural import natural_key
+from genericdp.devices.inventory import decimal, natural_key
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

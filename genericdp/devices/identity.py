@@ -29,7 +29,7 @@ from genericdp.devices.hardware import (
     place_of,
     text_of,
 )
-from genericdp.devices.natural import natural_key
+from genericdp.devices.inventory import natural_key
 from genericdp.devices.topology import functions_of, group_number
 from genericdp.jsonvalues import PAIRS
 from genericdp.model import ValueKind

@@ -1,7 +1,8 @@
-"""What is found on the host, as values, and what can be asked about it."""
+"""What is found on the host, as values, their natural order, and what can be asked about it."""
 
 from __future__ import annotations
 
+import re
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -27,6 +28,10 @@ for one of 4 KiB, as sysfs gives: five minutes, or 20 s, for 1,000 devices.
 _OF_OTHERS = ("/sys/fs/", "/sys/kernel/")
 """Where other filesystems are mounted: in one for BPF, users may make links."""
 NODE_TYPES = (FileType.CHAR, FileType.BLOCK)
+
+_DIGITS = re.compile(r"([0-9]+)")
+_PCI = re.compile(r"([0-9a-f]{4,8}):([0-9a-f]{2})(?::([0-9a-f]{2})\.|(?=/|$))")
+"""The address of a function up to its number, or that of a root bus: ``pci0000:4a``."""
 
 Siblings = dict[tuple[str, str], "Counter[tuple[bool, tuple[str, ...]]]"]
 """How many devices have the same parts, by place and subsystem."""
@@ -107,6 +112,22 @@ class Look:
     def untrusted(self) -> FoundFile | None:
         """The first that must not be followed, if there is one."""
         return next((one for one in self.files if one.mount_refusal), None)
+
+
+def natural_key(text: str) -> tuple[tuple[str | int, ...], str]:
+    """Return a sort key that compares runs of digits, and the parts of PCI addresses, as numbers.
+
+    The text itself breaks ties (``a01`` and ``a1``), so that the order is total.
+    """
+    decimal = _PCI.sub(_in_decimal, text) if ":" in text else text
+    parts: list[str | int] = list(_DIGITS.split(decimal))
+    parts[1::2] = map(int, parts[1::2])
+    return tuple(parts), text
+
+
+def _in_decimal(address: re.Match[str]) -> str:
+    domain, bus, device = (part and int(part, 16) for part in address.groups())
+    return f"{domain}:{bus}" if device is None else f"{domain}:{bus}:{device}."
 
 
 def decimal(text: str, *, max_digits: int = 19) -> int | None:

@@ -21,9 +21,8 @@ from genericdp.devices.devicelist import Entry
 from genericdp.devices.groups import Namer, grouped, resource_name
 from genericdp.devices.hardware import nodes_nearby
 from genericdp.devices.in_use import why_not_bound
-from genericdp.devices.inventory import NODE_TYPES
+from genericdp.devices.inventory import NODE_TYPES, natural_key
 from genericdp.devices.lookup import Names
-from genericdp.devices.natural import natural_key
 from genericdp.devices.restrictions import device_refusal
 from genericdp.devices.topology import closeness, spot_of
 from genericdp.model import (

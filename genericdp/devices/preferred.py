@@ -8,7 +8,7 @@ from itertools import combinations
 from typing import TYPE_CHECKING
 
 from genericdp.devices.device import device_id_of
-from genericdp.devices.natural import natural_key
+from genericdp.devices.inventory import natural_key
 from genericdp.devices.topology import distance
 from genericdp.model import Preference
 

@@ -19,9 +19,8 @@ from genericdp.devices.hardware import (
     text_of,
     why_unread,
 )
-from genericdp.devices.inventory import Candidate, SysDevice
+from genericdp.devices.inventory import Candidate, SysDevice, natural_key
 from genericdp.devices.lookup import Names
-from genericdp.devices.natural import natural_key
 from genericdp.model import PathSelector, UdevSelector, config_key
 from genericdp.printing import printable, shortened
 from genericdp.scalars import yaml_mapping

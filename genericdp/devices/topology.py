@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from genericdp.devices.hardware import lineage, numa_node_of
-from genericdp.devices.natural import natural_key
+from genericdp.devices.inventory import natural_key
 from genericdp.glob import escape
 from genericdp.template import UnusableValueError
 

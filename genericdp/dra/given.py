@@ -13,7 +13,7 @@ from genericdp.cdi import container_edits, kind_of_ours, spec_of
 from genericdp.devices.allocation import edits_at
 from genericdp.devices.device import Device, DeviceNode, shares_by_device
 from genericdp.devices.identity import identity_of
-from genericdp.devices.natural import natural_key
+from genericdp.devices.inventory import natural_key
 from genericdp.dra.claims import (
     MAX_BYTES,
     ClaimError,

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from genericdp.devices.hardware import HARDWARE, is_hardware, is_net_interface, kind_of
-from genericdp.devices.inventory import NODE_TYPES
-from genericdp.devices.natural import natural_key
+from genericdp.devices.inventory import NODE_TYPES, natural_key
 from genericdp.explain.describe import Entry, as_glob, entry_of, hardware_ids
 from genericdp.explain.find import every, is_worth_naming
 from genericdp.scalars import yaml_flow

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 
 from genericdp import glob
 from genericdp.devices.hardware import BUSES, function_of
-from genericdp.devices.inventory import NODE_TYPES, Candidate
-from genericdp.devices.natural import natural_key
+from genericdp.devices.inventory import NODE_TYPES, Candidate, natural_key
 from genericdp.model import FileType, PathSelector
 from genericdp.printing import printable
 

@@ -13,8 +13,7 @@ from dataclasses import dataclass, field
 from sys import intern
 from typing import TYPE_CHECKING
 
-from genericdp.devices.inventory import SysDevice
-from genericdp.devices.natural import natural_key
+from genericdp.devices.inventory import SysDevice, natural_key
 from genericdp.errors import reason_of
 from genericdp.host.calls import HangsError
 from genericdp.host.root import ABSENT, upwards

@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from genericdp import glob
-from genericdp.devices.inventory import Look, PathTarget, SysDevice
-from genericdp.devices.natural import natural_key
+from genericdp.devices.inventory import Look, PathTarget, SysDevice, natural_key
 from genericdp.template import MAX_TEXT
 
 if TYPE_CHECKING:

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 from genericdp import glob
 from genericdp.devices import decide as deciding
-from genericdp.devices.inventory import FoundFile, Identity, Look
-from genericdp.devices.natural import natural_key
+from genericdp.devices.inventory import FoundFile, Identity, Look, natural_key
 from genericdp.kubelet.servicer import entry_bytes
 from genericdp.model import (
     DeviceNodeSelector,

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from genericdp.devices.device import MAX_REPLICAS, as_id
-from genericdp.devices.natural import natural_key
+from genericdp.devices.inventory import natural_key
 from tests.devices.making import decide, healthy, node, refusals, resource
 
 if TYPE_CHECKING:

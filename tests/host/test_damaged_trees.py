@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from genericdp.devices.natural import natural_key
+from genericdp.devices.inventory import natural_key
 from genericdp.host.root import Root
 from genericdp.host.sysfs import SysDevices
 from tests.budget import examples

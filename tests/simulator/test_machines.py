@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from genericdp.daemon import serve
-from genericdp.devices.natural import natural_key
+from genericdp.devices.inventory import natural_key
 from genericdp.devices.topology import distance
 from genericdp.process.run import Commands
 from genericdp.settings import Settings
