@@ -33,12 +33,11 @@ from genericdp.devices.devicelist import (
     weightless,
     within_limit,
 )
-from genericdp.devices.empty import why_empty, why_undecided
 from genericdp.devices.held import Held, Name, why_blocked
 from genericdp.devices.in_use import with_warnings
 from genericdp.devices.inventory import Inventory, natural_key
 from genericdp.devices.making import make_devices
-from genericdp.devices.matching import Owners, match
+from genericdp.devices.matching import Owners, match, why_empty, why_undecided
 from genericdp.devices.resourcenames import NameOwners, resulting, results, with_name
 from genericdp.devices.transitions import Event
 from genericdp.printing import shortened
