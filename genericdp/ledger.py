@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING
 from genericdp.devices.device import device_id_of
 from genericdp.devices.held import HeldDevice, Name
 from genericdp.devices.identity import HardwareIdentity  # noqa: TC001 -- records are read by their types
-from genericdp.devices.transitions import State
 from genericdp.durable import read_regular, write
 from genericdp.errors import DAMAGE, reason_of, why_damaged
 from genericdp.jsonvalues import KEY, as_record, from_record, parse_json
@@ -205,11 +204,7 @@ class Ledger:
                 self.has_changed = True
             elif entry.withdrawn_at is None:
                 entry.withdrawn_at = now
-        overdue = any(
-            device.state is State.MISSING
-            and now >= device.since + resources[name.resource].forget_after_seconds
-            for name, device in listed.items()
-        )
+        overdue = any(entry.due <= now for entry in listed.values())
         changing = any(one.device.renamed_to or one.withheld for one in listed.values())
         self.has_changed = self.has_changed and self._path is not None
         self._is_urgent = bool(overdue or changing or awaited or gone & self._entries.keys())

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from genericdp import glob
 from genericdp.devices.device import Device, Member, share_number
-from genericdp.devices.devicelist import GROUP_SECONDS, Entry
 from genericdp.devices.held import Name
 from genericdp.devices.selectors import path_globs
 from genericdp.devices.transitions import Event, State
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from genericdp.devices.device import NamingRule
-    from genericdp.devices.devicelist import DeviceList, Subject
+    from genericdp.devices.devicelist import DeviceList, Entry, Subject
     from genericdp.devices.held import Held
     from genericdp.devices.identity import HardwareIdentity
     from genericdp.devices.inventory import Identity, Inventory
@@ -27,6 +26,9 @@ if TYPE_CHECKING:
     from genericdp.model import Resource
 
     Reasons = tuple[Reason, ...]
+
+GROUP_SECONDS = 0.3
+"""How long the members of a new group have to stay the same before it is offered."""
 
 
 def settling(before: DeviceList, *, now: float) -> Callable[[Entry[Device]], Entry[Device]]:
@@ -51,7 +53,7 @@ def settling(before: DeviceList, *, now: float) -> Callable[[Entry[Device]], Ent
             since = known.since if known.state is State.WAITING else now
             is_known_here = known is not entry and known.state is State.NOT_OFFERED
             is_complete |= is_known_here or since + GROUP_SECONDS <= now
-        waiting = replace(entry, state=known.state, since=since)
+        waiting = replace(entry, state=known.state, since=since, due=since + GROUP_SECONDS)
         waiting = waiting.after(Event.SETTLING, Reason(Code.GROUP_SETTLING, why))
         return entry if is_complete or waiting.state is not State.WAITING else waiting
 
@@ -79,30 +81,32 @@ def carried_over(
     for device_id, entry in made.devices.items():
         former = before.devices.get(device_id)
         lost = _lost(resource, former, entry.device.members, now) if former is not None else {}
-        yield _completed(entry, lost, why_gone)
+        yield _completed(entry, lost, resource, why_gone)
     for device_id, former in before.devices.items():
         if device_id in made.devices:
             continue
         # A member that was lost before the others is still lost when these return.
         lost = _lost(resource, former, former.device.members, now)
         if stays(former.device):
-            yield _completed(former.after(Event.MADE), lost, why_gone)
+            yield _completed(former.after(Event.MADE), lost, resource, why_gone)
             continue
         event, reasons = why_gone.of_device(former.device)
-        entry = replace(former.after(event, *reasons), lost=lost, withheld={})
+        due = _forgotten_at(resource, _missing_since(former, now))
+        entry = replace(former.after(event, *reasons), lost=lost, withheld={}, due=due)
         name = Name(resource.name, device_id, resource.served_by)
-        if name not in held.by_name and not _lasts(resource, _missing_since(former, now), now):
+        if due <= now and name not in held.by_name:
             entry = entry.after(Event.FORGOTTEN)
         yield entry
 
 
 def _completed(
-    entry: Entry[Device], lost: Mapping[Member, float], why_gone: WhyGone
+    entry: Entry[Device], lost: Mapping[Member, float], resource: Resource, why_gone: WhyGone
 ) -> Entry[Device]:
     """Return a device that is there, with what it lacks."""
     lacking = (*entry.device.missing, *map(why_gone.of_member, lost))
-    if lost or entry.lost or entry.withheld:
-        entry = replace(entry, lost=lost, withheld={})
+    due = _forgotten_at(resource, min(lost.values(), default=inf))
+    if lost or entry.lost or entry.withheld or entry.due != due:
+        entry = replace(entry, lost=lost, withheld={}, due=due)
     return entry.after(Event.INCOMPLETE, *lacking) if lacking else entry
 
 
@@ -115,16 +119,16 @@ def _lost(
     late = _missing_since(former, now)
     had = tuple(dict.fromkeys((*former.device.members, *former.lost)))
     lost = {member: former.lost.get(member, late) for member in missing(had, members)}
-    return {member: since for member, since in lost.items() if _lasts(resource, since, now)}
+    return {it: since for it, since in lost.items() if now < _forgotten_at(resource, since)}
 
 
 def _missing_since(former: Entry[Device], now: float) -> float:
     return former.since if former.state is State.MISSING else now
 
 
-def _lasts(resource: Resource, since: float, now: float) -> bool:
-    """Return whether what has been missing for some time is not to be forgotten yet."""
-    return now < since + resource.forget_after_seconds
+def _forgotten_at(resource: Resource, since: float) -> float:
+    """Return when to forget what has been missing since then, unless it is held."""
+    return since + resource.forget_after_seconds
 
 
 def missing(before: Sequence[Member], members: Sequence[Member]) -> tuple[Member, ...]:

@@ -38,7 +38,7 @@ from genericdp.devices.in_use import with_warnings
 from genericdp.devices.inventory import Inventory, natural_key
 from genericdp.devices.making import make_devices
 from genericdp.devices.matching import Owners, match, why_empty, why_undecided
-from genericdp.devices.resourcenames import NameOwners, resulting, results, with_name
+from genericdp.devices.resourcenames import NameOwners, results, with_name
 from genericdp.devices.transitions import Event
 from genericdp.printing import shortened
 from genericdp.reasons import MAX_REASON, NOT_PROBED, Code, Reason
@@ -111,25 +111,15 @@ def decide(
     lists = with_states(lists, previous, health, spec_errors or {}, now=now)
     return Decision(
         lists=lists,
-        due=_due(lists, resources, previous, now=now),
+        due=_due(lists, previous, now=now),
         failures=inventory.failures,
         awaited=frozenset(run.awaited),
     )
 
 
-def _due(
-    lists: DeviceLists,
-    resources: Sequence[Resource],
-    previous: Mapping[str, DeviceList],
-    *,
-    now: float,
-) -> float | None:
+def _due(lists: DeviceLists, previous: Mapping[str, DeviceList], *, now: float) -> float | None:
     """Return when time alone changes one of the lists; None: never."""
-    dues = [
-        next_due(lists[name], resource.forget_after_seconds, now=now)
-        for name, resource in resulting(resources, lists).items()
-        if lists[name].undecided is None
-    ]
+    dues = [next_due(it, now=now) for it in lists.values() if it.undecided is None]
     has_left = any(
         before.devices.keys() - lists.get(name, NOTHING).devices.keys()
         for name, before in previous.items()

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
 MAX_LIST_BYTES = 4_194_304
 """What a kubelet takes in one message; one byte more ends the stream (LAW-6)."""
-GROUP_SECONDS = 0.3
-"""How long the members of a new group have to stay the same before it is offered."""
 
 EntryBytes: TypeAlias = "Callable[[str, Sequence[int]], int]"
 """Returns the size of a share, with its NUMA nodes, in a list for the kubelet, as Unhealthy."""
@@ -45,6 +43,9 @@ class Entry(Generic[SubjectT_co]):
     """The members that it had and lacks, each with the time since when."""
     withheld: Mapping[str, Reason] = field(default_factory=dict)
     """Why shares of it are Unhealthy although the device is healthy, by share."""
+    due: float = inf
+    """When time alone changes it, on that clock: it, or what it has lost, is to be forgotten, or
+    its group is complete. If that has passed, it is held."""
 
     def after(self, event: Event, *reasons: Reason) -> Entry[SubjectT_co]:
         """Return the entry that an event leads to, as the table of transitions has it."""
@@ -198,20 +199,9 @@ class DeviceList:
 NOTHING = DeviceList()
 
 
-def next_due(devices: DeviceList, forget_after_seconds: float, *, now: float) -> float | None:
-    """Return the moment at which time alone changes the list.
-
-    A missing device has to leave it, a lost member is waited for no longer, a new group is
-    complete. A device that was to leave by ``now`` and has not is held: time alone changes nothing.
-    """
-    dues = [
-        entry.since + GROUP_SECONDS for entry in devices.not_offered if entry.state is State.WAITING
-    ]
-    for entry in devices.devices.values():
-        if entry.state is State.MISSING:
-            dues.append(entry.since + forget_after_seconds)
-        dues += (since + forget_after_seconds for since in entry.lost.values())
-    return min((due for due in dues if due > now), default=None)
+def next_due(devices: DeviceList, *, now: float) -> float | None:
+    """Return the next moment at which time alone changes an entry; None: there is none."""
+    return min((entry.due for entry in devices.entries if now < entry.due < inf), default=None)
 
 
 def weightless(share: str, numa_nodes: Sequence[int]) -> int:  # noqa: ARG001

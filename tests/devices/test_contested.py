@@ -38,7 +38,7 @@ def test_groups_that_have_lost_to_others_do_not_wait_again_and_again() -> None:
     for now in (1.5, 1.55, 1.8, 2.1, 9.0):
         offers = decide(resources, EVERYTHING, offers, now=now)
         assert refusals(offers, "groups") == said
-        assert next_due(offers["example.com/groups"], 300.0, now=now) is None
+        assert next_due(offers["example.com/groups"], now=now) is None
 
 
 @IN_BOTH_ORDERS

@@ -179,10 +179,10 @@ def test_the_list_is_in_natural_order_whoever_came_first() -> None:
 
 def test_the_next_moment_to_forget_is_that_of_the_device_gone_longest() -> None:
     offers = decide([SERIAL], [TTY0, TTY1])
-    assert next_due(offers["example.com/x"], 300, now=0.0) is None
+    assert next_due(offers["example.com/x"], now=0.0) is None
     offers = decide([SERIAL], [TTY1], offers, now=5.0)
     offers = decide([SERIAL], [], offers, now=9.0)
-    assert next_due(offers["example.com/x"], 300, now=5.0) == 305.0
+    assert next_due(offers["example.com/x"], now=5.0) == 305.0
 
 
 def test_ids_in_two_resources_are_told_apart() -> None:

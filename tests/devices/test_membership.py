@@ -77,7 +77,7 @@ def test_a_new_group_is_offered_when_its_members_have_stayed_the_same_for_a_whil
         assert healthy(offers, "video") == (["cam"] if state == "on offer" else []), now
         waits = state == "waiting"
         assert refusals(offers, "video") == ({"/dev/video0": WAITING} if waits else {}), now
-        due = next_due(offers[VIDEO.name], 300, now=now)
+        due = next_due(offers[VIDEO.name], now=now)
         assert due == (pytest.approx(1.3 if now == 1.0 else 1.5) if waits else None), now
 
 
@@ -103,7 +103,7 @@ def test_a_member_has_the_identity_by_which_it_would_be_known_again() -> None:
 
 def test_at_the_very_end_of_the_wait_a_group_is_offered() -> None:
     offers = decide([VIDEO], CAM[:1], decide([VIDEO], []), now=1.0)
-    due = next_due(offers[VIDEO.name], 300, now=1.0)
+    due = next_due(offers[VIDEO.name], now=1.0)
     assert due is not None
     assert healthy(decide([VIDEO], CAM[:1], offers, now=due), "video") == ["cam"]
 
@@ -119,7 +119,7 @@ def test_a_group_that_returns_waits_for_its_members_and_is_not_taken_for_half_of
     assert unhealthy(offers, "video") == {"cam": f"/dev/video1 is missing; {WAITING}"}
     offers = decide([VIDEO], CAM[:1], offers, now=11.4)
     assert unhealthy(offers, "video") == {"cam": "/dev/video1 is missing"}
-    assert next_due(offers[VIDEO.name], 300, now=11.4) == 310.0
+    assert next_due(offers[VIDEO.name], now=11.4) == 310.0
     offers = decide([VIDEO], CAM[:2], offers, now=12.0)
     assert healthy(offers, "video") == ["cam"]
 
@@ -149,7 +149,7 @@ def test_a_member_that_was_lost_before_the_others_is_still_lost_when_these_retur
     offers = decide([one], pair[:1], offers, now=20.0)
     offers = decide([one], pair[:1], offers, now=20.4)
     assert unhealthy(offers, "sound") == {"card0": "/dev/snd/pcmC0D0c is missing"}
-    assert next_due(offers[one.name], 300, now=20.4) == 310.0
+    assert next_due(offers[one.name], now=20.4) == 310.0
     assert healthy(decide([one], pair[:1], offers, now=310.1), "sound") == ["card0"]
     assert healthy(decide([one], pair, offers, now=21.0), "sound") == ["card0"]
 
