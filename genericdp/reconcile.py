@@ -7,7 +7,7 @@ import logging
 import os
 import time
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from genericdp.devices.decide import Decision, DeviceLists
-    from genericdp.devices.devicelist import DeviceList, Reports
+    from genericdp.devices.devicelist import DeviceList
     from genericdp.dra.driver import DraDriver
     from genericdp.errors import Outcome
     from genericdp.health.health import Health
@@ -162,11 +162,14 @@ class Reconciler:
         decision = await self._decide(wanted, full=full)
         named = resulting(wanted.values(), decision.lists)
         served = {name: one for name, one in named.items() if not one.names}
-        has_reports = self._watch_health(named, decision.lists)
+        self._watch_health(named, decision.lists)
         # Before the kubelet can ask for a device, its spec is there.
-        has_errors = await self._write_specs(served, decision.lists, full=full)
-        if has_reports or has_errors:
-            decision = await self._with_states(decision)
+        await self._write_specs(served, decision.lists, full=full)
+        self.has_health_news, health = self.health_news.watch(), self._health.value
+        reports = {} if health is None else health.reports()
+        decision = await in_worker(
+            partial(with_states, decision, self.lists.value, reports, self._spec_errors)
+        )
         self.tally.keep(served)
         if self.dra is not None:
             self._serve_by_dra(self.dra, served, decision)
@@ -199,23 +202,6 @@ class Reconciler:
             is_upgrade=self.ledger.is_upgrade,
         )
 
-    def _take_reports(self) -> Reports:
-        """Return what probes say now; what they say later counts as news."""
-        self.has_health_news = self.health_news.watch()
-        return {} if self._health.value is None else self._health.value.reports()
-
-    async def _with_states(self, decision: Decision) -> Decision:
-        """Return a decision with what is known now of the health and the specs of its devices."""
-        work = partial(
-            with_states,
-            decision.lists,
-            self.lists.value,
-            self._take_reports(),
-            self._spec_errors,
-            now=time.monotonic(),
-        )
-        return replace(decision, lists=await in_worker(work))
-
     async def _decide(self, wanted: Mapping[str, Resource], *, full: bool) -> Decision:
         def make_work() -> Callable[[HostCache], Decision]:
             # Anew for each attempt: while the host hangs, pods may start.
@@ -225,9 +211,7 @@ class Reconciler:
                 node_name=self._settings.node_name,
                 previous=self.lists.value,
                 now=time.monotonic(),
-                health=self._take_reports(),
                 held=self.held(),
-                spec_errors=self._spec_errors,
                 entry_bytes=entry_bytes,
             )
 
@@ -236,17 +220,16 @@ class Reconciler:
 
     async def _write_specs(
         self, wanted: Mapping[str, Resource], lists: DeviceLists, *, full: bool
-    ) -> bool:
-        """Write the CDI specs; return whether that fails for other resources than was decided."""
+    ) -> None:
+        """Write the CDI specs, and note for which resources that fails."""
         by_cdi = any(one.inject.by is InjectBy.CDI for one in wanted.values())
         if self._written == {} and not by_cdi and not self._settings.without_kubelet:
-            return False  # as on most nodes
-        before = self._spec_errors
+            return  # as on most nodes
 
         def work() -> tuple[dict[str, bytes], dict[str, str]]:
             new = specs(wanted, lists, everything=self._settings.without_kubelet)
             is_written = new == self._written and not full
-            return new, before if is_written else self._specs.maintain(new)
+            return new, self._spec_errors if is_written else self._specs.maintain(new)
 
         # With a thousand devices an Allocate would wait for it for 40 ms.
         folder = self._specs.path
@@ -260,7 +243,6 @@ class Reconciler:
             for name, why in sorted(without.items() - self._without_spec.items()):
                 log.warning("%s has no CDI spec: %s", name, why)
             self._without_spec = without
-        return self._spec_errors != before
 
     def _apply(
         self, tasks: asyncio.TaskGroup, wanted: Mapping[str, Resource], lists: DeviceLists
@@ -280,15 +262,14 @@ class Reconciler:
                 self._running[name] = self._start(wanted[name], lists[name], tasks)
         return any(sent) or bool(todo.start)
 
-    def _watch_health(self, wanted: Mapping[str, Resource], lists: DeviceLists) -> bool:
-        """Have all devices that are there probed; return whether anything is known of new ones."""
+    def _watch_health(self, wanted: Mapping[str, Resource], lists: DeviceLists) -> None:
+        """Have all devices that are there probed."""
         if self._health.value is None:
             if not any(resource.health for resource in wanted.values()):
-                return False
+                return
             self._health.value = self._new_health()
         health = self._health.value
-        before = health.reports()
-        for name in before:
+        for name in health.reports():
             if name not in wanted or not wanted[name].health:
                 health.forget(name)
         for name, resource in wanted.items():
@@ -299,10 +280,6 @@ class Reconciler:
                 # A name that has just resulted is new, but not so what it results from.
                 delayed = name in self._running or template in self.lists.value
                 health.watch(name, here, delayed=delayed, template=template)
-        return any(
-            reports.items() - before.get(name, {}).items()
-            for name, reports in health.reports().items()
-        )
 
     def _new_health(self) -> Health:
         # Costs 15 ms and 1.4 MB, which most nodes never need.

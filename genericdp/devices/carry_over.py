@@ -91,8 +91,10 @@ def carried_over(
             yield _completed(former.after(Event.MADE), lost, resource, why_gone)
             continue
         event, reasons = why_gone.of_device(former.device)
-        due = _forgotten_at(resource, _missing_since(former, now))
-        entry = replace(former.after(event, *reasons), lost=lost, withheld={}, due=due)
+        since = _missing_since(former, now)
+        due = _forgotten_at(resource, since)
+        entry = former.after(event, *reasons)
+        entry = replace(entry, lost=lost, withheld={}, since=since, due=due)
         name = Name(resource.name, device_id, resource.served_by)
         if due <= now and name not in held.by_name:
             entry = entry.after(Event.FORGOTTEN)

@@ -65,8 +65,10 @@ class Decision:
     """The device list of each resource, and when one may change by itself."""
 
     lists: DeviceLists
+    now: float = 0.0
+    """When it was made, on the monotonic clock, in seconds."""
     due: float | None = None
-    """When time alone changes a list, on the monotonic clock, in seconds."""
+    """When time alone changes a list."""
     failures: Mapping[str, Exception] = field(default_factory=dict)
     """By resource, why it could not be decided: it keeps what it had."""
     awaited: frozenset[Name] = frozenset()
@@ -80,16 +82,14 @@ def decide(
     node_name: str,
     previous: Mapping[str, DeviceList],
     now: float,
-    health: Reports | None = None,
     held: Held | None = None,
-    spec_errors: Mapping[str, str] | None = None,
     entry_bytes: EntryBytes = weightless,
 ) -> Decision:
-    """Return the device lists, by what host and probes say and what was listed before.
+    """Return the device lists, by what the host says and what was listed before.
 
-    The same answers give the same decision. ``now`` is on the monotonic clock, in seconds.
-    ``health``: what probes report of each device; None: nothing is probed. ``held``: what pods and
-    claims have, or may have. ``spec_errors``: by resource, why none of its devices can be had now.
+    The same answers give the same decision; what probes and CDI specs add to it, ``with_states``
+    says. ``now`` is on the monotonic clock, in seconds. ``held``: what pods and claims have, or may
+    have.
     """
     inventory = Inventory(host, node_name)
     while True:
@@ -108,9 +108,9 @@ def decide(
             break
         # Decided by what a resource took that has failed since: again, without that.
     lists = with_warnings(lists, resources, inventory)
-    lists = with_states(lists, previous, health, spec_errors or {}, now=now)
     return Decision(
         lists=lists,
+        now=now,
         due=_due(lists, previous, now=now),
         failures=inventory.failures,
         awaited=frozenset(run.awaited),
@@ -130,33 +130,33 @@ def _due(lists: DeviceLists, previous: Mapping[str, DeviceList], *, now: float) 
 
 
 def with_states(
-    lists: DeviceLists,
+    decision: Decision,
     previous: Mapping[str, DeviceList],
-    health: Reports | None,
+    health: Reports,
     spec_errors: Mapping[str, str],
-    *,
-    now: float,
-) -> DeviceLists:
-    """Return lists with what probes and specs say, and since when each device is as it is.
+) -> Decision:
+    """Return a decision with what probes and specs say, and since when each device is so.
 
-    All arguments are as those of ``decide``.
+    ``health``: what probes report of each device. ``spec_errors``: by resource, why none of its
+    devices can be had now.
     """
-    return {
+    lists = {
         name: _with_states(
             devices,
             previous.get(name, NOTHING),
-            None if health is None else health.get(name, {}),
+            health.get(name, {}),
             spec_errors.get(name, ""),
-            now=now,
+            now=decision.now,
         )
-        for name, devices in lists.items()
+        for name, devices in decision.lists.items()
     }
+    return replace(decision, lists=lists)
 
 
 def _with_states(
     devices: DeviceList,
     previous: DeviceList,
-    reports: Mapping[tuple[str, Identity], tuple[Reason, ...]] | None,
+    reports: Mapping[tuple[str, Identity], tuple[Reason, ...]],
     spec_error: str,
     *,
     now: float,
@@ -167,7 +167,7 @@ def _with_states(
         fresh = entry.after(Event.MADE) if entry.reasons and entry.is_complete else entry
         if spec_error:
             fresh = fresh.after(Event.SPEC_FAILED, Reason(Code.SPEC_FAILED, spec_error))
-        if reports is not None and entry.device.probes:
+        if entry.device.probes:
             reasons = reports.get((device_id, entry.device.identity), (NOT_PROBED,))
             is_probed = all(reason.code is not Code.NOT_PROBED for reason in reasons)
             if reasons:

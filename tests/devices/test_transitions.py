@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from genericdp.devices.decide import decide
+from genericdp.devices.decide import decide, with_states
 from genericdp.devices.device import Unmade
 from genericdp.devices.devicelist import MAX_LIST_BYTES, Entry
 from genericdp.devices.inventory import Look
@@ -57,16 +57,15 @@ class World:
         known.look = lambda pattern: Look(
             files=tuple(it for it in self.files if finds(pattern, it.path))
         )
-        return decide(
+        decision = decide(
             (self.video,),
             known,
             node_name="n",
             previous=previous,
             now=now,
-            health=self.health,
-            spec_errors=self.spec_errors,
             entry_bytes=lambda *_: self.size,
-        ).lists
+        )
+        return with_states(decision, previous, self.health, self.spec_errors).lists
 
 
 BEFORE: dict[State, tuple[World, ...]] = {
