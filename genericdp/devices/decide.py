@@ -12,16 +12,12 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from genericdp.devices.carry_over import (
-    FormerDevices,
-    KeptIds,
     WhyGone,
     carried_over,
     hidden_by,
     settling,
-    with_shares,
 )
 from genericdp.devices.conflicts import arbitrated
-from genericdp.devices.device import Device, naming_rule
 from genericdp.devices.devicelist import (
     NOTHING,
     DeviceList,
@@ -33,7 +29,8 @@ from genericdp.devices.devicelist import (
     weightless,
     within_limit,
 )
-from genericdp.devices.held import Held, Name, why_blocked
+from genericdp.devices.groups import FormerDevices
+from genericdp.devices.held import Held, Name, why_blocked, with_shares
 from genericdp.devices.in_use import with_warnings
 from genericdp.devices.inventory import Inventory, natural_key
 from genericdp.devices.making import make_devices
@@ -47,6 +44,7 @@ from genericdp.regex import SearchTimeError
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
+    from genericdp.devices.device import Device
     from genericdp.devices.devicelist import EntryBytes, Reports
     from genericdp.devices.identity import HardwareIdentity
     from genericdp.devices.inventory import Host, Identity
@@ -249,9 +247,9 @@ class _Pass:
         What is made of a group may have to wait until its members stay the same.
         """
         found = match(resource, owners, self.inventory)
-        ids_of = cache(partial(self._kept_ids, resource))
         may_have = partial(self.name_owners.enter, resource)
-        made = make_devices(resource, found, self.inventory, may_have, ids_of)
+        former = partial(self._former, resource)
+        made = make_devices(resource, found, self.inventory, may_have, former, self.held)
         wanting = filter(is_wanting, chain(*made.values()))
         claimed = found.claimed - self._held_by_others(resource, wanting)
         lists = {}
@@ -265,19 +263,16 @@ class _Pass:
                 before = self.before(name, template)
                 devices = devices.each_wanting(settling(before, now=self.now))
             lists[name] = devices
-            self.former[name] = ids_of(name).former
         # All at once: it may fail until here.
         self.matches[resource.name] = found
         self.lists.update(lists)
 
-    def _kept_ids(self, resource: Resource, name: str) -> KeptIds:
-        template = "" if name == resource.name else resource.name
-        return KeptIds(
-            Name(name, "", resource.served_by),
-            FormerDevices(self.before(name, template)),
-            self.held,
-            naming_rule(resource),
-        )
+    def _former(self, resource: Resource, name: str) -> FormerDevices:
+        """Return the devices that were last listed under a name of a resource."""
+        if name not in self.former:
+            template = "" if name == resource.name else resource.name
+            self.former[name] = FormerDevices(self.before(name, template))
+        return self.former[name]
 
     def _held_by_others(self, resource: Resource, made: Iterable[Entry[Device]]) -> frozenset[str]:
         """Return the keys of candidates that are held under the name of another resource.
@@ -322,7 +317,7 @@ class _Pass:
             entry.device.id
             for other in self._names(resource)
             for made in filter(is_wanting, self.lists[other].entries)
-            for entry in self.former[name].of_device(made.device)
+            for entry in self._former(resource, name).of_device(made.device)
         }
         matched = {candidate.file.identity for candidate in found.members}
         before = self.before(name, self.lists[name].template)
@@ -359,7 +354,11 @@ class _Pass:
                 self.lists[name] = self.lists[name].each_wanting(unless_held)
         # Unguarded, since no resource can make it fail: it looks up and sorts texts. The longest,
         # a path, cannot have the more than 4,300 digits at which int() raises (natural_key).
-        former = {name: self.former[name].of_device for name in self.lists}
+        former = {
+            name: self._former(resource, name).of_device
+            for name, resource in names
+            if name in self.lists
+        }
         self.lists.update(arbitrated(self.lists, absent, former))
 
     def _unless_held(

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
         Hook,
         HookName,
         Probe,
-        Resource,
         ValueSource,
     )
     from genericdp.policy import Policy
@@ -129,15 +128,6 @@ class NamingRule(NamedTuple):
     group_by: Template | None
     values: tuple[tuple[str, ValueSource], ...] = ()
     """What the templates may use."""
-
-
-def naming_rule(resource: Resource) -> NamingRule:
-    """Return what the config says about the IDs of a resource."""
-    templates = (resource.id, resource.group_by)
-    references = (one for template in templates if template for one in template.references)
-    uses_values = any(one.scope == "value" for one in references)
-    values = tuple(sorted(resource.values.items())) if uses_values else ()
-    return NamingRule(*templates, values)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

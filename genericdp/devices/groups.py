@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
-from genericdp.devices.carry_over import KeptId
 from genericdp.devices.device import NamingRule, as_id
 from genericdp.devices.devicelist import refused
 from genericdp.devices.hardware import place_of, rank_name
+from genericdp.devices.held import Name
 from genericdp.devices.identity import (
     WHY_AMBIGUOUS,
     DefaultName,
@@ -20,18 +21,26 @@ from genericdp.devices.identity import (
     why_name_is_weak,
 )
 from genericdp.devices.lookup import Names
+from genericdp.devices.transitions import State
 from genericdp.printing import printable, shortened
 from genericdp.reasons import Code, Reason
 from genericdp.template import LackingValueError, UnusableValueError, expand
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
-    from genericdp.devices.carry_over import KeptIds
-    from genericdp.devices.device import Unmade
-    from genericdp.devices.devicelist import Entry
+    from genericdp.devices.device import Device, Unmade
+    from genericdp.devices.devicelist import DeviceList, Entry
+    from genericdp.devices.held import Held
     from genericdp.devices.identity import HardwareIdentity
-    from genericdp.devices.inventory import Candidate, FoundFile, Host, Inventory, SysDevice
+    from genericdp.devices.inventory import (
+        Candidate,
+        FoundFile,
+        Host,
+        Identity,
+        Inventory,
+        SysDevice,
+    )
     from genericdp.model import Resource
 
 
@@ -146,23 +155,115 @@ def _only(texts: Mapping[str, str], what: str) -> str:
     return next(iter(texts))
 
 
+class FormerDevices:
+    """The devices of a resource's last list, recognized by their hardware."""
+
+    def __init__(self, before: DeviceList) -> None:
+        self._by_key: dict[str, list[Entry[Device]]] = {}
+        self._by_appearance: dict[Identity, list[Entry[Device]]] = {}
+        self._by_place: dict[tuple[str, str], list[Entry[Device]]] = {}
+        self._hardware: dict[Identity, HardwareIdentity] = {}
+        for listed in before.devices.values():
+            device = listed.device
+            if device.members:
+                self._by_key.setdefault(device.key, []).append(listed)
+            for appearance, hardware in zip(device.appearances, device.identities, strict=True):
+                self._by_appearance.setdefault(appearance, []).append(listed)
+                self._hardware[appearance] = hardware
+                place = (hardware.location, hardware.part)
+                self._by_place.setdefault(place, []).append(listed)
+
+    def hardware_of(self, appearance: Identity) -> HardwareIdentity | None:
+        """Return what a device was that has not been plugged in again since; None: unknown."""
+        return self._hardware.get(appearance)
+
+    def of(
+        self,
+        key: str,
+        appearances: Sequence[Identity],
+        identities: Sequence[HardwareIdentity],
+        *,
+        is_group: bool,
+        groups: Collection[str] = (),
+    ) -> list[Entry[Device]]:
+        """Return what a device is in the list, what was there last first.
+
+        A group is known by its text, or by its members if no other group has the text now. It may
+        be listed under several IDs: the present one, and those that it has lost.
+        """
+        found: dict[str, Entry[Device]] = {}
+        if is_group:
+            found = {one.device.id: one for one in self._by_key.get(key, ())}
+        for appearance, hardware in zip(appearances, identities, strict=True):
+            place = (hardware.location, hardware.part)
+            for listed in (
+                *self._by_appearance.get(appearance, ()),
+                *self._by_place.get(place, ()),
+            ):
+                device = listed.device
+                if is_group and (not device.members or device.key == key or device.key in groups):
+                    continue
+                if bool(device.members) is is_group and _contains(device, appearances, identities):
+                    found[device.id] = listed
+        return sorted(found.values(), key=_last_seen, reverse=True)
+
+    def of_device(self, device: Device) -> list[Entry[Device]]:
+        """Return what a device that has been made is in the list."""
+        return self.of(
+            device.key, device.appearances, device.identities, is_group=bool(device.members)
+        )
+
+
+def _last_seen(listed: Entry[Device]) -> float:
+    return listed.since if listed.state is State.MISSING else inf
+
+
+def _contains(
+    device: Device, appearances: Sequence[Identity], identities: Sequence[HardwareIdentity]
+) -> bool:
+    """Return whether a device has all of these: the same appearance, or the same hardware."""
+    return all(
+        appearance in device.appearances or any(own.is_same(hardware) for own in device.identities)
+        for appearance, hardware in zip(appearances, identities, strict=True)
+    )
+
+
 class Naming(NamedTuple):
     """The ID of a device, as ``Device`` has it."""
 
     id: str
-    identities: tuple[HardwareIdentity, ...]
-    named_by: NamingRule | None
+    named_by: NamingRule | None = None
     renamed_to: str = ""
     weak: str = ""
 
 
+def _naming_rule(resource: Resource) -> NamingRule:
+    """Return what the config says about the IDs of a resource."""
+    templates = (resource.id, resource.group_by)
+    references = (one for template in templates if template for one in template.references)
+    uses_values = any(one.scope == "value" for one in references)
+    values = tuple(sorted(resource.values.items())) if uses_values else ()
+    return NamingRule(*templates, values)
+
+
 class Namer:
-    """Says what the devices of one resource are, and gives them their IDs."""
+    """Says what the devices of one resource are, and gives them their IDs.
+
+    A device keeps the ID that it has: no fact and no neighbor changes an ID.
+    """
 
     def __init__(
-        self, resource: Resource, groups: Sequence[CandidateGroup], inventory: Inventory
+        self,
+        resource: Resource,
+        groups: Sequence[CandidateGroup],
+        inventory: Inventory,
+        former: Callable[[str], FormerDevices],
+        held: Held,
     ) -> None:
+        """``former`` returns what has been listed under a name of the resource."""
         self._resource = resource
+        self._rule = _naming_rule(resource)
+        self._former, self._held = former, held
         self._groups = groups
         self._inventory = inventory
         self._host = inventory.host
@@ -180,9 +281,9 @@ class Namer:
             siblings=self._inventory.siblings,
         )
 
-    def _identity(self, member: Candidate, ids: KeptIds) -> HardwareIdentity:
+    def identity_of_member(self, member: Candidate, name: str) -> HardwareIdentity:
         """Return what a member is; raise UnusableValueError if that cannot be read and is new."""
-        known = ids.former.hardware_of(member.file.identity)
+        known = self._former(name).hardware_of(member.file.identity)
         if known is not None and known.is_complete:
             return known  # it has not been plugged in again since
         try:
@@ -192,46 +293,70 @@ class Namer:
                 raise
             return known
 
-    def naming(self, group: CandidateGroup, names: Sequence[Names], ids: KeptIds) -> Naming:
+    def naming(
+        self,
+        group: CandidateGroup,
+        name: str,
+        names: Sequence[Names],
+        identities: Sequence[HardwareIdentity],
+    ) -> Naming:
         """Return the ID of a device: the one that it has already, else what the config gives it.
 
-        Raise UnusableValueError if it has none and none can be made.
+        ``name`` is that of its resource. Raise UnusableValueError if it has none and none can be
+        made.
         """
-        identities = tuple(self._identity(member, ids) for member in group.members)
-        is_group = group.text is not None
-        kept = ids.kept(
+        is_group, kept = group.text is not None, self._kept(group, name, identities)
+        if kept is not None and kept.named_by == self._rule and not is_group:
+            return kept
+        text, weak = self._id_text(group, names)
+        if self._resource.id is None and not is_group and identities[0].is_ambiguous:
+            weak = weak or WHY_AMBIGUOUS
+        wish = as_id(text)
+        kept = kept or self._of_earlier_version(group, name)
+        if kept is None or kept.id == wish:
+            return Naming(wish, self._rule, weak=weak)
+        renamed_to = "" if kept.named_by == self._rule else wish
+        return Naming(kept.id, kept.named_by, renamed_to)
+
+    def _kept(
+        self, group: CandidateGroup, name: str, identities: Sequence[HardwareIdentity]
+    ) -> Naming | None:
+        """Return the ID that a device keeps; None: none.
+
+        One that another rule gave is kept as long as it may be held.
+        """
+        is_group, served_by = group.text is not None, self._resource.served_by
+        listed = self._former(name).of(
             group.key,
             [member.file.identity for member in group.members],
             identities,
             is_group=is_group,
             groups=self._group_keys if is_group else frozenset(),
         )
-        if kept is not None and kept.named_by == ids.rule and not is_group:
-            return Naming(kept.id, identities, ids.rule, weak=kept.weak)
-        text, weak = self._id_text(group, names)
-        if self._resource.id is None and not is_group and identities[0].is_ambiguous:
-            weak = weak or WHY_AMBIGUOUS
-        wish = as_id(text)
-        if kept is None and (former_id := self._former_id(group, ids)):
-            kept = KeptId(former_id)
-        if kept is None or kept.id == wish:
-            return Naming(wish, identities, ids.rule, weak=weak)
-        if kept.named_by == ids.rule:
-            return Naming(kept.id, identities, ids.rule)
-        return Naming(kept.id, identities, kept.named_by, renamed_to=wish)
+        for device in (entry.device for entry in listed):
+            is_held = Name(name, device.id, served_by) in self._held.by_name
+            if device.named_by == self._rule or is_held:
+                return Naming(device.id, device.named_by, weak=device.weak_id)
+        for held in (it for own in identities if not listed for it in self._held.of(own)):
+            if (held.resource, held.served_by) == (name, served_by):
+                return Naming(held.device_id)
+        return None
 
-    def _former_id(self, group: CandidateGroup, ids: KeptIds) -> str:
+    def _of_earlier_version(self, group: CandidateGroup, name: str) -> Naming | None:
         """Return the default ID that an earlier version gave a device, if a pod still holds it.
 
-        Empty if it does not.
+        If it is unknown which version gave out an ID, one of the default IDs of now is what it
+        seems to be.
         """
-        first = group.members[0]
+        first, held = group.members[0], self._held
         if group.text is not None or self._resource.id is not None or first.device is None:
-            return ""
+            return None
         former_id = as_id(rank_name(first.device, self._host) or "")
-        if former_id and ids.was_given(former_id, lambda: self._default_ids):
-            return former_id
-        return ""
+        if former_id in held.former_ids.get(name, ()) and (
+            held.is_upgrade or former_id not in self._default_ids
+        ):
+            return Naming(former_id)
+        return None
 
     # Each device asks for all of them.
     @cached_property

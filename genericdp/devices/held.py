@@ -9,14 +9,17 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
+from genericdp.devices.device import share_number
 from genericdp.devices.identity import Nature
 from genericdp.model import ServedBy
-from genericdp.printing import first_few
+from genericdp.printing import first_few, plural
+from genericdp.reasons import Code, Reason
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from genericdp.devices.device import Device
+    from genericdp.devices.devicelist import Entry
     from genericdp.devices.identity import HardwareIdentity
 
 
@@ -190,3 +193,32 @@ def why_blocked(held: HeldDevice, name: Name, device: Device) -> str:
 def _is_surely(own: HardwareIdentity, other: HardwareIdentity) -> bool:
     """Return whether the same hardware is at the same place, by a fact and not for lack of one."""
     return own.is_at_place_of(other) and own.nature_of(other) is Nature.EQUAL
+
+
+def with_shares(entry: Entry[Device], name: Name, held: Held) -> Entry[Device]:
+    """Return a listed device with the shares that are not offered because of who holds others.
+
+    An edit of ``replicas`` gives no container what another one has alone, and takes from none the
+    share that it has.
+    """
+    own, device = held.by_name.get(name), entry.device
+    if own is None or not own.may_be_held:
+        return entry
+    config_replicas = device.replicas
+    known = {number: share for share in own.holders if (number := share_number(share)) is not None}
+    if not own.is_known and not own.holders:
+        known = dict.fromkeys(range(own.replicas), "")
+    most = max(known, default=0) + 1
+    is_conflict = (own.replicas == 1) is not (config_replicas == 1)
+    withheld = {}
+    device = replace(device, replicas=max(config_replicas, most))
+    for number, share in enumerate(device.shares):
+        if number in known:
+            continue
+        if number >= config_replicas:
+            withheld[share] = f"the config offers {plural(config_replicas, 'share')} of it"
+        elif is_conflict:
+            withheld[share] = f"{own.holder} holds it with replicas: {own.replicas}"
+    withheld |= {share: why for share, why in own.withheld.items() if device.has_share(share)}
+    reasons = {share: Reason(Code.SHARE_WITHHELD, why) for share, why in withheld.items()}
+    return replace(entry, device=device, withheld=reasons)

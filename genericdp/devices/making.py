@@ -50,9 +50,9 @@ from genericdp.template import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from genericdp.devices.carry_over import KeptIds
     from genericdp.devices.devicelist import Subject
-    from genericdp.devices.groups import CandidateGroup
+    from genericdp.devices.groups import CandidateGroup, FormerDevices
+    from genericdp.devices.held import Held
     from genericdp.devices.identity import HardwareIdentity
     from genericdp.devices.inventory import Candidate, FoundFile, Host, Inventory
     from genericdp.devices.matching import Excluded, Match
@@ -68,23 +68,25 @@ def make_devices(
     match: Match,
     inventory: Inventory,
     why_no_name: Callable[[str], str],
-    ids_of: Callable[[str], KeptIds],
+    former: Callable[[str], FormerDevices],
+    held: Held,
 ) -> dict[str, list[Entry[Subject]]]:
     """Return an entry for each candidate or group of them, by the name of its resource.
 
     First comes the resource itself; if its name is a template, the devices are those of the names
-    that result, and ``why_no_name`` says why one must not; empty: it may. ``ids_of`` returns the
-    IDs that devices of such a name keep.
+    that result, and ``why_no_name`` says why one must not; empty: it may. ``former`` returns what
+    has been listed under such a name.
     """
     groups, incomplete = grouped(resource, match.members, inventory)
-    maker = _Maker(resource, match.excluded, inventory, Namer(resource, groups, inventory))
+    namer = Namer(resource, groups, inventory, former, held)
+    maker = _Maker(resource, match.excluded, inventory, namer)
     made: dict[str, list[Entry[Subject]]] = {resource.name: []}
     for group in groups:
         name = resource.name
         try:
             name = resource_name(group, resource, inventory, why_no_name)
             made.setdefault(name, [])
-            made[name].append(Entry(device=maker.make(group, name, ids_of(name))))
+            made[name].append(Entry(device=maker.make(group, name)))
         except UnusableValueError as error:
             made[name].append(group.refused(error.reason))
     made[resource.name].extend(incomplete)
@@ -157,11 +159,11 @@ class _Maker:
             (resource.inject, checks), with_references=False
         )
 
-    def make(self, group: CandidateGroup, name: str, ids: KeptIds) -> Device:
+    def make(self, group: CandidateGroup, name: str) -> Device:
         """Expand all templates of the resource; what must be there and is not makes it Unhealthy.
 
-        ``name`` is that of the resource, also where it results from a template, and ``ids`` those
-        that its devices keep. Raises UnusableValueError where there can be no device.
+        ``name`` is that of the resource, also where it results from a template. Raises
+        UnusableValueError where there can be no device.
         """
         resource, inventory, host = self._resource, self._inventory, self._host
         first, entries = group.members[0], [min(member.entries) for member in group.members]
@@ -171,7 +173,8 @@ class _Maker:
         if resource.inject.devices is None:
             _check_nodes(resource, group, host)
         names = [Names(member, resource=resource, inventory=inventory) for member in group.members]
-        naming = self._namer.naming(group, names, ids)
+        identities = tuple(self._namer.identity_of_member(one, name) for one in group.members)
+        naming = self._namer.naming(group, name, names, identities)
         device_id = naming.id
         for its in names:
             its.device_id = device_id
@@ -197,14 +200,12 @@ class _Maker:
         device = Device(
             id=device_id,
             key=group.key,
-            identities=naming.identities,
+            identities=identities,
             named_by=naming.named_by,
             renamed_to=naming.renamed_to,
             weak_id=naming.weak,
             path=first.path,
-            members=()
-            if group.text is None
-            else tuple(map(_member, group.members, naming.identities)),
+            members=() if group.text is None else tuple(map(_member, group.members, identities)),
             # A control node comes with every member.
             nodes=tuple(dict.fromkeys(nodes)),
             missing=tuple(dict.fromkeys(missing)),
