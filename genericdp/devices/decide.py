@@ -95,14 +95,15 @@ def decide(
             resources=resources,
             inventory=inventory,
             previous=previous,
-            name_owners=NameOwners(resources, previous),
             now=now,
             held=held or Held(),
+            entry_bytes=entry_bytes,
         )
-        run.make_all()
-        run.arbitrate()
-        lists = run.carry_over(entry_bytes)
-        if run.matches.keys().isdisjoint(inventory.failures):
+        parts = run.make()
+        failed = set(inventory.failures)
+        made, awaited = run.arbitrate(parts)
+        lists = run.carry_over(parts, made, awaited)
+        if inventory.failures.keys() == failed:
             break
         # Decided by what a resource took that has failed since: again, without that.
     lists = with_warnings(lists, resources, inventory)
@@ -111,7 +112,7 @@ def decide(
         now=now,
         due=_due(lists, previous, now=now),
         failures=inventory.failures,
-        awaited=frozenset(run.awaited),
+        awaited=frozenset(awaited),
     )
 
 
@@ -179,57 +180,69 @@ def _with_states(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class _Part:
+    """One name of a resource while it is decided: its own, or one that results from a template."""
+
+    name: str
+    resource: Resource
+    """As the config has it."""
+    before: DeviceList
+    """The last list; of a name that has just resulted, an empty one that counts as decided."""
+    former: FormerDevices
+    """The devices of that list."""
+    found: Match | None = None
+    """What the resource matches; None: it cannot be decided."""
+    made: DeviceList = NOTHING
+    """What has been made of that for this name."""
+
+    def name_of(self, device: Device) -> Name:
+        """Return the name under which a device of it is offered."""
+        return Name(self.name, device.id, self.resource.served_by)
+
+
+_Parts = dict[str, list[_Part]]
+"""By the name of the resource in the config, in the order of the config."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Pass:
-    """One way through all resources: what each makes, then what each gets."""
+    """One way through all resources: what each makes, what each gets, and what stays of before."""
 
     resources: Sequence[Resource]
     inventory: Inventory
     previous: Mapping[str, DeviceList]
-    name_owners: NameOwners
     now: float
     held: Held
-    lists: DeviceLists = field(default_factory=dict)
-    """What has been decided so far, of all names that result."""
-    matches: dict[str, Match] = field(default_factory=dict)
-    """What each resource matches; a resource that cannot be decided has none."""
-    former: dict[str, FormerDevices] = field(default_factory=dict)
-    """By name, the devices of the last list."""
-    awaited: dict[Name, str] = field(default_factory=dict)
-    """The names of held hardware that is to be offered under another name, and that name."""
+    entry_bytes: EntryBytes
 
-    def before(self, name: str, template: str = "") -> DeviceList:
-        """Return the last list of a resource.
+    def _part(self, resource: Resource, name: str) -> _Part:
+        of_template = self.previous.get("" if name == resource.name else resource.name, NOTHING)
+        before = self.previous.get(name, replace(NOTHING, owned=of_template.owned))
+        return _Part(name=name, resource=resource, before=before, former=FormerDevices(before))
 
-        For a name that has just resulted from a template: an empty list that counts as decided.
-        """
-        of_template = self.previous.get(template, NOTHING)
-        return self.previous.get(name, replace(NOTHING, owned=of_template.owned))
-
-    def _listed_names(self, resource: Resource) -> list[str]:
-        """Return the names under which a resource that cannot be decided has been listed."""
-        names = self.name_owners.of(resource)
-        return [name for name in names if name == resource.name or name in self.previous]
-
-    def make_all(self) -> None:
-        """Make the devices of each resource, but for those where that fails, by resulting names.
+    def make(self) -> _Parts:
+        """Make the devices of each resource, but for those where that fails.
 
         Such a resource keeps what it had. Of what had never been decided it is unknown what it
         would take: later resources get nothing that it might.
         """
+        names = NameOwners(self.resources, self.previous)
         owners = Owners(listed=cache(self._listed))
+        parts: _Parts = {}
         for resource in self.resources:
-            name = resource.name
-            if name not in self.inventory.failures:
-                with self.inventory.deciding(name):
-                    self._make(resource, owners)
-            if name in self.matches:
-                owners.enter(resource, self.lists[name].owned or (), self.matches[name])
+            if resource.name not in self.inventory.failures:
+                with self.inventory.deciding(resource.name):
+                    parts[resource.name] = self._made(resource, owners, names)
+            if resource.name in parts:
                 continue
-            for before in map(self.before, self._listed_names(resource)):
+            listed = [it for it in names.of(resource) if it == resource.name or it in self.previous]
+            parts[resource.name] = [self._part(resource, name) for name in listed]
+            for before in (part.before for part in parts[resource.name]):
                 owners.enter(resource, (key for device in before.kept for key in device.keys))
                 owners.enter(resource, before.owned or ())
-            if self.before(name).owned is None:
+            if parts[resource.name][0].before.owned is None:
                 owners.reserve(resource)
+        return parts
 
     def _listed(self) -> dict[Identity, set[str]]:
         """Return the resources that had things when they last were decided, by what these are."""
@@ -241,45 +254,44 @@ class _Pass:
                     listed.setdefault(identity, set()).add(before.template or name)
         return listed
 
-    def _make(self, resource: Resource, owners: Owners) -> None:
-        """Match, group and make: enter the lists of a resource and of what results from its name.
+    def _made(self, resource: Resource, owners: Owners, names: NameOwners) -> list[_Part]:
+        """Match, group and make the devices of a resource and of what results from its name.
 
         What is made of a group may have to wait until its members stay the same.
         """
         found = match(resource, owners, self.inventory)
-        may_have = partial(self.name_owners.enter, resource)
-        former = partial(self._former, resource)
-        made = make_devices(resource, found, self.inventory, may_have, former, self.held)
+        part_of = cache(partial(self._part, resource))
+        made = make_devices(
+            resource,
+            found,
+            self.inventory,
+            partial(names.enter, resource),
+            lambda name: part_of(name).former,
+            self.held,
+        )
         wanting = filter(is_wanting, chain(*made.values()))
-        claimed = found.claimed - self._held_by_others(resource, wanting)
-        lists = {}
-        for name in self.name_owners.of(resource):
-            template = "" if name == resource.name else resource.name
-            entries = (*(() if template else found.refused), *made.get(name, ()))
+        claimed = found.claimed - self._held_by_others(resource, names.of(resource), wanting)
+        parts = []
+        for part in map(part_of, names.of(resource)):
+            template = "" if part.name == resource.name else resource.name
+            entries = (*(() if template else found.refused), *made.get(part.name, ()))
             devices = DeviceList(entries=entries, owned=claimed, template=template)
             if owners.reserved:
                 devices = devices.each_wanting(partial(self._unless_reserved, resource, owners))
             if resource.group_by is not None:
-                before = self.before(name, template)
-                devices = devices.each_wanting(settling(before, now=self.now))
-            lists[name] = devices
-        # All at once: it may fail until here.
-        self.matches[resource.name] = found
-        self.lists.update(lists)
+                devices = devices.each_wanting(settling(part.before, now=self.now))
+            parts.append(replace(part, found=found, made=devices))
+        owners.enter(resource, claimed, found)
+        return parts
 
-    def _former(self, resource: Resource, name: str) -> FormerDevices:
-        """Return the devices that were last listed under a name of a resource."""
-        if name not in self.former:
-            template = "" if name == resource.name else resource.name
-            self.former[name] = FormerDevices(self.before(name, template))
-        return self.former[name]
-
-    def _held_by_others(self, resource: Resource, made: Iterable[Entry[Device]]) -> frozenset[str]:
+    def _held_by_others(
+        self, resource: Resource, names: Iterable[str], made: Iterable[Entry[Device]]
+    ) -> frozenset[str]:
         """Return the keys of candidates that are held under the name of another resource.
 
         They are not claimed: if that resource comes later in the config, it keeps its device.
         """
-        own = {Name(name, "", resource.served_by) for name in self.name_owners.of(resource)}
+        own = {Name(name, "", resource.served_by) for name in names}
         return frozenset(
             key
             for device in (entry.device for entry in made)
@@ -305,137 +317,130 @@ class _Pass:
                 return entry.after(Event.REFUSED, Reason(Code.TAKEN, why))
         return entry
 
-    def _absent(self, resource: Resource, name: str) -> tuple[Device, ...]:
+    def _absent(self, part: _Part, own: Iterable[_Part]) -> tuple[Device, ...]:
         """Return the listed devices that cannot be had just now and keep what is theirs.
 
         Their hardware and match are still there, or a folder that does not answer hides both. The
-        node of a group's member may be that of other hardware by now.
+        node of a group's member may be that of other hardware by now. ``own`` are the parts of the
+        resource.
         """
-        if (found := self.matches.get(resource.name)) is None:
-            return self.before(name).kept
+        if (found := part.found) is None:
+            return part.before.kept
         here = {
             entry.device.id
-            for other in self._names(resource)
-            for made in filter(is_wanting, self.lists[other].entries)
-            for entry in self._former(resource, name).of_device(made.device)
+            for other in own
+            for made in filter(is_wanting, other.made.entries)
+            for entry in part.former.of_device(made.device)
         }
         matched = {candidate.file.identity for candidate in found.members}
-        before = self.before(name, self.lists[name].template)
         return tuple(
             device
-            for device in (entry.device for entry in before.devices.values())
+            for device in (entry.device for entry in part.before.devices.values())
             if device.id not in here
             and (
                 not matched.isdisjoint(device.appearances)
                 or not found.unreadable.isdisjoint(device.keys)
-                or hidden_by(resource, device, self.inventory)
+                or hidden_by(part.resource, device, self.inventory)
             )
         )
 
-    def _names(self, resource: Resource) -> list[str]:
-        """Return the name of a resource and those that result from it, or have been listed."""
-        is_made = resource.name in self.matches
-        return self.name_owners.of(resource) if is_made else self._listed_names(resource)
+    def arbitrate(self, parts: _Parts) -> tuple[DeviceLists, dict[Name, str]]:
+        """Refuse what is held under other names, and what another device has or gets.
 
-    def arbitrate(self) -> None:
-        """Refuse what is held under other names, and what another device has or gets."""
+        Return also the names of held hardware that is to be offered under another name, each with
+        that name.
+        """
         present = frozenset(
             identity
-            for made in self.lists.values()
-            for entry in filter(is_wanting, made.entries)
+            for part in chain(*parts.values())
+            for entry in filter(is_wanting, part.made.entries)
             for identity in entry.device.identities
         )
-        names = [(name, it) for it in self.resources for name in self._names(it)]
         # Before anything is refused: what is not offered under one name may be under another one.
-        absent = {name: self._absent(resource, name) for name, resource in names}
-        for name, resource in names:
-            if name in self.lists:
-                unless_held = partial(self._unless_held, name, resource, present)
-                self.lists[name] = self.lists[name].each_wanting(unless_held)
+        absent = {part.name: self._absent(part, own) for own in parts.values() for part in own}
+        awaited: dict[Name, str] = {}
+        decided = [part for part in chain(*parts.values()) if part.found is not None]
+        lists = {
+            part.name: part.made.each_wanting(partial(self._unless_held, part, present, awaited))
+            for part in decided
+        }
         # Unguarded, since no resource can make it fail: it looks up and sorts texts. The longest,
         # a path, cannot have the more than 4,300 digits at which int() raises (natural_key).
-        former = {
-            name: self._former(resource, name).of_device
-            for name, resource in names
-            if name in self.lists
-        }
-        self.lists.update(arbitrated(self.lists, absent, former))
+        former = {part.name: part.former.of_device for part in decided}
+        return arbitrated(lists, absent, former), awaited
 
     def _unless_held(
         self,
-        name: str,
-        resource: Resource,
+        part: _Part,
         present: Collection[HardwareIdentity],
+        awaited: dict[Name, str],
         entry: Entry[Device],
     ) -> Entry[Device]:
         """Refuse a device that is held under another name."""
-        device = entry.device
-        its_name = Name(name, device.id, resource.served_by)
+        device, its_name = entry.device, part.name_of(entry.device)
         if device.renamed_to:
-            self.awaited[its_name] = device.renamed_to
+            awaited[its_name] = device.renamed_to
         if (hold := self.held.blocking(its_name, device, present)) is None:
             return entry
-        self.awaited.setdefault(hold.name, str(its_name))
+        awaited.setdefault(hold.name, str(its_name))
         return entry.after(Event.REFUSED, Reason(Code.HELD, why_blocked(hold, its_name, device)))
 
-    def carry_over(self, entry_bytes: EntryBytes) -> DeviceLists:
+    def carry_over(
+        self, parts: _Parts, made: DeviceLists, awaited: Mapping[Name, str]
+    ) -> DeviceLists:
         """Return the lists that follow those of before, each no larger than a kubelet takes."""
         lists = {}
-        for resource in self.resources:
-            for name in self._names(resource):
-                lists[name] = before = self.before(name)
-                with self.inventory.deciding(resource.name):
-                    if name in self.lists:
-                        lists[name] = self._list(name, resource, before, entry_bytes)
+        for own in parts.values():
+            others = {part.name: made.get(part.name, NOTHING) for part in own}
+            for part in own:
+                name, lists[part.name] = part.resource.name, part.before
+                with self.inventory.deciding(name):
+                    if part.found is None:
+                        failure = self.inventory.failures[name]
+                        lists[part.name] = _as_it_was(part.resource, part.before, failure)
                     else:
-                        failure = self.inventory.failures[resource.name]
-                        lists[name] = _as_it_was(resource, before, failure)
-                if lists[name].template and not lists[name].entries:
-                    del lists[name]
-        for name, others in results(lists).items():
+                        lists[part.name] = self._list(part, part.found, others, awaited)
+                if lists[part.name].template and not lists[part.name].entries:
+                    del lists[part.name]
+        for name, resulting in results(lists).items():
             # One that had resulted may be a resource of the config by now, of no template.
             if name in lists and lists[name].undecided is None:
-                names = ", ".join(others)
+                names = ", ".join(resulting)
                 empty = Reason(Code.RENAMED, f"its devices are those of {names}", names)
                 lists[name] = replace(lists[name], empty=empty)
         return lists
 
     def _list(
-        self, name: str, resource: Resource, before: DeviceList, entry_bytes: EntryBytes
+        self, part: _Part, found: Match, others: DeviceLists, awaited: Mapping[Name, str]
     ) -> DeviceList:
-        made, found = self.lists[name], self.matches[resource.name]
-        others = {other: self.lists[other] for other in self._names(resource)}
-        named = with_name(resource, name) if made.template else resource
+        made, resource = others[part.name], part.resource
+        named = with_name(resource, part.name) if made.template else resource
         entries = carried_over(
             made,
-            before,
+            part.before,
             named,
             why_gone=WhyGone(named, found, made, others, self.inventory),
-            stays=partial(self._stays, name, resource, found),
+            stays=partial(self._stays, part, found, awaited),
             held=self.held,
             now=self.now,
         )
-        listed = [
-            self._with_holds(Name(name, entry.device.id, resource.served_by), entry)
-            for entry in entries
-            if is_listed(entry)
-        ]
+        listed = [self._with_holds(part, awaited, entry) for entry in entries if is_listed(entry)]
         listed.sort(key=lambda entry: natural_key(entry.device.id))
         devices = replace(made, entries=(*listed, *made.not_offered))
-        devices = within_limit(devices, before.devices, entry_bytes)
+        devices = within_limit(devices, part.before.devices, self.entry_bytes)
         if devices.devices:
             return devices
-        empty = why_empty(named, found, devices.not_offered)
-        return replace(devices, empty=empty)
+        return replace(devices, empty=why_empty(named, found, devices.not_offered))
 
-    def _stays(self, name: str, resource: Resource, found: Match, device: Device) -> bool:
+    def _stays(
+        self, part: _Part, found: Match, awaited: Mapping[Name, str], device: Device
+    ) -> bool:
         """Return whether a held device that is to be offered under another name stays listed.
 
         Its pod would be rejected at the next restart of the kubelet if it were Unhealthy.
         """
-        its_name = Name(name, device.id, resource.served_by)
-        own = self.held.by_name.get(its_name)
-        if its_name not in self.awaited or own is None or not own.may_be_held:
+        own = self.held.by_name.get(part.name_of(device))
+        if part.name_of(device) not in awaited or own is None or not own.may_be_held:
             return False
         file = self.inventory.file(device.path)
         return (
@@ -444,9 +449,12 @@ class _Pass:
             and not found.excluded.reason(file)
         )
 
-    def _with_holds(self, name: Name, entry: Entry[Device]) -> Entry[Device]:
+    def _with_holds(
+        self, part: _Part, awaited: Mapping[Name, str], entry: Entry[Device]
+    ) -> Entry[Device]:
         """Return a listed device with what follows from who holds it."""
-        own, other = self.held.by_name.get(name), self.awaited.get(name)
+        name = part.name_of(entry.device)
+        own, other = self.held.by_name.get(name), awaited.get(name)
         if other and own is not None and not own.may_be_held:
             why = f"it becomes {other} once the kubelet confirms that no pod holds it"
             entry = entry.after(Event.RENAMED, Reason(Code.RENAMED, why))
