@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cache
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 
 from genericdp.template import expand, parse
 
@@ -25,9 +25,6 @@ TextT = TypeVar("TextT")
 
 Globs = tuple[str, ...]
 """Any of these patterns; empty: no condition."""
-
-HEXADECIMAL: Mapping[str, bool] = {"ignore_case": True}
-"""Of a selector's field: its texts are hexadecimal numbers, which compare without case."""
 
 _KIND_PART = r"[A-Za-z]([A-Za-z0-9_.-]*[A-Za-z0-9])?"
 _CDI_DEVICE = r"[A-Za-z0-9]([A-Za-z0-9_.:-]*[A-Za-z0-9])?"
@@ -132,68 +129,23 @@ class PathSelector:
     """Files by glob."""
 
     kind = "path"
-    """The key that names the candidates. As for other selectors, it is no field."""
+    """The key that names the candidates, which is no field."""
     globs: Globs
     types: tuple[FileType, ...] = (FileType.CHAR, FileType.BLOCK)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class UdevSelector:
-    """Devices of sysfs by what udev knows of them."""
+class SysSelector:
+    """Devices of sysfs: hardware of one kind, or any device by what udev knows of it."""
 
-    kind = "udev"
-    subsystem: Globs = ()
-    devtype: Globs = ()
-    name: Globs = ()
-    driver: Globs = ()
+    kind: str
+    """The key that names the candidates, of ``KINDS`` in ``devices/hardware.py``."""
+    keys: Mapping[str, Globs] = field(default_factory=dict)
+    """By key of the config, as ``vendor``."""
     properties: Mapping[str, Globs] = field(default_factory=dict)
     attributes: Mapping[str, Globs] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class UsbSelector:
-    """USB devices."""
-
-    kind = "usb"
-    vendor: Globs = field(default=(), metadata=HEXADECIMAL)
-    product: Globs = field(default=(), metadata=HEXADECIMAL)
-    serial: Globs = ()
-    port: Globs = ()
-    device_class: Globs = field(default=(), metadata=HEXADECIMAL)
-    interface: Globs = field(default=(), metadata=HEXADECIMAL)
-    bus: Globs = ()
-    number: Globs = ()
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class PciSelector:
-    """PCI functions."""
-
-    kind = "pci"
-    address: Globs = field(default=(), metadata=HEXADECIMAL)
-    vendor: Globs = field(default=(), metadata=HEXADECIMAL)
-    device: Globs = field(default=(), metadata=HEXADECIMAL)
-    subsystem_vendor: Globs = field(default=(), metadata=HEXADECIMAL)
-    subsystem_device: Globs = field(default=(), metadata=HEXADECIMAL)
-    device_class: Globs = field(default=(), metadata=HEXADECIMAL)
-    driver: Globs = ()
-    function: str = ""
-    """``physical``, ``virtual``, or empty for both."""
-    iommu_group: Globs = ()
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class NetSelector:
-    """Network interfaces."""
-
-    kind = "net"
-    name: Globs = ()
-    link_type: Globs = ()
-    driver: Globs = ()
-    address: Globs = ()
-
-
-SysSelector = UdevSelector | UsbSelector | PciSelector | NetSelector
 Candidates = PathSelector | SysSelector
 
 
@@ -203,29 +155,9 @@ COMMAND_VARIABLES = ("GENERICDP_RESOURCE", "GENERICDP_DEVICE_ID", "GENERICDP_DEV
 
 @cache
 def config_key(name: str) -> str:
-    """Return the key of the config language for a field: ``subsystemVendor``, ``class``."""
-    if name == "device_class":
-        return "class"
+    """Return the key of the config language for a field: ``containerPath``."""
     first, *rest = name.split("_")
     return first + "".join(map(str.capitalize, rest))
-
-
-SYS_SELECTORS: Mapping[str, type[SysSelector]] = {one.kind: one for one in get_args(SysSelector)}
-"""By the key that names the candidates."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Hardware:
-    """What a candidate must be or sit on."""
-
-    usb: UsbSelector | None = None
-    pci: PciSelector | None = None
-    udev: UdevSelector | None = None
-
-    @property
-    def given(self) -> tuple[SysSelector, ...]:
-        """The selectors that are given, in the order in which they are asked."""
-        return tuple(one for key in fields(self) if (one := getattr(self, key.name)) is not None)
 
 
 class ValueKind(StrEnum):
@@ -306,7 +238,8 @@ class Selector:
     """One entry of ``match`` or ``exclude``: all of its conditions hold."""
 
     candidates: Candidates
-    hardware: Hardware = Hardware()
+    hardware: tuple[SysSelector, ...] = ()
+    """What a candidate must be or sit on, one of each kind at most."""
     values: Mapping[str, Globs] = field(default_factory=dict)
     inject: Inject = Inject()
     """Only in ``match``: what comes beside the resource's own for what this entry takes."""

@@ -21,20 +21,13 @@ from genericdp.devices.decide import decide
 from genericdp.devices.devicelist import NOTHING
 from genericdp.host.cache import HostCache, Stale
 from genericdp.host.root import Root
-from genericdp.model import (
-    DeviceNodeSelector,
-    Hardware,
-    Selector,
-    UdevSelector,
-    UsbSelector,
-    ValueKind,
-    ValueSource,
-)
+from genericdp.model import DeviceNodeSelector, Selector, SysSelector, ValueKind, ValueSource
 from genericdp.reasons import Code
 from genericdp.template import parse
 from tests.budget import examples
 from tests.changing_machine import PLACES, Changing, Told, tty_of
 from tests.devices.making import healthy, inject, nodes, resource, unhealthy
+from tests.selecting import hardware, udev_selector, usb_selector
 
 if TYPE_CHECKING:
     from genericdp.devices.decide import Decision
@@ -50,8 +43,8 @@ INFORMATION = ValueSource(
 NEIGHBOUR = ValueSource(kind=ValueKind.LINK, source=parse("$(device.syspath)/../../../video*/*"))
 
 
-def of_tty(**keys: tuple[str, ...]) -> UdevSelector:
-    return UdevSelector(subsystem=("tty",), **keys)  # type: ignore[arg-type]
+def of_tty(**keys: tuple[str, ...]) -> SysSelector:
+    return udev_selector(subsystem=("tty",), **keys)  # type: ignore[arg-type]
 
 
 TIED = (
@@ -65,7 +58,7 @@ TIED = (
     ),
     resource(
         "kinds",
-        Selector(candidates=UdevSelector(subsystem=("tty",), properties={"ID_KIND": ("a*",)})),
+        Selector(candidates=udev_selector(subsystem=("tty",), properties={"ID_KIND": ("a*",)})),
         given=inject(
             nodes("$(device.path)"),
             DeviceNodeSelector(subsystem="video4linux", optional=True),
@@ -84,14 +77,14 @@ TIED = (
         "neighbours",
         Selector(
             candidates=of_tty(name=("ttyUSB3",)),
-            hardware=Hardware(usb=UsbSelector(vendor=("0403",), serial=("S", "T"))),
+            hardware=hardware(usb=usb_selector(vendor=("0403",), serial=("S", "T"))),
         ),
         values={"neighbour": NEIGHBOUR},
         given=inject(nodes("$(device.path)"), env={"N": "$(value.neighbour:-none)"}),
     ),
     resource(
         "usb",
-        Selector(candidates=UsbSelector(vendor=("0403",))),
+        Selector(candidates=usb_selector(vendor=("0403",))),
         given=inject(nodes("/dev/$(device.name)", optional=True), env={"N": "$(device.numa:-x)"}),
     ),
     resource("rest", "/dev/*", "/dev/video*", exclude=["/dev/out/*"]),

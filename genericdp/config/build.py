@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import fields
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from genericdp import model
+from genericdp.devices import hardware
 from genericdp.health.kinds import KINDS
 from genericdp.model import globs
 from genericdp.template import parse
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _Convert = Callable[[Any], Any]
 _HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])")
-_OTHER_NAMES = {"class": "device_class", "exec": "command"}
+_OTHER_NAMES = {"exec": "command"}
 """What the model calls keys otherwise than in snake case."""
 
 
@@ -81,15 +81,13 @@ def _by_key(one: _Convert) -> _Convert:
 
 def _selector(selector: Mapping[str, Any]) -> model.Selector:
     rest = {key: selector[key] for key in ("hardware", "values", "inject") if key in selector}
-    hardware = _of(model.Hardware, **_BUSES)
-    arguments = _arguments(rest, hardware=hardware, values=_by_key(globs), inject=_inject)
+    arguments = _arguments(rest, hardware=_sys_selectors, values=_by_key(globs), inject=_inject)
     return model.Selector(candidates=_candidates(selector), **arguments)
 
 
 def _candidates(selector: Mapping[str, Any]) -> model.Candidates:
     if "path" not in selector:
-        (bus,) = selector.keys() & _BUSES.keys()
-        candidates: model.Candidates = _BUSES[bus](selector[bus])
+        (candidates,) = _sys_selectors(selector)
         return candidates
     patterns = globs(selector["path"])
     if "type" not in selector:
@@ -98,10 +96,16 @@ def _candidates(selector: Mapping[str, Any]) -> model.Candidates:
     return model.PathSelector(globs=patterns, types=types)
 
 
-def _bus(kind: type[model.SysSelector]) -> _Convert:
-    convert: dict[str, _Convert] = {model.config_key(field.name): globs for field in fields(kind)}
+def _sys_selectors(written: Mapping[str, Any]) -> tuple[model.SysSelector, ...]:
+    """Return the selectors by kinds of hardware that a mapping has, in the order of the kinds."""
+    return tuple(_sys_selector(kind, written[kind]) for kind in hardware.KINDS if kind in written)
+
+
+def _sys_selector(kind: str, written: Mapping[str, Any]) -> model.SysSelector:
     by_key = _by_key(globs)
-    return _of(kind, **convert | {"properties": by_key, "attributes": by_key, "function": str})
+    nested = {key: by_key(written[key]) for key in ("properties", "attributes") if key in written}
+    keys = {key: globs(value) for key, value in written.items() if key not in nested}
+    return model.SysSelector(kind=kind, keys=keys, **nested)
 
 
 def _value(value: Mapping[str, Any]) -> model.ValueSource:
@@ -127,7 +131,6 @@ def _probe(probe: Mapping[str, Any]) -> model.Probe:
     return model.Probe(check=KINDS[kind].read(probe[kind]), **_arguments(rest))
 
 
-_BUSES = {bus: _bus(kind) for bus, kind in model.SYS_SELECTORS.items()}
 _hook = _of(model.Hook, exec=model.Command.read)
 _inject = _of(
     model.Inject,

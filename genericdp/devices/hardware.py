@@ -136,6 +136,8 @@ class Key:
     """What is left out of that, if it begins so."""
     interface: bool = False
     """Whether the USB interface has it that a device is or sits on."""
+    hexadecimal: bool = False
+    """Whether its texts are hexadecimal numbers, which compare without case."""
 
 
 def _name(device: SysDevice, _: Host) -> str:
@@ -158,7 +160,7 @@ def _link_type(device: SysDevice, host: Host) -> str | None:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Kind:
-    """A kind of hardware, as selectors and templates know it; ``model.py`` has its selector."""
+    """A kind of hardware, as selectors and templates know it."""
 
     noun: str
     is_one: Callable[[SysDevice], bool]
@@ -178,12 +180,12 @@ KINDS: Mapping[str, Kind] = {
         noun="USB device",
         is_one=is_usb_device,
         keys={
-            "vendor": Key("idVendor"),
-            "product": Key("idProduct"),
+            "vendor": Key("idVendor", hexadecimal=True),
+            "product": Key("idProduct", hexadecimal=True),
             "serial": Key("serial"),
             "port": Key(ask=_name),
-            "class": Key("bDeviceClass"),
-            "interface": Key("bInterfaceNumber", interface=True),
+            "class": Key("bDeviceClass", hexadecimal=True),
+            "interface": Key("bInterfaceNumber", interface=True, hexadecimal=True),
             "bus": Key("busnum"),
             "number": Key("devnum"),
         },
@@ -196,12 +198,12 @@ KINDS: Mapping[str, Kind] = {
         noun="PCI function",
         is_one=is_pci_function,
         keys={
-            "address": Key(ask=_name),
-            "vendor": Key("vendor", prefix="0x"),
-            "device": Key("device", prefix="0x"),
-            "subsystemVendor": Key("subsystem_vendor", prefix="0x"),
-            "subsystemDevice": Key("subsystem_device", prefix="0x"),
-            "class": Key("class", prefix="0x"),
+            "address": Key(ask=_name, hexadecimal=True),
+            "vendor": Key("vendor", prefix="0x", hexadecimal=True),
+            "device": Key("device", prefix="0x", hexadecimal=True),
+            "subsystemVendor": Key("subsystem_vendor", prefix="0x", hexadecimal=True),
+            "subsystemDevice": Key("subsystem_device", prefix="0x", hexadecimal=True),
+            "class": Key("class", prefix="0x", hexadecimal=True),
             "driver": Key("driver", lambda device, _: device.driver or None),
             "function": Key("physfn", _function),
             "iommuGroup": Key("iommu_group", _iommu_group),

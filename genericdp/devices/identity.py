@@ -32,7 +32,7 @@ from genericdp.devices.hardware import (
 from genericdp.devices.inventory import natural_key
 from genericdp.devices.topology import functions_of, group_number
 from genericdp.jsonvalues import PAIRS
-from genericdp.model import ValueKind
+from genericdp.model import SysSelector, ValueKind
 from genericdp.reasons import Code
 from genericdp.template import UnusableValueError
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
     from genericdp.devices.inventory import FoundFile, Host, Siblings, SysDevice
-    from genericdp.model import Globs, Resource
+    from genericdp.model import Candidates, Globs, Resource
 
 
 class Nature(StrEnum):
@@ -694,7 +694,7 @@ def interchangeable_models(resource: Resource) -> Callable[[str], bool]:
     pairs = dict.fromkeys(
         (bus, vendor, product)
         for selector in selectors
-        for wanted in (selector.candidates, *selector.hardware.given)
+        for wanted in (selector.candidates, *selector.hardware)
         for bus, vendors, products in _named_models(wanted)
         for vendor in vendors
         for product in products
@@ -715,10 +715,9 @@ def interchangeable_models(resource: Resource) -> Callable[[str], bool]:
     return is_named
 
 
-def _named_models(wanted: object) -> Iterator[tuple[str, Globs, Globs]]:
+def _named_models(wanted: Candidates) -> Iterator[tuple[str, Globs, Globs]]:
     """Yield the kind of hardware, the vendors and the products that a selector names."""
-    kind = getattr(wanted, "kind", "")
-    if kind in HARDWARE:
-        vendors, products = (getattr(wanted, key) for key in HARDWARE[kind].model)
+    if isinstance(wanted, SysSelector) and wanted.kind in HARDWARE:
+        vendors, products = (wanted.keys.get(key, ()) for key in HARDWARE[wanted.kind].model)
         if vendors and products:
-            yield kind, vendors, products
+            yield wanted.kind, vendors, products

@@ -31,7 +31,6 @@ from genericdp.model import (
     InjectBy,
     ServedBy,
     TopologyMode,
-    UdevSelector,
     is_cdi_name,
 )
 from genericdp.printing import printable
@@ -372,7 +371,7 @@ def _check_nodes(resource: Resource, group: CandidateGroup, host: Host) -> None:
     alone = not any(one.has_node for one in group.members)
     for one in group.members:
         expects_file = one.device is not None and one.device.number is not None
-        is_udev = isinstance(resource.match[min(one.entries)].candidates, UdevSelector)
+        is_udev = resource.match[min(one.entries)].candidates.kind == "udev"
         if is_udev and not one.has_node and (alone or expects_file):
             raise UnusableValueError(_why_no_node(one, host), Code.NO_NODE)
 

@@ -16,7 +16,7 @@ from genericdp.devices.selectors import (
     selector_text,
     shown,
 )
-from genericdp.model import PathSelector, UdevSelector
+from genericdp.model import PathSelector, SysSelector
 from genericdp.printing import first_few, plural, printable, shortened
 from genericdp.reasons import Code, Reason
 from genericdp.template import templates_of
@@ -182,8 +182,8 @@ def why_none(resources: Sequence[Resource], node_name: str) -> str:
 def reads_properties(resource: Resource) -> bool:
     """Return whether the resource asks for what udev records, beyond what the kernel says."""
     selectors = (*resource.match, *resource.exclude)
-    asking = ((one.candidates, one.hardware.udev) for one in selectors)
-    if any(getattr(part, "properties", None) for pair in asking for part in pair):
+    asking = (part for one in selectors for part in (one.candidates, *one.hardware))
+    if any(isinstance(part, SysSelector) and part.properties for part in asking):
         return True
     return any(
         reference.scope == "property"
@@ -343,6 +343,6 @@ def _why_missed(selector: Selector, misses: Misses, key: str) -> tuple[Code, str
 
 
 def _noun(wanted: Candidates) -> str:
-    if isinstance(wanted, UdevSelector) and len(wanted.subsystem) == 1:
-        return f"{glob.unescape(wanted.subsystem[0])} device"
+    if isinstance(wanted, SysSelector) and len(found := wanted.keys.get("subsystem", ())) == 1:
+        return f"{glob.unescape(found[0])} device"
     return KINDS[wanted.kind].noun if wanted.kind in KINDS else "file"

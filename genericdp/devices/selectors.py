@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, is_dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from genericdp import glob
@@ -21,7 +21,7 @@ from genericdp.devices.hardware import (
 )
 from genericdp.devices.inventory import Candidate, SysDevice, natural_key
 from genericdp.devices.lookup import Names
-from genericdp.model import PathSelector, UdevSelector, config_key
+from genericdp.model import PathSelector, SysSelector
 from genericdp.printing import printable, shortened
 from genericdp.scalars import yaml_mapping
 from genericdp.template import LackingValueError, UnusableValueError
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from genericdp.devices.inventory import FoundFile, Host, Inventory
-    from genericdp.model import Candidates, Globs, Hardware, Resource, Selector, SysSelector
+    from genericdp.model import Candidates, Globs, Resource, Selector
 
 _MAX_SHOWN = 81
 _MAX_FOUND = 3
@@ -201,7 +201,7 @@ def _hidden(wanted: Candidates, inventory: Inventory) -> Iterator[Hidden]:
     folders: list[tuple[str, Candidates]] = [("/sys/bus", wanted), ("/sys/class", wanted)]
     for name in _subsystems(wanted, host):
         host.members(name)
-        of_name = UdevSelector(subsystem=(glob.escape(name),))
+        of_name = SysSelector(kind="udev", keys={"subsystem": (glob.escape(name),)})
         folders += [(f"/sys/bus/{name}/devices", of_name), (f"/sys/class/{name}", of_name)]
     for folder, part in folders:
         if why := host.why_unreadable(folder):
@@ -217,13 +217,14 @@ def _subsystems(wanted: SysSelector, host: Host) -> list[str]:
 
 def subsystem_globs(selector: SysSelector) -> Globs:
     """Return the subsystems in which the selector's candidates are; empty: all."""
-    return selector.subsystem if isinstance(selector, UdevSelector) else (selector.kind,)
+    return selector.keys.get("subsystem", ()) if selector.kind == "udev" else (selector.kind,)
 
 
 def is_candidate_of(selector: SysSelector, device: SysDevice) -> bool:
     """Return whether the selector looks at such devices at all."""
-    if isinstance(selector, UdevSelector):
-        return not selector.subsystem or glob.matches_any(selector.subsystem, device.subsystem)
+    if selector.kind == "udev":
+        subsystems = subsystem_globs(selector)
+        return not subsystems or glob.matches_any(subsystems, device.subsystem)
     return BUSES[selector.kind](device)
 
 
@@ -250,7 +251,7 @@ def unmet(
     if isinstance(thing, SysDevice):
         if isinstance(wanted, PathSelector):
             return
-        if not isinstance(wanted, UdevSelector) and not is_candidate_of(wanted, thing):
+        if wanted.kind != "udev" and not is_candidate_of(wanted, thing):
             yield _lacking(wanted.kind, thing, host)
         yield from _unmet(wanted, thing, host, sitting=thing)
         yield from _unmet_hardware(selector.hardware, thing, host)
@@ -283,13 +284,11 @@ def _conditions(
 
 def _wanted(selector: SysSelector) -> Iterator[tuple[str, Globs, bool]]:
     """Yield what a selector asks for, by the keys of the config, and whether case is ignored."""
-    for one in fields(selector):
-        value, key = getattr(selector, one.name), config_key(one.name)
-        ignore_case = one.metadata.get("ignore_case", False)
-        if isinstance(value, Mapping):
-            yield from ((f"{key}.{name}", globs, ignore_case) for name, globs in value.items())
-        elif value:
-            yield key, (value,) if isinstance(value, str) else value, ignore_case
+    for name, key in KINDS[selector.kind].keys.items():
+        if name in selector.keys:
+            yield name, selector.keys[name], key.hexadecimal
+    yield from ((f"properties.{name}", its, False) for name, its in selector.properties.items())
+    yield from ((f"attributes.{name}", its, False) for name, its in selector.attributes.items())
 
 
 def _unmet(
@@ -308,18 +307,18 @@ def _lacking(key: str, device: SysDevice, host: Host) -> Condition:
 
 
 def _unmet_hardware(
-    hardware: Hardware, device: SysDevice | None, host: Host, where: str = ""
+    hardware: Sequence[SysSelector], device: SysDevice | None, host: Host, where: str = ""
 ) -> Iterator[Condition]:
     """Yield the conditions on what the device is or sits on that do not hold.
 
     ``where``: what was asked if sysfs knows nothing of it.
     """
     if device is None:
-        if hardware.given:
+        if hardware:
             yield Condition(key="hardware", wanted=("*",), found=None, where=where)
         return
-    for selector in hardware.given:
-        if isinstance(selector, UdevSelector):
+    for selector in hardware:
+        if selector.kind == "udev":
             if failure := _any_ancestor(selector, device, host):
                 yield failure
         elif (below := nearest(device, host, BUSES[selector.kind])) is None:
@@ -328,7 +327,7 @@ def _unmet_hardware(
             yield from _unmet(selector, below, host, prefix="hardware.", sitting=device)
 
 
-def _any_ancestor(selector: UdevSelector, device: SysDevice, host: Host) -> Condition | None:
+def _any_ancestor(selector: SysSelector, device: SysDevice, host: Host) -> Condition | None:
     """All conditions must hold for one and the same ancestor; else give the best one's failure.
 
     Best is one that may take it after all, then the one of which most conditions hold.
@@ -383,25 +382,27 @@ def shown(text: str) -> str:
 def selector_text(selector: Selector) -> str:
     """Return a selector as it can be written in a config, on one line."""
     wanted = selector.candidates
-    keys = {wanted.kind: _as_config(wanted)}
-    if isinstance(wanted, PathSelector):
+    if isinstance(wanted, SysSelector):
+        keys: dict[str, object] = {wanted.kind: _as_config(wanted)}
+    else:
         keys = {"path": _as_config(wanted.globs)}
         if wanted.types != PathSelector(globs=()).types:
             keys["type"] = _as_config(tuple(map(str, wanted.types)))
-    beside = {"hardware": _as_config(selector.hardware), "values": _as_config(selector.values)}
+    hardware = {one.kind: _as_config(one) for one in selector.hardware}
+    beside = {"hardware": hardware, "values": _as_config(selector.values)}
     return yaml_mapping(keys | {key: part for key, part in beside.items() if part})
 
 
-def _as_config(part: object) -> object:
-    """Return a part of a selector without what is not set; a list of one is that one."""
-    if is_dataclass(part):
-        values = {config_key(one.name): getattr(part, one.name) for one in fields(part)}
-        return {key: _as_config(value) for key, value in values.items() if value}
+def _as_config(part: SysSelector | Mapping[str, Globs] | Globs) -> object:
+    """Return a part of a selector as the config has it; a list of one is that one."""
+    if isinstance(part, SysSelector):
+        order = [key for key in KINDS[part.kind].keys if key in part.keys]
+        nested = {"properties": part.properties, "attributes": part.attributes}
+        keys = {key: _as_config(part.keys[key]) for key in order}
+        return keys | {key: _as_config(its) for key, its in nested.items() if its}
     if isinstance(part, Mapping):
         return {key: _as_config(globs) for key, globs in part.items()}
-    if isinstance(part, tuple):
-        return part[0] if len(part) == 1 else list(part)
-    return part
+    return part[0] if len(part) == 1 else list(part)
 
 
 def conditions_before(selector: Selector, key: str) -> int:
@@ -411,7 +412,7 @@ def conditions_before(selector: Selector, key: str) -> int:
     wanted = selector.candidates
     # A path stands for subsystem and name.
     keys = ["path"] * 2 if isinstance(wanted, PathSelector) else [wanted.kind]
-    beside = ((one, "hardware.") for one in selector.hardware.given)
+    beside = ((one, "hardware.") for one in selector.hardware)
     for part, prefix in ((wanted, ""), *beside):
         if not isinstance(part, PathSelector):
             keys += (f"{prefix}{part.kind}.{name}" for name, *_ in _wanted(part))

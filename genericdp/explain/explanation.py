@@ -35,7 +35,7 @@ from genericdp.devices.selectors import (
 )
 from genericdp.explain.describe import buses_of, hardware_ids, what_it_is
 from genericdp.explain.find import every
-from genericdp.model import PathSelector, UdevSelector
+from genericdp.model import PathSelector
 from genericdp.printing import printable
 from genericdp.scalars import yaml_flow
 
@@ -291,7 +291,7 @@ class _Trial:
                     yield self.inventory.of_file(file)
                 continue
             of_kind = self.inventory.host.members
-            is_udev = isinstance(wanted, UdevSelector)
+            is_udev = wanted.kind == "udev"
             for device in every(self.inventory) if is_udev else of_kind(wanted.kind):
                 if device.syspath.startswith(folder) and is_candidate_of(wanted, device):
                     candidate = self.inventory.of_device(device)

@@ -11,6 +11,7 @@ from genericdp.health.kinds.open import OpenCheck
 from genericdp.model import Place
 from genericdp.template import parse
 from tests.config.loading import HEAD, loaded
+from tests.selecting import hardware, pci_selector, udev_selector, usb_selector
 
 VALID = Path(__file__).parent.parent / "configs/valid"
 
@@ -27,16 +28,14 @@ def test_the_whole_language_becomes_the_model() -> None:
     assert resource.node_names == ("edge-*",)
     assert resource.match == (
         model.Selector(
-            candidates=model.UdevSelector(subsystem=("tty",), name=("ttyUSB*", "ttyACM*")),
-            hardware=model.Hardware(
-                usb=model.UsbSelector(vendor=("0403",), product=("6001", "6015"))
-            ),
+            candidates=udev_selector(subsystem=("tty",), name=("ttyUSB*", "ttyACM*")),
+            hardware=hardware(usb=usb_selector(vendor=("0403",), product=("6001", "6015"))),
         ),
         model.Selector(
             candidates=model.PathSelector(globs=("/dev/serial/by-id/usb-Silicon_Labs_*",))
         ),
         model.Selector(
-            candidates=model.PciSelector(function="virtual"),
+            candidates=pci_selector(function=("virtual",)),
             values={"pf": ("ens1f0np0",)},
             inject=model.Inject(
                 devices=(model.DeviceNodeSelector(path=parse("/dev/vfio/$(pci.iommuGroup)")),),

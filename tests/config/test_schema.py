@@ -31,13 +31,8 @@ CLASSES: dict[str, type] = {
     "fileCheck": FileCheck,
     "kernelLog": KernelLogCheck,
     "probe": model.Probe,
-    "udev": model.UdevSelector,
-    "usb": model.UsbSelector,
-    "pci": model.PciSelector,
-    "net": model.NetSelector,
-    "hardware": model.Hardware,
 }
-OTHERWISE = {"command": "argv", "class": "device_class"}
+OTHERWISE = {"command": "argv"}
 NOT_FIELDS = {"probe": {*probes.KINDS}}
 
 
@@ -152,7 +147,7 @@ def _default(field: dataclasses.Field[Any]) -> Any:
         return str(value)
     if isinstance(value, tuple):
         return [str(item) for item in value]
-    if isinstance(value, (model.Inject, model.Hardware)):
+    if isinstance(value, model.Inject):
         return {} if value == type(value)() else value
     return value
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from genericdp.devices.decide import decide
-from genericdp.model import Inject, Selector, UdevSelector, UsbSelector
+from genericdp.model import Inject, Selector
 from tests.devices.machines import Part
 from tests.devices.making import inject, resource
+from tests.selecting import udev_selector, usb_selector
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -31,14 +32,14 @@ Offers = dict[tuple[str, Part], list[str]]
 
 def resource_of(subsystem: str, **keys: object) -> Resource:
     """A resource that offers everything of a subsystem, ``example.com/SUBSYSTEM``."""
-    match = Selector(candidates=UdevSelector(subsystem=(subsystem,)))
+    match = Selector(candidates=udev_selector(subsystem=(subsystem,)))
     given = None if subsystem in WITH_NODES else _NAME
     return resource(subsystem.replace("_", "-"), match, given=given, **keys)  # type: ignore[arg-type]
 
 
 EVERYTHING = (
     *map(resource_of, (*WITH_NODES, *WITHOUT_NODES)),
-    resource("usb", Selector(candidates=UsbSelector(vendor=("0403",)))),
+    resource("usb", Selector(candidates=usb_selector(vendor=("0403",)))),
 )
 
 

@@ -11,10 +11,11 @@ from genericdp.health.kinds.exec import ExecCheck
 from genericdp.health.kinds.file import FileCheck
 from genericdp.health.kinds.kernellog import KernelLogCheck
 from genericdp.health.kinds.open import OpenCheck
-from genericdp.model import Command, Hook, Probe, Selector, UdevSelector
+from genericdp.model import Command, Hook, Probe, Selector
 from genericdp.template import UnusableValueError, parse
 from tests.devices.known import Known
 from tests.devices.making import decide, node, refusals, resource
+from tests.selecting import udev_selector
 
 if TYPE_CHECKING:
     from genericdp.model import Check
@@ -232,7 +233,7 @@ def test_a_device_knows_since_when_udev_knows_it(
     syspath = "/sys/devices/virtual/block/zram0"
     known.add(syspath, "block", "disk", number=(252, 0), properties=recorded)
     file = node("/dev/zram0", (252, 0), syspath=syspath, block=True)
-    match = Selector(candidates=UdevSelector(subsystem=("block",)))
+    match = Selector(candidates=udev_selector(subsystem=("block",)))
     offers = decide((resource("disk", match),), [file], facts=known)
     (one,) = offers["example.com/disk"].devices.values()
     assert one.device.known_since == expected

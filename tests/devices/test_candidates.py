@@ -13,19 +13,15 @@ from genericdp.host.cache import HostCache
 from genericdp.model import (
     DeviceNodeSelector,
     FileType,
-    Hardware,
     Inject,
-    NetSelector,
     PathSelector,
-    PciSelector,
     Selector,
-    UdevSelector,
-    UsbSelector,
     ValueKind,
     ValueSource,
 )
 from genericdp.template import parse
 from tests.devices.making import PLACE, healthy, refusals, resource, selector
+from tests.selecting import hardware, net_selector, pci_selector, udev_selector, usb_selector
 from tests.testbeds import loading
 
 if TYPE_CHECKING:
@@ -34,7 +30,7 @@ if TYPE_CHECKING:
 
     from genericdp.devices.decide import DeviceLists
     from genericdp.host.root import Root
-    from genericdp.model import Resource
+    from genericdp.model import Resource, SysSelector
 
 
 @pytest.fixture(scope="module")
@@ -64,15 +60,14 @@ def offers(root: Root, *resources: Resource) -> DeviceLists:
     return decide(resources, HostCache(root), node_name="n", previous={}, now=0.0).lists
 
 
-def udev(*subsystem: str, name: Iterable[str] = (), **hardware: object) -> Selector:
+def udev(*subsystem: str, name: Iterable[str] = (), **kinds: SysSelector) -> Selector:
     return Selector(
-        candidates=UdevSelector(subsystem=subsystem, name=tuple(name)),
-        hardware=Hardware(**hardware),  # type: ignore[arg-type]
+        candidates=udev_selector(subsystem=subsystem, name=tuple(name)), hardware=hardware(**kinds)
     )
 
 
 ADAPTERS, WEBCAM, MOUSE = "serial-adapters", "webcam", "input"
-FTDI = UsbSelector(vendor=("0403",))
+FTDI = usb_selector(vendor=("0403",))
 
 
 @pytest.mark.parametrize(
@@ -80,19 +75,19 @@ FTDI = UsbSelector(vendor=("0403",))
     [
         pytest.param(
             ADAPTERS,
-            udev("tty", usb=UsbSelector(vendor=("1a86",))),
+            udev("tty", usb=usb_selector(vendor=("1a86",))),
             ["/dev/ttyUSB3"],
             id="the-port-of-a-usb-serial-adapter",
         ),
         pytest.param(
             WEBCAM,
-            udev("video4linux", usb=UsbSelector(vendor=("046d",), product=("082d",))),
+            udev("video4linux", usb=usb_selector(vendor=("046d",), product=("082d",))),
             ["/dev/video0", "/dev/video1"],
             id="the-video-nodes-of-a-camera",
         ),
         pytest.param(
             MOUSE,
-            udev("input", name=["event*"], usb=UsbSelector(vendor=("046d",))),
+            udev("input", name=["event*"], usb=usb_selector(vendor=("046d",))),
             ["/dev/input/event3"],
             id="the-event-node-of-a-mouse",
         ),
@@ -109,15 +104,19 @@ def test_the_node_of_what_sits_on_a_usb_device(
     ("machine", "candidates", "expected"),
     [
         (ADAPTERS, FTDI, ["/dev/bus/usb/001/003", "/dev/bus/usb/001/004", "/dev/bus/usb/001/005"]),
-        ("gpu", PciSelector(driver=("amdgpu",)), ["…/0000:00:03.1/0000:0a:00.0"]),
-        ("can", NetSelector(name=("*",)), ["…/1-3:1.0/net/can0", "/sys/devices/virtual/net/vcan0"]),
-        ("vfio", UdevSelector(driver=("vfio-pci",)), ["…/0000:3b:01.0", "…/vfio-dev/vfio0"]),
+        ("gpu", pci_selector(driver=("amdgpu",)), ["…/0000:00:03.1/0000:0a:00.0"]),
+        (
+            "can",
+            net_selector(name=("*",)),
+            ["…/1-3:1.0/net/can0", "/sys/devices/virtual/net/vcan0"],
+        ),
+        ("vfio", udev_selector(driver=("vfio-pci",)), ["…/0000:3b:01.0", "…/vfio-dev/vfio0"]),
         (
             "vfio",
-            UdevSelector(subsystem=("[!p]*",), name=("v*",)),
+            udev_selector(subsystem=("[!p]*",), name=("v*",)),
             ["…/vfio-dev/vfio0", "/dev/vfio/vfio"],
         ),
-        ("gpu", UdevSelector(subsystem=("none",)), []),
+        ("gpu", udev_selector(subsystem=("none",)), []),
     ],
 )
 def test_candidates_of_sysfs_are_known_by_their_file_else_by_their_folder(
@@ -144,7 +143,7 @@ def test_a_device_its_file_and_all_links_to_it_are_one_candidate_under_its_link(
 
 def test_hardware_holds_for_paths_too(root_of: Callable[[str], Root]) -> None:
     by_path = Selector(
-        candidates=PathSelector(globs=("/dev/ttyUSB*", "/dev/null")), hardware=Hardware(usb=FTDI)
+        candidates=PathSelector(globs=("/dev/ttyUSB*", "/dev/null")), hardware=hardware(usb=FTDI)
     )
     assert paths(root_of(ADAPTERS), by_path) == [f"/dev/ttyUSB{i}" for i in (0, 1, 2)]
 
@@ -152,7 +151,7 @@ def test_hardware_holds_for_paths_too(root_of: Callable[[str], Root]) -> None:
 def test_what_sysfs_does_not_know_sits_on_nothing(root_of: Callable[[str], Root]) -> None:
     folder = PathSelector(globs=("/dev/bus",), types=(FileType.DIRECTORY,))
     assert paths(root_of(ADAPTERS), Selector(candidates=folder)) == ["/dev/bus"]
-    on_usb = Selector(candidates=folder, hardware=Hardware(usb=UsbSelector()))
+    on_usb = Selector(candidates=folder, hardware=hardware(usb=usb_selector()))
     assert paths(root_of(ADAPTERS), on_usb) == []
 
 
@@ -195,10 +194,10 @@ def excluding(*exclude: Selector) -> Resource:
         pytest.param(udev("tty", name=["ttyUSB.*", "^tty"]), [1, 2, 3, 4], id="no-regex"),
         pytest.param(Selector(candidates=FTDI), [4], id="what-sits-on-it"),
         pytest.param(
-            Selector(candidates=UsbSelector(port=("1-1",))), [], id="or-anywhere-below-it"
+            Selector(candidates=usb_selector(port=("1-1",))), [], id="or-anywhere-below-it"
         ),
         pytest.param(
-            Selector(candidates=PciSelector(vendor=("8086",))), [], id="or-on-its-pci-function"
+            Selector(candidates=pci_selector(vendor=("8086",))), [], id="or-on-its-pci-function"
         ),
     ],
 )
@@ -215,7 +214,7 @@ def test_what_is_excluded_is_not_offered(
 def test_what_is_excluded_is_not_injected_either(root_of: Callable[[str], Root]) -> None:
     gpu = resource(
         "gpu",
-        Selector(candidates=PciSelector(driver=("amdgpu",))),
+        Selector(candidates=pci_selector(driver=("amdgpu",))),
         exclude=["/dev/dri/card*"],
         given=Inject(devices=(DeviceNodeSelector(subsystem="drm"),)),
     )

@@ -6,16 +6,10 @@ import pytest
 
 from genericdp.devices.inventory import Inventory
 from genericdp.devices.selectors import why_not
-from genericdp.model import (
-    NetSelector,
-    PciSelector,
-    Selector,
-    SysSelector,
-    UdevSelector,
-    UsbSelector,
-)
+from genericdp.model import Selector, SysSelector
 from tests.devices.known import PORT, Known, adapter_and_card
 from tests.devices.making import resource
+from tests.selecting import net_selector, pci_selector, udev_selector, usb_selector
 
 if TYPE_CHECKING:
     from genericdp.devices.inventory import SysDevice
@@ -40,22 +34,22 @@ def failed_of(known: Known, device: SysDevice, selector: SysSelector) -> str | N
 @pytest.mark.parametrize(
     ("selector", "expected"),
     [
-        (UdevSelector(), None),
-        (UdevSelector(subsystem=("tty",), name=("ttyUSB*", "ttyACM*")), None),
-        (UdevSelector(subsystem=("tty",), name=("ttyACM*",)), "udev.name"),
-        (UdevSelector(subsystem=("t?y", "usb")), None),
-        (UdevSelector(devtype=("*",)), "udev.devtype"),
-        (UdevSelector(driver=("ftdi_*",)), None),
-        (UdevSelector(driver=("usb",)), "udev.driver"),
-        (UdevSelector(properties={"ID_BUS": ("usb", "pci")}), None),
-        (UdevSelector(properties={"ID_BUS": ("USB",)}), "udev.properties.ID_BUS"),
-        (UdevSelector(properties={"ID_SERIAL": ("*",)}), "udev.properties.ID_SERIAL"),
-        (UdevSelector(attributes={"dev": ("188:*",)}), None),
-        (UdevSelector(attributes={"dev": ("166:*",)}), "udev.attributes.dev"),
-        (UdevSelector(attributes={"none": ("*",)}), "udev.attributes.none"),
+        (udev_selector(), None),
+        (udev_selector(subsystem=("tty",), name=("ttyUSB*", "ttyACM*")), None),
+        (udev_selector(subsystem=("tty",), name=("ttyACM*",)), "udev.name"),
+        (udev_selector(subsystem=("t?y", "usb")), None),
+        (udev_selector(devtype=("*",)), "udev.devtype"),
+        (udev_selector(driver=("ftdi_*",)), None),
+        (udev_selector(driver=("usb",)), "udev.driver"),
+        (udev_selector(properties={"ID_BUS": ("usb", "pci")}), None),
+        (udev_selector(properties={"ID_BUS": ("USB",)}), "udev.properties.ID_BUS"),
+        (udev_selector(properties={"ID_SERIAL": ("*",)}), "udev.properties.ID_SERIAL"),
+        (udev_selector(attributes={"dev": ("188:*",)}), None),
+        (udev_selector(attributes={"dev": ("166:*",)}), "udev.attributes.dev"),
+        (udev_selector(attributes={"none": ("*",)}), "udev.attributes.none"),
     ],
 )
-def test_conditions_of_udev(known: Known, selector: UdevSelector, expected: str | None) -> None:
+def test_conditions_of_udev(known: Known, selector: SysSelector, expected: str | None) -> None:
     assert failed(known, PORT, selector) == expected
 
 
@@ -73,7 +67,7 @@ def test_all_properties_must_hold(
 ) -> None:
     """D11: libudev's own filter takes vendor *or* product."""
     wanted = {"ID_VENDOR_ID": (vendor,), "ID_MODEL_ID": (product,)}
-    assert failed(known, PORT, UdevSelector(properties=wanted)) == expected
+    assert failed(known, PORT, udev_selector(properties=wanted)) == expected
 
 
 @pytest.mark.parametrize(
@@ -100,13 +94,13 @@ def test_one_glob_dialect_everywhere(pattern: str, name: str, *, expected: bool)
     )  # fmt: skip
     globs = (pattern,)
     everywhere: list[SysSelector] = [
-        UdevSelector(name=globs),
-        UdevSelector(driver=globs),
-        UdevSelector(properties={"P": globs}),
-        UdevSelector(attributes={"serial": globs}),
-        UsbSelector(serial=globs),
-        UsbSelector(vendor=globs),
-        UsbSelector(port=globs),
+        udev_selector(name=globs),
+        udev_selector(driver=globs),
+        udev_selector(properties={"P": globs}),
+        udev_selector(attributes={"serial": globs}),
+        usb_selector(serial=globs),
+        usb_selector(vendor=globs),
+        usb_selector(port=globs),
     ]
     found = [failed_of(known, device, one) is None for one in everywhere]
     assert found == [expected] * len(everywhere)
@@ -115,18 +109,18 @@ def test_one_glob_dialect_everywhere(pattern: str, name: str, *, expected: bool)
 @pytest.mark.parametrize(
     ("selector", "expected"),
     [
-        (UsbSelector(vendor=("0403",), product=("6001", "6015")), None),
-        (UsbSelector(vendor=("0403",), product=("6015",)), "usb.product"),
-        (UsbSelector(device_class=("EF",)), None),
-        (UsbSelector(device_class=("E[A-F]",)), None),
-        (UsbSelector(serial=("aBc",)), None),
-        (UsbSelector(serial=("abc",)), "usb.serial"),
-        (UsbSelector(port=("1-1.*",)), None),
-        (UsbSelector(port=("1-1",)), "usb.port"),
+        (usb_selector(vendor=("0403",), product=("6001", "6015")), None),
+        (usb_selector(vendor=("0403",), product=("6015",)), "usb.product"),
+        (usb_selector(class_=("EF",)), None),
+        (usb_selector(class_=("E[A-F]",)), None),
+        (usb_selector(serial=("aBc",)), None),
+        (usb_selector(serial=("abc",)), "usb.serial"),
+        (usb_selector(port=("1-1.*",)), None),
+        (usb_selector(port=("1-1",)), "usb.port"),
     ],
 )
 def test_conditions_of_a_usb_device(
-    known: Known, selector: UsbSelector, expected: str | None
+    known: Known, selector: SysSelector, expected: str | None
 ) -> None:
     """Hexadecimal ids compare without case, other texts with it."""
     assert failed(known, "0000:00:14.0/usb1/1-1/1-1.4", selector) == expected
@@ -135,19 +129,19 @@ def test_conditions_of_a_usb_device(
 @pytest.mark.parametrize(
     ("selector", "expected"),
     [
-        (PciSelector(address=("0000:3B:*",), vendor=("8086",)), None),
-        (PciSelector(device_class=("0200aF",)), None),
-        (PciSelector(device_class=("0x0200af",)), "pci.class"),
-        (PciSelector(function="virtual", iommu_group=("12",)), None),
-        (PciSelector(function="physical"), "pci.function"),
-        (PciSelector(driver=("VFIO-pci",)), "pci.driver"),
-        (PciSelector(subsystem_vendor=("*",)), "pci.subsystemVendor"),
-        (PciSelector(subsystem_device=("*",)), "pci.subsystemDevice"),
-        (PciSelector(iommu_group=("13",)), "pci.iommuGroup"),
+        (pci_selector(address=("0000:3B:*",), vendor=("8086",)), None),
+        (pci_selector(class_=("0200aF",)), None),
+        (pci_selector(class_=("0x0200af",)), "pci.class"),
+        (pci_selector(function=("virtual",), iommuGroup=("12",)), None),
+        (pci_selector(function=("physical",)), "pci.function"),
+        (pci_selector(driver=("VFIO-pci",)), "pci.driver"),
+        (pci_selector(subsystemVendor=("*",)), "pci.subsystemVendor"),
+        (pci_selector(subsystemDevice=("*",)), "pci.subsystemDevice"),
+        (pci_selector(iommuGroup=("13",)), "pci.iommuGroup"),
     ],
 )
 def test_conditions_of_a_pci_function(
-    known: Known, selector: PciSelector, expected: str | None
+    known: Known, selector: SysSelector, expected: str | None
 ) -> None:
     assert failed(known, "0000:3b:01.0", selector) == expected
 
@@ -155,38 +149,38 @@ def test_conditions_of_a_pci_function(
 @pytest.mark.parametrize(
     ("selector", "expected"),
     [
-        (NetSelector(name=("ens*",), link_type=("ether",), driver=("ice",)), None),
-        (NetSelector(link_type=("can", "infiniband")), "net.linkType"),
-        (NetSelector(link_type=("1",)), "net.linkType"),
-        (NetSelector(address=("b4:*",)), None),
-        (NetSelector(driver=("vfio-pci",)), "net.driver"),
+        (net_selector(name=("ens*",), linkType=("ether",), driver=("ice",)), None),
+        (net_selector(linkType=("can", "infiniband")), "net.linkType"),
+        (net_selector(linkType=("1",)), "net.linkType"),
+        (net_selector(address=("b4:*",)), None),
+        (net_selector(driver=("vfio-pci",)), "net.driver"),
     ],
 )
 def test_conditions_of_a_network_interface(
-    known: Known, selector: NetSelector, expected: str | None
+    known: Known, selector: SysSelector, expected: str | None
 ) -> None:
     assert failed(known, "0000:3b:00.0/net/ens1", selector) == expected
 
 
 def test_which_devices_a_selector_looks_at(known: Known) -> None:
     seen = {
-        type(selector).__name__: {
+        selector.kind: {
             one.name for one in known.devices.values() if failed_of(known, one, selector) is None
         }
-        for selector in (UsbSelector(), PciSelector(), NetSelector())
+        for selector in (usb_selector(), pci_selector(), net_selector())
     }
     assert seen == {
-        "UsbSelector": {"usb1", "1-1", "1-1.4"},
-        "PciSelector": {"0000:00:14.0", "0000:3b:00.0", "0000:3b:01.0"},
-        "NetSelector": {"ens1"},
+        "usb": {"usb1", "1-1", "1-1.4"},
+        "pci": {"0000:00:14.0", "0000:3b:00.0", "0000:3b:01.0"},
+        "net": {"ens1"},
     }
-    tty = UdevSelector(subsystem=("t*",))
+    tty = udev_selector(subsystem=("t*",))
     taken = [one.name for one in known.devices.values() if failed_of(known, one, tty) is None]
     assert taken == ["ttyUSB0"]
 
 
 def test_conditions_are_asked_in_turn_until_one_fails(known: Known) -> None:
     """Attributes cost a read each, names and properties nothing."""
-    wanted = UdevSelector(name=("ttyACM*",), attributes={"dev": ("*",)})
+    wanted = udev_selector(name=("ttyACM*",), attributes={"dev": ("*",)})
     assert failed(known, PORT, wanted) == "udev.name"
     assert known.asked == []

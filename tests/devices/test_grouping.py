@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from genericdp.devices.allocation import edits
-from genericdp.model import Inject, Mount, Selector, UdevSelector, ValueKind, ValueSource
+from genericdp.model import Inject, Mount, Selector, ValueKind, ValueSource
 from genericdp.template import parse
 from tests.devices.known import Known
 from tests.devices.making import (
@@ -25,6 +25,7 @@ from tests.devices.making import (
     resource,
 )
 from tests.devices.sound import CAPTURES, CONTROLS, given_for, paths, sound
+from tests.selecting import udev_selector
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -305,7 +306,7 @@ def test_of_a_group_one_member_must_have_a_node_and_each_the_one_that_the_kernel
     if "serial" in present:
         known.add(f"{PORT_AT}/serial0", "tty", number=(188, 1))
     files += [plain(syspath, folder=True) for syspath in known.devices]
-    wanted = Selector(candidates=UdevSelector(subsystem=("usb", "tty")))
+    wanted = Selector(candidates=udev_selector(subsystem=("usb", "tty")))
     offer = decide([resource("port", wanted, group_by=parse("x"))], files, facts=known)
     refused = [one.text for one in offer["example.com/port"].not_offered]
     if reason:

@@ -8,17 +8,18 @@ import pytest
 
 from genericdp.devices.inventory import Inventory
 from genericdp.devices.selectors import why_not
-from genericdp.model import Hardware, PciSelector, Selector, UdevSelector, UsbSelector
+from genericdp.model import Selector, SysSelector
 from tests.devices.known import PORT, Known, adapter_and_card
 from tests.devices.making import resource
+from tests.selecting import hardware, pci_selector, udev_selector, usb_selector
 
 if TYPE_CHECKING:
     from genericdp.devices.inventory import SysDevice
     from genericdp.devices.selectors import Condition
 
 BELOW = PORT.rpartition("/tty/")[0]
-FTDI = UsbSelector(vendor=("0403",))
-HUB = UsbSelector(vendor=("05e3",))
+FTDI = usb_selector(vendor=("0403",))
+HUB = usb_selector(vendor=("05e3",))
 
 
 @pytest.fixture
@@ -26,83 +27,85 @@ def known() -> Known:
     return adapter_and_card()
 
 
-def failed(hardware: Hardware, device: SysDevice, known: Known) -> Condition | None:
+def failed(hardware: tuple[SysSelector, ...], device: SysDevice, known: Known) -> Condition | None:
     """The condition on hardware for which a selector of anything does not take a device."""
-    selector = Selector(candidates=UdevSelector(), hardware=hardware)
+    selector = Selector(candidates=udev_selector(), hardware=hardware)
     return why_not(selector, device, resource("x"), Inventory(known))
 
 
 @pytest.mark.parametrize(
     ("path", "hardware", "expected"),
     [
-        pytest.param(PORT, Hardware(), None, id="nothing-asked"),
-        pytest.param(PORT, Hardware(usb=FTDI), None, id="the-nearest-usb-device"),
-        pytest.param(PORT, Hardware(usb=HUB), "hardware.usb.vendor", id="not-one-further-down"),
-        pytest.param(PORT, Hardware(usb=UsbSelector()), None, id="any-usb-device"),
-        pytest.param(PORT, Hardware(usb=UsbSelector(serial=("aBc",))), None, id="its-serial"),
+        pytest.param(PORT, hardware(), None, id="nothing-asked"),
+        pytest.param(PORT, hardware(usb=FTDI), None, id="the-nearest-usb-device"),
+        pytest.param(PORT, hardware(usb=HUB), "hardware.usb.vendor", id="not-one-further-down"),
+        pytest.param(PORT, hardware(usb=usb_selector()), None, id="any-usb-device"),
+        pytest.param(PORT, hardware(usb=usb_selector(serial=("aBc",))), None, id="its-serial"),
         pytest.param(
             PORT,
-            Hardware(usb=UsbSelector(serial=("ABC",))),
+            hardware(usb=usb_selector(serial=("ABC",))),
             "hardware.usb.serial",
             id="a-serial-is-no-hexadecimal-number",
         ),
-        pytest.param("0000:00:14.0/usb1/1-1", Hardware(usb=HUB), None, id="what-it-is-itself"),
-        pytest.param("0000:3b:00.0/net/ens1", Hardware(usb=FTDI), "hardware.usb", id="no-usb"),
+        pytest.param("0000:00:14.0/usb1/1-1", hardware(usb=HUB), None, id="what-it-is-itself"),
+        pytest.param("0000:3b:00.0/net/ens1", hardware(usb=FTDI), "hardware.usb", id="no-usb"),
         pytest.param(
-            PORT, Hardware(usb=UsbSelector(interface=("0A",))), None, id="the-interface-between"
+            PORT, hardware(usb=usb_selector(interface=("0A",))), None, id="the-interface-between"
         ),
         pytest.param(
             PORT,
-            Hardware(usb=UsbSelector(interface=("0b",))),
+            hardware(usb=usb_selector(interface=("0b",))),
             "hardware.usb.interface",
             id="another-interface",
         ),
         pytest.param(
             "0000:00:14.0/usb1/1-1",
-            Hardware(usb=UsbSelector(interface=("*",))),
+            hardware(usb=usb_selector(interface=("*",))),
             "hardware.usb.interface",
             id="no-interface-between",
         ),
         pytest.param(
-            PORT, Hardware(pci=PciSelector(driver=("xhci_hcd",))), None, id="the-pci-function"
+            PORT, hardware(pci=pci_selector(driver=("xhci_hcd",))), None, id="the-pci-function"
         ),
         pytest.param(
             PORT,
-            Hardware(usb=FTDI, pci=PciSelector(driver=("ahci",))),
+            hardware(usb=FTDI, pci=pci_selector(driver=("ahci",))),
             "hardware.pci.driver",
             id="both-must-hold",
         ),
         pytest.param(
-            PORT, Hardware(pci=PciSelector(driver=("x",))), "hardware.pci.driver", id="pci-alone"
+            PORT, hardware(pci=pci_selector(driver=("x",))), "hardware.pci.driver", id="pci-alone"
         ),
         pytest.param(
             PORT,
-            Hardware(udev=UdevSelector(attributes={"idVendor": ("05e3",)})),
+            hardware(udev=udev_selector(attributes={"idVendor": ("05e3",)})),
             None,
             id="udev-looks-at-all-ancestors",
         ),
         pytest.param(
             PORT,
-            Hardware(udev=UdevSelector(attributes={"idVendor": ("05e3",), "idProduct": ("6001",)})),
+            hardware(
+                udev=udev_selector(attributes={"idVendor": ("05e3",), "idProduct": ("6001",)})
+            ),
             "hardware.udev.attributes.idProduct",
             id="but-one-and-the-same-has-it-all",
         ),
         pytest.param(
             PORT,
-            Hardware(udev=UdevSelector(subsystem=("tty",), name=("ttyUSB0",))),
+            hardware(udev=udev_selector(subsystem=("tty",), name=("ttyUSB0",))),
             None,
             id="udev-may-be-itself",
         ),
         pytest.param(
             PORT,
-            Hardware(udev=UdevSelector(subsystem=("scsi",))),
+            hardware(udev=udev_selector(subsystem=("scsi",))),
             "hardware.udev.subsystem",
             id="no-such-ancestor",
         ),
     ],
 )
 def test_what_a_device_is_or_sits_on(
-    known: Known, path: str, hardware: Hardware, expected: str | None
+    known: Known, path: str, hardware: tuple[SysSelector, ...], expected: str | None
 ) -> None:
     device = known.devices[f"/sys/devices/pci0000:00/{path}"]
     condition = failed(hardware, device, known)
@@ -111,7 +114,7 @@ def test_what_a_device_is_or_sits_on(
 
 def test_a_failed_condition_tells_what_was_found_and_where(known: Known) -> None:
     device = known.devices[f"/sys/devices/pci0000:00/{PORT}"]
-    failure = failed(Hardware(usb=HUB), device, known)
+    failure = failed(hardware(usb=HUB), device, known)
     assert failure is not None
     assert (failure.wanted, failure.found) == (("05e3",), "0403")
     assert failure.where == "/sys/devices/pci0000:00/0000:00:14.0/usb1/1-1/1-1.4"
@@ -119,7 +122,7 @@ def test_a_failed_condition_tells_what_was_found_and_where(known: Known) -> None
 
 def test_what_sits_on_no_such_hardware_at_all_says_which(known: Known) -> None:
     bare = known.add("/sys/devices/virtual/misc/bare", "misc")
-    failure = failed(Hardware(pci=PciSelector()), bare, known)
+    failure = failed(hardware(pci=pci_selector()), bare, known)
     assert failure is not None
     assert (failure.key, failure.wanted, failure.found, failure.where) == (
         "hardware.pci",
@@ -131,14 +134,14 @@ def test_what_sits_on_no_such_hardware_at_all_says_which(known: Known) -> None:
 
 def test_of_several_ancestors_the_one_that_came_furthest_tells_what_is_wrong(known: Known) -> None:
     device = known.devices[f"/sys/devices/pci0000:00/{PORT}"]
-    wanted = UdevSelector(subsystem=("usb-serial",), driver=("ch341-uart",))
-    failure = failed(Hardware(udev=wanted), device, known)
+    wanted = udev_selector(subsystem=("usb-serial",), driver=("ch341-uart",))
+    failure = failed(hardware(udev=wanted), device, known)
     assert failure is not None
     assert (failure.found, failure.where) == ("ftdi_sio", f"/sys/devices/pci0000:00/{BELOW}")
 
 
 def test_of_ancestors_that_came_equally_far_the_nearest_tells_what_is_wrong(known: Known) -> None:
     device = known.devices[f"/sys/devices/pci0000:00/{PORT}"]
-    failure = failed(Hardware(udev=UdevSelector(subsystem=("none",))), device, known)
+    failure = failed(hardware(udev=udev_selector(subsystem=("none",))), device, known)
     assert failure is not None
     assert (failure.found, failure.where) == ("tty", device.syspath)

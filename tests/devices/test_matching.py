@@ -9,21 +9,11 @@ import pytest
 from genericdp.devices.inventory import Inventory, Look
 from genericdp.devices.matching import Owners, for_node, match, reads_properties
 from genericdp.devices.selectors import path_globs
-from genericdp.model import (
-    Command,
-    FileType,
-    Hardware,
-    Hook,
-    Resource,
-    Selector,
-    UdevSelector,
-    UsbSelector,
-    ValueKind,
-    ValueSource,
-)
+from genericdp.model import Command, FileType, Hook, Resource, Selector, ValueKind, ValueSource
 from genericdp.template import parse
 from tests.devices.known import Known
 from tests.devices.making import decide, healthy, inject, node, plain, refusals, resource, selector
+from tests.selecting import hardware, udev_selector, usb_selector
 
 TTY0 = node("/dev/ttyUSB0", (188, 0))
 TTY1 = node("/dev/ttyUSB1", (188, 1))
@@ -200,7 +190,7 @@ def test_a_resource_for_other_nodes_owns_nothing() -> None:
     assert healthy(decide(resources, [TTY0]), "second") == ["ttyUSB0"]
 
 
-RECORDED = UdevSelector(properties={"ID_BUS": ("usb",)})
+RECORDED = udev_selector(properties={"ID_BUS": ("usb",)})
 PROPERTY = parse("a$(device.name)$(property.ID_BUS)")
 ASKED = Hook(command=Command(argv=(parse("/bin/true"), PROPERTY)))
 
@@ -209,12 +199,12 @@ ASKED = Hook(command=Command(argv=(parse("/bin/true"), PROPERTY)))
     ("one", "reads"),
     [
         (resource("x", "/dev/a"), False),
-        (resource("x", Selector(candidates=UdevSelector(attributes={"dev": ("*",)}))), False),
-        (resource("x", Selector(candidates=UsbSelector(vendor=("1",)))), False),
+        (resource("x", Selector(candidates=udev_selector(attributes={"dev": ("*",)}))), False),
+        (resource("x", Selector(candidates=usb_selector(vendor=("1",)))), False),
         (resource("x", "/dev/a", given=inject(env={"A": "$(attribute.dev)"})), False),
         (resource("x", "/dev/a", Selector(candidates=RECORDED)), True),
         (
-            resource("x", Selector(candidates=UsbSelector(), hardware=Hardware(udev=RECORDED))),
+            resource("x", Selector(candidates=usb_selector(), hardware=hardware(udev=RECORDED))),
             True,
         ),
         (replace(resource("x", "/dev/a"), exclude=(Selector(candidates=RECORDED),)), True),
@@ -263,7 +253,7 @@ def test_what_the_first_resource_owns_the_third_does_not_get_either() -> None:
 
 
 def test_only_a_path_that_is_written_out_tells_that_its_type_is_another() -> None:
-    of_udev = Selector(candidates=UdevSelector(subsystem=("none",)))
+    of_udev = Selector(candidates=udev_selector(subsystem=("none",)))
     offers = decide([resource("x", of_udev, "/dev/ttyUSB0", "/dev/dri", "/run/*")], HOST)
     (refused,) = offers["example.com/x"].not_offered
     assert (refused.device.path, refused.device.key) == ("/dev/dri", FOLDER.key)

@@ -17,7 +17,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-from genericdp.model import Selector, ServedBy, UdevSelector, UsbSelector
+from genericdp.model import Selector, ServedBy
 from genericdp.template import parse
 from tests.budget import examples
 from tests.devices import machines
@@ -25,6 +25,7 @@ from tests.devices.holding import Node
 from tests.devices.machines import Machine
 from tests.devices.making import selector
 from tests.devices.offering import offers, resource_of
+from tests.selecting import udev_selector, usb_selector
 
 if TYPE_CHECKING:
     from genericdp.model import Resource
@@ -35,9 +36,9 @@ pytestmark = pytest.mark.slow
 PORTS = ("1-1.1", "1-1.2", "1-3", "2-1")
 NOTES = ("", "left", "right")
 EXCLUDES = {
-    "stick A1": Selector(candidates=UsbSelector(serial=("A1",))),
-    "port 1-3": Selector(candidates=UsbSelector(port=("1-3",))),
-    "partitions": Selector(candidates=UdevSelector(subsystem=("block",), devtype=("partition",))),
+    "stick A1": Selector(candidates=usb_selector(serial=("A1",))),
+    "port 1-3": Selector(candidates=usb_selector(port=("1-3",))),
+    "partitions": Selector(candidates=udev_selector(subsystem=("block",), devtype=("partition",))),
     "ttyUSB0": selector("/dev/ttyUSB0"),
 }
 IDS = (

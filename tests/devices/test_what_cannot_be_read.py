@@ -14,19 +14,11 @@ from hypothesis import strategies as st
 
 from genericdp.devices.decide import decide
 from genericdp.devices.inventory import FoundFile, Look
-from genericdp.model import (
-    Hardware,
-    Inject,
-    Resource,
-    Selector,
-    UdevSelector,
-    UsbSelector,
-    ValueKind,
-    ValueSource,
-)
+from genericdp.model import Inject, Resource, Selector, ValueKind, ValueSource
 from genericdp.template import parse
 from tests.devices.known import ROOT, Known
 from tests.devices.making import finds, inject, node, resource, selector
+from tests.selecting import hardware, udev_selector, usb_selector
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -46,12 +38,12 @@ SELECTORS = {
     "nodes": selector(NODES),
     "first": selector("/dev/ttyUSB0"),
     "links": selector(LINKS),
-    "tty": Selector(candidates=UdevSelector(subsystem=("tty",))),
-    "kind": Selector(candidates=UdevSelector(subsystem=("tty",), attributes={"kind": ("a",)})),
-    "property": Selector(candidates=UdevSelector(subsystem=("tty",), properties={"P": ("a",)})),
-    "vendor": replace(selector(NODES), hardware=Hardware(usb=UsbSelector(vendor=("a",)))),
+    "tty": Selector(candidates=udev_selector(subsystem=("tty",))),
+    "kind": Selector(candidates=udev_selector(subsystem=("tty",), attributes={"kind": ("a",)})),
+    "property": Selector(candidates=udev_selector(subsystem=("tty",), properties={"P": ("a",)})),
+    "vendor": replace(selector(NODES), hardware=hardware(usb=usb_selector(vendor=("a",)))),
     "any": replace(
-        selector(NODES), hardware=Hardware(udev=UdevSelector(attributes={"idVendor": ("a",)}))
+        selector(NODES), hardware=hardware(udev=udev_selector(attributes={"idVendor": ("a",)}))
     ),
     "file": replace(selector(NODES), values={"kind": ("a",)}),
     "default": replace(selector(NODES), values={"attribute": ("b",)}),

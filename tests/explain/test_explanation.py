@@ -21,19 +21,12 @@ from genericdp.explain.describe import as_glob, entry_of
 from genericdp.explain.explanation import VerdictKind, explain
 from genericdp.explain.find import Asked, Unknown, every, find
 from genericdp.host.cache import HostCache
-from genericdp.model import (
-    FileType,
-    Hardware,
-    PciSelector,
-    Resource,
-    Selector,
-    UdevSelector,
-    UsbSelector,
-)
+from genericdp.model import FileType, Resource, Selector
 from genericdp.reasons import Code, Reason
 from tests.budget import examples
 from tests.devices.known import Known
 from tests.devices.making import inject, node, nodes, resource, selector
+from tests.selecting import hardware, pci_selector, udev_selector, usb_selector
 from tests.testbeds import loading
 
 if TYPE_CHECKING:
@@ -42,21 +35,21 @@ if TYPE_CHECKING:
     from genericdp.explain.explanation import Explanation
     from genericdp.host.root import Root
 
-TTY = UdevSelector(subsystem=("tty",))
+TTY = udev_selector(subsystem=("tty",))
 ALL_NODES = inject(nodes("$(device.path)"))
 RESOURCES = (
     resource("video", "/dev/video0", "/dev/v4l/by-id/*index1", exclude=["/dev/video1"]),
     resource(
         "serial",
         Selector(
-            candidates=TTY, hardware=Hardware(usb=UsbSelector(vendor=("0403",), product=("60*",)))
+            candidates=TTY, hardware=hardware(usb=usb_selector(vendor=("0403",), product=("60*",)))
         ),
         id="$(usb.serial)",
     ),
-    resource("usb", Selector(candidates=UsbSelector(device_class=("00", "ff")))),
-    resource("any", Selector(candidates=UdevSelector(name=("*0",)))),
+    resource("usb", Selector(candidates=usb_selector(class_=("00", "ff")))),
+    resource("any", Selector(candidates=udev_selector(name=("*0",)))),
     resource("edge", "/dev/*", node_names=("edge-*",)),
-    resource("pci", Selector(candidates=PciSelector(vendor=("8086",))), given=ALL_NODES),
+    resource("pci", Selector(candidates=pci_selector(vendor=("8086",))), given=ALL_NODES),
     resource("rest", "/dev/*", "/dev/*/*"),
 )
 
@@ -204,15 +197,15 @@ def test_a_text_of_the_host_is_no_pattern() -> None:
         (selector("/dev/a", types=[FileType.DIRECTORY]), "path: /dev/a, type: directory"),
         (
             Selector(
-                candidates=PciSelector(subsystem_vendor=("1af4",), function="virtual"),
+                candidates=pci_selector(subsystemVendor=("1af4",), function=("virtual",)),
                 values={"a": ("b",)},
             ),
             'pci: {subsystemVendor: "1af4", function: virtual}, values: {a: b}',
         ),
         (
             Selector(
-                candidates=UdevSelector(properties={"ID_BUS": ("usb",)}),
-                hardware=Hardware(usb=UsbSelector(device_class=("ef",))),
+                candidates=udev_selector(properties={"ID_BUS": ("usb",)}),
+                hardware=hardware(usb=usb_selector(class_=("ef",))),
             ),
             "udev: {properties: {ID_BUS: usb}}, hardware: {usb: {class: ef}}",
         ),

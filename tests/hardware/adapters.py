@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from genericdp.model import Hardware, Selector, UdevSelector, UsbSelector
+from genericdp.model import Selector
 from tests.devices.making import resource
+from tests.selecting import hardware, udev_selector, usb_selector
 
 CONFIGS = Path(__file__).parent / "configs"
 HUB = "/devices/pci0000:00/0000:00:14.0/usb1/1-1"
 PORTS = [f"{HUB}/1-1.{i}" for i in (1, 2, 3, 4)]
 IDS = [f"1-1.{i}:1.0-tty" for i in (1, 2, 3, 4)]
 PORT = Selector(
-    candidates=UdevSelector(subsystem=("tty",)),
-    hardware=Hardware(usb=UsbSelector(vendor=("*[!f]",))),
+    candidates=udev_selector(subsystem=("tty",)),
+    hardware=hardware(usb=usb_selector(vendor=("*[!f]",))),
 )
 SERIAL = resource("serial", PORT)
 RECORDED = resource(
-    "recorded", Selector(candidates=UdevSelector(subsystem=("tty",), properties={"ID_BUS": ("*",)}))
+    "recorded",
+    Selector(candidates=udev_selector(subsystem=("tty",), properties={"ID_BUS": ("*",)})),
 )

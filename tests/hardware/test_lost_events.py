@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from genericdp.host.root import Root
-from genericdp.model import Selector, UdevSelector
+from genericdp.model import Selector
 from tests.decisions import Discoverer
 from tests.devices.making import healthy, resource
 from tests.host.hearing import alone, as_root, few, hearing, tell
+from tests.selecting import udev_selector
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,7 +24,7 @@ CONTROL, ADD, REMOVE = Path("/dev/loop-control"), 0x4C80, 0x4C81
 NUMBERS = (51, 52)
 NAMES = [f"loop{number}" for number in NUMBERS]
 LOOPS = resource(
-    "loops", Selector(candidates=UdevSelector(subsystem=("block",), name=tuple(NAMES)))
+    "loops", Selector(candidates=udev_selector(subsystem=("block",), name=tuple(NAMES)))
 )
 
 
