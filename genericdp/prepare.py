@@ -10,9 +10,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from genericdp.devices.device import device_id_of
+from genericdp.devices.device import device_id_of, device_refusal
 from genericdp.devices.devicelist import NOTHING, share_reasons
-from genericdp.devices.restrictions import device_refusal
 from genericdp.errors import CallError, InvalidCallError, OverdueCallError, UnusableDeviceError
 from genericdp.host.calls import HangsError, give_up
 from genericdp.host.devicefiles import DeviceFiles, is_same

@@ -16,6 +16,7 @@ from genericdp.devices.device import (
     Member,
     MountPoint,
     Variable,
+    device_refusal,
 )
 from genericdp.devices.devicelist import Entry
 from genericdp.devices.groups import Namer, grouped, resource_name
@@ -23,7 +24,6 @@ from genericdp.devices.hardware import nodes_nearby
 from genericdp.devices.in_use import why_not_bound
 from genericdp.devices.inventory import NODE_TYPES, natural_key
 from genericdp.devices.lookup import Names
-from genericdp.devices.restrictions import device_refusal
 from genericdp.devices.topology import closeness, spot_of
 from genericdp.model import (
     DeviceNodeSelector,
