@@ -23,12 +23,11 @@ if TYPE_CHECKING:
     import signal
     from collections.abc import Callable
 
-    from genericdp.address import Address
     from genericdp.config.files import Loaded
     from genericdp.config.reload import ConfigState, Load
     from genericdp.health.health import Health
     from genericdp.observed import Observed
-    from genericdp.settings import Settings
+    from genericdp.settings import Address, Settings
     from genericdp.supervisor import Supervisor
 
 log = logging.getLogger(__name__)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genericdp.address import Address, parse_listen_address, parse_server_address
+from genericdp.settings import Address, parse_listen_address, parse_server_address
 
 
 @pytest.mark.parametrize(

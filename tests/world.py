@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 import grpc
 from prometheus_client.parser import text_string_to_metric_families
 
-from genericdp.address import Address
 from genericdp.config.load import load
 from genericdp.daemon import serve
 from genericdp.kubelet.api import deviceplugin_pb2 as api
@@ -25,7 +24,7 @@ from genericdp.kubelet.api import deviceplugin_pb2_grpc as rpc
 from genericdp.kubelet.lifecycle import RegistrationTiming
 from genericdp.logs import add_subject
 from genericdp.process.run import Commands
-from genericdp.settings import Settings
+from genericdp.settings import Address, Settings
 from genericdp.simulator.kubelet import Kubelet
 from genericdp.simulator.pods import Container, Pod
 from tests.polling import ask_until

@@ -6,7 +6,6 @@ import argparse
 import re
 from pathlib import Path
 
-from genericdp.address import Address, parse_listen_address
 from genericdp.cli.output import DATA
 from genericdp.cli.parser import (
     CONFIG_FILE,
@@ -19,7 +18,7 @@ from genericdp.cli.parser import (
 )
 from genericdp.logs import LEVELS
 from genericdp.printing import shortened
-from genericdp.settings import CDI_FOLDER, DRIVER, KUBELET_ROOT
+from genericdp.settings import CDI_FOLDER, DRIVER, KUBELET_ROOT, Address, parse_listen_address
 
 ROOT = (
     "look at this folder, which holds dev/ and sys/ of some machine, or at a file of genericdp"

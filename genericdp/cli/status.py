@@ -14,17 +14,17 @@ from http.client import HTTPConnection, HTTPException
 from typing import TYPE_CHECKING, Any
 
 from genericdp import __version__
-from genericdp.address import parse_server_address
 from genericdp.cli.output import DATA, WITH_WIDE, print_data, print_document, table
 from genericdp.cli.parser import argument, choice
 from genericdp.errors import DAMAGE, GenericdpError, reason_of, why_damaged
 from genericdp.host.workers import run_in_time
 from genericdp.printing import first_few, plural, printable, shortened
+from genericdp.settings import parse_server_address
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from genericdp.address import Address
+    from genericdp.settings import Address
 
     StatusDocument = dict[str, Any]
     """What ``/status`` answers, or a part of it: docs/status.md."""

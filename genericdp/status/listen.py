@@ -16,7 +16,7 @@ from genericdp.observed import until
 from genericdp.repeat import Latch
 
 if TYPE_CHECKING:
-    from genericdp.address import Address
+    from genericdp.settings import Address
     from genericdp.status.server import Server
     from genericdp.status.state import Sources
 

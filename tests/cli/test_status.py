@@ -21,10 +21,10 @@ import pytest
 import yaml
 
 from genericdp import __version__
-from genericdp.address import Address
 from genericdp.cli import main
 from genericdp.cli.status import daemon_at, fetch, lines, span
 from genericdp.errors import GenericdpError
+from genericdp.settings import Address
 from tests.status.samples import (
     EMPTY,
     NOW,

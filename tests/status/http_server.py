@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from genericdp.address import Address
+from genericdp.settings import Address
 from genericdp.status.listen import bind_sockets
 from genericdp.status.server import Limits, Response, Server
 from tests.polling import poll_until
