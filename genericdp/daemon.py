@@ -94,7 +94,7 @@ async def serve(
             hangup=reload,
             decided=supervisor.decided,
             state_dir=settings.state_dir,
-            tally=supervisor.tally,
+            tally=supervisor.reconciler.tally,
         )
         watched(supervisor, reloader.state)
         if settings.listen is not None:
@@ -131,7 +131,7 @@ def _put_in_force(supervisor: Supervisor, loaded: Loaded) -> None:
     from genericdp.devices.matching import why_none
 
     running, is_first = supervisor.wanted, supervisor.resources.value is None
-    supervisor.set_policy(loaded.policy)
+    supervisor.reconciler.policy = loaded.policy
     supervisor.resources.value = loaded.resources
     todo = plan(without_policy(supervisor.wanted), without_policy(running))
     changes = "" if is_first else f", {todo}"

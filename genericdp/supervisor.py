@@ -26,13 +26,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from genericdp.devices.decide import Decision
-    from genericdp.dra.driver import DraDriver
     from genericdp.health.health import Health
     from genericdp.host.events import Uevent
-    from genericdp.kubelet.lifecycle import Plugin
     from genericdp.kubelet.podresources import PodHolders
     from genericdp.model import Resource
-    from genericdp.policy import Policy
     from genericdp.process.run import Commands
     from genericdp.settings import Settings
 
@@ -78,7 +75,7 @@ class Pace:
 
 
 class Supervisor:
-    """Owns the plugins. Set ``resources`` to what is wanted; ``run`` does the rest."""
+    """Starts reconciles. Set ``resources`` to what is wanted; ``run`` does the rest."""
 
     def __init__(
         self,
@@ -107,7 +104,7 @@ class Supervisor:
         """When the last full scan ended, and how long it took."""
         self.pod_resources = self._poller(settings)
         """What asks the kubelet which devices pods hold; None: nothing does."""
-        self._reconciler = reconciler = Reconciler(
+        self.reconciler = Reconciler(
             settings,
             root=root,
             kubelet=kubelet,
@@ -116,11 +113,10 @@ class Supervisor:
             commands=commands,
             health=health,
         )
-        self.tally = reconciler.tally
-        self._ledger, self._reader = reconciler.ledger, reconciler.reader
-        self.lists = self._reconciler.lists
+        """Owns the plugins and what they serve."""
+        self.lists = self.reconciler.lists
         """What the kubelet is told, with the reasons."""
-        self.held, self.probe_results = self._reconciler.held, self._reconciler.probe_results
+        self._tally, self._reader = self.reconciler.tally, self.reconciler.reader
         self._peers = PeerWatch(kubelet, resources=lambda: self.named)
 
     def _poller(self, settings: Settings) -> PodResourcesPoller | None:
@@ -138,16 +134,16 @@ class Supervisor:
         self._rescan.send()
 
     def _mark_event(self, event: Uevent | None) -> None:
-        self.tally.happened("resync" if event is None else event.action)
+        self._tally.happened("resync" if event is None else event.action)
         self._reader.mark_event(event)
 
     def _mark_entry(self, folder: str, name: str | None) -> None:
         if folder != self._records:
-            self.tally.happened("resync" if name is None else "file")
+            self._tally.happened("resync" if name is None else "file")
             path = f"{folder.removeprefix(self.root.real('')).rstrip('/')}/{name}"
             self._reader.mark_file(None if name is None else path)
         elif name is None or not name.startswith("."):  # udev writes a hidden file first
-            self.tally.happened("resync" if name is None else "record")
+            self._tally.happened("resync" if name is None else "record")
             self._reader.mark_record(name)
 
     async def _set_watch(self) -> None:
@@ -179,41 +175,28 @@ class Supervisor:
     def named(self) -> dict[str, Resource]:
         """The same with all that has resulted from names that are templates."""
         wanted = self.wanted.values()
-        found = map(self.dra.as_served, wanted) if self.dra else wanted
+        dra = self.reconciler.dra
+        found = map(dra.as_served, wanted) if dra else wanted
         return resulting(found, self.lists.value)
-
-    @property
-    def dra(self) -> DraDriver | None:
-        """What serves resources through DRA; None: no resource was to be so yet."""
-        return self._reconciler.dra
-
-    def set_policy(self, policy: Policy | None) -> None:
-        """Set what bounds release hooks of claims."""
-        self._reconciler.policy = policy
 
     @property
     def holders_unknown(self) -> str:
         """Why it is unknown which pods hold devices; empty: it is known."""
         return NO_POD_RESOURCES if self.pod_resources is None else self.pod_resources.failure.value
 
-    @property
-    def plugins(self) -> dict[str, Plugin]:
-        """The running plugins, by resource name."""
-        return self._reconciler.running
-
     async def run(self) -> None:
         """Look after the plugins forever; raises as ``KubeletFolder.watch`` does."""
         if not self.settings.without_kubelet and await self.kubelet.check_answers():
             self._peers.look()  # what others serve is known before the first reconcile
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._reconciler.run(), name="health")
+            tasks.create_task(self.reconciler.run(), name="health")
             tasks.create_task(self._reconcile_forever(tasks), name="reconcile")
             tasks.create_task(self._watch_kernel_events(), name="kernel events")
             if not self.settings.without_kubelet:
                 tasks.create_task(self.kubelet.watch(), name="kubelet folder")
                 tasks.create_task(self._peers.run(), name="peers")
             if self.pod_resources is not None:
-                asking = self.pod_resources.run(self._ledger.due, self._noted)
+                asking = self.pod_resources.run(self.reconciler.ledger.due, self._noted)
                 tasks.create_task(asking, name="pod resources")
 
     async def _reconcile_forever(self, tasks: asyncio.TaskGroup) -> None:
@@ -225,7 +208,7 @@ class Supervisor:
                 full = await self._reconcile(tasks, full=full)
         finally:
             self._watch.close()
-            self._reconciler.close()
+            self.reconciler.close()
 
     async def _reconcile(self, tasks: asyncio.TaskGroup, *, full: bool) -> bool:
         """Decide, have the plugins serve that, and wait until there is a reason to do it again.
@@ -233,11 +216,11 @@ class Supervisor:
         Return whether all of the host has to be looked at then.
         """
         has_changed, resources, begun = self._rescan.watch(), self.resources.value, time.monotonic()
-        reconciler = self._reconciler
+        reconciler = self.reconciler
         decision, lists_changed = await reconciler.reconcile(tasks, self.wanted, full=full)
         self._noted.send()
         took = time.monotonic() - begun
-        self.tally.discovery.add(took)
+        self._tally.discovery.add(took)
         if full:
             self._looked_at, self._looked_seconds = time.monotonic(), took
         if not decision.failures:
@@ -262,14 +245,13 @@ class Supervisor:
 
     async def _load_ledger(self) -> None:
         """Read the ledger; without one, ask first which IDs of an earlier version pods hold."""
+        ledger = self.reconciler.ledger
         try:
-            await in_worker(
-                partial(self._ledger.load, time.monotonic()), self.settings.state_dir or ""
-            )
+            await in_worker(partial(ledger.load, time.monotonic()), self.settings.state_dir or "")
         except OSError as error:
             where = self.settings.state_dir
             log.warning("the ledger in %s cannot be read: %s", where, reason_of(error).lower())
-        if not self._ledger.is_new or self.pod_resources is None:
+        if not ledger.is_new or self.pod_resources is None:
             return
         with suppress(TimeoutError):
             async with asyncio.timeout(_ANSWER_SECONDS):
@@ -282,7 +264,7 @@ class Supervisor:
                     await self.pod_resources.ask()
 
     def _take_holders(self, answer: PodHolders) -> None:
-        if self._ledger.take(answer):
+        if self.reconciler.ledger.take(answer):
             self.look_again()
 
     async def _watch_kernel_events(self) -> None:

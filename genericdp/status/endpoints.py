@@ -124,7 +124,7 @@ class Endpoints:
         return await asyncio.shield(made)
 
     def _metrics(self, state: DaemonState) -> Response:
-        tally = self._sources.supervisor.tally
+        tally = self._sources.supervisor.reconciler.tally
         body = metrics.exposition(state, tally, each_device=self._shows_status)
         return Response(status=200, body=body, content_type=CONTENT_TYPE_PLAIN_0_0_4)
 

@@ -78,7 +78,7 @@ async def _first_lists(sources: Sources) -> None:
     """Wait until the kubelet has the first lists, but not for long: devices come first."""
     lists = sources.supervisor.lists
     await until(lambda: bool(lists.value), lists, timeout_seconds=_FIRST_LISTS_SECONDS)
-    active = [one.registration.active for one in sources.supervisor.plugins.values()]
+    active = [one.registration.active for one in sources.supervisor.reconciler.running.values()]
     await until(
         lambda: all(one.value for one in active), *active, timeout_seconds=_FIRST_LISTS_SECONDS
     )

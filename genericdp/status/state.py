@@ -181,7 +181,7 @@ def collect_state(sources: Sources, *, with_results: bool = False) -> DaemonStat
     ``with_results``: also the latest results of probes.
     """
     supervisor, kubelet = sources.supervisor, sources.supervisor.kubelet
-    plugins, holders = supervisor.plugins, _holders(supervisor.held())
+    plugins, holders = supervisor.reconciler.running, _holders(supervisor.reconciler.held())
     return DaemonState(
         node=supervisor.settings.node_name,
         time=time.time(),  # noqa: TID251  # to be shown
@@ -203,7 +203,7 @@ def collect_state(sources: Sources, *, with_results: bool = False) -> DaemonStat
             )
         ),
         holders_unknown=supervisor.holders_unknown,
-        claims={} if supervisor.dra is None else supervisor.dra.claim_counts,
+        claims={} if supervisor.reconciler.dra is None else supervisor.reconciler.dra.claim_counts,
         events=sources.events.last(),
     )
 
@@ -235,9 +235,9 @@ def _resource(
 ) -> ResourceState:
     devices = supervisor.lists.value.get(resource.name)
     template = "" if devices is None else devices.template
-    dra = supervisor.dra
+    dra = supervisor.reconciler.dra
     waiting = dra.waiting.get(template or resource.name, "") if dra else ""
-    results: Results = supervisor.probe_results(resource.name) if with_results else {}
+    results: Results = supervisor.reconciler.probe_results(resource.name) if with_results else {}
     shown = ResourceState(resource=resource, devices=devices, results=results, contested=waiting)
     if plugin is not None:
         state = plugin.registration

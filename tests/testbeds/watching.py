@@ -61,7 +61,7 @@ async def _watch(config: Path, folder: Path) -> None:
 async def _tell(supervisor: Supervisor, kubelet: Kubelet) -> None:
     await until(lambda: bool(supervisor.lists.value), supervisor.lists)
     # It looks at everything once it hears the kernel: before that, events are told to nobody.
-    await poll_until(lambda: supervisor.tally.events["resync"])
+    await poll_until(lambda: supervisor.reconciler.tally.events["resync"])
     before: object = None
     while True:
         lists = sum(kubelet.observed.lists.values())
