@@ -9,9 +9,10 @@ from genericdp.cli.apply import applied, discover_once, patiently
 from genericdp.cli.output import print_result
 from genericdp.cli.parser import argument
 from genericdp.cli.root import node_name_of, root_of
+from genericdp.devices.hardware import KINDS, file_of
 from genericdp.devices.inventory import Inventory
 from genericdp.devices.matching import for_node
-from genericdp.devices.selectors import any_of, selector_text, shown, source
+from genericdp.devices.selectors import any_of, selector_text, shown
 from genericdp.errors import UsageError
 from genericdp.explain.describe import claim_lines, claims_as_json, entry_of
 from genericdp.explain.explanation import VerdictKind, explain
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from genericdp.devices.decide import DeviceLists
+    from genericdp.devices.selectors import Condition
     from genericdp.explain.describe import Entry
     from genericdp.explain.explanation import Explanation, Try, Verdict
     from genericdp.explain.find import Unknown
@@ -148,7 +150,7 @@ def _tried(attempt: Try) -> Iterator[str]:
         return
     yield f"    {attempt.words}"
     if failed.where.startswith("/sys/"):
-        yield f"    read from {source(failed)}"
+        yield f"    read from {_source(failed)}"
 
 
 def _as_json(explanation: Explanation, entry: Entry) -> dict[str, object]:
@@ -186,7 +188,7 @@ def _try_as_json(attempt: Try) -> dict[str, object]:
         "key": failed and failed.key,
         "wanted": failed and [printable(one) for one in failed.wanted],
         "found": None if failed is None or failed.found is None else printable(failed.found),
-        "readFrom": failed and printable(source(failed)),
+        "readFrom": failed and printable(_source(failed)),
     }
 
 
@@ -205,3 +207,12 @@ def _unknown_as_json(unknown: Unknown) -> dict[str, object]:
         "tried": list(unknown.tried),
         "near": list(unknown.near),
     }
+
+
+def _source(condition: Condition) -> str:
+    """Return where the value was read."""
+    kind, _, name = condition.key.removeprefix("hardware.").partition(".")
+    if name.startswith("properties."):
+        return f"the properties that udev and the kernel tell of {condition.where}"
+    file = file_of(kind, name, condition.where) if kind in KINDS else ""
+    return file or condition.where

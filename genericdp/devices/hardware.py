@@ -36,7 +36,6 @@ LINK_TYPES = {
 
 OF_UEVENT = ("udev.devtype", "udev.properties.")
 """Conditions whose answers stand in a file of several."""
-_OF_LINEAGE = {"udev.driver", "net.driver"}
 
 SCSI_SUBSYSTEMS = frozenset({"scsi_generic", "bsg", "block", "scsi_tape", "scsi_changer"})
 """Those whose nodes belong to one SCSI device, of the many behind a controller."""
@@ -284,39 +283,38 @@ def text_of(kind: str, device: SysDevice, name: str, host: Host) -> str | None:
     return text and text.removeprefix(key.prefix)
 
 
-def file_of(key: str, where: str) -> str:
-    """Return the file that answers a condition, or an empty text."""
-    name, _, asked = key.removeprefix("hardware.").partition(".")
-    if asked.startswith("attributes."):
-        return f"{where}/{asked.removeprefix('attributes.')}"
-    known = KINDS[name].keys.get(asked) if name in KINDS else None
-    return f"{where}/{known.file}" if known is not None and known.file else ""
+def file_of(kind: str, name: str, where: str) -> str:
+    """Return the file that has what a selector of a kind asks under a key; empty: none has."""
+    what, _, inner = name.partition(".")
+    key = KINDS[kind].keys.get(name, Key())
+    file = inner if what == "attributes" else key.file
+    return f"{where}/{file}" if file else ""
 
 
-def why_unread(key: str, where: str, host: Host) -> str:
-    """Return what could not be read of what a condition asks; empty if everything could."""
-    for file in _files_of(key, where, host):
+def why_unread(kind: str, name: str, device: SysDevice, host: Host, *, above: bool = False) -> str:
+    """Return what could not be read of what a selector asks under a key; empty: all could be.
+
+    Without a name, it is whether the device is of the kind or, with ``above``, sits on one.
+    """
+    for file in _files_of(kind, name, device, host, above=above):
         if why := host.why_unreadable(file):
             return f"{file} cannot be read: {why}"
-    return host.why_unreadable(where) if "udev.properties." in key else ""
+    return host.why_unreadable(device.syspath) if name.startswith("properties.") else ""
 
 
-def _files_of(key: str, where: str, host: Host) -> Iterator[str]:
-    """Yield the files that tell of a device, or of what it sits on, what a condition asks."""
-    bare = key.removeprefix("hardware.")
-    if bare in KINDS or bare.startswith(OF_UEVENT) or bare in _OF_LINEAGE:
-        device = host.device(where)
-        devices = () if device is None else lineage(device, host)
-        if bare in _OF_LINEAGE:
-            for one in devices:
-                yield f"{one.syspath}/driver"
-                if one.driver:
-                    return
-        else:
-            for one in devices if key != bare and bare in KINDS else devices[:1]:
-                yield f"{one.syspath}/uevent"
-                yield f"{one.syspath}/subsystem"
-    elif file := file_of(key, where):
+def _files_of(kind: str, name: str, device: SysDevice, host: Host, *, above: bool) -> Iterator[str]:
+    """Yield the files that tell of a device, or of what it sits on, what a selector asks."""
+    key, file = KINDS[kind].keys.get(name), file_of(kind, name, device.syspath)
+    if key is not None and key.ask is driver_of:
+        for one in lineage(device, host):
+            yield f"{one.syspath}/driver"
+            if one.driver:
+                return
+    elif (key is None and not file) or (key is not None and key.file == "uevent"):
+        for one in lineage(device, host) if above else (device,):
+            yield f"{one.syspath}/uevent"
+            yield f"{one.syspath}/subsystem"
+    elif file:
         yield file
 
 

@@ -89,12 +89,15 @@ class Names:
         if (sitting := self._candidate.device) is None:
             return None
         device = nearest(sitting, self._host, BUSES[kind]) if kind in BUSES else sitting
-        asked, where, text = f"hardware.{kind}", sitting, None
+        text, why = None, ""
         if device is not None:
-            asked = f"{kind}.{key}"
-            where = source_device(kind, device, key, self._host, sitting)
-            text = text_of(kind, where, key, self._host)
-        if self._is_selecting and (why := why_unread(asked, where.syspath, self._host)):
+            asked = source_device(kind, device, key, self._host, sitting)
+            text = text_of(kind, asked, key, self._host)
+            if self._is_selecting:
+                why = why_unread(kind, key, asked, self._host)
+        elif self._is_selecting:
+            why = why_unread(kind, "", sitting, self._host, above=True)
+        if why:
             raise UnusableValueError(why, Code.UNREADABLE)
         return text
 

@@ -12,7 +12,6 @@ from genericdp.devices.hardware import (
     BUSES,
     KINDS,
     OF_UEVENT,
-    file_of,
     lineage,
     nearest,
     source_device,
@@ -252,7 +251,7 @@ def unmet(
         if isinstance(wanted, PathSelector):
             return
         if wanted.kind != "udev" and not is_candidate_of(wanted, thing):
-            yield _lacking(wanted.kind, thing, host)
+            yield _lacking(wanted.kind, thing, host, prefix="")
         yield from _unmet(wanted, thing, host, sitting=thing)
         yield from _unmet_hardware(selector.hardware, thing, host)
     elif isinstance(wanted, PathSelector) and thing.type not in wanted.types:
@@ -278,7 +277,7 @@ def _conditions(
         condition = Condition(
             key=key, wanted=globs, found=found, where=where, ignore_case=ignore_case
         )
-        unreadable = "" if condition.holds else why_unread(key, where, host)
+        unreadable = "" if condition.holds else why_unread(kind, name, asked, host)
         yield replace(condition, unreadable=unreadable) if unreadable else condition
 
 
@@ -298,12 +297,11 @@ def _unmet(
     return (one for one in asked if not one.holds)
 
 
-def _lacking(key: str, device: SysDevice, host: Host) -> Condition:
+def _lacking(kind: str, device: SysDevice, host: Host, *, prefix: str) -> Condition:
     """Return that a device is not, or does not sit on, hardware of some kind."""
-    unreadable = why_unread(key, device.syspath, host)
-    return Condition(
-        key=key, wanted=("*",), found=None, where=device.syspath, unreadable=unreadable
-    )
+    unreadable = why_unread(kind, "", device, host, above=bool(prefix))
+    key, where = f"{prefix}{kind}", device.syspath
+    return Condition(key=key, wanted=("*",), found=None, where=where, unreadable=unreadable)
 
 
 def _unmet_hardware(
@@ -322,7 +320,7 @@ def _unmet_hardware(
             if failure := _any_ancestor(selector, device, host):
                 yield failure
         elif (below := nearest(device, host, BUSES[selector.kind])) is None:
-            yield _lacking(f"hardware.{selector.kind}", device, host)
+            yield _lacking(selector.kind, device, host, prefix="hardware.")
         else:
             yield from _unmet(selector, below, host, prefix="hardware.", sitting=device)
 
@@ -422,13 +420,6 @@ def conditions_before(selector: Selector, key: str) -> int:
 def any_of(texts: Iterable[str]) -> str:
     """Join alternatives."""
     return " or ".join(map(shown, texts))
-
-
-def source(condition: Condition) -> str:
-    """Return where the value was read."""
-    if condition.key.removeprefix("hardware.").startswith("udev.properties."):
-        return f"the properties that udev and the kernel tell of {condition.where}"
-    return file_of(condition.key, condition.where) or condition.where
 
 
 def complaint(condition: Condition) -> str:

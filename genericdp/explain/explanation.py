@@ -231,7 +231,7 @@ class _Trial:
             if is_candidate_of(wanted, device) or kind == "udev":
                 return device, None
             what = what_it_is(device)
-            unreadable = why_unread(kind, device.syspath, self.inventory.host)
+            unreadable = why_unread(kind, "", device, self.inventory.host)
         return None, Condition(
             key=kind, wanted=("*",), found=what, where=where, unreadable=unreadable
         )
