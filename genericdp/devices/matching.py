@@ -102,12 +102,9 @@ class Owners:
     (``_Pass._absent`` of decide.py) keep their IDs and nodes.
     """
 
-    names: dict[str, str] = field(default_factory=dict)
-    unsure: set[str] = field(default_factory=set)
-    """The keys of what may not be the owner's after all: something of it cannot be read."""
-    sharing: set[str] = field(default_factory=set)
-    """The names of resources with ``exclusive: false``, which may have what each other has."""
-    reserved: list[tuple[str, Hidden]] = field(default_factory=list)
+    claims: dict[str, tuple[Resource, bool]] = field(default_factory=dict)
+    """The owner of each, and whether it surely is: something of it may not be readable."""
+    reserved: list[tuple[Resource, Hidden]] = field(default_factory=list)
     """Where resources look of which nobody knows what they take there."""
     listed: Callable[[], Mapping[Identity, Collection[str]]] = dict
     """Return which resources have a thing on their last lists: there it stays, whatever is unsure
@@ -115,44 +112,39 @@ class Owners:
 
     def enter(self, resource: Resource, keys: Iterable[str], found: Match | None = None) -> None:
         """Let a resource have what none before it has, and reserve what it may take."""
-        if not resource.exclusive:
-            self.sharing.add(resource.name)
-        if found is not None:
-            self.unsure |= found.unreadable
-            self.reserved += ((resource.name, one) for one in found.hidden)
         for key in keys:
-            self.names.setdefault(key, resource.name)
+            is_sure = found is None or key not in found.unreadable
+            self.claims.setdefault(key, (resource, is_sure))
+        self.reserved += ((resource, one) for one in (found.hidden if found else ()))
 
     def reserve(self, resource: Resource) -> None:
         """Let nobody have what a resource might take that could not be decided yet."""
-        self.enter(resource, ())
-        self.reserved += ((resource.name, Hidden(one.candidates, "")) for one in resource.match)
+        self.reserved += ((resource, Hidden(one.candidates, "")) for one in resource.match)
 
     def why_not(self, candidate: Candidate, resource: Resource) -> Reason | None:
         """Return why a resource cannot have a candidate; None: it can."""
-        owner, exclusive = self.names.get(candidate.key), resource.exclusive
-        if candidate.key in self.unsure and self._has(resource, candidate.file.identity):
+        owner, is_sure = self.claims.get(candidate.key, (None, True))
+        if not is_sure and self._has(resource, candidate.file.identity):
             owner = None
-        shares = owner in self.sharing
-        if owner is None or (shares and not exclusive):
+        if owner is None or not (owner.exclusive or resource.exclusive):
             reserved = self.why_reserved(candidate, resource, candidate.file.identity)
             return Reason(Code.TAKEN, reserved) if reserved else None
         hint = ""
-        if shares or not exclusive:
-            where = "here" if exclusive else "there"
+        if not (owner.exclusive and resource.exclusive):
+            where = "here" if resource.exclusive else "there"
             hint = f" (both can have it only with exclusive: false {where}, too)"
-        text = f"belongs to resource {owner}, which comes first in the config{hint}"
-        return Reason(Code.TAKEN, text, owner)
+        text = f"belongs to resource {owner.name}, which comes first in the config{hint}"
+        return Reason(Code.TAKEN, text, owner.name)
 
     def why_reserved(self, candidate: Candidate, resource: Resource, part_of: Identity) -> str:
         """Return which resource might take a part of a device, in words; empty: none."""
         for owner, hidden in self.reserved:
-            if owner in self.sharing and not resource.exclusive:
+            if not (owner.exclusive or resource.exclusive):
                 continue
             is_listed = bool(hidden.why) and self._has(resource, part_of)
             if not is_listed and hidden.may_hold(candidate):
                 why = f", but {hidden.why}" if hidden.why else " and cannot be decided"
-                return f"may belong to resource {owner}, which comes first in the config{why}"
+                return f"may belong to resource {owner.name}, which comes first in the config{why}"
         return ""
 
     def _has(self, resource: Resource, identity: Identity) -> bool:
@@ -243,7 +235,7 @@ def match(resource: Resource, owners: Owners, inventory: Inventory) -> Match:
         refused=tuple(not_offered),
         excluded=out,
         misses=found.misses,
-        unreadable=frozenset(unreadable - owners.names.keys()),
+        unreadable=frozenset(unreadable - owners.claims.keys()),
         hidden=tuple(one for _, one in found.hidden),
     )
 
