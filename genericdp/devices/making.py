@@ -145,18 +145,14 @@ class _Maker:
         self._host = inventory.host
         # Without ``devices`` an entry of ``match`` adds no nodes.
         added = [replace(one.inject, devices=one.inject.devices or ()) for one in resource.match]
-        # By the entry that takes a member; each with its part that differs between members.
-        common = (resource.inject, _differing(resource.inject))
-        self._injects = [(common, (inject, _differing(inject))) for inject in added]
-        # In bytes, by entry: of what each member expands, and of what counts once.
-        self._for_each = [
-            _literal_size((resource.inject, inject), with_references=True) for inject in added
-        ]
-        self._once = [_literal_size(inject, with_references=False) for inject in added]
-        checks = (resource.health, resource.hooks)
-        self._for_all = _literal_size(checks, with_references=True) + _literal_size(
-            (resource.inject, checks), with_references=False
+        # By the entry that takes a member: all that is given, and the part that differs between
+        # members, each with the bytes of its literal text.
+        common, *of_entries = (
+            [(part, _literal_size(part)) for part in (inject, _differing(inject))]
+            for inject in (resource.inject, *added)
         )
+        self._injects = [(common, of_entry) for of_entry in of_entries]
+        self._checks_size = _literal_size((resource.health, resource.hooks))
 
     def make(self, group: CandidateGroup, name: str) -> Device:
         """Expand all templates of the resource; what must be there and is not makes it Unhealthy.
@@ -167,8 +163,7 @@ class _Maker:
         resource, inventory, host = self._resource, self._inventory, self._host
         first, entries = group.members[0], [min(member.entries) for member in group.members]
         budget = _TextBudget(MAX_TEXTS)
-        budget.spend(self._for_all + sum(self._for_each[entry] for entry in entries))
-        budget.spend(sum(self._once[entry] for entry in {*entries}))
+        budget.spend(self._checks_size)
         if resource.inject.devices is None:
             _check_nodes(resource, group, host)
         names = [Names(member, resource=resource, inventory=inventory) for member in group.members]
@@ -178,7 +173,7 @@ class _Maker:
         for its in names:
             its.device_id = device_id
         lookups = [budget.counted(its.get_text) for its in names]
-        given = list(self._given(zip(group.members, lookups, entries, strict=True)))
+        given = list(self._given(zip(group.members, lookups, entries, strict=True), budget))
         nodes, missing, paths = self._nodes(given)
         mounts = [
             mount
@@ -233,17 +228,20 @@ class _Maker:
         self._check(device, first, given)
         return device
 
-    def _given(self, members: Iterable[tuple[Candidate, Lookup, int]]) -> Iterator[_Injection]:
+    def _given(
+        self, members: Iterable[tuple[Candidate, Lookup, int]], budget: _TextBudget
+    ) -> Iterator[_Injection]:
         """Yield what each member gives; what is the same for all comes with the first one only.
 
         A group of 2,000 members with 4,000 mounts has 4,000 mounts, not 8 million.
         """
         complete: set[int] = set()
         for member, lookup, entry in members:
-            for inject, differing in self._injects[entry]:
-                is_repeated = id(inject) in complete
-                complete.add(id(inject))
-                yield _Injection(member, lookup, differing if is_repeated else inject)
+            for parts in self._injects[entry]:
+                inject, size = parts[id(parts) in complete]
+                complete.add(id(parts))
+                budget.spend(size)
+                yield _Injection(member, lookup, inject)
 
     def _check(self, device: Device, first: Candidate, injected: Iterable[_Injection]) -> None:
         """Raise UnusableValueError if no container can get it."""
@@ -413,10 +411,10 @@ def _differing(inject: Inject) -> Inject:
     )
 
 
-def _literal_size(value: object, *, with_references: bool) -> int:
-    """Return the literal text of the templates that have references or have none, in bytes."""
-    fitting = (one for one in templates_of(value) if bool(one.references) is with_references)
-    return sum(byte_length(part) for one in fitting for part in one.parts if isinstance(part, str))
+def _literal_size(value: object) -> int:
+    """Return the literal text of all templates, in bytes."""
+    parts = (part for one in templates_of(value) for part in one.parts)
+    return sum(byte_length(part) for part in parts if isinstance(part, str))
 
 
 def _bound(texts: Iterable[tuple[str, Template, Lookup]]) -> dict[str, tuple[Template, ...]]:
