@@ -107,7 +107,7 @@ def _lacking(resource: Resource, members: Sequence[Candidate]) -> str:
     if isinstance(needs, int):
         missing = needs - here
         return f"{here} of {needs} members: {missing} missing (groupNeeds)" if missing > 0 else ""
-    present = {i for member in members for i in member.entries}
+    present = {i for member in members for i, why in member.entries.items() if not why}
     absent = [f"match[{i}]" for i in range(entries) if i not in present]
     if not absent:
         return ""

@@ -195,8 +195,9 @@ class Candidate:
     folder in sysfs of what has no device file."""
     device: SysDevice | None = None
     """What sysfs knows of it."""
-    entries: frozenset[int] = frozenset()
-    """The places in the list of selectors of all that surely take it."""
+    entries: Mapping[int, str] = field(default_factory=dict)
+    """The places in the list of selectors of all that take it, or may, each with why nobody can
+    know whether it does; empty: it surely does."""
 
     @property
     def path(self) -> str:

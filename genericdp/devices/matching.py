@@ -86,9 +86,8 @@ def excluded(resource: Resource, inventory: Inventory) -> Excluded:
     found = select(resource.exclude, resource, inventory)
     entries: dict[str, list[tuple[int, str]]] = {}
     for one in found.candidates:
-        its = [*((i, "") for i in one.entries), *found.unreadable.get(one.key, {}).items()]
         for name in {one.key, one.file.identity.syspath or one.key}:
-            entries.setdefault(name, []).extend(its)
+            entries.setdefault(name, []).extend(one.entries.items())
     return Excluded(entries=entries, hidden=[(i, one.why) for i, one in found.hidden])
 
 

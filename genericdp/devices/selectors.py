@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from itertools import chain
+from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
 from genericdp import glob
@@ -115,8 +117,6 @@ class Selection:
 
     candidates: Sequence[Candidate]
     """What any of them takes or may take, each thing once, in natural order of its path."""
-    unreadable: Mapping[str, Mapping[int, str]]
-    """Why nobody can know whether a selector takes a candidate, by its key."""
     hidden: Sequence[tuple[int, Hidden]]
     misses: Mapping[int, Misses]
     """What they looked at and surely do not take."""
@@ -127,15 +127,14 @@ class Selection:
         None: it is known which is the first.
         """
         doubts = [(i, one.why) for i, one in self.hidden if one.may_hold(candidate)]
-        doubts += self.unreadable.get(candidate.key, {}).items()
-        surely = min(candidate.entries, default=len(self.misses))
+        doubts += ((i, why) for i, why in candidate.entries.items() if why)
+        surely = min((i for i, why in candidate.entries.items() if not why), default=inf)
         return min((one for one in doubts if one[0] < surely), default=None)
 
 
 def select(selectors: Sequence[Selector], resource: Resource, inventory: Inventory) -> Selection:
     """Look once at all that the selectors of a list look at."""
     found: dict[str, list[Candidate]] = {}
-    unreadable: dict[str, dict[int, str]] = {}
     hidden, misses = [], {}
     for i, selector in enumerate(selectors):
         missed = misses[i] = Misses()
@@ -145,18 +144,14 @@ def select(selectors: Sequence[Selector], resource: Resource, inventory: Invento
             if failed is not None and not failed.unreadable:
                 missed.add(thing, failed)
             elif (candidate := inventory.candidate(thing)) is not None:
-                if failed is None:
-                    candidate = replace(candidate, entries=frozenset({i}))
-                else:
-                    unreadable.setdefault(candidate.key, {}).setdefault(i, failed.unreadable)
-                found.setdefault(candidate.key, []).append(candidate)
+                why = "" if failed is None else failed.unreadable
+                found.setdefault(candidate.key, []).append(replace(candidate, entries={i: why}))
         if parts := [*_hidden(selector.candidates, inventory)]:
             seen = frozenset(one.key for one in things)
             hidden += [(i, one._replace(seen=seen)) for one in parts]
     candidates = map(_under_one_name, found.values())
     return Selection(
         candidates=sorted(candidates, key=lambda one: natural_key(one.path)),
-        unreadable=unreadable,
         hidden=hidden,
         misses=misses,
     )
@@ -167,11 +162,15 @@ def _under_one_name(found: Sequence[Candidate]) -> Candidate:
         # What is certain counts before what is not, a name that may be handed out before one that
         # may not, a link before a node.
         is_refused = bool(one.file.refusal)
-        return not one.entries, is_refused, not one.file.is_link, natural_key(one.path)
+        is_certain = "" in one.entries.values()
+        return not is_certain, is_refused, not one.file.is_link, natural_key(one.path)
 
     if len(found) == 1:
         return found[0]
-    return replace(min(found, key=rank), entries=frozenset().union(*(one.entries for one in found)))
+    entries: dict[int, str] = {}
+    for i, why in chain.from_iterable(one.entries.items() for one in found):
+        entries[i] = why and entries.get(i, why)
+    return replace(min(found, key=rank), entries=entries)
 
 
 def _things(wanted: Candidates, inventory: Inventory) -> Iterator[FoundFile | SysDevice]:

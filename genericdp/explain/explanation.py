@@ -165,9 +165,9 @@ def nothing_found_by(
         if isinstance(paths, PathSelector) and not any(map(inventory.found, paths.globs)):
             continue
         found = select((selector,), resource, inventory)
-        if not any(one.entries for one in found.candidates):
-            text = selector_text(selector)
-            trouble = next((why for its in found.unreadable.values() for why in its.values()), "")
+        reasons = [why for one in found.candidates for why in one.entries.values()]
+        if "" not in reasons:
+            text, trouble = selector_text(selector), next(iter(reasons), "")
             near = _nearest(selector, found.misses[0], resource, inventory)
             yield f"{text} ({trouble})" if trouble else text, near
     injects = (resource.inject, *(one.inject for one in resource.match))
