@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
+from itertools import product
 from typing import TYPE_CHECKING, NamedTuple
 
 from genericdp import glob
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
     from genericdp.devices.inventory import FoundFile, Host, Siblings, SysDevice
-    from genericdp.model import Candidates, Globs, Resource
+    from genericdp.model import Resource
 
 
 class Nature(StrEnum):
@@ -690,34 +691,23 @@ def interchangeable_models(resource: Resource) -> Callable[[str], bool]:
     These are the models that its selectors name, if they name several: a modem, or a Coral stick,
     has another product number once it has started.
     """
-    selectors = (*resource.match,)
-    pairs = dict.fromkeys(
-        (bus, vendor, product)
-        for selector in selectors
+    named = [
+        (wanted.kind, *(wanted.keys.get(key, ()) for key in HARDWARE[wanted.kind].model))
+        for selector in resource.match
         for wanted in (selector.candidates, *selector.hardware)
-        for bus, vendors, products in _named_models(wanted)
-        for vendor in vendors
-        for product in products
-    )
-    if len(pairs) <= 1:
-        return lambda _: False
+        if isinstance(wanted, SysSelector) and wanted.kind in HARDWARE
+    ]
+    models = {(kind, *model) for kind, *globs in named for model in product(*globs)}
 
     def is_named(model: str) -> bool:
-        bus, _, numbers = model.partition(" ")
-        vendor, _, product = numbers.partition(":")
+        kind, _, numbers = model.partition(" ")
         return any(
-            bus == its_bus
-            and glob.matches(its_vendor, vendor, ignore_case=True)
-            and glob.matches(its_product, product, ignore_case=True)
-            for its_bus, its_vendor, its_product in pairs
+            kind == its_kind
+            and all(
+                glob.matches_any(its, number, ignore_case=True)
+                for its, number in zip(globs, numbers.split(":"), strict=False)
+            )
+            for its_kind, *globs in named
         )
 
-    return is_named
-
-
-def _named_models(wanted: Candidates) -> Iterator[tuple[str, Globs, Globs]]:
-    """Yield the kind of hardware, the vendors and the products that a selector names."""
-    if isinstance(wanted, SysSelector) and wanted.kind in HARDWARE:
-        vendors, products = (wanted.keys.get(key, ()) for key in HARDWARE[wanted.kind].model)
-        if vendors and products:
-            yield wanted.kind, vendors, products
+    return is_named if len(models) > 1 else lambda _: False
