@@ -70,7 +70,7 @@ class _Running:
 
 
 class Reconciler:
-    """Owns the plugins: ``reconcile`` says what they serve, ``run`` looks after their health."""
+    """Owns the plugins, and the health of what they serve."""
 
     _has_claims: bool | None = None
     """Whether there was a directory of claims at the start; None: it is not known yet."""
@@ -119,7 +119,7 @@ class Reconciler:
         self._leaving: dict[str, asyncio.Task[None]] = {}
         """Plugins of removed resources that are not over yet."""
         self._make_health = health
-        self._health: Observed[Health | None] = Observed(None)
+        self._health: Health | None = None
         """None until there is something to probe."""
 
     @property
@@ -129,13 +129,7 @@ class Reconciler:
 
     def probe_results(self, resource: str) -> Mapping[str, tuple[Outcome | None, ...]]:
         """Return the latest result of each probe of a resource, by device ID."""
-        return {} if self._health.value is None else self._health.value.results(resource)
-
-    async def run(self) -> None:
-        """Look after the health of the devices forever."""
-        await until(lambda: self._health.value is not None, self._health)
-        if self._health.value is not None:
-            await self._health.value.run()
+        return {} if self._health is None else self._health.results(resource)
 
     def close(self) -> None:
         """Let go of the CDI specs, which stay."""
@@ -162,10 +156,10 @@ class Reconciler:
         decision = await self._decide(wanted, full=full)
         named = resulting(wanted.values(), decision.lists)
         served = {name: one for name, one in named.items() if not one.names}
-        self._watch_health(named, decision.lists)
+        self._watch_health(tasks, named, decision.lists)
         # Before the kubelet can ask for a device, its spec is there.
         await self._write_specs(served, decision.lists, full=full)
-        self.has_health_news, health = self.health_news.watch(), self._health.value
+        self.has_health_news, health = self.health_news.watch(), self._health
         reports = {} if health is None else health.reports()
         decision = await in_worker(
             partial(with_states, decision, self.lists.value, reports, self._spec_errors)
@@ -262,13 +256,15 @@ class Reconciler:
                 self._running[name] = self._start(wanted[name], lists[name], tasks)
         return any(sent) or bool(todo.start)
 
-    def _watch_health(self, wanted: Mapping[str, Resource], lists: DeviceLists) -> None:
+    def _watch_health(
+        self, tasks: asyncio.TaskGroup, wanted: Mapping[str, Resource], lists: DeviceLists
+    ) -> None:
         """Have all devices that are there probed."""
-        if self._health.value is None:
+        if (health := self._health) is None:
             if not any(resource.health for resource in wanted.values()):
                 return
-            self._health.value = self._new_health()
-        health = self._health.value
+            self._health = health = self._new_health()
+            tasks.create_task(health.run(), name="health")
         for name in health.reports():
             if name not in wanted or not wanted[name].health:
                 health.forget(name)

@@ -189,7 +189,6 @@ class Supervisor:
         if not self.settings.without_kubelet and await self.kubelet.check_answers():
             self._peers.look()  # what others serve is known before the first reconcile
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self.reconciler.run(), name="health")
             tasks.create_task(self._reconcile_forever(tasks), name="reconcile")
             tasks.create_task(self._watch_kernel_events(), name="kernel events")
             if not self.settings.without_kubelet:
