@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -159,19 +160,17 @@ class FormerDevices:
     """The devices of a resource's last list, recognized by their hardware."""
 
     def __init__(self, before: DeviceList) -> None:
-        self._by_key: dict[str, list[Entry[Device]]] = {}
-        self._by_appearance: dict[Identity, list[Entry[Device]]] = {}
-        self._by_place: dict[tuple[str, str], list[Entry[Device]]] = {}
+        self._known: dict[object, list[Entry[Device]]] = {}
+        """By the key of a group, and by appearance and by place of each member."""
         self._hardware: dict[Identity, HardwareIdentity] = {}
         for listed in before.devices.values():
             device = listed.device
-            if device.members:
-                self._by_key.setdefault(device.key, []).append(listed)
+            traits: list[object] = [device.key] if device.members else []
             for appearance, hardware in zip(device.appearances, device.identities, strict=True):
-                self._by_appearance.setdefault(appearance, []).append(listed)
                 self._hardware[appearance] = hardware
-                place = (hardware.location, hardware.part)
-                self._by_place.setdefault(place, []).append(listed)
+                traits += (appearance, (hardware.location, hardware.part))
+            for trait in traits:
+                self._known.setdefault(trait, []).append(listed)
 
     def hardware_of(self, appearance: Identity) -> HardwareIdentity | None:
         """Return what a device was that has not been plugged in again since; None: unknown."""
@@ -191,15 +190,10 @@ class FormerDevices:
         A group is known by its text, or by its members if no other group has the text now. It may
         be listed under several IDs: the present one, and those that it has lost.
         """
-        found: dict[str, Entry[Device]] = {}
-        if is_group:
-            found = {one.device.id: one for one in self._by_key.get(key, ())}
-        for appearance, hardware in zip(appearances, identities, strict=True):
-            place = (hardware.location, hardware.part)
-            for listed in (
-                *self._by_appearance.get(appearance, ()),
-                *self._by_place.get(place, ()),
-            ):
+        found = {it.device.id: it for it in self._known.get(key, ())} if is_group else {}
+        places = ((hardware.location, hardware.part) for hardware in identities)
+        for trait in chain(*zip(appearances, places, strict=True)):
+            for listed in self._known.get(trait, ()):
                 device = listed.device
                 if is_group and (not device.members or device.key == key or device.key in groups):
                     continue
