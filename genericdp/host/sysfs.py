@@ -357,7 +357,7 @@ def device_names(root: Root) -> dict[str, tuple[FileType, tuple[int, int]]]:
             major, _, minor = entry.partition(":")
             if major.isdecimal() and minor.isdecimal():
                 uevent = read_attribute(root.read_text, f"{folder}/{entry}", "uevent")
-                pairs = dict(line.partition("=")[::2] for line in uevent.splitlines())
-                if name := pairs.get("DEVNAME"):
-                    names[name.removeprefix("/dev/")] = (file_type, (int(major), int(minor)))
+                for line in uevent.splitlines():  # of a copy: a line for each name of the node
+                    if (name := line.removeprefix("DEVNAME=")) not in {"", line}:
+                        names[name.removeprefix("/dev/")] = (file_type, (int(major), int(minor)))
     return names
