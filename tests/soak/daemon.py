@@ -43,6 +43,8 @@ class Held:
     """Python's blocks of memory, garbage aside."""
     given_out: int
     """Bytes that the C library has given out, large blocks aside; 0: it cannot tell."""
+    canceled: int
+    """Calls of gRPC that were canceled since the first question."""
 
 
 class Daemon:
@@ -135,7 +137,10 @@ class Daemon:
                 answer += await loop.sock_recv(self._asked, 65536)
         told = json.loads(answer)
         return Held(
-            tasks=Counter(told["tasks"]), blocks=told["blocks"], given_out=told["given_out"]
+            tasks=Counter(told["tasks"]),
+            blocks=told["blocks"],
+            given_out=told["given_out"],
+            canceled=told["canceled"],
         )
 
     async def end(self, number: signal.Signals) -> float:

@@ -1,8 +1,8 @@
 """The daemon, which also says which tasks it has: ``python -m tests.soak.daemon_main FD run …``.
 
 The program is ``genericdp`` itself. Its loop answers each byte that comes from the socket FD with
-how many tasks it has of each name, how many blocks of memory Python has, and how many bytes the C
-library has given out: nothing of that is in the product.
+how many tasks it has of each name, how many blocks of memory Python has, how many bytes the C
+library has given out, and how many gRPC calls were canceled: nothing of that is in the product.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import re
 import socket
 import sys
 from collections import Counter
+from typing import Any
 
 from genericdp.cli import main
 
@@ -40,6 +41,7 @@ class _Policy(asyncio.DefaultEventLoopPolicy):
         super().__init__()
         self._asked = asked
         self._is_settled = False
+        self._canceled = Counter[str]()
 
     def new_event_loop(self) -> asyncio.AbstractEventLoop:
         loop = super().new_event_loop()
@@ -52,6 +54,7 @@ class _Policy(asyncio.DefaultEventLoopPolicy):
             return
         if not self._is_settled:
             _settle()
+            self._canceled = _count_canceled()
             self._is_settled = True
         names = (re.sub(r"\d+|soak\.example\.com/\S+", "N", t.get_name()) for t in _tasks(loop))
         gc.collect()  # else what waits for it is counted, too
@@ -59,6 +62,7 @@ class _Policy(asyncio.DefaultEventLoopPolicy):
             "tasks": Counter(names),
             "blocks": sys.getallocatedblocks(),
             "given_out": _given_out(),
+            "canceled": self._canceled["calls"],
         }
         self._asked.sendall(json.dumps(told).encode() + b"\n")
 
@@ -71,6 +75,24 @@ def _settle() -> None:
     """
     for number in range(_INTERNED):
         sys.intern(f"settling {number}")
+
+
+def _count_canceled() -> Counter[str]:
+    """Count the calls of gRPC that are canceled from now on: each loses some memory of its own.
+
+    No public interface tells of them.
+    """
+    from grpc.aio import _call  # not before the program, which sets its environment
+
+    canceled, cancel = Counter[str](), _call.Call._cancel  # noqa: SLF001
+
+    def counted(call: Any, details: str) -> bool:
+        has_canceled: bool = cancel(call, details)
+        canceled["calls"] += has_canceled
+        return has_canceled
+
+    _call.Call._cancel = counted  # type: ignore[assignment,method-assign]  # noqa: SLF001
+    return canceled
 
 
 def _given_out() -> int:

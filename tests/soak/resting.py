@@ -28,6 +28,9 @@ _CALM_SECONDS = 8.0
 """By then what is under way (a probe, a call, a second of farewell) has ended."""
 _LOOK_SECONDS = 0.2
 _SAMPLE_SECONDS = 1.0
+_LOST_BY_GRPC_BYTES = 1600
+"""What is never freed of a call that is canceled, by a new kubelet amid a registration
+(grpc/grpc#43360). Measured over 31 calls in a run of 420 s; 800 to 1,000 bytes in a bare client."""
 
 
 class Resting:
@@ -122,7 +125,11 @@ class Resting:
         Only in the later half of the rests: tables and dicts that churn grow to their final size
         for some minutes (in a run of 900 s by 30 kB, and then no more). A leak goes on.
         """
-        samples = [(at, held.given_out / 1000) for at, held in self._held if held.given_out]
+        samples = [
+            (at, (held.given_out - _LOST_BY_GRPC_BYTES * held.canceled) / 1000)
+            for at, held in self._held
+            if held.given_out
+        ]
         line = usual_growth(samples[-max(3, len(samples) // 2) :])
         if line is None:
             return
@@ -130,7 +137,8 @@ class Resting:
         most = most_more_given_out(self._warm_up_seconds) * share
         figures.lines["memory given out by the C library"] = (
             f"{line.first:.0f} kB half-way, {line.total:+.1f} kB by its slope in the last"
-            f" {line.seconds:.0f} s (limit {most:+.0f} kB)"
+            f" {line.seconds:.0f} s (limit {most:+.0f} kB), without what gRPC loses with each"
+            f" canceled call ({self._held[-1][1].canceled} of {_LOST_BY_GRPC_BYTES} bytes)"
         )
         if line.total > most:
             raise Violation(f"what the C library has given out grows: {line.total:+.1f} kB")
