@@ -19,7 +19,7 @@ from genericdp.explain.weak_ids import weak_ids
 from genericdp.glob import escape, has_wildcard, unescape
 from genericdp.printing import printable
 from genericdp.reasons import Code
-from genericdp.status.hardware import hardware_of
+from genericdp.status import view
 
 if TYPE_CHECKING:
     import argparse
@@ -118,7 +118,7 @@ def look(
         for name, listed in lists.items()
     }
     devices = [one.device for listed in lists.values() for one in listed.devices.values()]
-    hardware = {one.identity: hardware_of(one.identity, host)._asdict() for one in devices}
+    hardware = {one.identity: view.hardware_of(one.identity, host)._asdict() for one in devices}
     return lists, found, hardware
 
 

@@ -13,7 +13,7 @@ from genericdp.devices.inventory import Identity, Inventory
 from genericdp.explain.catalog import catalogue
 from genericdp.printing import plural
 from genericdp.scalars import yaml_text
-from genericdp.status.hardware import hardware_of
+from genericdp.status import view
 
 if TYPE_CHECKING:
     import argparse
@@ -51,7 +51,7 @@ def _look(host: HostCache) -> tuple[Sequence[CatalogGroup], Models, list[str]]:
     devices = [entry.device for run in _runs(groups) for entry in run.entries]
     devices += [group.hardware for group in groups]
     paths = {device.syspath for device in devices if device is not None}
-    models = {path: hardware_of(Identity(inode=0, syspath=path), host).model for path in paths}
+    models = {path: view.hardware_of(Identity(inode=0, syspath=path), host).model for path in paths}
     return groups, models, sorted(host.hanging)
 
 

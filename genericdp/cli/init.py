@@ -26,7 +26,7 @@ from genericdp.devices.inventory import Inventory
 from genericdp.errors import GenericdpError
 from genericdp.explain.weak_ids import weak_ids
 from genericdp.printing import plural, printable
-from genericdp.status.hardware import hardware_of
+from genericdp.status import view
 
 if TYPE_CHECKING:
     import argparse
@@ -162,7 +162,7 @@ def _find(examples: Sequence[_Example], host: HostCache) -> list[_Found]:
 
 def _found(example: _Example, name: str, listed: DeviceList, host: HostCache) -> _Found:
     devices = _healthy(listed)
-    texts = ((one.id, one.path, *hardware_of(one.identity, host)) for one in devices)
+    texts = ((one.id, one.path, *view.hardware_of(one.identity, host)) for one in devices)
     lines = tuple("  ".join(filter(None, map(printable, one))) for one in texts)
     return _Found(example=example, name=name, devices=devices, lines=lines)
 

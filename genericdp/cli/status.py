@@ -20,6 +20,7 @@ from genericdp.errors import DAMAGE, GenericdpError, reason_of, why_damaged
 from genericdp.host.workers import run_in_time
 from genericdp.printing import first_few, plural, printable, shortened
 from genericdp.settings import parse_server_address
+from genericdp.status import view
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -50,8 +51,6 @@ _MAX_QUOTED = 200
 _MAX_EVENTS = 20
 _MAX_HOLDERS = 3
 """Of one device: a shared one can have hundreds."""
-_HARDWARE = ("path", "model", "serial", "driver")
-"""What of a device is only shown with ``-o wide``."""
 _LEVELS = {"error": BAD, "warning": ODD}
 
 
@@ -186,15 +185,9 @@ def _lines(status: StatusDocument, *, wide: bool) -> Iterator[ColoredLine]:
     yield from _listed("Warnings of the config", config["warnings"], ODD)
     yield from _listed("Never reloaded", config["pinned"], ODD)
     yield from _titled("Resources", _resource_rows(status))
-    yield from _titled("Devices", _device_rows(status, _HARDWARE if wide else ()))
-    empty = [f"{one['name']}: {one['empty']}" for one in resources if one.get("empty")]
-    yield from _listed("Without devices", empty)
-    aside = [
-        f"{each['name']}: {one['path']}: {one['reason']}"
-        for each in resources
-        for one in each["notOffered"]
-    ]
-    yield from _listed("Matched, but not offered", aside)
+    yield from _titled("Devices", _device_rows(status, view.HARDWARE_COLUMNS if wide else ()))
+    yield from _listed("Without devices", view.without_devices(resources))
+    yield from _listed("Matched, but not offered", view.not_offered(resources))
     yield from _titled("Last events (UTC)", _event_rows(status["events"][-_MAX_EVENTS:]))
 
 
@@ -273,22 +266,17 @@ def _resource_rows(status: StatusDocument) -> Rows:
 def _device_rows(status: StatusDocument, more: Sequence[str]) -> Rows:
     devices = [(one["name"], each) for one in status["resources"] for each in one["devices"]]
     holders = ["HELD BY"] if any(each.get("holders") for _, each in devices) else []
-    columns = ("RESOURCE", "ID", "STATE", "FOR", "NODES", "NUMA", *map(str.upper, more))
-    rows: Rows = [(FAINT, (*columns, *holders, "WHY"))]
-    for name, one in sorted(devices, key=lambda pair: pair[1]["state"] == "Healthy"):
-        cells = (
-            name,
-            f"{one['id']} ({one['shares']} shares)" if one["shares"] > 1 else one["id"],
-            one["state"],
-            _for(one, status),
-            " ".join(one["nodes"]) or one["path"],
-            ",".join(map(str, one["numaNodes"])),
-            *(one.get(key, "") for key in more),
-            *(_held_by(one) for _ in holders),
-            one["reason"],
-        )
-        rows.append((PLAIN if one["state"] == "Healthy" else BAD, cells))
+    columns = ("RESOURCE", "ID", "STATE", "FOR", "NODES", "NUMA", *more, *holders, "WHY")
+    rows: Rows = [(FAINT, columns)]
+    for name, device in sorted(devices, key=lambda pair: _is_healthy(pair[1])):
+        own = {"FOR": _for(device, status), "HELD BY": _held_by(device)}
+        color = PLAIN if _is_healthy(device) else BAD
+        rows.append((color, view.row(name, device, columns, **own)))
     return rows
+
+
+def _is_healthy(device: StatusDocument) -> bool:
+    return bool(device["state"] == view.DeviceState.HEALTHY)
 
 
 def _held_by(device: StatusDocument) -> str:
@@ -316,7 +304,7 @@ def _event_rows(events: Sequence[StatusDocument]) -> Rows:
 
 
 def _unhealthy(resource: StatusDocument) -> int:
-    return sum(one["state"] != "Healthy" for one in resource["devices"])
+    return sum(not _is_healthy(device) for device in resource["devices"])
 
 
 def _summary(status: StatusDocument) -> str:

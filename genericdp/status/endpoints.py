@@ -17,8 +17,7 @@ from genericdp.host.cache import HostCache
 from genericdp.host.calls import HangsError
 from genericdp.host.workers import start
 from genericdp.printing import printable
-from genericdp.status import metrics
-from genericdp.status.hardware import hardware_of
+from genericdp.status import metrics, view
 from genericdp.status.server import Response
 from genericdp.status.state import as_json, collect_state
 
@@ -136,7 +135,7 @@ class Endpoints:
 
         def read() -> HardwareOf:
             host = HostCache(self._sources.supervisor.root)
-            return {one: known.get(one) or hardware_of(one, host) for one in listed}
+            return {one: known.get(one) or view.hardware_of(one, host) for one in listed}
 
         reading = self._reading = self._reading or start(read)
         await asyncio.wait([reading], timeout=_HARDWARE_SECONDS)

@@ -154,7 +154,7 @@ def _samples(state: DaemonState, tally: Tally, *, each_device: bool) -> Iterator
     yield from _of_process(state, tally)
     room, left_out = MAX_DEVICES, 0
     for resource in state.resources:
-        name, listed = resource.resource.name, resource.listed
+        name, listed = resource.resource.name, tuple(resource.devices.devices.values())
         yield from _of_resource(resource)
         if each_device:
             shown = listed[: min(room, MAX_PER_RESOURCE)]
@@ -191,16 +191,16 @@ def _of_process(state: DaemonState, tally: Tally) -> Iterator[Sample]:
 
 
 def _of_resource(state: ResourceState) -> Iterator[Sample]:
-    name, listed = state.resource.name, state.listed
+    name, listed = state.resource.name, state.devices.devices.values()
     unhealthy = sum(not one.is_healthy for one in listed)
     yield "devices", (name, "Healthy"), len(listed) - unhealthy
     yield "devices", (name, "Unhealthy"), unhealthy
-    left_out = () if state.devices is None else state.devices.not_offered
+    left_out = state.devices.not_offered
     codes = Counter(one.code for one in left_out)
     for code, number in codes.items():
         if code is not Code.EXCLUDED:
             yield "not_offered", (name, code), number
-    if cause := state.why_empty[1]:
+    if cause := state.devices.why_empty[1]:
         yield "resource_empty", (name, cause), 1
     yield "registered", (name,), state.registered
     yield "resource_contested", (name,), bool(state.contested)

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 from genericdp import __version__
 from genericdp.config.files import Loaded
-from genericdp.devices.devicelist import explanation, offered_shares
+from genericdp.devices.devicelist import DeviceList
 from genericdp.host import descriptors
 from genericdp.logs import add_subject, timestamp
 from genericdp.printing import shortened
-from genericdp.reasons import Code
-from genericdp.status.hardware import UNKNOWN
+from genericdp.reasons import Code, Reason
+from genericdp.status import view
 from genericdp.tally import probe_names
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from genericdp.config.reload import ConfigState
     from genericdp.devices.device import Device
-    from genericdp.devices.devicelist import DeviceList, Entry
+    from genericdp.devices.devicelist import Entry
     from genericdp.devices.held import HeldDevice
     from genericdp.devices.inventory import Identity
     from genericdp.errors import Outcome
@@ -32,12 +32,11 @@ if TYPE_CHECKING:
     from genericdp.kubelet.lifecycle import Plugin
     from genericdp.model import Resource
     from genericdp.observed import Observed
-    from genericdp.status.hardware import HardwareLabels
     from genericdp.supervisor import Supervisor
 
     Results = Mapping[str, Sequence[Outcome | None]]
     """The latest result of each probe, in the order of the config, by device ID."""
-    HardwareOf = Mapping[Identity, HardwareLabels]
+    HardwareOf = Mapping[Identity, view.HardwareLabels]
     Holders = Mapping[str, Sequence[tuple[str, str]]]
     """Share and holder of each share that is held, by device ID."""
 
@@ -46,6 +45,7 @@ _MAX_CHARACTERS = 2000
 """Of a message; the page shows no more of any text."""
 _LEVELS = ((logging.ERROR, "error"), (logging.WARNING, "warning"))
 _UNDECIDED = "the first look at the host is not over"
+NOT_YET_DECIDED = DeviceList(empty=Reason(Code.UNDECIDED, _UNDECIDED))
 
 
 class Events(logging.Handler):
@@ -120,22 +120,9 @@ class ResourceState:
     """Since when it is registered, or not; in seconds since 1970."""
     contested: str = ""
     """Who else serves it on this node, or why not what the config says; empty: all is well."""
-    devices: DeviceList | None = None
-    """None: nothing has been decided yet."""
+    devices: DeviceList = NOT_YET_DECIDED
     results: Results = field(default_factory=dict)
     holders: Holders = field(default_factory=dict)
-
-    @property
-    def listed(self) -> tuple[Entry[Device], ...]:
-        """The devices in the list that the kubelet gets."""
-        return () if self.devices is None else tuple(self.devices.devices.values())
-
-    @property
-    def why_empty(self) -> tuple[str, str]:
-        """Return why no device is listed, as text and as the code; empty: one is."""
-        if self.devices is None:
-            return _UNDECIDED, Code.UNDECIDED
-        return self.devices.why_empty
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -224,7 +211,7 @@ def _shown(states: Iterable[ResourceState]) -> Iterator[ResourceState]:
     Those that have, of what has no name or that there is nothing, have nothing to register.
     """
     for one in states:
-        if one.devices is None or not one.resource.names:
+        if one.devices is NOT_YET_DECIDED or not one.resource.names:
             yield one
         elif one.devices.is_shown:
             yield replace(one, registered=True, reason="")
@@ -233,10 +220,9 @@ def _shown(states: Iterable[ResourceState]) -> Iterator[ResourceState]:
 def _resource(
     resource: Resource, plugin: Plugin | None, supervisor: Supervisor, *, with_results: bool
 ) -> ResourceState:
-    devices = supervisor.lists.value.get(resource.name)
-    template = "" if devices is None else devices.template
+    devices = supervisor.lists.value.get(resource.name, NOT_YET_DECIDED)
     dra = supervisor.reconciler.dra
-    waiting = dra.waiting.get(template or resource.name, "") if dra else ""
+    waiting = dra.waiting.get(devices.template or resource.name, "") if dra else ""
     results: Results = supervisor.reconciler.probe_results(resource.name) if with_results else {}
     shown = ResourceState(resource=resource, devices=devices, results=results, contested=waiting)
     if plugin is not None:
@@ -275,7 +261,7 @@ def as_json(state: DaemonState, hardware: HardwareOf | None = None) -> dict[str,
         "goneClaims": state.claims.get("gone"),
         "holders": {"known": not state.holders_unknown, "reason": state.holders_unknown},
         "descriptors": {"used": supply.used, "most": supply.most, "short": supply.is_short},
-        "resources": [_resource_json(one, hardware or {}) for one in state.resources],
+        "resources": [_resource_document(one, hardware or {}) for one in state.resources],
         "events": state.events,
     }
 
@@ -300,63 +286,36 @@ def _config_json(config: ConfigState) -> dict[str, Any]:
     }
 
 
-def _resource_json(state: ResourceState, hardware: HardwareOf) -> dict[str, Any]:
+def _resource_document(state: ResourceState, hardware: HardwareOf) -> view.Document:
     clock = time.time() - time.monotonic()  # noqa: TID251  # to be shown
     names = probe_names(state.resource)
-    empty, cause = state.why_empty
-    listed = state.listed
-    return {
-        "name": state.resource.name,
-        "servedBy": state.resource.served_by,
-        "registered": state.registered,
-        "reason": state.reason,
-        "since": _time(state.since),
-        "contested": state.contested,
-        "capacity": sum(one.device.replicas for one in listed),
-        "allocatable": sum(map(offered_shares, listed)),
-        "empty": empty,
-        "emptyCause": cause,
-        "devices": [
-            {
-                **_device_json(one, clock + one.since, hardware.get(one.device.identity, UNKNOWN)),
-                "probes": [
-                    _probe_json(name, outcome)
-                    for name, outcome in zip(
-                        names, state.results.get(one.device.id, ()), strict=False
-                    )
-                ],
-                "holders": [
-                    {"share": share, "holder": holder}
-                    for share, holder in state.holders.get(one.device.id, ())
-                ],
-            }
-            for one in listed
-        ],
-        "notOffered": [
-            {"path": one.device.path, "code": one.code, "reason": one.text}
-            for one in (() if state.devices is None else state.devices.not_offered)
-        ],
-    }
 
+    def document_of(entry: Entry[Device]) -> view.Document:
+        device = entry.device
+        results = zip(names, state.results.get(device.id, ()), strict=False)
+        return {
+            **view.device(
+                entry,
+                hardware.get(device.identity, view.UNKNOWN),
+                probes=[view.probe(name, outcome) for name, outcome in results],
+            ),
+            "since": _time(clock + entry.since),
+            "holders": [
+                {"share": share, "holder": holder}
+                for share, holder in state.holders.get(device.id, ())
+            ],
+        }
 
-def _device_json(one: Entry[Device], since: float, hardware: HardwareLabels) -> dict[str, Any]:
-    device = one.device
-    return {
-        "id": device.id,
-        "state": "Healthy" if one.is_healthy else "Unhealthy",
-        "reason": explanation(one),
-        "since": _time(since),
-        "path": device.path,
-        "shares": device.replicas,
-        "numaNodes": device.numa_nodes,
-        "nodes": [node.host_path for node in device.nodes],
-        **hardware._asdict(),
-    }
-
-
-def _probe_json(name: str, outcome: Outcome | None) -> dict[str, str]:
-    result = "" if outcome is None else "success" if outcome.ok else "failure"
-    return {"probe": name, "result": result, "reason": "" if outcome is None else outcome.reason}
+    return view.resource(
+        state.resource.name,
+        state.devices,
+        document_of,
+        servedBy=state.resource.served_by,
+        registered=state.registered,
+        reason=state.reason,
+        since=_time(state.since),
+        contested=state.contested,
+    )
 
 
 def _time(seconds: float | None) -> str | None:

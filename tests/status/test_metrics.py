@@ -12,6 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from genericdp.config.files import Loaded
 from genericdp.config.reload import ConfigState
 from genericdp.status.metrics import MAX_DEVICES, MAX_PER_RESOURCE, METRICS, PREFIX, exposition
+from genericdp.status.state import NOT_YET_DECIDED
 from genericdp.tally import BOUNDS, Tally
 from tests.status.states import (
     NAME,
@@ -69,7 +70,7 @@ def values(metrics: dict[str, Metric]) -> dict[str, float]:
 
 
 def test_every_metric_is_there_with_its_type_labels_and_meaning(tally: Tally) -> None:
-    found = families(tally, state(resource(), resource("example.com/b", devices=None)))
+    found = families(tally, state(resource(), resource("example.com/b", devices=NOT_YET_DECIDED)))
     for one in METRICS:
         metric = found.pop(one.name.removesuffix("_total"))
         assert metric.type == one.kind
@@ -222,7 +223,7 @@ def test_of_very_many_devices_some_have_no_series_and_that_is_told(tally: Tally)
 
 
 def test_a_resource_that_has_not_been_decided_yet_has_no_devices(tally: Tally) -> None:
-    shown = values(families(tally, state(resource("example.com/new", devices=None))))
+    shown = values(families(tally, state(resource("example.com/new", devices=NOT_YET_DECIDED))))
     assert shown["devices{example.com/new,Healthy}"] == 0
     assert not [name for name in shown if name.startswith("not_offered")]
     assert not [name for name in shown if NAME in name]
