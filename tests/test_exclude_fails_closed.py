@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from typing import TYPE_CHECKING
 
@@ -11,6 +10,7 @@ import pytest
 from genericdp.cli import main
 from tests.cli.explain_output import HEAD, first_line
 from tests.fixtures.make_tree import Tree
+from tests.printed import resources_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -84,7 +84,7 @@ def discovered(machine: Machine, capsys: Capture, *rest: str, policy: str = "") 
         (bounds := config.with_name("policy.yaml")).write_text(policy)
         options += ["--policy", str(bounds)]
     assert main(["discover", *options]) == 0
-    found = json.loads(capsys.readouterr().out)["resources"]
+    found = resources_in(capsys.readouterr().out)
     return [Found(one) for one in found.values()]
 
 
@@ -404,7 +404,7 @@ def test_a_folder_that_cannot_be_read_may_hold_what_is_excluded(
     as_nobody()
     options = ["--config", str(config), "--root", str(machine.folder), "-o", "json"]
     assert main(["discover", *options]) == 0
-    (one,) = map(Found, json.loads(capsys.readouterr().out)["resources"].values())
+    (one,) = map(Found, resources_in(capsys.readouterr().out).values())
     assert one.paths == []
     reason = f"/{folder} cannot be read"
     assert one.refused["/dev/sda"].startswith(f"may be excluded, but {reason}")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
 
 import pytest
 
 from genericdp.cli import main
 from tests.fixtures.make_tree import Tree
+from tests.printed import resources_in
 from tests.world import config, resource
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def test_one_resource_with_slow_expressions_does_not_keep_the_others(
     file.write_text(config(greedy, resource("example.com/modest", "/dev/ttyS*")))
     options = ["--config", str(file), "--root", str(tmp_path / "root"), "-o", "json"]
     assert main(["discover", *options]) == 0
-    found = json.loads(capsys.readouterr().out)["resources"]
+    found = resources_in(capsys.readouterr().out)
     assert [one["id"] for one in found["example.com/modest"]["devices"]] == ["ttyS7"]
     (refusal,) = found["example.com/greedy"]["notOffered"]
     assert "its regular expressions take more than 2 s" in refusal["reason"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -15,6 +14,7 @@ from genericdp.host.cache import HostCache
 from genericdp.host.root import Root
 from tests.config.loading import HEAD, loaded
 from tests.fixtures.make_tree import Tree
+from tests.printed import resources_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -63,7 +63,7 @@ def discovered(
         policy.write_text(f"{POLICY}files: ['{files}']\n")
         options.append(f"--policy={policy}")
     assert main(["discover", *options]) == 0
-    found = json.loads(capsys.readouterr().out)["resources"]["example.com/gps"]
+    found = resources_in(capsys.readouterr().out)["example.com/gps"]
     ids = {one["path"].removeprefix("/dev/"): one["id"] for one in found["devices"]}
     reasons = {one["path"].removeprefix("/dev/"): one["reason"] for one in found["notOffered"]}
     return ids, reasons

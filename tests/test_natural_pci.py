@@ -49,8 +49,8 @@ def test_devices_are_listed_by_the_numbers_of_their_addresses(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     machine(tmp_path / "root", bus0f="a", bus4e="b", bus07="c", bus47="d")
-    found = ran(tmp_path, capsys, "discover")
-    ids = [one["id"] for one in found["resources"]["example.com/card"]["devices"]]
+    (found,) = ran(tmp_path, capsys, "discover")["resources"]
+    ids = [one["id"] for one in found["devices"]]
     assert ids == ["0000:07:00.0", "0000:0f:00.0", "0000:47:00.0", "0000:4e:00.0"]
 
 

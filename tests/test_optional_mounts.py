@@ -14,6 +14,7 @@ from genericdp.host.root import seeing_host
 from tests.fixtures.make_tree import Tree
 from tests.hanging import hanging_mount
 from tests.polling import ask_until
+from tests.printed import resources_in
 from tests.test_unreadable import forbidden
 from tests.world import config, resource
 
@@ -61,8 +62,7 @@ class Asked:
 
     def discovered(self, *, policy: str = "") -> dict[str, Any]:
         """Return what ``discover`` says of the resource."""
-        found: dict[str, Any] = json.loads(self.told("discover", "-o", "json", policy=policy))
-        return dict(found["resources"][NAME])
+        return dict(resources_in(self.told("discover", "-o", "json", policy=policy))[NAME])
 
     def mounted(self) -> list[str]:
         """Return the paths of the host that a container is given as mounts."""

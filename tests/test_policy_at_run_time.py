@@ -13,6 +13,7 @@ import pytest
 
 from genericdp.cli import main
 from tests.config.bounded import HEAD
+from tests.printed import resources_in
 from tests.world import Host, World, config, resource
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ class Place:
     def reasons(self) -> list[str]:
         """Return why devices are not offered."""
         _, said = self.ask("discover", "-o", "json")
-        return [one["reason"] for one in json.loads(said)["resources"][NAME]["notOffered"]]
+        return [one["reason"] for one in resources_in(said)[NAME]["notOffered"]]
 
 
 @pytest.fixture
@@ -203,7 +204,7 @@ def test_of_what_a_glob_finds_the_policy_has_the_last_word(
     assert reasons
     assert [one for one in reasons if f"/dev/ttyS0 {NODES}" not in one] == []
     _, said = place.ask("discover", "-o", "json")
-    offered = json.loads(said)["resources"][NAME]["devices"]
+    offered = resources_in(said)[NAME]["devices"]
     assert [one["nodes"] for one in offered] == (
         [] if keys else [["/dev/ttyUSB0"], ["/dev/ttyUSB1"]]
     )
@@ -267,7 +268,7 @@ def test_a_file_probe_reads_nothing_that_is_not_allowed(
     assert refusal in said
     assert "secret" not in said
     _, said = place.ask("probe", "-o", "json")
-    (device,) = json.loads(said)["resources"][NAME]["devices"]
+    (device,) = resources_in(said)[NAME]["devices"]
     assert refusal in device["reason"]
 
 

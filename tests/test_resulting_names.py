@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from genericdp.cli import main
+from tests.printed import resources_in
 from tests.world import config, counts, resource
 
 if TYPE_CHECKING:
@@ -151,7 +152,7 @@ class Machine:
         root = str(self.folder / "root")
         with redirect_stdout(io.StringIO()) as out:
             assert main(["discover", "--config", str(file), "--root", root, "-o", "json"]) == 0
-        found = json.loads(out.getvalue())["resources"]
+        found = resources_in(out.getvalue())
         ids = {name: [one["id"] for one in its["devices"]] for name, its in found.items()}
         reasons = {
             one["path"]: one["reason"] for its in found.values() for one in its["notOffered"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,6 +9,7 @@ import pytest
 from genericdp.cli import main
 from tests.cli.explain_output import HEAD
 from tests.fixtures.make_tree import Tree
+from tests.printed import resources_in
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -106,7 +106,7 @@ def devices(
         f"    inject: {{devices: [{entries}]}}\n"
     )
     assert main(["discover", "--config", str(config), "--root", str(machine), "-o", "json"]) == 0
-    found = json.loads(capsys.readouterr().out)["resources"]["example.com/x"]
+    found = resources_in(capsys.readouterr().out)["example.com/x"]
     assert not found["notOffered"], found
     return {
         one["id"]: [node.removeprefix("/dev/") for node in one["nodes"]] for one in found["devices"]

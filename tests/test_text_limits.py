@@ -14,6 +14,7 @@ from genericdp.devices.decide import decide
 from genericdp.host.cache import HostCache
 from genericdp.host.root import Root
 from tests.config.changing import HEAD
+from tests.printed import resources_in
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -56,7 +57,7 @@ def refused(capsys: pytest.CaptureFixture[str], config: Path, host: Path) -> lis
     """Return why devices of a valid config are not offered."""
     assert problems(capsys, config) == ""
     assert main(["discover", "--config", str(config), "--root", str(host), "-o", "json"]) == 0
-    found = json.loads(capsys.readouterr().out)["resources"][NAME]
+    found = resources_in(capsys.readouterr().out)[NAME]
     return [one["reason"] for one in found["notOffered"]]
 
 

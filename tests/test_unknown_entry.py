@@ -105,7 +105,7 @@ class Asked:
         file = host.folder.parent / "asked.yaml"
         file.write_text(config(*given))
         self._options = ["--config", str(file), "--root", str(host.folder), "-o", "json"]
-        found = self._told("discover")["resources"]
+        found = {one["name"]: one for one in self._told("discover")["resources"]}
         self.ids = {name: [one["id"] for one in its["devices"]] for name, its in found.items()}
         self.refused = {
             name: {one["path"]: one["reason"] for one in its["notOffered"]}

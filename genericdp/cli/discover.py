@@ -9,11 +9,11 @@ from genericdp.cli.apply import applied, discover_with_misses, patiently
 from genericdp.cli.hardware import execute as show_hardware
 from genericdp.cli.output import WITH_WIDE, print_result, shell_words, table
 from genericdp.cli.parser import choice, flag, is_given
-from genericdp.cli.probe import NOT_ASKED, DeviceState, unprobed
+from genericdp.cli.probe import NOT_ASKED, documents, unprobed
 from genericdp.cli.root import node_name_of, root_of, root_option, suggestion
 from genericdp.devices.inventory import Inventory
 from genericdp.errors import UsageError
-from genericdp.explain.describe import claim_lines, claims_as_json
+from genericdp.explain.describe import claim_lines
 from genericdp.explain.find import names_like
 from genericdp.explain.weak_ids import weak_ids
 from genericdp.glob import escape, has_wildcard, unescape
@@ -23,11 +23,10 @@ from genericdp.status import view
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Container, Iterator, Mapping, Sequence
+    from collections.abc import Container, Iterator, Sequence
 
     from genericdp.cli.probe import Probed
     from genericdp.devices.devicelist import DeviceList
-    from genericdp.devices.inventory import Identity
     from genericdp.explain.weak_ids import WeakIds
     from genericdp.host.cache import HostCache
     from genericdp.host.root import Root
@@ -59,67 +58,52 @@ def execute(arguments: argparse.Namespace) -> int:
         return show_hardware(arguments)
     (_, here), node_name = applied(arguments, must_apply=False), node_name_of(arguments)
     root = root_of(arguments)
-    lists, found, hardware = patiently(root, lambda host: look(here, host, node_name, root))
     # A config's commands do not run here: it may be read on a laptop, or in CI.
-    probed = unprobed(lists)
-    for one in probed:
-        found[one.resource]["devices"].append(
-            {**_device(one), **hardware[one.listed.device.identity]}
-        )
+    probed, found = patiently(root, lambda host: look(here, host, node_name, root))
     claims = _claims(probed) if arguments.output == "wide" else ()
     print_result({"resources": found}, chain(_as_text(found, arguments), claims), arguments.output)
-    return 1 if any(map(_not_read, found.values())) else 0
+    return 1 if any(map(_unread, found)) else 0
 
 
 def look(
     resources: Sequence[Resource], host: HostCache, node_name: str, root: Root
-) -> tuple[Mapping[str, DeviceList], dict[str, Any], Mapping[Identity, dict[str, str]]]:
-    """Return the device lists, what JSON says of each but the devices, and of their hardware."""
+) -> tuple[list[Probed], list[view.Document]]:
+    """Return the devices, and the resources for ``-o json``."""
     lists, nothing = discover_with_misses(resources, host, node_name)
     inventory = Inventory(host, node_name)
     given = {
         key
         for listed in lists.values()
-        for one in listed.devices.values()
-        for key in (*one.device.keys, *(node.key for node in one.device.nodes))
+        for entry in listed.devices.values()
+        for key in (*entry.device.keys, *(node.key for node in entry.device.nodes))
     }
-    weak_by_name: dict[str, list[WeakIds]] = {}
-    for weak in weak_ids(resources, lists, inventory):
-        weak_by_name.setdefault(weak.resource, []).append(weak)
-    found = {
-        name: {
-            "devices": [],
-            **dict(zip(("empty", "emptyCause"), listed.why_empty, strict=True)),
-            "notOffered": [
-                *(
-                    {"path": one.device.path, "code": one.code, "reason": one.text}
-                    for one in listed.not_offered
-                ),
-                # It may concern any resource.
-                *(
-                    {"path": printable(one), "code": Code.HANGING, "reason": _HANGS}
-                    for one in sorted(host.hanging)
-                ),
-            ],
-            "nothingFound": [pattern for pattern, _ in nothing.get(name, ())],
-            "nearest": {
-                pattern: hint
-                for pattern, near in nothing.get(name, ())
-                if (hint := near or _hint(pattern, inventory, root, given))
-            },
-            "danglingLinks": {
-                pattern: target
-                for pattern, _ in nothing.get(name, ())
-                if (target := _dangling_target(pattern, root))
-            },
-            **_mounts(listed, host),
-            "weakIds": [_weak_ids(weak) for weak in weak_by_name.get(name, ())],
+    weak = list(weak_ids(resources, lists, inventory))
+    # It may concern any resource.
+    hanging = [
+        {"path": printable(path), "code": Code.HANGING, "reason": _HANGS}
+        for path in sorted(host.hanging)
+    ]
+
+    def with_misses(document: view.Document) -> view.Document:
+        name = document["name"]
+        missed = dict(nothing.get(name, ()))
+        hints = {
+            pattern: near or _hint(pattern, inventory, root, given)
+            for pattern, near in missed.items()
         }
-        for name, listed in lists.items()
-    }
-    devices = [one.device for listed in lists.values() for one in listed.devices.values()]
-    hardware = {one.identity: view.hardware_of(one.identity, host)._asdict() for one in devices}
-    return lists, found, hardware
+        targets = {pattern: _dangling_target(pattern, root) for pattern in missed}
+        return {
+            **document,
+            "notOffered": [*document["notOffered"], *hanging],
+            "nothingFound": list(missed),
+            "nearest": {pattern: hint for pattern, hint in hints.items() if hint},
+            "danglingLinks": {pattern: target for pattern, target in targets.items() if target},
+            **_mounts(lists[name], host),
+            "weakIds": [_weak_ids(ids) for ids in weak if ids.resource == name],
+        }
+
+    probed = unprobed(lists, host)
+    return probed, [*map(with_misses, documents(lists, probed))]
 
 
 def _weak_ids(weak: WeakIds) -> dict[str, Any]:
@@ -127,9 +111,9 @@ def _weak_ids(weak: WeakIds) -> dict[str, Any]:
     return {"ids": list(weak.ids), "suggested": weak.template, "warning": warning}
 
 
-def _not_read(resource: Mapping[str, Any]) -> list[dict[str, str]]:
+def _unread(resource: view.Document) -> list[view.Document]:
     """Return what did not answer, of ``notOffered``."""
-    return [one for one in resource["notOffered"] if one["code"] is Code.HANGING]
+    return [refused for refused in resource["notOffered"] if refused["code"] is Code.HANGING]
 
 
 def _dangling_target(pattern: str, root: Root) -> str:
@@ -174,66 +158,50 @@ def _mounts(listed: DeviceList, host: HostCache) -> dict[str, list[str]]:
     }
 
 
-def _device(one: Probed) -> dict[str, Any]:
-    device = one.listed.device
-    return {
-        "id": device.id,
-        "path": device.path,
-        "state": one.state,
-        "reason": one.reason,
-        "shares": list(device.shares),
-        "nodes": list(dict.fromkeys(node.host_path for node in device.nodes)),
-        "numaNodes": list(device.numa_nodes),
-        "dra": claims_as_json(device),
-    }
-
-
-def _as_text(found: dict[str, Any], arguments: argparse.Namespace) -> Iterator[str]:
-    devices = [(name, one) for name, resource in found.items() for one in resource["devices"]]
-    more = ("path", "model", "serial", "driver") if arguments.output == "wide" else ()
-    heading = ("RESOURCE", "ID", "STATE", "NODES", "NUMA", *map(str.upper, more))
-    rows = ((*_row(name, one), *(one[key] for key in more)) for name, one in devices)
-    yield from table([heading, *rows])
-    is_unprobed = any(one["state"] is DeviceState.UNPROBED for _, one in devices)
+def _as_text(found: Sequence[view.Document], arguments: argparse.Namespace) -> Iterator[str]:
+    more = view.HARDWARE_COLUMNS if arguments.output == "wide" else ()
+    columns = ("RESOURCE", "ID", "STATE", "NODES", "NUMA", *more)
+    devices = [(resource["name"], device) for resource in found for device in resource["devices"]]
+    rows = (view.row(name, device, columns, STATE=_state(device)) for name, device in devices)
+    yield from table([columns, *rows])
+    is_unprobed = any(device["state"] is view.DeviceState.UNPROBED for _, device in devices)
     if is_unprobed and not root_option(arguments):
         command = shell_words(["genericdp", *suggestion("probe", arguments)])
         yield from ("", f"not probed: {command} runs the probes")
+    read = [
+        {**each, "notOffered": [it for it in each["notOffered"] if it["code"] is not Code.HANGING]}
+        for each in found
+    ]
     titled = {
-        "Matched, but not offered": [
-            f"  {name}: {one['path']}: {one['reason']}"
-            for name, resource in found.items()
-            for one in resource["notOffered"]
-            if one not in _not_read(resource)
-        ],
+        "Matched, but not offered": view.not_offered(read),
         "Not looked at, so there may be more": sorted(
-            {f"  {one['path']}" for resource in found.values() for one in _not_read(resource)}
+            {refused["path"] for resource in found for refused in _unread(resource)}
         ),
         "Mounts": [
-            f"  {name}: hostPath {path} does not exist; the runtime would create an empty folder"
-            for name, resource in found.items()
+            f"{resource['name']}: hostPath {path} does not exist; the runtime would create an empty"
+            " folder"
+            for resource in found
             for path in resource["missingMounts"]
         ]
         + [
-            f"  {name}: hostPath {path} is optional, and cannot be seen from here: it is mounted,"
-            " whether or not it exists"
-            for name, resource in found.items()
+            f"{resource['name']}: hostPath {path} is optional, and cannot be seen from here: it is"
+            " mounted, whether or not it exists"
+            for resource in found
             for path in resource["unseenMounts"]
         ],
         "IDs that can change at boot": [
-            f"  {name}: {weak['warning']}"
-            for name, resource in found.items()
+            f"{resource['name']}: {weak['warning']}"
+            for resource in found
             for weak in resource["weakIds"]
         ],
-        "Without devices": [
-            f"  {name}: {resource['empty']}"
-            for name, resource in found.items()
-            if resource["emptyCause"] not in {"", *_SHOWN_BELOW}
-        ],
+        "Without devices": view.without_devices(
+            resource for resource in found if resource["emptyCause"] not in {"", *_SHOWN_BELOW}
+        ),
         "Nothing found": list(_nothing_found(found, arguments)),
     }
     for title, lines in titled.items():
         if lines:
-            yield from ("", f"{title}:", *lines)
+            yield from ("", f"{title}:", *(f"  {line}" for line in lines))
 
 
 def _claims(probed: Sequence[Probed]) -> Iterator[str]:
@@ -245,31 +213,21 @@ def _claims(probed: Sequence[Probed]) -> Iterator[str]:
             yield f"  {name:<10}  {text}"
 
 
-def _row(name: str, one: dict[str, Any]) -> tuple[str, ...]:
-    count = len(one["shares"])
-    state = "not probed" if one["state"] is DeviceState.UNPROBED else one["state"]
-    return (
-        name,
-        f"{one['id']} ({count} shares)" if count > 1 else one["id"],
-        f"{state}: {one['reason']}" if one["reason"] not in {"", NOT_ASKED} else state,
-        " ".join(one["nodes"]),
-        ",".join(map(str, one["numaNodes"])),
-    )
+def _state(device: view.Document) -> str:
+    state = "not probed" if device["state"] is view.DeviceState.UNPROBED else device["state"]
+    return f"{state}: {device['reason']}" if device["reason"] not in {"", NOT_ASKED} else state
 
 
-def _nothing_found(found: dict[str, Any], arguments: argparse.Namespace) -> Iterator[str]:
-    patterns = [
-        (name, pattern, resource["danglingLinks"].get(pattern), resource["nearest"].get(pattern))
-        for name, resource in found.items()
-        for pattern in resource["nothingFound"]
-    ]
+def _nothing_found(found: Sequence[view.Document], arguments: argparse.Namespace) -> Iterator[str]:
+    patterns = [(resource, pattern) for resource in found for pattern in resource["nothingFound"]]
     # Globs before selectors.
-    for name, pattern, target, near in sorted(patterns, key=lambda one: one[1][:1] != "/"):
+    for resource, pattern in sorted(patterns, key=lambda pair: pair[1][:1] != "/"):
+        target, near = resource["danglingLinks"].get(pattern), resource["nearest"].get(pattern)
         hint = f" ({near})" if near else ""
         leads = f" is a link to {target}, which does not exist" if target else hint
-        yield f"  {name}: {pattern}{leads}"
-    if any(not pattern.startswith("/") for _, pattern, _, _ in patterns):
+        yield f"{resource['name']}: {pattern}{leads}"
+    if any(not pattern.startswith("/") for _, pattern in patterns):
         root = root_option(arguments)
         everything = shell_words(["genericdp", "hardware", *root])
         why = " ".join(filter(None, ["genericdp explain --config … DEVICE", shell_words(root)]))
-        yield f"  ({everything} tells what there is, {why} why it is not taken)"
+        yield f"({everything} tells what there is, {why} why it is not taken)"

@@ -6,13 +6,20 @@ import asyncio
 import math
 import time
 from dataclasses import dataclass, replace
-from enum import StrEnum
+from functools import partial
 from itertools import chain, zip_longest
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from genericdp.cli.apply import discovered, refuse_unknown, unknown_device
+from genericdp.cli.apply import (
+    applied,
+    discover_once,
+    patiently,
+    refuse_unknown,
+    unknown_device,
+)
 from genericdp.cli.output import WITH_WIDE, print_result, progress, table
 from genericdp.cli.parser import argument, choice
+from genericdp.cli.root import node_name_of, root_of
 from genericdp.devices.devicelist import DeviceList
 from genericdp.errors import Outcome
 from genericdp.health.execution import POOL
@@ -23,6 +30,7 @@ from genericdp.host.kmsg import open_log
 from genericdp.printing import first_few, plural, printable, shortened
 from genericdp.process.run import Commands
 from genericdp.process.signals import until_signaled
+from genericdp.status import view
 
 if TYPE_CHECKING:
     import argparse
@@ -30,6 +38,8 @@ if TYPE_CHECKING:
 
     from genericdp.devices.device import BoundProbe, Device
     from genericdp.devices.devicelist import Entry
+    from genericdp.devices.inventory import Host
+    from genericdp.host.cache import HostCache
     from genericdp.host.kmsg import Log
     from genericdp.host.root import Root
 
@@ -45,15 +55,8 @@ ONE_RUN = "one run cannot tell whether it changes"
 _MAX_LINES = 10
 """So many of the last lines of a command's output are shown."""
 _MAX_RUNNING = 3
+_RESULTS = {"success": "passed", "failure": "failed", "": "not run"}
 _HEADING = ("RESOURCE", "DEVICE", "PATH", "PROBE", "RESULT", "TIME", "REASON")
-
-
-class DeviceState(StrEnum):
-    """What the probes make of a device."""
-
-    HEALTHY = "Healthy"
-    UNHEALTHY = "Unhealthy"
-    UNPROBED = "Unprobed"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -62,6 +65,7 @@ class Probed:
 
     resource: str
     listed: Entry[Device]
+    labels: view.HardwareLabels = view.UNKNOWN
     outcomes: tuple[Outcome | None, ...] = ()
     why_not_run: str = ""
 
@@ -71,12 +75,12 @@ class Probed:
         return self.listed.device.probes if self.listed.is_healthy else ()
 
     @property
-    def state(self) -> DeviceState:
+    def state(self) -> view.DeviceState:
         """What the kubelet would be told after a first round of these probes."""
         if not self.listed.is_healthy or any(one and not one.ok for one in self.outcomes):
-            return DeviceState.UNHEALTHY
+            return view.DeviceState.UNHEALTHY
         was_run = all(outcome for _, outcome in self._outcomes())
-        return DeviceState.HEALTHY if was_run else DeviceState.UNPROBED
+        return view.DeviceState.HEALTHY if was_run else view.DeviceState.UNPROBED
 
     @property
     def reason(self) -> str:
@@ -84,7 +88,7 @@ class Probed:
         said = ((bound.check.name, self._said(one)) for bound, one in self._outcomes())
         texts = dict.fromkeys(f"{name}: {text}" for name, text in said if text)
         known = self.listed.text or "; ".join(texts)
-        return known or (NOT_ASKED if self.state is DeviceState.UNPROBED else "")
+        return known or (NOT_ASKED if self.state is view.DeviceState.UNPROBED else "")
 
     def _outcomes(self) -> Iterator[tuple[BoundProbe, Outcome | None]]:
         return zip_longest(self.probes, self.outcomes)
@@ -94,34 +98,42 @@ class Probed:
             return self.why_not_run
         return outcome.reason or (ONE_RUN if outcome.digest else "")
 
-    def results(self) -> Iterator[dict[str, Any]]:
-        """Yield the result of each probe, as JSON."""
-        for bound, one in self._outcomes():
-            yield {
-                "probe": printable(bound.check.label),
-                "result": "not run" if one is None else "passed" if one.ok else "failed",
-                "reason": self._said(one),
-                "seconds": round(one.seconds, 6) if one else None,
-                "output": one.output if one else "",
+    @property
+    def document(self) -> view.Document:
+        """The device for ``-o json``, with the results of its probes."""
+        probes = [
+            {
+                **view.probe(f"{bound.check.kind}-{number}", outcome),
+                "reason": self._said(outcome),
+                "label": printable(bound.check.label),
+                "seconds": None if outcome is None else round(outcome.seconds, 6),
+                "output": "" if outcome is None else outcome.output,
             }
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the device with the results of its probes."""
-        return {
-            "id": self.listed.device.id,
-            "path": self.listed.device.path,
-            "state": self.state,
-            "reason": self.reason,
-            "probes": [*self.results()],
-        }
+            for number, (bound, outcome) in enumerate(self._outcomes())
+        ]
+        return view.device(
+            self.listed, self.labels, state=self.state, reason=self.reason, probes=probes
+        )
 
 
-def unprobed(lists: Mapping[str, DeviceList]) -> list[Probed]:
+def unprobed(lists: Mapping[str, DeviceList], host: Host) -> list[Probed]:
     """Return all devices on offer, in their order, with what is known if nothing is run."""
     return [
-        Probed(resource=resource, listed=one)
+        Probed(resource=resource, listed=one, labels=view.hardware_of(one.device.identity, host))
         for resource, listed in lists.items()
         for one in listed.devices.values()
+    ]
+
+
+def documents(lists: Mapping[str, DeviceList], probed: Iterable[Probed]) -> list[view.Document]:
+    """Return the resources for ``-o json``, with devices as they were probed."""
+    devices = {(device.resource, device.listed.device.id): device for device in probed}
+
+    def document_of(resource: str, entry: Entry[Device]) -> view.Document:
+        return devices[resource, entry.device.id].document
+
+    return [
+        view.resource(name, listed, partial(document_of, name)) for name, listed in lists.items()
     ]
 
 
@@ -134,16 +146,20 @@ ARGUMENTS = {
 
 def execute(arguments: argparse.Namespace) -> int:
     """Probe and print; 1 if a device is not healthy, or a probe could not be run."""
-    lists, _, root = discovered(arguments)
-    lists = _selected(lists, arguments.resource, arguments.device)
-    probed = probe_once(unprobed(lists), root)
-    devices = {
-        name: {"devices": [one.as_json() for one in probed if one.resource == name]}
-        for name in lists
-    }
+    (_, here), node_name = applied(arguments), node_name_of(arguments)
+    root = root_of(arguments)
+
+    def look(host: HostCache) -> tuple[Mapping[str, DeviceList], list[Probed]]:
+        lists = discover_once(here, host, node_name).lists
+        selected = _selected(lists, arguments.resource, arguments.device)
+        return selected, unprobed(selected, host)
+
+    lists, devices = patiently(root, look)
+    probed = probe_once(devices, root)
+    found = documents(lists, probed)
     lines = chain(_as_text(probed, wide=arguments.output == "wide"), _without_probes(lists))
-    print_result({"resources": devices}, lines, arguments.output)
-    return 0 if all(one.state is DeviceState.HEALTHY for one in probed) else 1
+    print_result({"resources": found}, lines, arguments.output)
+    return 0 if all(one.state is view.DeviceState.HEALTHY for one in probed) else 1
 
 
 def _selected(
@@ -269,17 +285,16 @@ def _as_text(probed: Iterable[Probed], *, wide: bool) -> Iterator[str]:
     rows: list[tuple[str, ...]] = [_HEADING]
     below = [""]
     for device in probed:
-        one = device.listed
-        start = (device.resource, one.device.id, one.device.path)
-        if not one.is_healthy:
-            rows.append((*start, "", "failed", "", one.text))
+        start = (device.resource, device.listed.device.id, device.listed.device.path)
+        if not device.listed.is_healthy:
+            rows.append((*start, "", "failed", "", device.listed.text))
             below.append("")
-        for result in device.results():
+        for result in device.document["probes"]:
             seconds = result["seconds"]
             time = "" if seconds is None else f"{seconds:.3f} s"
-            cells = (result["probe"], result["result"], time, result["reason"])
+            cells = (result["label"], _RESULTS[result["result"]], time, result["reason"])
             rows.append((*start, *cells))
-            below.append("" if result["result"] == "passed" else result["output"])
+            below.append("" if result["result"] == "success" else result["output"])
     if not wide:
         rows = [(*row[:2], *row[3:]) for row in rows]
     if len(rows) > 1:

@@ -12,6 +12,7 @@ from genericdp.cdi import file_name
 from genericdp.cli import main
 from tests.cdi.examples import generate
 from tests.hosts.hosts import Host, all_hosts
+from tests.printed import resources_in
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -36,7 +37,7 @@ def test_each_resource_of_an_example_has_a_spec_or_it_is_said_why_not(
     root = host.build(tmp_path / "host")
     where = ["--config", str(host.config), "--root", str(root), "--node-name", "node-1"]
     assert main(["discover", *where, "-o", "json"]) in {0, 1}
-    offered = json.loads(capsys.readouterr().out)["resources"]
+    offered = resources_in(capsys.readouterr().out)
     kinds = {spec["kind"] for spec in specs.values()}
     for name, found in offered.items():
         if name not in lacking and "$(" not in name:

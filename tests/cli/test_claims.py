@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from genericdp.cli import main
 from tests.cli.explain_output import HEAD, answer
+from tests.printed import resources_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -65,7 +66,7 @@ def test_data_has_the_attributes_of_what_dra_serves(
 ) -> None:
     root = testbed("serial-adapters")
     printed = discovered(capsys, tmp_path, root, "-o", "json")
-    found = json.loads(printed)["resources"]
+    found = resources_in(printed)
     (plain,), (stick,) = (found[f"example.com/{one}"]["devices"] for one in ("plain", "serial"))
     assert plain["dra"] is None
     names, notes = stick["dra"]["devices"], stick["dra"]["notes"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -12,6 +11,7 @@ import pytest
 
 from genericdp.cli import main
 from tests.fixtures.make_tree import Tree, laptop, serial_node
+from tests.printed import resources_in
 
 LAPTOP = Path(__file__).parents[1] / "fixtures" / "laptop"
 
@@ -69,22 +69,26 @@ def test_the_table_shows_what_is_offered_and_below_it_what_is_not_and_why(
 
 def test_json_says_the_same(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["discover", "--root", str(LAPTOP), "--config", str(config), "-o", "json"]) == 0
-    found = json.loads(capsys.readouterr().out)["resources"]
+    found = resources_in(capsys.readouterr().out)
     assert list(found) == [f"example.com/{name}" for name in ("camera", "fuse", "disk", "none")]
     assert found["example.com/fuse"] == {
+        "name": "example.com/fuse",
+        "capacity": 3,
+        "allocatable": 3,
         "devices": [
             {
                 "id": "fuse",
                 "path": "/dev/fuse",
                 "state": "Healthy",
                 "reason": "",
-                "shares": ["fuse", "fuse::1", "fuse::2"],
+                "shares": 3,
                 "nodes": ["/dev/fuse"],
                 "numaNodes": [],
                 "dra": None,
                 "model": "",
                 "serial": "",
                 "driver": "",
+                "probes": [],
             }
         ],
         "empty": "",
@@ -98,19 +102,23 @@ def test_json_says_the_same(config: Path, capsys: pytest.CaptureFixture[str]) ->
         "weakIds": [],
     }
     assert found["example.com/disk"] == {
+        "name": "example.com/disk",
+        "capacity": 1,
+        "allocatable": 0,
         "devices": [
             {
                 "id": "nvme0n1",
                 "path": "/dev/nvme0n1",
                 "state": "Unhealthy",
                 "reason": "/dev/nvme-ctl does not exist",
-                "shares": ["nvme0n1"],
+                "shares": 1,
                 "nodes": ["/dev/nvme0n1"],
                 "numaNodes": [],
                 "dra": None,
                 "model": "",
                 "serial": "",
                 "driver": "",
+                "probes": [],
             }
         ],
         "empty": "",
@@ -134,6 +142,9 @@ def test_json_says_the_same(config: Path, capsys: pytest.CaptureFixture[str]) ->
     }
     taken = "belongs to resource example.com/camera, which comes first in the config"
     assert found["example.com/none"] == {
+        "name": "example.com/none",
+        "capacity": 0,
+        "allocatable": 0,
         "devices": [],
         "empty": f"1 matched, but not offered: /dev/video0: {taken}",
         "emptyCause": "not_offered",
@@ -197,9 +208,9 @@ def test_a_config_for_other_nodes_shows_nothing(
     config.write_text(text)
     argv = ["discover", "--root", str(LAPTOP), "--config", str(config), "-o", "json"]
     assert main([*argv, "--node-name", "core-1"]) == 0
-    assert "example.com/fuse" not in json.loads(capsys.readouterr().out)["resources"]
+    assert "example.com/fuse" not in resources_in(capsys.readouterr().out)
     assert main([*argv, "--node-name", "edge-7"]) == 0
-    assert "example.com/fuse" in json.loads(capsys.readouterr().out)["resources"]
+    assert "example.com/fuse" in resources_in(capsys.readouterr().out)
 
 
 def test_names_of_files_cannot_write_to_the_terminal(
@@ -295,7 +306,7 @@ def test_a_link_to_nothing_says_where_it_leads(
         "  example.com/one: /dev/none",
     ]
     assert discovered(tmp_path, resource, "-o", "json") == 0
-    one = json.loads(capsys.readouterr().out)["resources"]["example.com/one"]
+    one = resources_in(capsys.readouterr().out)["example.com/one"]
     assert one["danglingLinks"] == {"/dev/gps": "ttyUSB7", "/dev/by/gps": "../ttyUSB7"}
 
 

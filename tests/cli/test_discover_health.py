@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,6 +9,7 @@ import pytest
 from genericdp.cli import main
 from tests.cli.test_probe import HEAD, exec_of, own
 from tests.fixtures.make_tree import Tree
+from tests.printed import resources_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -72,8 +72,8 @@ def test_where_there_are_no_probes_there_is_no_such_line(discover: Discover, pla
 
 def test_json_has_state_and_reason(discover: Discover, plain: Path) -> None:
     resource = own(plain, health=exec_of("/usr/bin/test", "$(device.name)", "=", "a"))
-    found = json.loads("\n".join(discover(resource, "-o", "json")))
-    devices = found["resources"]["example.com/own"]["devices"]
+    found = resources_in("\n".join(discover(resource, "-o", "json")))
+    devices = found["example.com/own"]["devices"]
     known = [(device["state"], device["reason"]) for device in devices]
     assert known == [("Unprobed", "its probes have not been run")] * 2
 

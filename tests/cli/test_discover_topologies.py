@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
 
 import pytest
 
 from genericdp.cli import main
 from tests.fixtures.topologies import TOPOLOGIES
+from tests.printed import resources_in
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -35,7 +35,7 @@ def test_ids_and_numa_nodes_are_those_of_the_machine(
     root = tmp_path / "root"
     topology.build(root)
     assert main(["discover", "--root", str(root), "--config", str(config), "-o", "json"]) == 0
-    found = json.loads(capsys.readouterr().out)["resources"]["example.com/all"]["devices"]
+    found = resources_in(capsys.readouterr().out)["example.com/all"]["devices"]
     assert {one["id"]: one["numaNodes"] for one in found} == {
         device_id: list(spot.numa_nodes) for device_id, spot in topology.spots.items()
     }
@@ -57,7 +57,7 @@ def test_what_sits_below_one_port_of_the_root_can_be_one_device(
     topology.build(tmp_path / "root")
     argv = ["discover", "--root", str(tmp_path / "root"), "--config", str(config), "-o", "json"]
     assert main(argv) == 0
-    found = json.loads(capsys.readouterr().out)["resources"]["example.com/all"]
+    found = resources_in(capsys.readouterr().out)["example.com/all"]
     groups: dict[str, list[Spot]] = {}
     for spot in topology.spots.values():
         port = "_".join(spot.syspaths[0].split("/")[3:5])

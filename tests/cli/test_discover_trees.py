@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 from genericdp.cli import main
 from tests.fixtures.make_tree import Tree
+from tests.printed import resources_in
 from tests.world import config, resource
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def discovered(tree: Tree, glob: str, capsys: pytest.CaptureFixture[str]) -> dic
     code = main(["discover", *where, "-o", "json"])
     out, err = capsys.readouterr()
     assert code == 0, err
-    found: dict[str, Any] = json.loads(out)["resources"][NAME]
+    found: dict[str, Any] = resources_in(out)[NAME]
     return {one["path"]: one["numaNodes"] for one in found["devices"]}
 
 

@@ -43,8 +43,8 @@ def offered(capsys: pytest.CaptureFixture[str], config: Path, root: Path) -> dic
     """Return the ids of what is healthy, by resource, were all probes passed."""
     found = json_of(capsys, "discover", "--config", str(config), "--root", str(root))
     return {
-        name: [one["id"] for one in listed["devices"] if one["state"] != "Unhealthy"]
-        for name, listed in found["resources"].items()
+        listed["name"]: [one["id"] for one in listed["devices"] if one["state"] != "Unhealthy"]
+        for listed in found["resources"]
     }
 
 

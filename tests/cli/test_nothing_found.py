@@ -12,6 +12,7 @@ import pytest
 
 from genericdp.cli import main
 from tests.cli.explain_output import HEAD
+from tests.printed import resources_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -87,7 +88,7 @@ def test_a_selector_that_takes_nothing_is_listed_in_words(
     _, _, nothing = out.partition("\nNothing found:\n")
     assert nothing.splitlines() == [f"  example.com/x: {text}{hint}", WHERE]
     _, json_, _ = run(resources, "discover", "-o", "json")
-    found = json.loads(json_)["resources"]["example.com/x"]
+    found = resources_in(json_)["example.com/x"]
     assert (found["emptyCause"], found["nothingFound"]) == (cause, [text])
     assert found["nearest"] == ({text: f"nearest: {near}"} if near else {})
     # Where no section tells the cause, there is one for it.
@@ -124,7 +125,7 @@ def test_a_subsystem_that_an_entry_of_match_asks_for_is_told(
 
 def test_json_lists_it_too(run: Callable[..., tuple[int, str, str]]) -> None:
     _, out, _ = run(CAM, "discover", "-o", "json")
-    found = json.loads(out)["resources"]["example.com/cam"]
+    found = resources_in(out)["example.com/cam"]
     assert found["nothingFound"] == ['usb: {vendor: "046e"}']
 
 

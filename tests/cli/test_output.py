@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from genericdp.cli import main
 from genericdp.cli.output import yaml_document
+from tests.printed import resources_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -86,7 +87,7 @@ def test_discover_wide_tells_one_stick_from_another(
     assert [line.split()[:2] for line in wide] == [line.split()[:2] for line in plain]
     assert wide[0].split() == [*plain[0].split(), "PATH", "MODEL", "SERIAL", "DRIVER"]
     assert main([*words, "-o", "json"]) == 0
-    devices = json.loads(capsys.readouterr().out)["resources"]["example.com/serial"]["devices"]
+    devices = resources_in(capsys.readouterr().out)["example.com/serial"]["devices"]
     for row, one in zip(wide[1:], devices, strict=False):
         assert [row[wide[0].index(key.upper()) :].startswith(one[key] or "-")
                 for key in ("path", "model", "serial", "driver")] == [True] * 4  # fmt: skip

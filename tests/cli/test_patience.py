@@ -67,9 +67,9 @@ def test_discover_shows_what_it_could_not_look_at(root: HangingRoot, tmp_path: P
     )
     resources = load([config]).resources
     root.hanging = {"/dev/ttyUSB1"}
-    _, found, _ = patiently(root, lambda host: look(resources, host, "n", root), look_seconds=0.3)
+    _, found = patiently(root, lambda host: look(resources, host, "n", root), look_seconds=0.3)
     hanging = {"path": "/dev/ttyUSB*", "code": "hanging", "reason": "looking at it does not end"}
-    assert [one["notOffered"] for one in found.values()] == [[hanging], [hanging]]
+    assert [one["notOffered"] for one in found] == [[hanging], [hanging]]
 
 
 def test_there_is_an_end_of_leaving_out(root: HangingRoot) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from genericdp.cli import main
 from tests.config.bounded import HEAD
+from tests.printed import resources_in
 from tests.world import Host
 
 CONFIG = """\
@@ -112,7 +113,7 @@ def test_what_the_host_knows_is_a_reason_of_the_device(
 ) -> None:
     policy = "devices:\n  paths: [/dev/ttyUSB1]\n"
     assert place.call("discover", "-o", "json", policy=policy) == 0
-    shown = json.loads(capsys.readouterr().out)["resources"]["example.com/serial"]
+    shown = resources_in(capsys.readouterr().out)["example.com/serial"]
     assert [one["id"] for one in shown["devices"]] == ["ttyUSB1"]
     (left,) = shown["notOffered"]
     why = (

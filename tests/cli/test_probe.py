@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from genericdp.cli import main
+from tests.printed import resources_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -112,52 +113,35 @@ def test_of_long_output_the_end_is_shown_and_json_has_all(
     assert shown[0] == "    … 20 lines before (see -o json)"
     assert shown[1:] == [f"    line {i}" for i in range(21, 31)]
     assert probe("--device=long", "-o", "json") == 1
-    device = json.loads(capsys.readouterr().out)["resources"]["example.com/own"]["devices"][0]
+    device = resources_in(capsys.readouterr().out)["example.com/own"]["devices"][0]
     assert device["probes"][0]["output"] == "".join(f"line {i}\n" for i in range(1, 31))
 
 
 def test_json_says_the_same(probe: Probe, plain: Path, tmp_path: Path, capsys: Capture) -> None:
     assert probe("-o", "json") == 1
-    found = json.loads(capsys.readouterr().out)
-    for device in found["resources"]["example.com/own"]["devices"]:
-        assert 0 < device["probes"][0].pop("seconds") < 5
-    label = f"exec {tmp_path / 'check'}"
-    failure = "exited with 3: second"
-    assert found == {
-        "resources": {
-            "example.com/own": {
-                "devices": [
-                    {
-                        "id": "bad",
-                        "path": f"{plain}/bad",
-                        "state": "Unhealthy",
-                        "reason": f"{label}: {failure}",
-                        "probes": [
-                            {
-                                "probe": label,
-                                "result": "failed",
-                                "reason": failure,
-                                "output": "first\nsecond\n",
-                            }
-                        ],
-                    },
-                    {
-                        "id": "good",
-                        "path": f"{plain}/good",
-                        "state": "Healthy",
-                        "reason": "",
-                        "probes": [
-                            {
-                                "probe": label,
-                                "result": "passed",
-                                "reason": "",
-                                "output": "all is well\n",
-                            }
-                        ],
-                    },
-                ]
-            }
-        }
+    (own,) = resources_in(capsys.readouterr().out).values()
+    assert (own["capacity"], own["allocatable"]) == (2, 1)
+    bad, good = own["devices"]
+    label, failure = f"exec {tmp_path / 'check'}", "exited with 3: second"
+    assert (bad["id"], bad["path"], bad["state"]) == ("bad", f"{plain}/bad", "Unhealthy")
+    assert bad["reason"] == f"{label}: {failure}"
+    assert (good["id"], good["state"], good["reason"]) == ("good", "Healthy", "")
+    (failed,), (passed,) = bad["probes"], good["probes"]
+    assert 0 < failed.pop("seconds") < 5
+    assert 0 < passed.pop("seconds") < 5
+    assert failed == {
+        "probe": "exec-0",
+        "result": "failure",
+        "reason": failure,
+        "label": label,
+        "output": "first\nsecond\n",
+    }
+    assert passed == {
+        "probe": "exec-0",
+        "result": "success",
+        "reason": "",
+        "label": label,
+        "output": "all is well\n",
     }
 
 
@@ -232,8 +216,8 @@ def test_a_resource_without_probes_or_devices_says_so(
         "example.com/none has no devices here (see genericdp discover)",
     ]
     assert probe("-o", "json", resources=resources) == 0
-    found = json.loads(capsys.readouterr().out)["resources"]
-    assert found["example.com/none"] == {"devices": []}
+    found = resources_in(capsys.readouterr().out)
+    assert found["example.com/none"]["devices"] == []
     assert [one["probes"] for one in found["example.com/own"]["devices"]] == [[], []]
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import json
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from genericdp.cli import main
-from genericdp.cli.probe import IN_A_COPY, ONE_RUN, DeviceState, Probed, probe_once
+from genericdp.cli.probe import IN_A_COPY, ONE_RUN, Probed, probe_once
 from genericdp.devices.device import BoundProbe, Device
 from genericdp.devices.devicelist import Entry
 from genericdp.devices.inventory import Identity
@@ -19,9 +18,11 @@ from genericdp.devices.transitions import State
 from genericdp.health.kinds.kernellog import KernelLogCheck
 from genericdp.host.root import Root
 from genericdp.model import Probe
+from genericdp.status import view
 from tests.cli.test_probe import HEAD, cells, exec_of, own
 from tests.fixtures.make_tree import Tree
 from tests.host.kernel_log import Script, record
+from tests.printed import resources_in
 
 if TYPE_CHECKING:
     from genericdp.host.kmsg import Log
@@ -86,13 +87,14 @@ def test_what_would_ask_this_machine_is_not_run_for_a_copy(
         ["example.com/sensor", "sensor0", label, "not run", "-", IN_A_COPY]
     ]
     assert of_copy(copy, "probe", "--device=sensor0", "-o", "json", health=health) == 1
-    found = json.loads(capsys.readouterr().out)["resources"]["example.com/sensor"]["devices"][0]
+    found = resources_in(capsys.readouterr().out)["example.com/sensor"]["devices"][0]
     assert (found["state"], found["reason"]) == ("Unprobed", f"{label}: {IN_A_COPY}")
     assert found["probes"] == [
         {
-            "probe": label,
-            "result": "not run",
+            "probe": f"{label.partition(' ')[0]}-0",
+            "result": "",
             "reason": IN_A_COPY,
+            "label": label,
             "seconds": None,
             "output": "",
         }
@@ -104,7 +106,7 @@ def test_one_that_fails_makes_it_unhealthy_whatever_was_not_run(
     copy: Tree, capsys: Capture
 ) -> None:
     assert of_copy(copy, "probe", "-o", "json", health=f"{{open: {{}}}}, {FILE}") == 1
-    found = json.loads(capsys.readouterr().out)["resources"]["example.com/sensor"]["devices"]
+    found = resources_in(capsys.readouterr().out)["example.com/sensor"]["devices"]
     assert [one["state"] for one in found] == ["Unprobed", "Unhealthy"]
 
 
@@ -115,9 +117,9 @@ def test_one_run_says_that_it_cannot_tell_whether_a_file_changes(
     path = "/sys/devices/virtual/misc/$(device.name)/temp"
     health = f"{{file: {{path: {path}, max: 90, changes: true}}}}"
     assert of_copy(copy, "probe", "-o", "json", health=health) == 1
-    found = json.loads(capsys.readouterr().out)["resources"]["example.com/sensor"]["devices"]
+    found = resources_in(capsys.readouterr().out)["example.com/sensor"]["devices"]
     assert [one["state"] for one in found] == ["Healthy", "Unhealthy"]
-    assert [one["probes"][0]["result"] for one in found] == ["passed", "failed"]
+    assert [one["probes"][0]["result"] for one in found] == ["success", "failure"]
     assert found[0]["probes"][0]["reason"] == ONE_RUN
     assert found[0]["reason"] == f"file: {ONE_RUN}"
     assert found[1]["reason"].endswith("temp is '97', more than 90")
@@ -161,7 +163,7 @@ def test_a_log_that_cannot_be_read_is_a_reason(caplog: pytest.LogCaptureFixture)
         raise OSError(errno.EPERM, os.strerror(errno.EPERM), "/dev/kmsg")
 
     probed = probe_once([logged("x")], MACHINE, open_log=open_log)
-    assert probed[0].state is DeviceState.UNHEALTHY
+    assert probed[0].state is view.DeviceState.UNHEALTHY
     said = "the kernel's log cannot be read: Operation not permitted"
     assert probed[0].reason.startswith(f"kernelLog: {said}")
     assert [one.message.startswith(said) for one in caplog.records] == [True]

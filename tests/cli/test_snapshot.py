@@ -13,6 +13,7 @@ import pytest
 from genericdp.cli import main
 from genericdp.snapshot.archive import ArchiveEntry, Kind, write
 from tests.hosts.hosts import Host, all_hosts, told
+from tests.printed import resources_in
 from tests.testbeds import loading
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ def as_elsewhere(answer: str) -> object:
     """Give an answer without what it says of folders that no snapshot holds, to be mounted."""
     if not answer.strip():
         return None
-    found = json.loads(answer)["resources"]
+    found = resources_in(answer)
     return {name: {**one, "missingMounts": [], "unseenMounts": []} for name, one in found.items()}
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 from typing import TYPE_CHECKING
@@ -12,6 +11,7 @@ import pytest
 from genericdp.cli import main
 from tests.cli.explain_output import HEAD
 from tests.config.changing import ConfigMap
+from tests.printed import resources_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -63,7 +63,7 @@ def judge(
         main(["discover", *words, "-o", "json"])
         out, _ = capsys.readouterr()
         assert SECRET not in out
-        found = json.loads(out)["resources"]["example.com/r"]
+        found = resources_in(out)["example.com/r"]
         return " ".join(one["reason"] for one in found["notOffered"])
 
     return judge

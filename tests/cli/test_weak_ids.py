@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,6 +9,7 @@ import pytest
 from genericdp.cli import main
 from tests.cli.explain_output import HEAD
 from tests.hosts.hosts import Host
+from tests.printed import resources_in
 from tests.testbeds import loading
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def test_discover_names_them(asking: Asking, capsys: Output) -> None:
 
 def test_discover_has_them_as_data(asking: Asking, capsys: Output) -> None:
     assert asking.ask("discover", WEAK, "-o", "json") == 0
-    found = json.loads(capsys.readouterr().out)["resources"]["example.com/pps"]
+    found = resources_in(capsys.readouterr().out)["example.com/pps"]
     warning = f"the ID pps2 is {BOOT} {MEANT}"
     assert found["weakIds"] == [
         {"ids": ["pps2"], "suggested": "$(device.name)", "warning": warning}

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import io
-import json
 import os
 import re
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from genericdp.cli import main
 from genericdp.convert.conversion import PEERS, convert
+from tests.printed import resources_in
 from tests.testbeds import loading
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def discovered(config: str, machine: Path, folder: Path) -> dict[str, list[dict[
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(io.StringIO()):
         arguments = ["--root", str(root), "--node-name", "node-1", "-o", "json"]
         assert main(["discover", "--config", str(file), *arguments]) == 0
-    resources = json.loads(out.getvalue())["resources"]
+    resources = resources_in(out.getvalue())
     return {name: one["devices"] for name, one in resources.items() if one["devices"]}
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from genericdp.cli import main
+from tests.printed import resources_in
 from tests.testbeds import loading
 
 FOLDER = Path(__file__).parent
@@ -59,10 +59,10 @@ def test_discover_tells_what_is_offered_and_why_not_more(
 def test_allocate_gives_what_a_container_with_all_devices_of_a_resource_gets(
     case: Case, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    found = json.loads(case.told(capsys, "discover", "-o", "json"))
+    found = resources_in(case.told(capsys, "discover", "-o", "json"))
     counts = {
         name: sum(one["state"] == "Healthy" for one in resource["devices"])
-        for name, resource in found["resources"].items()
+        for name, resource in found.items()
     }
     answers = [
         case.told(capsys, "allocate", f"{name}={count}") for name, count in counts.items() if count

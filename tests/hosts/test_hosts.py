@@ -26,6 +26,7 @@ from tests.hosts.hosts import (
     told,
     views,
 )
+from tests.printed import resources_in, shares_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -101,14 +102,14 @@ def test_a_pod_sees_what_the_peer_documents(host: Host, tmp_path: Path) -> None:
 
 def _seen(view: View, config: Path, root: Path) -> dict[str, object]:
     resource = view.request.partition("=")[0]
-    found = json.loads(told("discover", "-o", "json", config=config, root=root))["resources"]
+    found = resources_in(told("discover", "-o", "json", config=config, root=root))
     of_resource = found[resource]["devices"]
-    ids = {share for device in of_resource for share in device["shares"] or [device["id"]]}
+    ids = {share for device in of_resource for share in shares_of(device)}
     everything = [
         text
         for of_one in found.values()
         for device in of_one["devices"]
-        for text in (device["id"], *device["shares"], *device["nodes"])
+        for text in (*shares_of(device), *device["nodes"])
     ]
     answer = _answer(view, config, root) if ids else _NOTHING
     return {
@@ -145,7 +146,7 @@ def _triple(text: str, default: str) -> tuple[str, str, str]:
 def test_no_id_of_an_example_can_change_at_boot(host: Host, tmp_path: Path) -> None:
     root = host.build(tmp_path)
     printed = told("discover", "-o", "json", config=host.config, root=root)
-    resources = json.loads(printed[printed.index("{") :])["resources"]
+    resources = resources_in(printed[printed.index("{") :])
     assert [weak for found in resources.values() for weak in found["weakIds"]] == []
 
 

@@ -47,11 +47,13 @@ class Job:
 
     def second(self, discovered: Any) -> list[list[str]]:  # noqa: ANN401  # parsed JSON
         """Return the commands that ask for what is offered."""
-        resources = discovered["resources"] if isinstance(discovered, dict) else {}
+        resources = discovered["resources"] if isinstance(discovered, dict) else ()
+        if isinstance(resources, dict):  # a base that has them by name
+            resources = [{"name": name, **resource} for name, resource in resources.items()]
         return [
             ["allocate", *self._where(), *request]
-            for name, resource in resources.items()
-            for request in _requests(name, resource["devices"])
+            for resource in resources
+            for request in _requests(resource["name"], resource["devices"])
         ]
 
     def _where(self) -> tuple[str, ...]:
@@ -60,11 +62,17 @@ class Job:
 
 
 def _requests(name: str, devices: list[dict[str, Any]]) -> Iterator[tuple[str, ...]]:
-    shares = [share for one in devices for share in one["shares"] or [one["id"]]]
+    shares = [share for device in devices for share in _shares(device)]
     yield (f"{name}=1",)
     if len(shares) > 1:
         yield (f"{name}={min(len(shares), _MAX_SHARES)}",)
         yield (f"{name}=1", "--id", shares[-1])
+
+
+def _shares(device: dict[str, Any]) -> list[str]:
+    if isinstance(listed := device["shares"], list):  # of a base that lists them
+        return listed or [device["id"]]
+    return [device["id"], *(f"{device['id']}::{number}" for number in range(1, listed))]
 
 
 class Machines:
