@@ -14,10 +14,11 @@ from genericdp.devices.inventory import Inventory
 from genericdp.devices.matching import for_node
 from genericdp.devices.selectors import any_of, selector_text, shown
 from genericdp.errors import UsageError
-from genericdp.explain.describe import claim_lines, claims_as_json, entry_of
+from genericdp.explain.describe import claim_lines, entry_of
 from genericdp.explain.explanation import VerdictKind, explain
 from genericdp.explain.find import Asked, awaited_by, find, refuse_plain
 from genericdp.printing import plural, printable
+from genericdp.status import view
 
 if TYPE_CHECKING:
     import argparse
@@ -60,9 +61,9 @@ def execute(arguments: argparse.Namespace) -> int:
     root = root_of(arguments)
     said = patiently(root, lambda host: answer(asked, resources, host, node_name))
     if isinstance(said, tuple):
-        print_result(_as_json(*said), _as_text(*said), arguments.output)
+        print_result(_document(*said), _as_text(*said), arguments.output)
         return 0
-    print_result(_unknown_as_json(said), _unknown_as_text(said), arguments.output)
+    print_result(_unknown_document(said), _unknown_as_text(said), arguments.output)
     return 1
 
 
@@ -106,8 +107,9 @@ def _as_text(explanation: Explanation, entry: Entry) -> Iterator[str]:
         yield f"{verdict.resource.name} ({place.file}:{place.line}): {said}"
         for attempt in verdict.tries:
             yield from _tried(attempt)
-        if verdict.device is not None:
-            yield from (f"  {name:<10}  {text}" for name, text in claim_lines(verdict.device))
+        if verdict.offered is not None:
+            lines = claim_lines(verdict.offered.device)
+            yield from (f"  {name:<10}  {text}" for name, text in lines)
         if verdict.closest is not None and verdict.closest.about:
             yield f"  {verdict.closest.about}, which sits on it:"
             yield from _tried(verdict.closest)
@@ -153,31 +155,35 @@ def _tried(attempt: Try) -> Iterator[str]:
         yield f"    read from {_source(failed)}"
 
 
-def _as_json(explanation: Explanation, entry: Entry) -> dict[str, object]:
+def _document(explanation: Explanation, entry: Entry) -> view.Document:
     return {
         "asked": explanation.asked.shown,
-        "found": True,
+        "exists": True,
         "answer": explanation.headline,
-        "device": entry.as_json(),
-        "resources": [
-            {
-                "name": verdict.resource.name,
-                "place": str(verdict.resource.place),
-                "outcome": str(verdict.outcome),
-                "id": verdict.device_id,
-                "dra": verdict.device and claims_as_json(verdict.device),
-                "reason": verdict.reason,
-                "hint": verdict.hint,
-                **dict(zip(("empty", "emptyCause"), verdict.empty, strict=True)),
-                "match": [_try_as_json(attempt) for attempt in verdict.tries],
-                "closest": verdict.closest and _try_as_json(verdict.closest),
-            }
-            for verdict in explanation.verdicts
-        ],
+        "candidate": entry.document,
+        "resources": list(map(_verdict_document, explanation.verdicts)),
+        "tried": [],
+        "near": [],
     }
 
 
-def _try_as_json(attempt: Try) -> dict[str, object]:
+def _verdict_document(verdict: Verdict) -> view.Document:
+    offered = verdict.offered
+    return {
+        "name": verdict.resource.name,
+        "place": str(verdict.resource.place),
+        "outcome": str(verdict.outcome),
+        "id": verdict.device_id,
+        "device": None if offered is None else view.device(offered, verdict.labels),
+        "reason": verdict.reason,
+        "hint": verdict.hint,
+        **dict(zip(("empty", "emptyCause"), verdict.empty, strict=True)),
+        "match": list(map(_try_document, verdict.tries)),
+        "closest": None if verdict.closest is None else _try_document(verdict.closest),
+    }
+
+
+def _try_document(attempt: Try) -> view.Document:
     failed = attempt.failed
     return {
         "entry": attempt.entry,
@@ -185,10 +191,10 @@ def _try_as_json(attempt: Try) -> dict[str, object]:
         "takes": failed is None,
         "path": attempt.about or attempt.path,
         "why": attempt.words,
-        "key": failed and failed.key,
-        "wanted": failed and [printable(one) for one in failed.wanted],
+        "key": "" if failed is None else failed.key,
+        "wanted": [] if failed is None else list(map(printable, failed.wanted)),
         "found": None if failed is None or failed.found is None else printable(failed.found),
-        "readFrom": failed and printable(_source(failed)),
+        "readFrom": "" if failed is None else printable(_source(failed)),
     }
 
 
@@ -199,11 +205,13 @@ def _unknown_as_text(unknown: Unknown) -> Iterator[str]:
         yield f"  near: {any_of(unknown.near)}"
 
 
-def _unknown_as_json(unknown: Unknown) -> dict[str, object]:
+def _unknown_document(unknown: Unknown) -> view.Document:
     return {
         "asked": printable(unknown.text),
-        "found": False,
+        "exists": False,
         "answer": next(_unknown_as_text(unknown)),
+        "candidate": None,
+        "resources": [],
         "tried": list(unknown.tried),
         "near": list(unknown.near),
     }

@@ -37,7 +37,7 @@ def execute(arguments: argparse.Namespace) -> int:
     """Print everything that a config could name; 1 if something could not be looked at."""
     groups, models, hanging = patiently(root_of(arguments), _look)
     candidates = [
-        {**entry.as_json(), "model": _model(entry.device, models), "selector": run.selector}
+        {**entry.document, "model": _model(entry.device, models), "selector": run.selector}
         for run in _runs(groups)
         for entry in run.entries
     ]

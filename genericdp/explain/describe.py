@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from genericdp.devices.device import AttributeValue, Device
     from genericdp.devices.inventory import Candidate, Host, Inventory, SysDevice
+    from genericdp.status import view
 
 _MAX_SHARES = 3
 _NEITHER = re.compile(r"_ENC$|_FROM_DATABASE$|_TAG$")
@@ -90,17 +91,18 @@ class Entry:
         if self.numa_nodes:
             yield "NUMA node", ",".join(map(str, self.numa_nodes))
 
-    def as_json(self) -> dict[str, object]:
-        """Return the facts as plain data."""
+    @property
+    def document(self) -> view.Document:
+        """The facts for ``-o json``."""
         device = self.device
         return {
             "path": printable(self.path),
             "deviceFile": self.has_node,
             "links": list(map(printable, self.links)),
-            "syspath": device and printable(device.syspath),
-            "subsystem": device and printable(device.subsystem),
-            "devtype": device and printable(device.devtype),
-            "name": device and printable(device.name),
+            "syspath": printable(device.syspath) if device else "",
+            "subsystem": printable(device.subsystem) if device else "",
+            "devtype": printable(device.devtype) if device else "",
+            "name": printable(device.name) if device else "",
             "driver": printable(self.driver),
             **{bus: _plain(self.buses.get(bus)) for bus in BUSES},
             "properties": _plain(self.properties),
@@ -206,14 +208,3 @@ def _as_cel(one: AttributeValue) -> str:
     """Return a value as the expressions of claims compare it."""
     text = json.dumps(one.value, ensure_ascii=False)
     return f"semver({text})" if one.type is AttributeType.VERSION else text
-
-
-def claims_as_json(device: Device) -> dict[str, object] | None:
-    """Return what claims see of a device as plain data; None unless DRA serves it."""
-    if not device.is_served_by_dra:
-        return None
-    return {
-        "devices": list(map(label, device.shares)),
-        "attributes": {name: {one.type: one.value} for name, one in device.attributes.items()},
-        "notes": {name: one.note for name, one in device.attributes.items() if one.note},
-    }

@@ -38,12 +38,13 @@ from genericdp.explain.find import every
 from genericdp.model import PathSelector
 from genericdp.printing import printable
 from genericdp.scalars import yaml_flow
+from genericdp.status import view
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from genericdp.devices.device import Device
-    from genericdp.devices.devicelist import DeviceList
+    from genericdp.devices.devicelist import DeviceList, Entry
     from genericdp.devices.inventory import Candidate, FoundFile, Host, Inventory, SysDevice
     from genericdp.devices.selectors import Misses
     from genericdp.explain.find import Asked
@@ -97,8 +98,10 @@ class Verdict:
     outcome: VerdictKind
     device_id: str = ""
     """The device that it is, or is given with."""
-    device: Device | None = None
+    offered: Entry[Device] | None = None
     """That device, if it is the one that is asked about."""
+    labels: view.HardwareLabels = view.UNKNOWN
+    """Of the hardware of that device."""
     reason: str = ""
     """Why it is Unhealthy, refused, or not for this node; what is related; the exclude entry."""
     tries: tuple[Try, ...] = ()
@@ -337,7 +340,8 @@ def _verdict(asked: Asked, trial: _Trial, offer: DeviceList) -> Verdict:
                 verdict,
                 outcome=VerdictKind.OFFERED if listed.is_healthy else VerdictKind.UNHEALTHY,
                 device_id=device_id,
-                device=listed.device,
+                offered=listed,
+                labels=view.hardware_of(listed.device.identity, trial.inventory.host),
                 reason=listed.text,
                 hint=_also_there(candidate, trial.inventory, listed.device),
             )

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from genericdp.devices.device import Device
     from genericdp.devices.devicelist import DeviceList, Entry
     from genericdp.devices.inventory import Host, Identity, SysDevice
-    from genericdp.process.outcome import Outcome
+    from genericdp.errors import Outcome
 
 Document = dict[str, Any]
 """A JSON object of the schema."""

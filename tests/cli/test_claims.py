@@ -85,7 +85,7 @@ def test_data_has_the_attributes_of_what_dra_serves(
     }
     lines = answer(capsys, tmp_path, root, SERIAL, "STICK", "-o", "json")
     explained = json.loads("\n".join(lines))["resources"]
-    assert [one["dra"] for one in explained] == [stick["dra"], None]
+    assert [resource["device"] for resource in explained] == [stick, None]
 
 
 def test_people_see_attributes_as_claims_compare_them(

@@ -139,7 +139,7 @@ def test_what_is_no_device_is_said_to_be_none(
     assert lines[0] == f"{path} is not offered: it is a {kind}, not a device"
     assert lines[1].startswith("  give a device file,")
     assert main([*argv, "-o", "json"]) == 1
-    assert json.loads(capsys.readouterr().out)["found"] is False
+    assert json.loads(capsys.readouterr().out)["exists"] is False
     match = f"    match: [{{path: /x, type: {type_}}}]\n    inject: {{env: {{A: b}}}}\n"
     config.write_text(f"{HEAD}  - name: example.com/data\n{match}")
     assert main(argv) == 0  # this config may mean it
@@ -240,9 +240,9 @@ def test_json_says_the_same(
     root = testbed("serial-adapters")
     lines = answer(capsys, tmp_path, root, FTDI + STICK, "/dev/ttyUSB2", "-o", "json")
     said = json.loads("\n".join(lines))
-    assert (said["asked"], said["found"]) == ("/dev/ttyUSB2", True)
+    assert (said["asked"], said["exists"]) == ("/dev/ttyUSB2", True)
     assert said["answer"].endswith("wants hardware.usb.product 6001, found 6015")
-    assert said["device"]["usb"]["product"] == "6015"
+    assert said["candidate"]["usb"]["product"] == "6015"
     serial, stick = said["resources"]
     assert (serial["name"], serial["outcome"]) == ("example.com/serial", "not taken")
     assert serial["place"] == f"{tmp_path}/config.yaml:4:5"
@@ -261,7 +261,7 @@ def test_json_says_the_same(
     assert stick["match"][0]["why"] == "takes USB devices, but it is a tty device"
     lines = answer(capsys, tmp_path, root, FTDI, "/dev/ttyUSB7", "-o", "json")
     said = json.loads("\n".join(lines))
-    assert (said["found"], said["near"][0]) == (False, "/dev/ttyUSB0")
+    assert (said["exists"], said["near"][0]) == (False, "/dev/ttyUSB0")
 
 
 def test_json_names_the_file_that_a_number_of_an_interface_was_read_from(
