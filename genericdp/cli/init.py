@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING
 
@@ -19,6 +19,7 @@ from genericdp.cli.output import (
     write_new,
 )
 from genericdp.cli.parser import argument, path_of
+from genericdp.cli.probe import documents, unprobed
 from genericdp.cli.root import root_of, root_option
 from genericdp.config.files import STDIN
 from genericdp.config.schema import shipped
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from genericdp.devices.device import Device
     from genericdp.devices.devicelist import DeviceList
     from genericdp.explain.weak_ids import WeakIds
     from genericdp.host.cache import HostCache
@@ -104,7 +104,7 @@ def execute(arguments: argparse.Namespace) -> int:
     if arguments.file is not None:
         write_new(arguments.file, text.encode())
     if arguments.output in DATA:
-        print_data(_as_json(found, text), arguments.output)
+        print_data(_document(found, text), arguments.output)
     elif arguments.file is None:
         print_document(text)
     else:
@@ -138,41 +138,45 @@ class _Found:
     """A resource of an example, and what it offers now."""
 
     example: _Example
-    name: str
-    devices: list[Device]
-    lines: tuple[str, ...]
-    """ID, path, and what the hardware is called, of each device."""
-    weak: tuple[WeakIds, ...] = ()
+    resource: view.Document
+    weak: tuple[WeakIds, ...]
+
+    @property
+    def name(self) -> str:
+        """The name of the resource."""
+        return str(self.resource["name"])
+
+    @property
+    def devices(self) -> list[view.Document]:
+        """Its devices that may be Healthy: no probe is run."""
+        devices: list[view.Document] = self.resource["devices"]
+        return [device for device in devices if device["state"] != view.DeviceState.UNHEALTHY]
 
 
 def _find(examples: Sequence[_Example], host: HostCache) -> list[_Found]:
-    """Try one example after the other, beside the resources that have found something."""
+    """Try each example next to the resources that have found something."""
     kept: dict[str, tuple[_Example, Resource]] = {}
     for example in examples:
         before = [resource for _, resource in kept.values()]
         tried = [one for one in example.resources if one.name not in kept]
         lists = discover_once([*before, *tried], host, "").lists
-        kept |= {one.name: (example, one) for one in tried if _healthy(lists[one.name])}
+        kept |= {one.name: (example, one) for one in tried if _is_healthy(lists[one.name])}
     resources = [resource for _, resource in kept.values()]
     lists = discover_once(resources, host, "").lists
     weak = tuple(weak_ids(resources, lists, Inventory(host)))
-    found = [_found(example, name, lists[name], host) for name, (example, _) in kept.items()]
-    return [replace(one, weak=tuple(it for it in weak if it.resource == one.name)) for one in found]
+    found = {document["name"]: document for document in documents(lists, unprobed(lists, host))}
+    return [
+        _Found(
+            example=example,
+            resource=found[name],
+            weak=tuple(ids for ids in weak if ids.resource == name),
+        )
+        for name, (example, _) in kept.items()
+    ]
 
 
-def _found(example: _Example, name: str, listed: DeviceList, host: HostCache) -> _Found:
-    devices = _healthy(listed)
-    texts = ((one.id, one.path, *view.hardware_of(one.identity, host)) for one in devices)
-    lines = tuple("  ".join(filter(None, map(printable, one))) for one in texts)
-    return _Found(example=example, name=name, devices=devices, lines=lines)
-
-
-def _healthy(listed: DeviceList) -> list[Device]:
-    return [one.device for one in listed.devices.values() if one.is_healthy]
-
-
-def _shares(found: _Found) -> int:
-    return sum(one.replicas for one in found.devices)
+def _is_healthy(listed: DeviceList) -> bool:
+    return any(entry.is_healthy for entry in listed.devices.values())
 
 
 def _text_of(found: Sequence[_Found], machine: str, root: list[str]) -> str:
@@ -201,8 +205,11 @@ def _text_of(found: Sequence[_Found], machine: str, root: list[str]) -> str:
 
 
 def _now(found: _Found) -> Iterator[str]:
-    yield f"Now: {plural(len(found.devices), 'device')}, {plural(_shares(found), 'share')}."
-    yield from (f"  {line}" for line in found.lines[:_MAX_DEVICES])
+    shares = sum(device["shares"] for device in found.devices)
+    yield f"Now: {plural(len(found.devices), 'device')}, {plural(shares, 'share')}."
+    for device in found.devices[:_MAX_DEVICES]:
+        texts = (device[key] for key in ("id", "path", "model", "serial", "driver"))
+        yield "  ".join(("", *filter(None, map(printable, texts))))
     if (more := len(found.devices) - _MAX_DEVICES) > 0:
         yield f"  and {more} more"
     for weak in found.weak:
@@ -210,16 +217,6 @@ def _now(found: _Found) -> Iterator[str]:
         yield printable(f"{sentence}: {weak.hint}.")
 
 
-def _as_json(found: Sequence[_Found], text: str) -> dict[str, object]:
-    return {
-        "config": text,
-        "resources": [
-            {
-                "name": one.name,
-                "example": one.example.name,
-                "devices": [device.id for device in one.devices],
-                "shares": _shares(one),
-            }
-            for one in found
-        ],
-    }
+def _document(found: Sequence[_Found], text: str) -> view.Document:
+    resources = [{**each.resource, "example": each.example.name} for each in found]
+    return {"config": text, "resources": resources}

@@ -39,13 +39,15 @@ def json_of(capsys: pytest.CaptureFixture[str], *argv: str) -> dict[str, Any]:
     return found
 
 
+def ids_of(resource: dict[str, Any]) -> list[str]:
+    """Return the ids of what is healthy, were all probes passed."""
+    return [one["id"] for one in resource["devices"] if one["state"] != "Unhealthy"]
+
+
 def offered(capsys: pytest.CaptureFixture[str], config: Path, root: Path) -> dict[str, list[str]]:
     """Return the ids of what is healthy, by resource, were all probes passed."""
     found = json_of(capsys, "discover", "--config", str(config), "--root", str(root))
-    return {
-        listed["name"]: [one["id"] for one in listed["devices"] if one["state"] != "Unhealthy"]
-        for listed in found["resources"]
-    }
+    return {resource["name"]: ids_of(resource) for resource in found["resources"]}
 
 
 def written(capsys: pytest.CaptureFixture[str], config: Path, root: Path) -> dict[str, list[str]]:
@@ -55,7 +57,7 @@ def written(capsys: pytest.CaptureFixture[str], config: Path, root: Path) -> dic
     assert main(["validate", "--strict", str(config)]) == 0
     capsys.readouterr()
     found = offered(capsys, config, root)
-    listed = {one["name"]: one["devices"] for one in told["resources"]}
+    listed = {resource["name"]: ids_of(resource) for resource in told["resources"]}
     assert {name: ids for name, ids in found.items() if ids} == listed
     assert all(listed.values())
     # What one resource has, no other one has.
@@ -110,7 +112,7 @@ def test_what_one_example_takes_the_next_does_not_offer(
     root = tmp_path / "machine"
     loading.build(FOLDER / "zigbee/machine.umockdev", root)
     told = json_of(capsys, "init", "--root", str(root))["resources"]
-    ids = {one["name"]: one["devices"] for one in told}
+    ids = {resource["name"]: ids_of(resource) for resource in told}
     examples = {one["name"]: one["example"] for one in told}
     assert examples["example.com/zigbee"] == "zigbee.yaml"
     assert not {*ids["example.com/zigbee"]} & {*ids.get("example.com/serial", [])}
@@ -122,7 +124,7 @@ def test_a_virtual_function_goes_to_one_pod_with_all_that_it_has(
     root = tmp_path / "machine"
     loading.build(FOLDER / "sriov-vf/machine.umockdev", root)
     told = json_of(capsys, "init", "--root", str(root))["resources"]
-    ids = [device_id for one in told for device_id in one["devices"]]
+    ids = [device_id for resource in told for device_id in ids_of(resource)]
     assert [one["example"] for one in told].count("sriov-vf.yaml") > 1
     assert len(ids) == len({re.sub(r"-.*", "", device_id) for device_id in ids})
 
@@ -132,7 +134,7 @@ def test_no_probe_and_no_hook_is_run(tmp_path: Path, capsys: pytest.CaptureFixtu
     tree = Tree(tmp_path / "machine")
     tree.node("qrandom0", "240:0")
     (one,) = json_of(capsys, "init", "--root", str(tree.folder))["resources"]
-    assert (one["name"], one["devices"]) == ("example.com/qrng", ["qrandom0"])
+    assert (one["name"], ids_of(one)) == ("example.com/qrng", ["qrandom0"])
     assert capsys.readouterr().err == ""
 
 
