@@ -30,6 +30,7 @@ from genericdp.printing import plural
 from genericdp.process.signals import deferred, until_signaled
 from genericdp.settings import Settings
 from genericdp.simulator.simulation import RETRY_SECONDS, Simulation
+from genericdp.status import view
 
 if TYPE_CHECKING:
     import argparse
@@ -122,23 +123,15 @@ def _files(configs: Sequence[Path], pipes: Mapping[Path, bytes], folder: Path) -
 
 
 def _show_data(output: str, picture: Picture, start: Start | None, news: str) -> None:
-    counted = {name: one for name, one in picture.items() if not one.slices}
-    line: dict[str, object] = {
-        "capacity": {name: one.capacity for name, one in counted.items()},
-        "allocatable": {name: one.allocatable for name, one in counted.items()},
-        "unhealthy": {name: dict(one.unhealthy) for name, one in picture.items()},
-        "notOffered": {name: dict(one.not_offered) for name, one in picture.items()},
-        "empty": {name: one.empty for name, one in picture.items()},
+    given = None if start is None else start.given
+    document = {
+        "resources": [resource.document for resource in picture.values()],
+        "resourceSlices": [spec for resource in picture.values() for spec in resource.slices],
+        "container": None if given is None else edits_as_json(given),
+        "error": "" if start is None or given is not None else _why_it_waits(start),
+        "news": news,
     }
-    if slices := [spec for one in picture.values() for spec in one.slices]:
-        line["resourceSlices"] = slices
-    if start is not None and start.given is not None:
-        line["container"] = edits_as_json(start.given)
-    elif start is not None:
-        line["error"] = _why_it_waits(start)
-    if news:
-        line["config"] = news
-    print_data(line, output, is_stream=True)
+    print_data(document, output, is_stream=True)
 
 
 class _Screen:
@@ -164,25 +157,21 @@ class _Screen:
         yield from self._amounts(picture)
         slices = [line for one in picture.values() for line in _slices_as_text(one.slices)]
         yield from self._section("ResourceSlices:", slices)
-        without = [f"  {name}: {one.empty}" for name, one in picture.items() if one.empty]
+        documents = [resource.document for resource in picture.values()]
+        without = view.without_devices(documents)
         if len(without) > _MAX_EMPTY:
             command = shell_words(["genericdp", *suggestion("discover", self._arguments)])
-            without = [f"  {len(without)} resources; why: {command}"]
+            without = [f"{len(without)} resources; why: {command}"]
         yield from self._section("No devices:", without)
         unhealthy = [
-            f"  {name}: {device_id}: {reason}"
-            for name, one in picture.items()
-            for device_id, reason in one.unhealthy.items()
+            f"  {name}: {device['id']}: {device['reason']}"
+            for name, resource in picture.items()
+            for device in resource.unhealthy
         ]
         if unhealthy:
             yield "Unhealthy:"
             yield from unhealthy
-        refused = [
-            f"  {name}: {path}: {reason}"
-            for name, one in picture.items()
-            for path, reason in one.not_offered
-        ]
-        yield from self._section("Not offered:", refused)
+        yield from self._section("Not offered:", view.not_offered(documents))
         if start is not None and start.given is not None:
             yield "The container gets:"
             yield from edits_as_text(start.given)
@@ -207,7 +196,7 @@ class _Screen:
     def _section(self, title: str, lines: list[str]) -> Iterator[str]:
         """Yield a title and its lines, unless these have been shown already."""
         if lines and lines != self._sections.get(title):
-            yield from (title, *lines)
+            yield from (title, *(f"  {line}" for line in lines))
         self._sections[title] = lines
 
     def _is_worth_a_line(self, name: str, one: NodeResource) -> bool:
@@ -250,7 +239,7 @@ def _slices_as_text(slices: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     for number, spec in enumerate(slices[:_MAX_SLICES], 1):
         devices = spec.get("devices", ())
         which = f"{spec['pool']['name']}, slice {number} of {len(slices)}"
-        yield f"  {which}: {plural(len(devices), 'device')}"
+        yield f"{which}: {plural(len(devices), 'device')}"
         for one in devices[:_MAX_DEVICES]:
             texts = (
                 f"{name} {json.dumps(value, ensure_ascii=False)}"
@@ -258,11 +247,11 @@ def _slices_as_text(slices: Sequence[Mapping[str, Any]]) -> Iterator[str]:
                 for value in typed.values()
                 if value != "" and name not in {"resource", "extendedResource"}
             )
-            yield f"    {one['name']}: {', '.join(texts)}"
+            yield f"  {one['name']}: {', '.join(texts)}"
         if len(devices) > _MAX_DEVICES:
-            yield f"    and {len(devices) - _MAX_DEVICES} more: -o json has all"
+            yield f"  and {len(devices) - _MAX_DEVICES} more: -o json has all"
     if len(slices) > _MAX_SLICES:
-        yield f"  and {plural(len(slices) - _MAX_SLICES, 'more slice')}: -o json has all"
+        yield f"and {plural(len(slices) - _MAX_SLICES, 'more slice')}: -o json has all"
 
 
 def _why_it_waits(start: Start) -> str:

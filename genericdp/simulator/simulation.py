@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from io import FileIO
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +22,7 @@ from genericdp.reconcile import FIRST_RESULTS_SECONDS
 from genericdp.settings import DRIVER
 from genericdp.simulator.kubelet import Kubelet
 from genericdp.simulator.pods import Container, Pod
+from genericdp.status import view
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -47,18 +48,28 @@ _LAG_SECONDS = 1.0
 class NodeResource:
     """What the node shows of a resource."""
 
-    capacity: int
-    allocatable: int
-    unhealthy: Mapping[str, str] = field(default_factory=dict)
-    """The reason for each Unhealthy device, by ID."""
-    is_probed: bool = True
+    document: view.Document
+    """The resource for ``-o json``: its shares are those that the kubelet counts."""
+    is_probed: bool
     """Whether each probe of its devices has a result."""
-    not_offered: tuple[tuple[str, str], ...] = ()
-    """What was matched and is not on the list at all: path and reason."""
-    empty: str = ""
-    """Why it has no devices at all."""
     slices: tuple[dict[str, Any], ...] = ()
     """What the specs of its ResourceSlices are; none if the device plugin serves it."""
+
+    @property
+    def capacity(self) -> int:
+        """The shares of all its devices."""
+        return int(self.document["capacity"])
+
+    @property
+    def allocatable(self) -> int:
+        """The shares of its Healthy devices."""
+        return int(self.document["allocatable"])
+
+    @property
+    def unhealthy(self) -> list[view.Document]:
+        """Its devices that are not Healthy."""
+        devices: list[view.Document] = self.document["devices"]
+        return [device for device in devices if device["state"] != view.DeviceState.HEALTHY]
 
 
 class Simulation:
@@ -157,22 +168,19 @@ class Simulation:
         """Return what the node shows, by resource."""
         lists, named = (it.lists.value, it.named) if (it := self._supervisor) else ({}, {})
         by_dra = {n for n, one in named.items() if one.served_by is ServedBy.DRA and not one.names}
+        kubelet = self._kubelet
         return {
             name: NodeResource(
-                capacity=self._kubelet.capacity(name),
-                allocatable=self._kubelet.allocatable(name),
-                unhealthy={
-                    device_id: listed.text
-                    for device_id, listed in device_list.devices.items()
-                    if not listed.is_healthy
+                document=view.resource(name, listed, view.device)
+                | {
+                    "capacity": kubelet.capacity(name),
+                    "allocatable": kubelet.allocatable(name),
                 },
-                is_probed=device_list.is_probed,
-                not_offered=tuple((one.device.path, one.text) for one in device_list.not_offered),
-                empty=device_list.why_empty[0],
-                slices=self._slices(name, device_list) if name in by_dra else (),
+                is_probed=listed.is_probed,
+                slices=self._slices(name, listed) if name in by_dra else (),
             )
-            for name, device_list in lists.items()
-            if device_list.is_shown
+            for name, listed in lists.items()
+            if listed.is_shown
         }
 
     def _slices(self, name: str, devices: DeviceList) -> tuple[dict[str, Any], ...]:
@@ -229,7 +237,7 @@ class Simulation:
         if daemon is None or daemon.decided.value != daemon.resources.value:
             return False
         return all(
-            bool(one.capacity) is not bool(one.empty)
+            bool(one.capacity) is not bool(one.document["empty"])
             and (one.allocatable < one.capacity) is bool(one.unhealthy)
             for one in self._node_resources().values()
             if not one.slices

@@ -225,4 +225,4 @@ def test_simulate_says_why_a_resource_has_no_devices(
     _, _, below = out.partition("No devices:\n")
     assert below.startswith("  example.com/cam: nothing on this node matches match[0] {usb: ")
     _, out, _ = run(CAM, "simulate", "--once", "-o", "json")
-    assert "none fits: wants usb.vendor 046e" in json.loads(out)["empty"]["example.com/cam"]
+    assert "none fits: wants usb.vendor 046e" in resources_in(out)["example.com/cam"]["empty"]

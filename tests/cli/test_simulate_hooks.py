@@ -15,6 +15,7 @@ from genericdp.errors import GenericdpError, ungrouped
 from genericdp.settings import Settings
 from genericdp.simulator.simulation import Simulation
 from tests.cli.test_simulate import finished, once, simulate
+from tests.printed import resources_in
 from tests.world import Host
 
 if TYPE_CHECKING:
@@ -78,14 +79,10 @@ def test_once_as_json_has_the_error_beside_the_picture(
     config(host, "preStart", LOCKED)
     code, out, err = once(capsys, host, ASKED, QUIET, "-o", "json", HERE)
     assert (code, err) == (1, f"genericdp: the container would wait: {START_FAILED}\n")
-    assert json.loads(out) == {
-        "capacity": {"example.com/card": 1},
-        "allocatable": {"example.com/card": 1},
-        "unhealthy": {"example.com/card": {}},
-        "notOffered": {"example.com/card": {}},
-        "empty": {"example.com/card": ""},
-        "error": f"CreateContainerConfigError: {START_FAILED}",
-    }
+    shown = json.loads(out)
+    assert [resource["allocatable"] for resource in shown["resources"]] == [1]
+    error = f"CreateContainerConfigError: {START_FAILED}"
+    assert (shown["container"], shown["error"]) == (None, error)
 
 
 def test_an_allocate_hook_that_fails_refuses_the_container_for_good(
@@ -143,10 +140,11 @@ def test_of_a_copy_probes_read_files_and_run_and_open_nothing(
         (host.folder / "dev/null").chmod(0)
         code, out, err = once(capsys, host, "-o", "json")
         assert code == 0
-        assert json.loads(out)["allocatable"] == {"example.com/card": allocatable}
-        unhealthy = json.loads(out)["unhealthy"]["example.com/card"]
+        (card,) = resources_in(out).values()
+        assert card["allocatable"] == allocatable
         file = "file: /sys/temp is '97', more than 90"
-        assert unhealthy == ({} if allocatable else {"null": file})
+        known = [(device["state"], device["reason"]) for device in card["devices"]]
+        assert known == [("Healthy", "") if allocatable else ("Unhealthy", file)]
         assert err.count(NOT_RUN) == 1
         assert not ran.exists()
 
