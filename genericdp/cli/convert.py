@@ -60,8 +60,9 @@ def execute(arguments: argparse.Namespace) -> int:
     if arguments.to is not None:
         write_new(arguments.to, converted.text.encode())
     if arguments.output in DATA:
-        said = {"resources": converted.resources, "notOffered": converted.withheld}
-        print_data({**said, "config": converted.text}, arguments.output)
+        resources = [{"name": name} for name in converted.resources]
+        said = {"config": converted.text, "resources": resources, "withheld": converted.withheld}
+        print_data(said, arguments.output)
     elif arguments.to is None:
         print_document(converted.text)
     return 0

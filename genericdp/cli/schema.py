@@ -1,12 +1,13 @@
-"""``genericdp schema``: the JSON Schemas of configs and policies."""
+"""``genericdp schema``: the JSON Schemas of configs, policies, and output."""
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 from genericdp.cli.output import print_data, print_document
 from genericdp.cli.parser import choice
-from genericdp.config.schema import CONFIG, POLICY, schema, schema_text
+from genericdp.config.schema import CONFIG, KINDS, POLICY, shipped
 
 if TYPE_CHECKING:
     import argparse
@@ -15,15 +16,20 @@ EXAMPLE = (
     "  genericdp schema > genericdp.v1alpha1.json\n"
     "  genericdp schema --kind policy > genericdp-policy.v1alpha1.json"
 )
-_KINDS = {"config": CONFIG, "policy": POLICY}
-ARGUMENTS = {"--kind": choice("of which document", tuple(_KINDS), default="config")}
+_FILES = {
+    "config": KINDS[CONFIG],
+    "policy": KINDS[POLICY],
+    "output": "genericdp-output.v1alpha1.json",
+}
+_ABOUT = "of which document; output is /status and -o json"
+ARGUMENTS = {"--kind": choice(_ABOUT, tuple(_FILES), default="config")}
 
 
 def execute(arguments: argparse.Namespace) -> int:
     """Print the schema."""
-    kind = _KINDS[arguments.kind]
+    text = shipped(f"schemas/{_FILES[arguments.kind]}").read_text("utf-8")
     if arguments.output == "yaml":
-        print_data(schema(kind), arguments.output)
+        print_data(json.loads(text), arguments.output)
     else:
-        print_document(schema_text(kind))
+        print_document(text)
     return 0

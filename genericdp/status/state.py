@@ -246,7 +246,7 @@ def _resource(
 
 
 def as_json(state: DaemonState, hardware: HardwareOf | None = None) -> dict[str, Any]:
-    """Return what ``/status`` answers; docs/status.md explains each key."""
+    """Return what ``/status`` answers; docs/output.md explains each field."""
     supply = state.descriptors
     return {
         "version": __version__,

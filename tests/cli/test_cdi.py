@@ -16,6 +16,7 @@ import yaml
 
 from genericdp.cli import main
 from tests.polling import poll_until
+from tests.printed import violations
 from tests.programs import close_pipes
 from tests.test_daemon import Daemon
 from tests.test_faults import CAN_MOUNT, MOUNT_NAMESPACE
@@ -311,7 +312,9 @@ def test_list_shows_devices_nodes_and_who_keeps_them(
     ]
     for form, read in (("json", json.loads), ("yaml", yaml.safe_load)):
         assert main([*where, "-o", form]) == 0
-        assert read(capsys.readouterr().out)[1] == {
+        listed = read(capsys.readouterr().out)
+        assert violations("cdiList", listed) == []
+        assert listed[1] == {
             "file": file,
             "spec": "not maintained",
             "devices": [

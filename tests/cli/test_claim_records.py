@@ -20,6 +20,7 @@ import pytest
 from genericdp.cli import main
 from genericdp.kubelet.api import podresources_pb2 as api
 from tests.kubelet.test_podresources import answering
+from tests.printed import violations
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -119,7 +120,9 @@ def node(short_folder: Path) -> Node:
 
 def listed(node: Node, capsys: pytest.CaptureFixture[str], *words: str) -> list[dict[str, Any]]:
     assert node.claims("-o", "json", *words) == 0
-    claims = json.loads(capsys.readouterr().out)["claims"]
+    document = json.loads(capsys.readouterr().out)
+    assert violations("claims", document) == []
+    claims = document["claims"]
     assert isinstance(claims, list)
     return claims
 

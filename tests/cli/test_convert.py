@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from genericdp.cli import main
+from tests.printed import violations
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -65,8 +66,9 @@ def test_json_tells_what_is_offered_and_what_is_not(config: Path, capsys: Output
     config.write_text(f"{SMARTER}- devicematch: ^off$\n  nummaxdevices: 0\n")
     assert main(["convert", "--from", "smarter", str(config), "-o", "json"]) == 0
     said = json.loads(capsys.readouterr().out)
-    assert said["resources"] == ["smarter-devices/rtc0"]
-    assert list(said["notOffered"]) == ["smarter-devices/off"]
+    assert violations("convert", said) == []
+    assert said["resources"] == [{"name": "smarter-devices/rtc0"}]
+    assert list(said["withheld"]) == ["smarter-devices/off"]
     assert EXPECTED in said["config"]
 
 

@@ -13,7 +13,7 @@ import pytest
 from genericdp.cli import main
 from genericdp.snapshot.archive import ArchiveEntry, Kind, write
 from tests.hosts.hosts import Host, all_hosts, told
-from tests.printed import resources_in
+from tests.printed import resources_in, violations
 from tests.testbeds import loading
 
 if TYPE_CHECKING:
@@ -175,6 +175,7 @@ def test_two_of_one_machine_are_equal_and_it_tells_what_it_did(
         said.append(json.loads(capsys.readouterr().out))
     one, two = (tmp_path / f"{name}.tar.gz" for name in ("one", "two"))
     assert one.read_bytes() == two.read_bytes()
+    assert violations("snapshot", said[0]) == []
     assert said[0] == {**said[1], "file": str(one)}
     assert said[0]["bytes"] == one.stat().st_size
     assert said[0]["leftOut"] == {}

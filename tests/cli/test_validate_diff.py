@@ -10,6 +10,7 @@ import pytest
 from genericdp.cli import main
 from tests.cli.explain_output import HEAD
 from tests.config.bounded import HEAD as POLICY
+from tests.printed import violations
 from tests.world import Host
 
 if TYPE_CHECKING:
@@ -91,6 +92,7 @@ drain the node first.
 def test_json_says_the_same(asking: Asking, capsys: Output) -> None:
     assert asking.ask("-o", "json") == 0
     answer = json.loads(capsys.readouterr().out)
+    assert violations("diff", answer) == []
     resources, devices = answer["resources"], answer["devices"]
     assert (resources["added"], resources["removed"]) == (["example.com/new"], ["example.com/gone"])
     assert [one["inPlace"] for one in resources["changed"]] == [False, True]
