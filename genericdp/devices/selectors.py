@@ -431,8 +431,6 @@ def complaint(condition: Condition) -> str:
         return "wants hardware, but sysfs knows nothing of it"
     if key == "path" and condition.found is None:
         return "looks for device files, and this device has none"
-    if key == "path":
-        return f"looks at {any_of(condition.wanted)}, which does not name it"
     if bus in KINDS:
         return _about_kind(condition, KINDS[bus].noun)
     wants = f"wants {key} {any_of(condition.wanted)}"

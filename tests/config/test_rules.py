@@ -392,8 +392,8 @@ def test_what_does_nothing_beside_the_kernels_log_is_warned_of(key: str) -> None
 )
 def test_lines_that_strike_all_devices_are_warned_of(where: str, match: str, warned: bool) -> None:
     message = (
-        ".kernelLog: without 'where' every line makes all devices of the resource Unhealthy"
-        " (write where: {name: $(device.name)}, and (?P<name>...) into the regex)"
+        ".kernelLog: without 'where' every matching line makes all devices of the resource"
+        " Unhealthy (write where: {name: $(device.name)}, and (?P<name>...) into the regex)"
     )
     regex = "regex: 'gpu (?P<name>[a-z0-9]+) failed'"
     match = f"{match}]\n    inject: {{env: {{A: b}}}}\n    exclude: [{{path: /dev/x}}"

@@ -54,7 +54,9 @@ class KernelLogCheck(Check, Generic[TextT]):
                     yield Finding((key, group), message, hint, of_key=True)
         # What is written in a wrong way, and None here, is a problem already, and no lack.
         if several and written.get("where", {}) == {}:
-            message = "without 'where' every line makes all devices of the resource Unhealthy"
+            message = (
+                "without 'where' every matching line makes all devices of the resource Unhealthy"
+            )
             hint = "write where: {name: $(device.name)}, and (?P<name>...) into the regex"
             yield Finding((), message, hint, of_key=True, warning=True)
 
