@@ -14,9 +14,8 @@ import shutil
 import sys
 import tempfile
 import time
-from dataclasses import astuple
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tools.compare import soaking
 from tools.compare.jobs import PARTS, all_jobs
@@ -58,7 +57,7 @@ class Comparison:
         base, current = (side.end(len(batch)) for side in self._sides)
         self.commands += len(batch)
         for arguments, before, now in zip(batch, base, current, strict=True):
-            if astuple(before) != astuple(now):
+            if (before.code, before.err) != (now.code, now.err) or not agree(before.out, now.out):
                 self._show(job, arguments, before, now)
         return base
 
@@ -72,6 +71,27 @@ class Comparison:
         for side in self._sides:
             command = f"{shlex.quote(sys.executable)} -P -m genericdp {shlex.join(arguments)}"
             print(f"  {side.name + ':':<9}PYTHONPATH={shlex.quote(str(side.package))} {command}")
+
+
+def agree(before: Any, now: Any) -> bool:  # noqa: ANN401  # parsed JSON
+    """Return whether two documents agree in all fields that both have.
+
+    A base before the schema of output has resources by name, lists shares, and null in place of
+    empty texts and lists.
+    """
+    match before, now:
+        case dict(), list():
+            return agree(before, {resource["name"]: resource for resource in now})
+        case dict(), dict():
+            return all(agree(before[key], now[key]) for key in before.keys() & now.keys())
+        case list(), list():
+            return len(before) == len(now) and all(map(agree, before, now))
+        case list(), int():
+            return len(before) == now
+        case None, "" | []:
+            return True
+        case _:
+            return bool(before == now)
 
 
 def _diff(before: Result, now: Result) -> list[str]:
