@@ -246,7 +246,6 @@ def test_static_specs_are_written_where_they_outlast_a_reboot(place: Place, tmp_
 @pytest.mark.parametrize(
     ("make", "why"),
     [
-        (lambda folder: folder.touch(), "{folder} cannot be used: "),
         (lambda folder: folder.symlink_to("none/none"), "{folder} cannot be used: "),
         (lambda folder: folder.mkdir() or (folder / FILE).write_text("mine"),
          "{folder}/" + FILE + " is not of genericdp: it is not overwritten (remove it)"),
@@ -255,7 +254,7 @@ def test_static_specs_are_written_where_they_outlast_a_reboot(place: Place, tmp_
         (lambda folder: [folder.mkdir(), (folder / FILE).mkdir()],
          "{folder}/" + FILE + " is no regular file: it is not overwritten (remove it)"),
     ],
-    ids=["a file", "a link to nowhere", "not ours", "a link", "a folder"],
+    ids=["a link to nowhere", "not ours", "a link", "a folder"],
 )  # fmt: skip
 def test_a_place_that_is_taken_is_told_and_all_else_is_written(
     place: Place, make: Any, why: str, capsys: pytest.CaptureFixture[str]
@@ -270,6 +269,15 @@ def test_a_place_that_is_taken_is_told_and_all_else_is_written(
         assert out == f"{place.specs}/genericdp_example.com_modem.json: written\n"
         before.pop(place.specs)
     assert {one: written_at(one) for one in before} == before
+
+
+def test_a_file_in_place_of_the_directory_is_exit_code_2(
+    place: Place, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place.specs.touch()
+    assert place.generate(f"--output={place.specs}") == 2
+    said = f"genericdp: --output {place.specs} is not a directory\n"
+    assert capsys.readouterr() == ("", said)
 
 
 def test_a_bad_config_is_exit_code_2(place: Place, capsys: pytest.CaptureFixture[str]) -> None:
@@ -391,7 +399,7 @@ async def test_watch_waits_for_its_folder(place: Place) -> None:
         ),
         (["--config={config}", "--root={config}/none"], "does not exist"),
         (["--config={config}", "--cdi-dir="], "--cdi-dir: an empty path"),
-        ([], "the following arguments are required: --config"),
+        ([], "a config is required: FILE or --config"),
     ],
 )
 def test_watch_refuses_what_it_cannot_keep_true(

@@ -58,8 +58,7 @@ def test_nothing_is_run_unasked_and_a_line_says_who_does(
     assert states(lines) == ["not probed", "not probed"]
     assert lines[3:5] == [
         "",
-        f"not probed: genericdp probe --config {tmp_path}/config.yaml --node-name n runs the"
-        " probes",
+        f"not probed: genericdp probe {tmp_path}/config.yaml --node-name n runs the probes",
     ]
     assert not ran.exists()
 
