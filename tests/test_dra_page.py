@@ -65,8 +65,6 @@ def test_the_claim_of_the_page_selects_one_device_of_a_class_there_is(machine: P
     expression = r'device\.attributes\["genericdp\.io"\]\.(\w+) == ("[^"]+")'
     parsed = re.fullmatch(expression, selector["cel"]["expression"])
     assert parsed is not None
-    (listed,) = json.loads(printed(f"genericdp discover {config} -o json", machine))[
-        "resources"
-    ].values()
+    (listed,) = json.loads(printed(f"genericdp discover {config} -o json", machine))["resources"]
     values = [one["dra"]["attributes"][parsed[1]]["string"] for one in listed["devices"]]
     assert values.count(json.loads(parsed[2])) == 1
