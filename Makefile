@@ -66,11 +66,9 @@ soak: $(VENV)/development.stamp ## ten minutes of faults, or SECONDS=120; SEED=4
 bench: $(VENV)/development.stamp ## figures beside a bare plugin, in a quarter of an hour; ARGS=--quick, ARGS=--help
 	@$(BIN)/python -m bench $(ARGS)
 
-generate: $(VENV)/development.stamp ## what is made of the schemas, the protocols and the alerts
+generate: $(VENV)/development.stamp ## what is made of the schemas, the protocols and the settings
 	@tools/generate_protobuf $(BIN)
-	@$(BIN)/python tools/generate_reference
-	@$(BIN)/python tools/generate_monitoring
-	@$(BIN)/python tools/generate_chart
+	@$(BIN)/python tools/generate
 
 lock: $(VENV)/development.stamp ## requirements/*.txt, with the newest versions
 	@tools/lock $(BIN)

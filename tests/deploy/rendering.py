@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[2]
 KUSTOMIZE = ROOT / "deploy/kustomize"
 CHART = ROOT / "deploy/helm/genericdp"
+MONITORING = CHART / "monitoring"
 
 Manifest = dict[str, Any]
 

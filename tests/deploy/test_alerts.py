@@ -16,7 +16,7 @@ from genericdp.config.reload import ConfigState
 from genericdp.host.descriptors import Supply
 from genericdp.status.metrics import exposition
 from genericdp.tally import Tally
-from tests.deploy.rendering import ROOT, tool
+from tests.deploy.rendering import MONITORING, tool
 from tests.status.states import REFUSED, declared, device, devices, resource, state
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.deploy
 
-RULES = ROOT / "deploy/monitoring/rules.yaml"
+RULES = yaml.safe_load((MONITORING / "prometheusrule.yaml").read_text())["spec"]
 NAME = "example.com/serial"
 ELSEWHERE = {
     *("GenericdpDown", "GenericdpDownOnMany", "GenericdpMissingOnNodes", "GenericdpUpdateStuck"),
@@ -92,7 +92,7 @@ def series(status: DaemonState, *, is_well: bool) -> list[dict[str, str]]:
 
 def fires(folder: Path, status: DaemonState, expected: set[str], *, is_well: bool) -> str:
     """Let promtool compare; gives what it says if others fire."""
-    (folder / "rules.yaml").write_bytes(RULES.read_bytes())
+    (folder / "rules.yaml").write_text(yaml.safe_dump(RULES))
     firing = {
         "expr": 'count by (alertname) (ALERTS{alertstate="firing"})',
         "eval_time": "115m",
@@ -122,6 +122,5 @@ def test_a_daemon_without_a_config_is_told_of(tmp_path: Path) -> None:
 
 def test_everything_fires_where_nothing_is(tmp_path: Path) -> None:
     """A label or a bucket that is called otherwise would keep an alert silent forever."""
-    groups = yaml.safe_load(RULES.read_text())["groups"]
-    every = {rule["alert"] for group in groups for rule in group["rules"]}
+    every = {rule["alert"] for group in RULES["groups"] for rule in group["rules"]}
     assert fires(tmp_path, ILL, every - ELSEWHERE - BETWEEN - EMPTY, is_well=False) == ""

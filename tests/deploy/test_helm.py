@@ -22,6 +22,7 @@ from tests.deploy.expectations import (
 )
 from tests.deploy.rendering import (
     CHART,
+    MONITORING,
     ROOT,
     Manifest,
     RenderingError,
@@ -270,10 +271,10 @@ def test_monitoring_is_what_lies_in_its_folder(helm: Path) -> None:
     theirs = ROOT / "deploy/kustomize/components/monitoring/podmonitor.yaml"
     endpoints = yaml.safe_load(theirs.read_text())["spec"]["podMetricsEndpoints"]
     assert monitor["spec"]["podMetricsEndpoints"] == endpoints
-    rules = yaml.safe_load((ROOT / "deploy/monitoring/rules.yaml").read_text())
-    assert only(made, "PrometheusRule")["spec"] == rules
+    rule = yaml.safe_load((MONITORING / "prometheusrule.yaml").read_text())
+    assert only(made, "PrometheusRule")["spec"] == rule["spec"]
     (board,) = [m for m in of_kind(made, "ConfigMap") if "dashboard" in m["metadata"]["name"]]
-    shipped = json.loads((ROOT / "deploy/monitoring/grafana-dashboard.json").read_text())
+    shipped = json.loads((MONITORING / "grafana-dashboard.json").read_text())
     assert json.loads(board["data"]["genericdp.json"]) == shipped
 
 
@@ -343,8 +344,8 @@ def test_alerts_look_for_what_the_release_is_called(helm: Path) -> None:
     made = render_helm(helm, VALUES["monitoring"] | {"fullnameOverride": "usb"})
     text = json.dumps(only(made, "PrometheusRule")["spec"])
     assert ".*genericdp.*" not in text
-    rules = (ROOT / "deploy/monitoring/rules.yaml").read_text()
-    assert text.count(".*usb.*") == rules.count(".*genericdp.*") > 0
+    rules = yaml.safe_load((MONITORING / "prometheusrule.yaml").read_text())["spec"]
+    assert text.count(".*usb.*") == json.dumps(rules).count(".*genericdp.*") > 0
     (board,) = [m for m in of_kind(made, "ConfigMap") if "dashboard" in m["metadata"]["name"]]
     assert ".*usb.*" in board["data"]["genericdp.json"]
     assert ".*genericdp.*" not in board["data"]["genericdp.json"]

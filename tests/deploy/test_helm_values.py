@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-import sys
 from typing import TYPE_CHECKING, Any
 
 import jsonschema
@@ -38,22 +37,6 @@ def _with(values: dict[str, Any], base: dict[str, Any] = DEFAULTS) -> dict[str, 
 def test_the_chart_is_that_of_this_version() -> None:
     chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
     assert (chart["version"], chart["appVersion"]) == (__version__, __version__)
-
-
-def test_the_table_of_values_is_fresh() -> None:
-    """``make generate`` makes them so."""
-    ended = subprocess.run([sys.executable, ROOT / "tools/generate_chart", "--check"], check=False)
-    assert ended.returncode == 0
-
-
-@pytest.mark.parametrize(
-    ("copy", "source"),
-    [("rules.yaml", "rules.yaml"), ("dashboard.json", "grafana-dashboard.json")],
-)
-def test_what_the_chart_has_of_monitoring_is_what_lies_there(copy: str, source: str) -> None:
-    """A chart takes no file from outside; ``make generate`` copies them."""
-    shipped = (ROOT / "deploy/monitoring" / source).read_text()
-    assert (CHART / "files" / copy).read_text() == shipped
 
 
 def test_every_value_has_a_default_and_is_told_of() -> None:
