@@ -77,8 +77,9 @@ def remove_kustomized(cluster: Cluster) -> None:
 
 
 def install_chart(cluster: Cluster, config: str, **more: object) -> None:
-    """Install the chart with a config and more as its values."""
-    values = json.dumps({"config": yaml.safe_load(config), **more})
+    """Install the chart with a config and more as its values; it is then what the base is."""
+    as_base = {"stateDir": "", "podResources": False}
+    values = json.dumps({"config": yaml.safe_load(config), **as_base, **more})
     options = ("--namespace", NAMESPACE, "--create-namespace", "--values=-")
     cluster.helm("install", "genericdp", str(CHART), *options, given=values)
 

@@ -42,7 +42,7 @@ VALUES: dict[str, dict[str, Any]] = {
     "privileged": {"privileged": True},
     "host-network": {"hostNetwork": True},
     "selinux": {"seLinuxOptions": {"type": "container_device_plugin_t"}},
-    "state": {"stateDir": "/var/lib/genericdp", "podResources": True},
+    "stateless": {"stateDir": "", "podResources": False},
     "cdi": {"cdi": {"enabled": True}},
     "dra": {"dra": {"enabled": True}},
     "another-driver": {
@@ -52,7 +52,7 @@ VALUES: dict[str, dict[str, Any]] = {
             "egress": [{"to": [{"ipBlock": {"cidr": "192.0.2.1/32"}}], "ports": [{"port": 6443}]}],
         },
         "cdi": {"enabled": True},
-        "podResources": True,
+        "stateDir": "",
         "kubelet": {"rootDir": "/var/lib/k0s/kubelet"},
         "serviceAccount": {"name": "usb"},
     },

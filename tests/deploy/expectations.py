@@ -22,6 +22,7 @@ HOST_PATHS = {
 CDI_PATHS = {"/var/run/cdi": "rw", "/etc/cdi": "ro"}
 """What a pod gets besides to write CDI specs."""
 
+STATE = {"/var/lib/genericdp": "rw"}
 POD_RESOURCES = {"/var/lib/kubelet/pod-resources": "ro"}
 
 

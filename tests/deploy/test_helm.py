@@ -16,6 +16,7 @@ from tests.deploy.expectations import (
     CDI_PATHS,
     HOST_PATHS,
     POD_RESOURCES,
+    STATE,
     SURGE,
     dra_paths,
     expect_daemonset,
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.deploy
 
+DEFAULT = STATE | POD_RESOURCES
 RIGHTS: dict[str, dict[str, Any]] = {
     "default": {},
     "files": {},
@@ -51,14 +53,14 @@ RIGHTS: dict[str, dict[str, Any]] = {
     "privileged": {"privileged": True},
     "host-network": {"host_network": True},
     "selinux": {"se_linux": {"type": "container_device_plugin_t"}},
-    "state": {"more_paths": {"/var/lib/genericdp": "rw"} | POD_RESOURCES},
-    "cdi": {"more_paths": CDI_PATHS},
-    "dra": {"more_paths": dra_paths(), "token": True},
+    "stateless": {"more_paths": {}},
+    "cdi": {"more_paths": DEFAULT | CDI_PATHS},
+    "dra": {"more_paths": DEFAULT | dra_paths(), "token": True},
     "another-driver": {
         "more_paths": dra_paths("usb.example.com", "/var/lib/k0s/kubelet"),
         "token": True,
     },
-    "tools": {"more_paths": {"/opt/driver": "ro"}},
+    "tools": {"more_paths": DEFAULT | {"/opt/driver": "ro"}},
     "monitoring": {},
 }
 
@@ -75,29 +77,39 @@ def _config_of(made: list[Manifest], folder: Path, name: str = "genericdp-config
     return folder
 
 
-def test_by_default_it_is_what_kustomize_makes(helm: Path) -> None:
-    ours = {m["kind"]: m for m in render_helm(helm)}
-    theirs = {m["kind"]: m for m in render_kustomize(tool("kubectl"), kustomizations()["base"])}
+BASE = VALUES["stateless"]
+
+
+@pytest.mark.parametrize(
+    ("values", "overlay", "components"),
+    [
+        ({}, "site", []),
+        (BASE, "base", []),
+        (BASE | VALUES["cdi"], "base", ["cdi"]),
+        (BASE | VALUES["dra"], "base", ["dra"]),
+        (VALUES["dra"], "base", ["state-dir", "pod-resources", "dra"]),
+        (BASE | VALUES["host-network"], "host-network", []),
+        (BASE | VALUES["privileged"], "base", ["privileged"]),
+        (BASE | VALUES["selinux"], "selinux", []),
+    ],
+    ids=["site", "base", "cdi", "dra", "site-dra", "host-network", "privileged", "selinux"],
+)
+def test_it_is_what_kustomize_makes(
+    values: dict[str, Any], overlay: str, components: list[str], helm: Path, tmp_path: Path
+) -> None:
+    """By default the overlay to copy, and without a state the base."""
+    ours = {m["kind"]: m for m in render_helm(helm, values)}
+    folder = kustomizations()[overlay]
+    folder = with_components(tmp_path, components) if components else folder
+    theirs = {m["kind"]: m for m in render_kustomize(tool("kubectl"), folder)}
     assert {*theirs} - {*ours} == {"Namespace"}
     for kind in ours:
         assert ours[kind]["metadata"]["name"] == theirs[kind]["metadata"]["name"]
-    assert ours["DaemonSet"]["spec"] == theirs["DaemonSet"]["spec"]
-    assert ours["NetworkPolicy"]["spec"] == theirs["NetworkPolicy"]["spec"]
-    assert ours["ServiceAccount"]["automountServiceAccountToken"] is False
-    configs = [yaml.safe_load(m["ConfigMap"]["data"]["genericdp.yaml"]) for m in (ours, theirs)]
-    assert configs[0] == configs[1]
-
-
-@pytest.mark.parametrize("name", ["cdi", "dra"])
-def test_with_a_component_it_is_what_kustomize_makes(name: str, helm: Path, tmp_path: Path) -> None:
-    ours = {m["kind"]: m for m in render_helm(helm, VALUES[name])}
-    made = render_kustomize(tool("kubectl"), with_components(tmp_path, [name]))
-    theirs = {m["kind"]: m for m in made}
-    assert {*theirs} - {*ours} == {"Namespace"}
-    for kind in ours:
-        assert ours[kind]["metadata"]["name"] == theirs[kind]["metadata"]["name"]
-        for key in ("spec", "rules", "roleRef"):
+        for key in ("spec", "rules", "roleRef", "automountServiceAccountToken"):
             assert _sorted(ours[kind].get(key)) == _sorted(theirs[kind].get(key))
+    if overlay == "base":
+        configs = [yaml.safe_load(m["ConfigMap"]["data"]["genericdp.yaml"]) for m in (ours, theirs)]
+        assert configs[0] == configs[1]
 
 
 def _sorted(value: Any) -> Any:
@@ -144,9 +156,8 @@ def test_no_account_gets_rights_that_nobody_named(helm: Path) -> None:
 
 @pytest.mark.parametrize("name", RIGHTS)
 def test_values_give_the_rights_that_they_name_and_no_others(name: str, helm: Path) -> None:
-    expect_daemonset(
-        only(render_helm(helm, _without_env(VALUES[name])), "DaemonSet"), **RIGHTS[name]
-    )
+    daemonset = only(render_helm(helm, _without_env(VALUES[name])), "DaemonSet")
+    expect_daemonset(daemonset, **{"more_paths": DEFAULT, **RIGHTS[name]})
 
 
 def _without_env(values: dict[str, Any]) -> dict[str, Any]:
@@ -230,7 +241,7 @@ def test_each_group_of_nodes_has_what_it_says_and_shares_the_rest(helm: Path) ->
     assert daemon(cameras)["securityContext"]["privileged"] is True
     assert daemon(others)["securityContext"]["privileged"] is False
     assert "tolerations" not in pod_spec(cameras)
-    expect_daemonset(others)
+    expect_daemonset(others, more_paths=DEFAULT)
     everywhere = {"kubernetes.io/os": "linux", "example.com/site": "north"}
     assert pod_spec(others)["nodeSelector"] == everywhere
     assert pod_spec(cameras)["nodeSelector"] == everywhere | {"example.com/kind": "cameras"}
@@ -252,11 +263,13 @@ def test_what_is_private_stays_private(helm: Path) -> None:
     assert container["args"] == [
         *("run", "--config=/etc/genericdp", "--listen=:9800", "--no-status"),
         *("--log-format=json", "--log-level=debug", f"--kubelet-dir={folder}"),
+        "--state-dir=/var/lib/genericdp",
+        "--pod-resources=/var/lib/kubelet/pod-resources/kubelet.sock",
     ]
     # What `genericdp status` in the container needs to find it.
     assert {"name": "GENERICDP_ADDRESS", "value": "127.0.0.1:9800"} in container["env"]
     moved = {path: how for path, how in HOST_PATHS.items() if how == "ro"} | {folder: "rw"}
-    assert host_paths(daemonset) == moved
+    assert host_paths(daemonset) == moved | DEFAULT
     assert {*only(made, "NetworkPolicy")["spec"]} == {"podSelector", "policyTypes"}
     assert of_kind(made, "ServiceAccount") == []
     assert daemonset["spec"]["updateStrategy"]["rollingUpdate"] == SURGE

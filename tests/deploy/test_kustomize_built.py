@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from genericdp.config.load import load
-from tests.deploy.expectations import CDI_PATHS, POD_RESOURCES, dra_paths, expect_daemonset
+from tests.deploy.expectations import (
+    CDI_PATHS,
+    POD_RESOURCES,
+    STATE,
+    dra_paths,
+    expect_daemonset,
+)
 from tests.deploy.rendering import (
     Manifest,
     components,
@@ -34,7 +40,6 @@ DRA_KINDS = [
     *("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"),
 ]
 KINDS = ["Namespace", "ServiceAccount", "ConfigMap", "DaemonSet", "NetworkPolicy"]
-STATE = {"/var/lib/genericdp": "rw"}
 SE_LINUX = {"type": "container_device_plugin_t"}
 
 OVERLAYS: dict[str, dict[str, Any]] = {
