@@ -63,7 +63,7 @@ deploy-test: $(VENV)/development.stamp $(DOCS_VENV)/stamp image ## image, manife
 soak: $(VENV)/development.stamp ## ten minutes of faults, or SECONDS=120; SEED=42: the same steps; KUBELETS=simulated, real
 	@$(BIN)/python -m tests.soak $(if $(SECONDS),--seconds $(SECONDS)) $(if $(SEED),--seed $(SEED)) $(if $(KUBELETS),--kubelets $(KUBELETS))
 
-bench: $(VENV)/development.stamp ## figures beside a bare plugin, in a quarter of an hour; ARGS=--quick, ARGS=--help
+bench: $(VENV)/development.stamp ## figures beside a bare plugin, as root, in twenty minutes; ARGS=--quick, ARGS=--help
 	@$(BIN)/python -m bench $(ARGS)
 
 generate: $(VENV)/development.stamp ## what is made of the schemas, the protocols and the settings

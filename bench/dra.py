@@ -1,172 +1,126 @@
-"""What devices and claims cost that DRA serves, next to a bare driver or the device plugin."""
+"""What devices and claims cost that DRA serves, next to a bare driver or the device plugin.
+
+``python -m bench.dra DIRECTORY`` is an API server and the DRA side of a kubelet: it writes
+``DIRECTORY/kubeconfig`` and serves ``DIRECTORY/kubelet``.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import json
+import sys
 import time
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING
 from uuid import uuid4
 
-from bench.claims import PER_SECOND, client
-from bench.cluster import NODE
-from bench.nodes import FOLDER, nodes
-from bench.processes import cpu_seconds, helper, resident_memory
+from bench import nodes
+from bench.calls import PER_SECOND, preparing
+from bench.processes import helper
 from bench.results import Result, counted, latencies
 from bench.runner import DAEMON, PEER, config_text
 from genericdp.apiserver import SLICES, ApiClient, of_kubeconfig
 from genericdp.settings import DRIVER
+from tests.apiserver.server import ApiServer, make_certificates
+from tests.dra.kubelet import DraKubelet
 
 if TYPE_CHECKING:
-    from asyncio.subprocess import Process
     from collections.abc import AsyncIterator, Callable
-    from pathlib import Path
 
-    from bench.claims import Claims
-    from bench.nodes import Nodes
-    from bench.processes import Helper
-    from bench.runner import Bench
+    from bench.calls import Calls
+    from bench.runner import Bench, Samples
     from genericdp.apiserver import Event
 
-_FEW, _MANY = 8, 1_000
-_PER_SLICE = 64
+NODE = "node-1"
 _NAME = "bench.example.com/thing"
-_GLOBS = {_FEW: f"/dev/{FOLDER}/thing-[0-7]", _MANY: f"/dev/{FOLDER}/thing-*"}
+_GLOBS = {8: f"{nodes.DIRECTORY}/thing-[0-7]", 1_000: f"{nodes.DIRECTORY}/thing-*"}
 """By the number of devices."""
-_CHANGE_GOAL, _RESTART_GOAL = 300.0, 2000.0
-_MEMORY_GOAL = 20.0
 _PATIENCE_SECONDS = 60.0
 _SETTLE_SECONDS = 3.0
-_APART_SECONDS = 0.5
 
 
 @dataclass(kw_only=True)
-class _Watched:
-    """A node whose ResourceSlices are watched."""
+class _Served:
+    """A daemon that serves DRA, and its node, whose ResourceSlices are watched."""
 
-    cluster: Helper
     api: ApiClient
-    process: Process
     socket: Path
     events: AsyncIterator[Event]
     devices: dict[str, list[str]] = field(default_factory=dict)
     """By slice."""
-    updates: int = 0
-    """How many there were of slices."""
 
-    async def until(self, count: int, *, without: frozenset[str] = frozenset()) -> None:
-        """Wait until slices show so many devices, and none is of ``without``."""
+    async def until(self, count: int) -> None:
+        """Wait until slices show this many devices."""
         try:
             async with asyncio.timeout(_PATIENCE_SECONDS):
-                while self.count != count or without & self.devices.keys():
-                    self._take(*await anext(self.events))
+                while len(self.names) != count:
+                    kind, item = await anext(self.events)
+                    if kind == "DELETED":
+                        del self.devices[item["metadata"]["name"]]
+                    elif kind != "BOOKMARK":
+                        names = [device["name"] for device in item["spec"].get("devices", ())]
+                        self.devices[item["metadata"]["name"]] = names
         except TimeoutError as error:
-            raise RuntimeError(f"{self.count} devices are in slices, not {count}") from error
-
-    def _take(self, kind: str, one: dict[str, Any]) -> None:
-        if kind == "DELETED":
-            del self.devices[one["metadata"]["name"]]
-        elif kind != "BOOKMARK":
-            devices = [it["name"] for it in one["spec"].get("devices", ())]
-            self.devices[one["metadata"]["name"]] = devices
-            self.updates += kind == "MODIFIED"
+            raise RuntimeError(f"{len(self.names)} devices are in slices, not {count}") from error
 
     @property
-    def count(self) -> int:
-        """How many devices the slices show."""
-        return sum(map(len, self.devices.values()))
+    def names(self) -> list[str]:
+        """Those of all devices."""
+        return [name for names in self.devices.values() for name in names]
 
 
 async def measure(bench: Bench) -> AsyncIterator[Result]:
-    """Change devices, restart the kubelet, prepare claims; then look at memory and CPU time."""
-    turns, changes = (1, 3) if bench.quick else (3, 5)
-    with nodes(_MANY, bench.scratch) as host:
-        # As in bench/sizes.py: without root each change has all of a copied tree looked at.
-        numbers = range(8 - changes if host.real else 7, 8)
+    """Change devices, then prepare claims."""
+    turns = 1 if bench.quick else 3
+    with nodes.nodes(max(_GLOBS)):
         for count in _GLOBS:
-            devices = counted(count, "device")
+            devices, took = counted(count, "device"), list[float]()
             bench.say(f"ResourceSlices of {devices}, {turns} turns")
-            changed, restarted, updates, slices = (list[float]() for _ in range(4))
             for _ in range(turns):
-                async with _serving(bench, host, count) as node:
-                    for number in numbers:
-                        for change, left in ((host.remove, count - 1), (host.make, count)):
-                            await asyncio.sleep(_APART_SECONDS)
-                            before = node.updates
-                            changed.append(await _to_slice(node, change, number, left))
-                            updates.append(node.updates - before)
-                    for _ in range(2):
-                        await asyncio.sleep(_SETTLE_SECONDS)
-                        restarted.append(await _restart(node, count))
-                    slices.append(len(node.devices))
-            yield Result(
-                what=f"change, in a slice, {devices}", unit="ms", daemon=changed, goal=_CHANGE_GOAL
-            )
-            yield Result(
-                what=f"kubelet restart, {devices}", unit="ms", daemon=restarted, goal=_RESTART_GOAL
-            )
-            yield Result(
-                what=f"slices, {devices}", unit="", daemon=slices, goal=-(-count // _PER_SLICE)
-            )
-            yield Result(what=f"updates by a change, {devices}", unit="", daemon=updates, goal=1.0)
-        for result in await _claims(bench, host, seconds=3 if bench.quick else 5, turns=turns):
-            yield result
-        for result in await _at_rest(bench, host, seconds=5.0 if bench.quick else 30.0):
+                async with _serving(bench, count) as node:
+                    for number in range(4, 8):
+                        for change, left in ((nodes.remove, count - 1), (nodes.make, count)):
+                            await asyncio.sleep(0.5)
+                            took.append(await _to_slice(node, change, number, left))
+            yield Result(what=f"change, in a slice, {devices}", unit="ms", daemon=took, goal=150)
+        for result in await _claims(bench, seconds=3 if bench.quick else 10, turns=turns):
             yield result
 
 
-async def _to_slice(node: _Watched, change: Callable[[int], None], number: int, left: int) -> float:
+async def _to_slice(node: _Served, change: Callable[[int], None], number: int, left: int) -> float:
     since = time.monotonic()
     await asyncio.to_thread(change, number)
     await node.until(left)
     return (time.monotonic() - since) * 1000
 
 
-async def _restart(node: _Watched, count: int) -> float:
-    before = frozenset(node.devices)
-    since = time.monotonic()
-    node.cluster.stdin.write(b"restart\n")
-    await node.until(count, without=before)
-    return (time.monotonic() - since) * 1000
-
-
-async def _claims(bench: Bench, host: Nodes, *, seconds: int, turns: int) -> list[Result]:
-    """Have claims prepared by the daemon and by a bare driver in turns."""
+async def _claims(bench: Bench, *, seconds: int, turns: int) -> list[Result]:
+    """Have claims prepared by the daemon and by a bare driver in turns; the first warms up."""
     bench.say(f"claims, {PER_SECOND} a second, {turns} turns of {seconds} s")
-    prepared: dict[str, list[float]] = {DAEMON: [], PEER: []}
-    unprepared: dict[str, list[float]] = {DAEMON: [], PEER: []}
-    with bench.folder() as folder:
-        bare = folder / "bare.sock"
-        async with _serving(bench, host, _MANY) as node, helper("bench.bare_driver", bare) as peer:
+    prepared: Samples = {DAEMON: [], PEER: []}
+    unprepared: Samples = {DAEMON: [], PEER: []}
+    with bench.directory() as directory:
+        bare = directory / "bare.sock"
+        async with _serving(bench, max(_GLOBS)) as node, helper("bench.bare", bare) as peer:
             await peer.stdout.readline()
-            async with client(node.socket) as of_daemon, client(bare) as of_peer:
+            async with preparing(node.socket) as of_daemon, preparing(bare) as of_peer:
                 for number in range(turns + 1):
                     for side, caller in ((DAEMON, of_daemon), (PEER, of_peer)):
-                        # The first turn warms up.
-                        count = PER_SECOND * (seconds if number else 2)
-                        both = await _prepare(node, caller, count)
-                        if number:
-                            prepared[side] += both[0]
-                            unprepared[side] += both[1]
+                        both = await _prepare(node, caller, PER_SECOND * (seconds if number else 2))
+                        prepared[side] += both[0] if number else ()
+                        unprepared[side] += both[1] if number else ()
     return [
-        *latencies(
-            f"Prepare, {PER_SECOND} a second",
-            prepared[DAEMON],
-            prepared[PEER],
-            p50_goal=15.0,
-            p99_goal=100.0,
-        ),
-        *latencies(f"Unprepare, {PER_SECOND} a second", unprepared[DAEMON], unprepared[PEER]),
+        *latencies(f"Prepare, {PER_SECOND} a second", [*prepared.values()], 4.0),
+        *latencies(f"Unprepare, {PER_SECOND} a second", [*unprepared.values()]),
     ]
 
 
-async def _prepare(node: _Watched, caller: Claims, count: int) -> tuple[list[float], list[float]]:
+async def _prepare(node: _Served, caller: Calls, count: int) -> tuple[list[float], list[float]]:
     """Make claims, each with a device that no other has at the time; prepare and unprepare them."""
-    names = [name for its in node.devices.values() for name in its]
-    uids = []
+    names, uids = node.names, []
     for number in range(count):
         result = {
             "request": "device",
@@ -174,13 +128,12 @@ async def _prepare(node: _Watched, caller: Claims, count: int) -> tuple[list[flo
             "pool": f"{NODE}/{_NAME}",
             "device": names[number % len(names)],
         }
-        uid = str(uuid4())
         made = await node.api.create(
             "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims",
             {
                 "apiVersion": "resource.k8s.io/v1",
                 "kind": "ResourceClaim",
-                "metadata": {"name": f"claim-{uid}"},
+                "metadata": {"name": f"claim-{uuid4()}"},
                 "spec": {},
                 "status": {"allocation": {"devices": {"results": [result]}}},
             },
@@ -189,68 +142,53 @@ async def _prepare(node: _Watched, caller: Claims, count: int) -> tuple[list[flo
     return await caller.prepare(uids)
 
 
-async def _at_rest(bench: Bench, host: Nodes, *, seconds: float) -> list[Result]:
-    """Look at a daemon with DRA beside one without."""
-    rounds = 1 if bench.quick else 2
-    bench.say(f"memory and CPU time with DRA and without, {rounds} rounds")
-    more, idle = list[float](), dict[str, list[float]](dra=[], devicePlugin=[])
-    globs = {_NAME: _GLOBS[_FEW]}
-    for _ in range(rounds):
-        async with (
-            _serving(bench, host, _FEW) as node,
-            bench.registered(DAEMON, globs, root=host.root) as plugin,
-        ):
-            await asyncio.sleep(_SETTLE_SECONDS)
-            pids = {"dra": node.process.pid, "devicePlugin": plugin.process.pid}
-            before = {by: cpu_seconds(pid) for by, pid in pids.items()}
-            await asyncio.sleep(seconds)
-            for by, pid in pids.items():
-                idle[by].append((cpu_seconds(pid) - before[by]) / seconds * 100)
-            more.append(resident_memory(pids["dra"]) - resident_memory(pids["devicePlugin"]))
-    return [
-        Result(what="more memory with DRA", unit="MB", daemon=more, goal=_MEMORY_GOAL),
-        *(
-            Result(what=f"idle CPU, servedBy: {by}", unit="%", daemon=shares)
-            for by, shares in idle.items()
-        ),
-    ]
-
-
 @asynccontextmanager
-async def _serving(bench: Bench, host: Nodes, count: int) -> AsyncIterator[_Watched]:
+async def _serving(bench: Bench, count: int) -> AsyncIterator[_Served]:
     """Run the daemon, with a cluster of its own, until all devices are in ResourceSlices."""
-    with bench.folder() as folder:
-        (folder / "cdi").mkdir()
-        (folder / "device-plugins").mkdir()
-        config = folder / "config.yaml"
-        globs = {_NAME: _GLOBS[count]}
+    with bench.directory() as directory:
+        options = lay_out(directory, _NAME)
+        config, globs = directory / "config.yaml", {_NAME: _GLOBS[count]}
         config.write_text(f"{config_text(globs)}    servedBy: dra\n", encoding="utf-8")
-        # Else pods that hold its devices otherwise are asked about first.
-        state = folder / f"kubelet/plugins/{DRIVER}"
-        state.mkdir(mode=0o700, parents=True)
-        (state / "served.json").write_text(json.dumps({"resources": [_NAME]}), encoding="utf-8")
-        options = (
-            f"--kubelet-root={folder / 'kubelet'}",
-            f"--kubeconfig={folder / 'kubeconfig'}",
-            f"--node-name={NODE}",
-            f"--cdi-dir={folder / 'cdi'}",
-        )
-        async with helper("bench.cluster", folder) as cluster:
+        async with helper("bench.dra", directory) as cluster:
             await cluster.stdout.readline()
             async with (
-                bench.process(
-                    DAEMON, globs, folder / "device-plugins", host.root, config, options
-                ) as (process, _),
-                ApiClient(partial(of_kubeconfig, folder / "kubeconfig")) as api,
+                bench.process(DAEMON, globs, directory / "device-plugins", config, options),
+                ApiClient(partial(of_kubeconfig, directory / "kubeconfig")) as api,
                 api.watch(SLICES, resource_version="") as events,
             ):
-                node = _Watched(
-                    cluster=cluster,
-                    api=api,
-                    process=process,
-                    socket=state / "dra.sock",
-                    events=events,
-                )
+                socket = directory / f"kubelet/plugins/{DRIVER}/dra.sock"
+                node = _Served(api=api, socket=socket, events=events)
                 await node.until(count)
                 await asyncio.sleep(_SETTLE_SECONDS)
                 yield node
+
+
+def lay_out(directory: Path, resource: str) -> list[str]:
+    """Make the directories of a daemon that has served a resource by DRA; return its options."""
+    state = directory / f"kubelet/plugins/{DRIVER}"
+    for made in (directory / "cdi", directory / "device-plugins", state / "claims"):
+        made.mkdir(parents=True)
+    state.chmod(0o700)
+    # Else pods that hold its devices otherwise are asked about first.
+    (state / "served.json").write_text(json.dumps({"resources": [resource]}), encoding="utf-8")
+    return [
+        f"--kubelet-root={directory}/kubelet",
+        f"--kubeconfig={directory}/kubeconfig",
+        f"--node-name={NODE}",
+        f"--cdi-dir={directory}/cdi",
+    ]
+
+
+async def _cluster(directory: Path) -> None:
+    async with (
+        ApiServer(certificates=make_certificates(directory)) as server,
+        DraKubelet(directory / "kubelet", wipe=lambda name: server.wipe(NODE, driver=name)),
+    ):
+        server.add_node(NODE)
+        server.kubeconfig(directory / "kubeconfig")
+        print("ready", flush=True)
+        await asyncio.Event().wait()
+
+
+if __name__ == "__main__":
+    asyncio.run(_cluster(Path(sys.argv[1])))

@@ -6,6 +6,7 @@ import asyncio
 import os
 import platform
 import re
+import socket
 import sys
 import time
 from contextlib import asynccontextmanager
@@ -66,6 +67,13 @@ def cpu_seconds(pid: int) -> float:
     return time.clock_gettime((~pid << 3) | 2)
 
 
+def free_port() -> int:
+    """Return a port at which no process listens on loopback."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port: int = server.getsockname()[1]
+        return port
+
+
 def machine(load_before: float) -> dict[str, str]:
     """Return what figures depend on."""
     return {
@@ -75,5 +83,4 @@ def machine(load_before: float) -> dict[str, str]:
         "kernel": platform.release(),
         "python": platform.python_version(),
         "grpc": version("grpcio"),
-        "user": "root" if os.geteuid() == 0 else "not root",
     }

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import statistics
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+import math
+from dataclasses import asdict, dataclass
+from statistics import median
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-_GOALS = {"median": "{}", "ratio": "{}x"}
+    from collections.abc import Mapping, Sequence
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -21,49 +20,49 @@ class Result:
     daemon: Sequence[float]
     peer: Sequence[float] = ()
     goal: float | None = None
-    """The highest acceptable figure of the kind that ``judged_by`` names."""
-    judged_by: Literal["median", "ratio"] = "median"
+    """The highest acceptable median."""
+    goal_ratio: float | None = None
+    """The highest acceptable multiple of the peer's median."""
 
     @property
     def ratio(self) -> float | None:
         """Genericdp's median as a multiple of the peer's, if that is above zero."""
-        peer = statistics.median(self.peer) if self.peer else 0.0
-        return statistics.median(self.daemon) / peer if peer > 0 else None
+        peer = median(self.peer) if self.peer else 0.0
+        return median(self.daemon) / peer if peer > 0 else None
 
     @property
     def met(self) -> bool | None:
         """Whether the goal is met; None without a goal, or without the ratio that it is about."""
-        value = self.ratio if self.judged_by == "ratio" else statistics.median(self.daemon)
-        return None if self.goal is None or value is None else value <= self.goal
+        if self.goal is not None:
+            return median(self.daemon) <= self.goal
+        ratio = self.ratio
+        return None if self.goal_ratio is None or ratio is None else ratio <= self.goal_ratio
 
     def as_json(self) -> dict[str, object]:
-        """Return everything but the single samples, for ``-o json``."""
-        return {
-            "what": self.what,
-            "unit": self.unit,
-            "daemon": _summary(self.daemon),
-            "peer": _summary(self.peer) if self.peer else None,
-            "ratio": self.ratio,
-            "goal": self.goal,
-            "judgedBy": self.judged_by,
-            "met": self.met,
-        }
+        """Return it with what follows from the samples, for ``-o json``."""
+        return {**asdict(self), "ratio": self.ratio, "met": self.met}
 
 
 def latencies(
-    what: str,
-    daemon: Sequence[float],
-    peer: Sequence[float],
-    *,
-    p50_goal: float | None = None,
-    p99_goal: float | None = None,
+    what: str, samples: Sequence[Sequence[float]], goal_ratio: float | None = None
 ) -> list[Result]:
-    """Return a result with all latencies and one with their 99th percentile, in milliseconds."""
-    p99 = [[percentile(samples, 0.99)] for samples in (daemon, peer)]
+    """Return the latencies of daemon and peer, and their 99th percentiles, in milliseconds."""
+    p99 = [[percentile(side, 0.99)] for side in samples]
     return [
-        Result(what=f"{what}, p50", unit="ms", daemon=daemon, peer=peer, goal=p50_goal),
-        Result(what=f"{what}, p99", unit="ms", daemon=p99[0], peer=p99[1], goal=p99_goal),
+        Result(what=f"{what}, {name}", unit="ms", daemon=of[0], peer=of[1], goal_ratio=goal_ratio)
+        for name, of in (("p50", samples), ("p99", p99))
     ]
+
+
+def growth(what: str, results: Mapping[int, Result], goal: float) -> Result:
+    """Return by which power of a count medians grow: 1 is linear."""
+    few, many = min(results), max(results)
+    times = [median(results[many].daemon) / median(results[few].daemon)]
+    if results[few].peer:
+        times.append(median(results[many].peer) / median(results[few].peer))
+    exponents = [math.log(factor) / math.log(many / few) for factor in times]
+    what = f"{what}, exponent from {few:,} to {many:,}"
+    return Result(what=what, unit="", daemon=exponents[:1], peer=exponents[1:], goal=goal)
 
 
 def counted(count: int, noun: str) -> str:
@@ -80,7 +79,7 @@ def percentile(samples: Sequence[float], share: float) -> float:
 def table(results: Sequence[Result], peer: str) -> str:
     """Return the results as aligned columns; ``peer`` is the name of what was measured as well."""
     headings = ("median", "unit", "genericdp", "min..max", peer, "ratio", "goal", "")
-    rows = [headings, *(_row(one) for one in results)]
+    rows = [headings, *map(_row, results)]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = [
         "  ".join(
@@ -93,28 +92,19 @@ def table(results: Sequence[Result], peer: str) -> str:
 
 
 def _row(result: Result) -> tuple[str, ...]:
-    summary = _summary(result.daemon)
-    peer = _figure(statistics.median(result.peer)) if result.peer else "-"
-    goal = "-" if result.goal is None else _GOALS[result.judged_by].format(_figure(result.goal))
+    goal = "-"
+    if result.goal is not None or result.goal_ratio is not None:
+        goal = f"{result.goal_ratio:.2f}x" if result.goal is None else _figure(result.goal)
     return (
         result.what,
         result.unit,
-        _figure(summary["median"]),
-        f"{_figure(summary['min'])}..{_figure(summary['max'])}",
-        peer,
+        _figure(median(result.daemon)),
+        f"{_figure(min(result.daemon))}..{_figure(max(result.daemon))}",
+        _figure(median(result.peer)) if result.peer else "-",
         "-" if result.ratio is None else f"{_figure(result.ratio)}x",
         goal,
         "MISSED" if result.met is False else "",
     )
-
-
-def _summary(samples: Sequence[float]) -> dict[str, float]:
-    return {
-        "min": min(samples),
-        "median": statistics.median(samples),
-        "max": max(samples),
-        "count": len(samples),
-    }
 
 
 def _figure(number: float) -> str:

@@ -1,4 +1,4 @@
-"""Runs genericdp and its peer, each as a process with a kubelet stand-in of its own."""
+"""Runs genericdp and its peer, each as a process with a simulated kubelet of its own."""
 
 from __future__ import annotations
 
@@ -17,18 +17,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bench.kubelet import kubelet
-from bench.nodes import FOLDER
+from bench.nodes import DIRECTORY
 from bench.processes import REPOSITORY
 
 if TYPE_CHECKING:
-    from asyncio.subprocess import Process
-    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
 
     from bench.kubelet import Kubelet, List
 
 DAEMON, PEER = "genericdp", "peer"
 SIDES = (DAEMON, PEER)
+Samples = dict[str, list[float]]
+"""By side."""
 _SQUAT_POLL_SECONDS = 5.0
 _numbers = itertools.count()
 
@@ -38,16 +39,11 @@ class Registered:
     """A running plugin whose resources a kubelet has listed."""
 
     kubelet: Kubelet
-    process: Process
+    pid: int
     lists: Mapping[str, List]
     """The first list of each resource."""
-    started: float
-    """When its process was asked for, on the monotonic clock."""
-
-    @property
-    def seconds_to_lists(self) -> float:
-        """How long it took from its start until every resource was listed."""
-        return max(one.at for one in self.lists.values()) - self.started
+    milliseconds: float
+    """How long it took from its start until every resource was listed."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -68,13 +64,21 @@ class Bench:
         """Wait before a device changes, with squat until a random point of its polling interval."""
         await asyncio.sleep(seconds + (random.uniform(0, _SQUAT_POLL_SECONDS) if self.squat else 0))
 
+    async def in_turns(self, rounds: int, sample: Callable[[str], Awaitable[float]]) -> Samples:
+        """Take a sample of each side in turn, this many times."""
+        found: Samples = {side: [] for side in SIDES}
+        for _ in range(rounds):
+            for side, samples in found.items():
+                samples.append(await sample(side))
+        return found
+
     @contextmanager
-    def folder(self) -> Iterator[Path]:
-        """Make a folder, for a kubelet's sockets or for a config; it is removed at the end."""
-        folder = self.scratch / str(next(_numbers))
-        folder.mkdir()
-        yield folder
-        shutil.rmtree(folder)
+    def directory(self) -> Iterator[Path]:
+        """Make a directory, for a kubelet's sockets or for a config; it is removed at the end."""
+        directory = self.scratch / str(next(_numbers))
+        directory.mkdir()
+        yield directory
+        shutil.rmtree(directory)
 
     @asynccontextmanager
     async def registered(
@@ -82,48 +86,42 @@ class Bench:
         side: str,
         globs: Mapping[str, str],
         *,
-        root: Path,
         config: Path | None = None,
-        options: tuple[str, ...] = (),
+        options: Sequence[str] = (),
     ) -> AsyncIterator[Registered]:
         """Run one side until a kubelet of its own has listed every resource, then let it go on.
 
         ``globs``: what each resource consists of, by its name. ``config`` says the same to the
-        daemon in another way, ``options`` are further options of it. Raises RuntimeError.
+        daemon in another way, ``options`` are further options of it. Raise RuntimeError.
         """
-        with self.folder() as folder:
+        with self.directory() as directory:
             async with (
-                kubelet(folder) as its_kubelet,
-                self.process(side, globs, folder, root, config, options) as (process, started),
+                kubelet(directory) as listening,
+                self.process(side, globs, directory, config, options) as (pid, started),
             ):
-                yield Registered(
-                    kubelet=its_kubelet,
-                    process=process,
-                    lists=await self.first_lists(side, its_kubelet, globs),
-                    started=started,
-                )
+                lists = await self.first_lists(side, listening, globs)
+                took = (max(first.at for first in lists.values()) - started) * 1000
+                yield Registered(kubelet=listening, pid=pid, lists=lists, milliseconds=took)
 
     @asynccontextmanager
     async def process(
         self,
         side: str,
         globs: Mapping[str, str],
-        folder: Path,
-        root: Path,
+        directory: Path,
         config: Path | None = None,
-        options: tuple[str, ...] = (),
-    ) -> AsyncIterator[tuple[Process, float]]:
-        """Run one side with the kubelet in a folder; yields it and when it was asked for."""
+        options: Sequence[str] = (),
+    ) -> AsyncIterator[tuple[int, float]]:
+        """Run one side with the kubelet in a directory; yield its PID and when it was started."""
         if side == PEER:
-            prefix = "" if root == Path("/") else os.fspath(root)
-            command = self._peer({name: prefix + glob for name, glob in globs.items()}, folder)
+            command = self._peer(globs, directory)
         else:
             if config is None:
                 config = self.scratch / f"config-{next(_numbers)}" / "config.yaml"
                 config.parent.mkdir()
                 config.write_text(config_text(globs), encoding="utf-8")
             command = [sys.executable, "-m", "genericdp", "run", f"--config={config}"]
-            command += [f"--kubelet-dir={folder}", f"--root={root}", *options]
+            command += [f"--kubelet-dir={directory}", f"--kubelet-root={directory}", *options]
         with self._log(side).open("ab") as errors:
             started = time.monotonic()
             process = await asyncio.create_subprocess_exec(
@@ -135,27 +133,27 @@ class Bench:
                 stderr=errors,
             )
         try:
-            yield process, started
+            yield process.pid, started
         finally:
             if process.returncode is None:
                 process.terminate()
             await process.wait()
 
     async def first_lists(
-        self, side: str, of_kubelet: Kubelet, globs: Mapping[str, str]
+        self, side: str, listening: Kubelet, globs: Mapping[str, str]
     ) -> dict[str, List]:
-        """Return the first list of every resource; raises RuntimeError with the side's log."""
+        """Return the first list of every resource; raise RuntimeError with the side's log."""
         try:
-            return await of_kubelet.first_lists(globs)
+            return await listening.first_lists(globs)
         except TimeoutError as error:
             log = self._log(side).read_text(encoding="utf-8")[-2000:]
             raise RuntimeError(f"the {side} does not serve:\n{log}") from error
 
-    def _peer(self, globs: Mapping[str, str], folder: Path) -> list[str]:
+    def _peer(self, globs: Mapping[str, str], directory: Path) -> list[str]:
         """Return the command of the peer."""
         if self.squat is None:
             wanted = (f"{name}={glob}" for name, glob in globs.items())
-            return [sys.executable, "-m", "bench.bare_plugin", os.fspath(folder), *wanted]
+            return [sys.executable, "-m", "bench.bare", os.fspath(directory), *wanted]
         (domain,) = {name.partition("/")[0] for name in globs}
         devices = (
             json.dumps({"name": name.partition("/")[2], "groups": [{"paths": [{"path": glob}]}]})
@@ -163,7 +161,7 @@ class Bench:
         )
         return [
             os.fspath(self.squat),
-            *("--domain", domain, "--plugin-directory", os.fspath(folder)),
+            *("--domain", domain, "--plugin-directory", os.fspath(directory)),
             *("--listen", "127.0.0.1:0", "--log-level", "warn"),
             *(f"--device={device}" for device in devices),
         ]
@@ -172,24 +170,16 @@ class Bench:
         return self.scratch / f"{side}.log"
 
 
-async def in_turns(
-    rounds: int, sample: Callable[[str], Awaitable[float]]
-) -> dict[str, list[float]]:
-    """Take a sample of each side in turn, so many times; returns the samples by side."""
-    found: dict[str, list[float]] = {side: [] for side in SIDES}
-    for _ in range(rounds):
-        for side, samples in found.items():
-            samples.append(await sample(side))
-    return found
-
-
-def things(count: int) -> dict[str, str]:
-    """Return the globs of so many resources of one node each."""
-    return {f"bench.example.com/thing-{i}": f"/dev/{FOLDER}/thing-{i}" for i in range(count)}
+def resources(count: int, ending: str = "") -> dict[str, str]:
+    """Return the globs of this many resources, of a node each, or of ten with the ending ``?``."""
+    return {
+        f"bench.example.com/thing-{i}": f"{DIRECTORY}/thing-{i}{ending}"
+        for i in range(1, count + 1)
+    }
 
 
 def config_text(globs: Mapping[str, str], *, key: str = "path") -> str:
-    """Return the daemon's config; ``key``: the selector that the texts belong to."""
+    """Return the daemon's config; ``key``: the selector that the globs belong to."""
     head = "apiVersion: genericdp.io/v1alpha1\nkind: DevicePluginConfig\nresources:\n"
     return head + "".join(
         f"  - name: {name}\n    match:\n      - {key}: {text}\n" for name, text in globs.items()
@@ -202,8 +192,8 @@ def environment() -> dict[str, str]:
     return {**ours, "MALLOC_ARENA_MAX": "1"}
 
 
-def scratch_folder() -> AbstractContextManager[str]:
-    """Make a folder in memory if possible: the disk is not what is measured."""
+def scratch_directory() -> AbstractContextManager[str]:
+    """Make a directory in memory if possible: the disk is not what is measured."""
     shared = Path("/dev/shm")
     where = shared if os.access(shared, os.W_OK) else None
     return tempfile.TemporaryDirectory(prefix="gdp", dir=where)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-FAULTS = runpy.run_path(str(ROOT / "tools/check_site"))["faults"]
+FAULTS = runpy.run_path(str(ROOT / "tools/check_site.py"))["faults"]
 
 
 @pytest.fixture(scope="module")

@@ -1,5 +1,4 @@
-#!/usr/bin/env python3
-"""Look through a site that was built: check_site FOLDER; exit 1 and what is wrong with it.
+"""What is wrong with a site that was built.
 
 Every link must lead to a file, and to a place in it if it says which; and no page or style sheet
 may load anything from another host.
@@ -8,10 +7,12 @@ may load anything from another host.
 from __future__ import annotations
 
 import re
-import sys
 from html.parser import HTMLParser
-from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 LOADING = {"script": "src", "link": "href", "img": "src", "iframe": "src", "source": "src"}
 """What a browser loads without being asked, and the attribute that says from where."""
@@ -71,11 +72,3 @@ def misled(url: str, path: Path, pages: dict[Path, Page]) -> str:
     if parts.fragment and to in pages and unquote(parts.fragment) not in pages[to].ids:
         return "no such place"
     return ""
-
-
-if __name__ == "__main__":
-    if len(sys.argv) != 2:
-        sys.exit(__doc__)
-    wrong = faults(Path(sys.argv[1]))
-    print("".join(f"{one}\n" for one in wrong), end="", file=sys.stderr)
-    sys.exit(bool(wrong))

@@ -1,10 +1,7 @@
-#!/usr/bin/env python3
-"""Pictures of the status page, to be looked at, in the folder that is given; needs Chromium.
+"""Pictures of the status page, to be looked at: ``python -m tests.status.screenshots DIRECTORY``.
 
-    PYTHONPATH=. .venv/bin/python tools/screenshots FOLDER
-
-Samples of the tests, one of a daemon that no longer answers, in light and dark, on a screen and on
-a phone.
+Samples of the tests, one of them of a daemon that no longer answers, in light and dark, on a screen
+and on a phone. It needs Chromium.
 """
 
 from __future__ import annotations
@@ -47,7 +44,7 @@ OPEN = (
 )
 
 
-async def main(folder: Path) -> None:
+async def main(directory: Path) -> None:
     """Take all of them."""
     with chromium() as browser:
         for name, sample in SAMPLES.items():
@@ -59,7 +56,7 @@ async def main(folder: Path) -> None:
                     await page.until("document.getElementById('gone').textContent")
                 for (width, pixels), (scheme, dark) in product(WIDTHS.items(), SCHEMES.items()):
                     await page.look(width=pixels, dark=dark)
-                    picture = folder / f"{name}-{width}-{scheme}.png"
+                    picture = directory / f"{name}-{width}-{scheme}.png"
                     await page.shoot(picture, most=840 if name == "docs" else 4000)
                     print(picture)
 
