@@ -22,9 +22,9 @@ def shipped(name: str) -> Path:
     """Return the path of a file, such as ``schemas/...``; raise GenericdpError if it is missing."""
     package = Path(__file__).parents[1]
     # In a wheel it lies inside of the package, in a checkout beside it.
-    for folder in (package, package.parent):
-        if (folder / name).is_file():
-            return folder / name
+    for directory in (package, package.parent):
+        if (directory / name).is_file():
+            return directory / name
     raise GenericdpError(
         f"{Path(name).name} is missing from this installation: install genericdp again"
     )

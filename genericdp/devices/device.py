@@ -288,7 +288,7 @@ def device_refusal(device: Device, find: Find, mount_target: FindTarget) -> str:
     refusals = []
     for mount in device.mounts:
         path = mount.host_path
-        found = mount_target(path.rstrip("/") or "/")  # a folder may have a slash at its end
+        found = mount_target(path.rstrip("/") or "/")  # a directory may end in a slash
         if policy is not None:
             refusals.append(policy.mount_refusal(path, found.target, read_only=mount.read_only))
         refusals.append(found.refusal and f"{path} must not be mounted: {found.refusal}")

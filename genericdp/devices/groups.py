@@ -234,8 +234,8 @@ class Naming(NamedTuple):
 def _naming_rule(resource: Resource) -> NamingRule:
     """Return what the config says about the IDs of a resource."""
     templates = (resource.id, resource.group_by)
-    references = (one for template in templates if template for one in template.references)
-    uses_values = any(one.scope == "value" for one in references)
+    references = (ref for template in templates if template for ref in template.references)
+    uses_values = any(reference.scope == "value" for reference in references)
     values = tuple(sorted(resource.values.items())) if uses_values else ()
     return NamingRule(*templates, values)
 

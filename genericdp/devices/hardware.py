@@ -306,14 +306,14 @@ def _files_of(kind: str, name: str, device: SysDevice, host: Host, *, above: boo
     """Yield the files that tell of a device, or of what it sits on, what a selector asks."""
     key, file = KINDS[kind].keys.get(name), file_of(kind, name, device.syspath)
     if key is not None and key.ask is driver_of:
-        for one in lineage(device, host):
-            yield f"{one.syspath}/driver"
-            if one.driver:
+        for parent in lineage(device, host):
+            yield f"{parent.syspath}/driver"
+            if parent.driver:
                 return
     elif (key is None and not file) or (key is not None and key.file == "uevent"):
-        for one in lineage(device, host) if above else (device,):
-            yield f"{one.syspath}/uevent"
-            yield f"{one.syspath}/subsystem"
+        for parent in lineage(device, host) if above else (device,):
+            yield f"{parent.syspath}/uevent"
+            yield f"{parent.syspath}/subsystem"
     elif file:
         yield file
 

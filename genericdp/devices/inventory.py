@@ -196,8 +196,8 @@ class Candidate:
     device: SysDevice | None = None
     """What sysfs knows of it."""
     entries: Mapping[int, str] = field(default_factory=dict)
-    """The places in the list of selectors of all that take it, or may, each with why nobody can
-    know whether it does; empty: it surely does."""
+    """The places in the list of selectors of all that take it, or may, each with why that is
+    unknown; empty: it surely does."""
 
     @property
     def path(self) -> str:

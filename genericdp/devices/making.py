@@ -167,7 +167,7 @@ class _Maker:
         if resource.inject.devices is None:
             _check_nodes(resource, group, host)
         names = [Names(member, resource=resource, inventory=inventory) for member in group.members]
-        identities = tuple(self._namer.identity_of_member(one, name) for one in group.members)
+        identities = tuple(self._namer.identity_of_member(it, name) for it in group.members)
         naming = self._namer.naming(group, name, names, identities)
         device_id = naming.id
         for its in names:
@@ -413,7 +413,7 @@ def _differing(inject: Inject) -> Inject:
 
 def _literal_size(value: object) -> int:
     """Return the literal text of all templates, in bytes."""
-    parts = (part for one in templates_of(value) for part in one.parts)
+    parts = (part for template in templates_of(value) for part in template.parts)
     return sum(byte_length(part) for part in parts if isinstance(part, str))
 
 

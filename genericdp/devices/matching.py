@@ -114,11 +114,11 @@ class Owners:
         for key in keys:
             is_sure = found is None or key not in found.unreadable
             self.claims.setdefault(key, (resource, is_sure))
-        self.reserved += ((resource, one) for one in (found.hidden if found else ()))
+        self.reserved += ((resource, hidden) for hidden in (found.hidden if found else ()))
 
     def reserve(self, resource: Resource) -> None:
         """Let nobody have what a resource might take that could not be decided yet."""
-        self.reserved += ((resource, Hidden(one.candidates, "")) for one in resource.match)
+        self.reserved += ((resource, Hidden(entry.candidates, "")) for entry in resource.match)
 
     def why_not(self, candidate: Candidate, resource: Resource) -> Reason | None:
         """Return why a resource cannot have a candidate; None: it can."""
@@ -173,7 +173,7 @@ def why_none(resources: Sequence[Resource], node_name: str) -> str:
 def reads_properties(resource: Resource) -> bool:
     """Return whether the resource asks for what udev records, beyond what the kernel says."""
     selectors = (*resource.match, *resource.exclude)
-    asking = (part for one in selectors for part in (one.candidates, *one.hardware))
+    asking = (part for entry in selectors for part in (entry.candidates, *entry.hardware))
     if any(isinstance(part, SysSelector) and part.properties for part in asking):
         return True
     return any(

@@ -168,7 +168,7 @@ def _under_one_name(found: Sequence[Candidate]) -> Candidate:
     if len(found) == 1:
         return found[0]
     entries: dict[int, str] = {}
-    for i, why in chain.from_iterable(one.entries.items() for one in found):
+    for i, why in chain.from_iterable(candidate.entries.items() for candidate in found):
         entries[i] = why and entries.get(i, why)
     return replace(min(found, key=rank), entries=entries)
 
@@ -385,7 +385,7 @@ def selector_text(selector: Selector) -> str:
         keys = {"path": _as_config(wanted.globs)}
         if wanted.types != PathSelector(globs=()).types:
             keys["type"] = _as_config(tuple(map(str, wanted.types)))
-    hardware = {one.kind: _as_config(one) for one in selector.hardware}
+    hardware = {part.kind: _as_config(part) for part in selector.hardware}
     beside = {"hardware": hardware, "values": _as_config(selector.values)}
     return yaml_mapping(keys | {key: part for key, part in beside.items() if part})
 
@@ -409,7 +409,7 @@ def conditions_before(selector: Selector, key: str) -> int:
     wanted = selector.candidates
     # A path stands for subsystem and name.
     keys = ["path"] * 2 if isinstance(wanted, PathSelector) else [wanted.kind]
-    beside = ((one, "hardware.") for one in selector.hardware)
+    beside = ((part, "hardware.") for part in selector.hardware)
     for part, prefix in ((wanted, ""), *beside):
         if not isinstance(part, PathSelector):
             keys += (f"{prefix}{part.kind}.{name}" for name, *_ in _wanted(part))

@@ -168,7 +168,7 @@ def nothing_found_by(
         if isinstance(paths, PathSelector) and not any(map(inventory.found, paths.globs)):
             continue
         found = select((selector,), resource, inventory)
-        reasons = [why for one in found.candidates for why in one.entries.values()]
+        reasons = [why for candidate in found.candidates for why in candidate.entries.values()]
         if "" not in reasons:
             text, trouble = selector_text(selector), next(iter(reasons), "")
             near = _nearest(selector, found.misses[0], resource, inventory)
