@@ -301,8 +301,7 @@ class Ledger:
         is_known = now - answered_at <= 2 * self._timing.period
         return [
             HeldDevice(
-                resource=name.resource,
-                device_id=name.device_id,
+                name=name,
                 identities=entry.identities,
                 replicas=entry.replicas,
                 exclusive=entry.exclusive,

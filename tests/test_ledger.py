@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from genericdp.devices.held import Held, HeldDevice
+from genericdp.devices.held import Held, HeldDevice, Name
 from genericdp.devices.identity import HardwareIdentity
 from genericdp.jsonvalues import as_record
 from genericdp.kubelet.podresources import PodHolders, PodResourcesTiming
@@ -44,7 +44,7 @@ def held_as(device_id: str, resource_name: str = NAME, **keys: Any) -> HeldDevic
     """``/dev/ttyUSB0`` under a name."""
     device = decide([SERIAL], [TTY0])[NAME].devices["ttyUSB0"].device
     keys = {"identities": device.identities, "holders": {device_id: (POD,)}, **keys}
-    return HeldDevice(resource=resource_name, device_id=device_id, **keys)
+    return HeldDevice(name=Name(resource_name, device_id), **keys)
 
 
 def holding(*shares: str, name: str = NAME, pod: str = POD) -> dict[str, dict[str, tuple[str]]]:
@@ -104,7 +104,7 @@ class Daemon:
 
     def holders(self, now: float) -> dict[str, Mapping[str, tuple[str, ...]]]:
         """Return the IDs that are held or may be, with their holders."""
-        return {one.device_id: one.holders for one in self.ledger.held(now)}
+        return {one.name.device_id: one.holders for one in self.ledger.held(now)}
 
 
 @pytest.mark.parametrize(
@@ -359,7 +359,7 @@ def test_a_file_that_cannot_be_written_is_logged_once(
 def test_a_file_of_a_later_version_is_read(tmp_path: Path) -> None:
     (tmp_path / "ledger.json").write_text(json.dumps(GOOD | {"version": 2, "more": []}))
     (held,) = Daemon(folder=tmp_path).ledger.held(0.0)
-    assert held.device_id == "ttyUSB0"
+    assert held.name.device_id == "ttyUSB0"
 
 
 def test_a_file_that_cannot_be_read_is_not_replaced(
@@ -376,9 +376,9 @@ def test_a_file_that_cannot_be_read_is_not_replaced(
     ledger.write_text(json.dumps(GOOD))
     daemon.look(TTY1, now=1.0)
     assert {one["id"] for one in _records(tmp_path)} == {"ttyUSB0", "ttyUSB1"}
-    assert [held.device_id for held in daemon.ledger.held(1.0) if held.resource == NAME][:1] == [
-        "ttyUSB0"
-    ]
+    assert [held.name.device_id for held in daemon.ledger.held(1.0) if held.name.resource == NAME][
+        :1
+    ] == ["ttyUSB0"]
 
 
 def _records(folder: Path) -> list[dict[str, Any]]:
@@ -426,7 +426,7 @@ def test_a_good_file_is_read(tmp_path: Path) -> None:
     (tmp_path / "ledger.json").write_text(json.dumps(GOOD))
     daemon = Daemon(folder=tmp_path)
     (held,) = daemon.ledger.held(0.0)
-    assert (held.resource, held.device_id, held.is_known) == (NAME, "ttyUSB0", False)
+    assert (held.name.resource, held.name.device_id, held.is_known) == (NAME, "ttyUSB0", False)
     assert held.identities[0].unique == (("usb serial", "A1"),)
 
 
@@ -521,7 +521,7 @@ def test_whatever_hardware_says_of_itself_is_read_back(identities: list[Hardware
         assert held.identities == tuple(identities)
         daemon.look(TTY1, now=0.0)
         daemon.restart(now=1.0)
-        found = {one.device_id: one.identities for one in daemon.ledger.held(1.0)}
+        found = {one.name.device_id: one.identities for one in daemon.ledger.held(1.0)}
     assert found["ttyUSB0"] == tuple(identities)
 
 

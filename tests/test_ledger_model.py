@@ -146,7 +146,7 @@ class Node:
 
     def check(self) -> None:
         """Check that what a pod has may be held, and is offered under no other name."""
-        held = {(one.resource, one.device_id) for one in self.daemon.ledger.held(self.now)}
+        held = {held.name[:2] for held in self.daemon.ledger.held(self.now)}
         for pod in self.pods.values():
             assert (pod.resource, pod.share) in held, pod
             for offer in self.offers():
@@ -165,7 +165,7 @@ class Node:
         wanted.look(*self.plugged, now=self.now)
         names = {(name, its) for name, one in wanted.lists.items() for its in one.devices}
         assert {(offer.resource, offer.share) for offer in self.offers()} == names
-        held = {(one.resource, one.device_id) for one in self.daemon.ledger.held(self.now)}
+        held = {held.name[:2] for held in self.daemon.ledger.held(self.now)}
         assert held == names
 
 

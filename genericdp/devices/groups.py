@@ -332,8 +332,8 @@ class Namer:
             if device.named_by == self._rule or is_held:
                 return Naming(device.id, device.named_by, weak=device.weak_id)
         for held in (it for own in identities if not listed for it in self._held.of(own)):
-            if (held.resource, held.served_by) == (name, served_by):
-                return Naming(held.device_id)
+            if (held.name.resource, held.name.served_by) == (name, served_by):
+                return Naming(held.name.device_id)
         return None
 
     def _of_earlier_version(self, group: CandidateGroup, name: str) -> Naming | None:

@@ -39,9 +39,7 @@ class Name(NamedTuple):
 class HeldDevice:
     """A name under which hardware was offered, and who has it under that name."""
 
-    resource: str
-    device_id: str
-    served_by: ServedBy = ServedBy.DEVICE_PLUGIN
+    name: Name
     identities: tuple[HardwareIdentity, ...]
     """Of each member of the device."""
     replicas: int = 1
@@ -54,11 +52,6 @@ class HeldDevice:
     """Whether it is known who has it; else somebody may."""
     withheld: Mapping[str, str] = field(default_factory=dict)
     """Why shares must not be offered although only their holder has them, by share."""
-
-    @property
-    def name(self) -> Name:
-        """The name under which it is held."""
-        return Name(self.resource, self.device_id, self.served_by)
 
     @property
     def may_be_held(self) -> bool:
@@ -182,7 +175,7 @@ def why_blocked(held: HeldDevice, name: Name, device: Device) -> str:
         was = " and ".join(map(str, held.identities))
         now = " and ".join(map(str, device.identities))
         return f"{held.holder} has {name} for other hardware: it was {was}, now it is {now}"
-    by = "" if held.served_by is name.served_by else f" through {held.served_by}"
+    by = "" if held.name.served_by is name.served_by else f" through {held.name.served_by}"
     if held.holders:
         return f"{held.holder} has it as {held.name}{by}"
     if held.is_known:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from genericdp.cdi import Edits  # noqa: TC001 -- records are read by their types
 from genericdp.devices.device import device_id_of
-from genericdp.devices.held import HeldDevice
+from genericdp.devices.held import HeldDevice, Name
 from genericdp.devices.identity import HardwareIdentity  # noqa: TC001 -- records are read by their types
 from genericdp.devices.inventory import Identity  # noqa: TC001 -- records are read by their types
 from genericdp.durable import read_regular, remove_temporary, write
@@ -173,9 +173,7 @@ class Claim:
         reasons = withheld or {}
         return [
             HeldDevice(
-                resource=hold.resource,
-                device_id=hold.device_id,
-                served_by=ServedBy.DRA,
+                name=Name(hold.resource, hold.device_id, ServedBy.DRA),
                 identities=hold.identities,
                 replicas=hold.replicas,
                 exclusive=hold.exclusive,
@@ -416,7 +414,7 @@ def are_same(
 
 def is_shared(wanted: Hold, held: HeldDevice) -> bool:
     """Return whether two claims may have the same hardware at once."""
-    if wanted.key == (held.resource, held.device_id):
+    if wanted.key == held.name[:2]:
         is_other_share = held.holders.keys().isdisjoint(wanted.shares)
         return wanted.replicas > 1 and held.replicas > 1 and is_other_share
     return not (wanted.exclusive or held.exclusive)

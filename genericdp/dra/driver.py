@@ -208,7 +208,7 @@ class DraDriver:
             # The file may be missing or damaged: DRA surely serves what claims have.
             work = partial(_read_served, settings)
             served = await in_worker(work, settings.served_file)
-            self._dra_now = served.union(one.resource for one in self.held)
+            self._dra_now = served.union(held.name.resource for held in self.held)
 
     @property
     def _by_peers(self) -> list[str]:
@@ -251,7 +251,7 @@ class DraDriver:
         holders = (
             f"{who} has a device of it through DRA"
             for held in self.held
-            if held.resource in names
+            if held.name.resource in names
             for its in held.holders.values()
             for who in its
         )
@@ -362,12 +362,12 @@ class DraDriver:
         """
 
         def is_healthy(held: HeldDevice) -> bool:
-            listed = gates[held.resource].devices.devices.get(held.device_id)
+            listed = gates[held.name.resource].devices.devices.get(held.name.device_id)
             return listed is not None and listed.is_healthy
 
         # What a claim has may also be offered as another device once the claim ends.
         self._is_awaited = is_awaited or not all(
-            held.resource in gates and is_healthy(held) for held in self.held
+            held.name.resource in gates and is_healthy(held) for held in self.held
         )
         self._pools = {
             pool_name(self._node_name, name): ServedPool(

@@ -387,8 +387,7 @@ class ClaimPreparer:
             result = next(result for result in claim.results if result.key == hold.key)
             what = f"device {result.device} of {result.pool}"
             who = f"claim {holder}"
-            as_what = f" as {held.device_id} of {held.resource}"
-            name = "" if hold.key == (held.resource, held.device_id) else as_what
+            name = "" if hold.key == held.name[:2] else f" as {held.name}"
             driver = "" if holder.driver == self._driver else f" by the DRA driver {holder.driver}"
             withheld = self.withheld.get(holder.uid)
             why = f", {withheld.why}" if withheld is not None else ""
@@ -477,7 +476,7 @@ class ClaimPreparer:
         return any(
             are_same(hold.identities, held.identities)
             for held, holder in self._other_holds(claim)
-            if (holder.uid, (held.resource, held.device_id)) not in self._passed
+            if (holder.uid, held.name[:2]) not in self._passed
         )
 
     def _having_release_hook(self, claim: Claim, holds: Iterable[Hold]) -> list[Device]:

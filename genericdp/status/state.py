@@ -199,7 +199,8 @@ def _holders(held: Iterable[HeldDevice]) -> dict[str, dict[str, list[tuple[str, 
     """Return share and holder of each share that is held, by resource and device ID."""
     found: dict[str, dict[str, list[tuple[str, str]]]] = {}
     for device in held:
-        pairs = found.setdefault(device.resource, {}).setdefault(device.device_id, [])
+        resource, device_id, _ = device.name
+        pairs = found.setdefault(resource, {}).setdefault(device_id, [])
         for share, names in device.holders.items():
             pairs += ((share, name) for name in names)
     return found

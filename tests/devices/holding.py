@@ -78,9 +78,7 @@ def decide_with(
         known = held.get(name)
         holders = {**(known.holders if known else {}), hold.name.share: ("pod default/p",)}
         held[name] = HeldDevice(
-            resource=name.resource,
-            device_id=name.device_id,
-            served_by=name.served_by,
+            name=name,
             identities=device.identities,
             replicas=device.replicas,
             exclusive=device.exclusive,

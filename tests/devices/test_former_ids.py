@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from genericdp.devices.decide import decide
-from genericdp.devices.held import Held, HeldDevice
+from genericdp.devices.held import Held, HeldDevice, Name
 from genericdp.reasons import Code
 from tests.devices.machines import Machine, Port, SataDisk
 from tests.devices.offering import resource_of
@@ -49,9 +49,7 @@ def test_it_becomes_the_new_id_when_it_is_free(machine: Machine) -> None:
     former = Held(former_ids={DISKS.name: {"0000:00:17.0-block.1"}})
     before = run(machine, former)
     device = before[DISKS.name].devices["0000:00:17.0-block.1"].device
-    entry = HeldDevice(
-        resource=DISKS.name, device_id=device.id, identities=device.identities, holders={}
-    )
+    entry = HeldDevice(name=Name(DISKS.name, device.id), identities=device.identities, holders={})
     waiting = run(machine, Held([entry]), before)[DISKS.name].devices
     assert "once the kubelet confirms" in waiting[device.id].text
     after = run(machine, Held(), before)[DISKS.name].devices

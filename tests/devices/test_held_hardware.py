@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from genericdp.devices.held import Held, HeldDevice
+from genericdp.devices.held import Held, HeldDevice, Name
 from genericdp.devices.identity import HardwareIdentity
 from genericdp.model import ServedBy, ValueKind, ValueSource
 from genericdp.template import parse
@@ -124,9 +124,7 @@ def test_two_claims_of_one_device_hold_all_that_either_was_given() -> None:
     """The first one was given a group of two, of which one has left since."""
     first, second = (
         HeldDevice(
-            resource="example.com/x",
-            device_id="g",
-            served_by=ServedBy.DRA,
+            name=Name("example.com/x", "g", ServedBy.DRA),
             identities=tuple(HardwareIdentity(location=place) for place in places),
             replicas=2,
             holders={share: (f"claim {share}",)},
