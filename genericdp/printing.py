@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Collection, Container, Iterable, Sequence
 
 MAX_QUOTED = 80
 """Characters of a text that messages quote."""
@@ -72,9 +72,9 @@ def quoted(text: str) -> str:
     return repr(shortened(text, MAX_QUOTED))
 
 
-def suggestion(word: str, known: Iterable[str]) -> str:
-    """Return a hint for a word that is not among the known ones."""
+def suggestion(word: str, known: Iterable[str], taken: Container[str] = ()) -> str:
+    """Return a hint for a word that is not among the known ones, of which some cannot be meant."""
     ordered = sorted(known)
-    if (meant := closest(word, ordered)) is not None:
+    if (meant := closest(word, [name for name in ordered if name not in taken])) is not None:
         return f"did you mean {meant!r}?"
     return f"known: {first_few(ordered, _MAX_LISTED)}"

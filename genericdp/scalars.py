@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+from contextlib import suppress
 from dataclasses import dataclass
+from math import isfinite
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -31,6 +33,7 @@ _DATE = re.compile(
 )
 _TRUE = frozenset({"true", "True", "TRUE", "yes", "Yes", "YES", "on", "On", "ON", "y", "Y"})
 _FALSE = frozenset({"false", "False", "FALSE", "no", "No", "NO", "off", "Off", "OFF", "n", "N"})
+_OCTAL = re.compile(r"[-+]?0[0-7]+")
 _SAFE = re.compile(r"[A-Za-z/$][A-Za-z0-9_/.$()*-]*")
 _NOTHING = frozenset({"", "~", "null", "Null", "NULL"})
 
@@ -79,6 +82,21 @@ def single_quoted(source: str) -> str:
 def meant_boolean(source: str) -> bool | None:
     """Return which of true and false a word of YAML 1.1 stands for, or None."""
     return True if source in _TRUE else False if source in _FALSE else None
+
+
+def meant_numbers(source: str) -> list[int | float]:
+    """Return the numbers that an unquoted scalar may stand for: two if versions of YAML differ.
+
+    Those that cannot be written in decimal digits are left out.
+    """
+    digits = source.replace("_", "") if reading(source) == "a number" else ""
+    numbers: list[int | float] = [int(digits, 8)] if _OCTAL.fullmatch(digits) else []
+    for read in (lambda: int(digits, 0), lambda: float(digits)):
+        with suppress(ValueError):
+            number = read()
+            numbers.append(int(number) if isfinite(number) and number == int(number) else number)
+            break
+    return [number for number in numbers if isinstance(plain(str(number)), int | float)]
 
 
 def yaml_text(text: str) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from genericdp.errors import Finding, Problem
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence, Set
 
     from genericdp.errors import KeyPath
     from genericdp.scalars import Scalar
@@ -84,10 +84,10 @@ class Document:
             key, node = found
         return key if of_key else node.mark
 
-    def keys(self, path: KeyPath) -> frozenset[str]:
+    def keys(self, path: KeyPath) -> Set[str]:
         """Return the keys that a mapping has as it is written, the wrong ones too."""
         node = self.node(path)
-        return frozenset(node.items or ()) if node is not None else frozenset()
+        return ((node and node.items) or {}).keys()
 
 
 def shown_path(path: Sequence[str | int]) -> str:
@@ -155,6 +155,12 @@ class Field:
         """The value if it is a string."""
         return self.value if isinstance(self.value, str) else None
 
+    @property
+    def source(self) -> str | None:
+        """How an unquoted scalar is written."""
+        node = self.document.node(self.path)
+        return None if node is None else node.source
+
     def strings(self) -> Iterator[Field]:
         """Yield the value if it is a string, else each string below it."""
         if isinstance(self.value, str):
@@ -162,7 +168,7 @@ class Field:
         for inner in self:
             yield from inner.strings()
 
-    def written(self) -> frozenset[str]:
+    def written(self) -> Set[str]:
         """Return the keys of a mapping as it is written, also where their values are wrong."""
         return self.document.keys(self.path)
 

@@ -6,10 +6,10 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from genericdp.config.selectors import injects
-from genericdp.devices.attributes import MAX_BYTES, RESERVED, value_of
+from genericdp.devices.attributes import MAX_BYTES, RESERVED
 from genericdp.devices.resourcenames import class_names
 from genericdp.glob import has_wildcard
-from genericdp.model import Attribute, AttributeType, Preference, ServedBy
+from genericdp.model import Preference, ServedBy
 from genericdp.printing import quoted
 from genericdp.template import TemplateSyntaxError, byte_length, parse
 
@@ -109,14 +109,3 @@ def _check_attributes(attributes: Field) -> None:
         if one.key in RESERVED:
             message = f"every device has an attribute {quoted(one.key)} already"
             one.refuse(message, f"names that are taken: {', '.join(RESERVED)}", of_key=True)
-        for each in one.strings():
-            kind = AttributeType.STRING if each is one else AttributeType(each.key)
-            _check_constant(each, kind)
-
-
-def _check_constant(field: Field, kind: AttributeType) -> None:
-    """Refuse a constant that is not a value of this type."""
-    with suppress(TemplateSyntaxError):  # reported elsewhere
-        attribute = Attribute(type=kind, value=parse(field.text or ""))
-        if not attribute.value.references and (why := value_of(attribute, lambda *_: None).note):
-            field.refuse(why.removeprefix("cut: "))

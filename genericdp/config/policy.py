@@ -17,8 +17,9 @@ from genericdp import glob
 from genericdp.config.document import Field, problem_of
 from genericdp.config.files import Content, Loaded, shown, unreadable, unusable
 from genericdp.config.read import read_config
-from genericdp.config.schema import POLICY, schema
+from genericdp.config.schema import POLICY, resolved_schema, schema
 from genericdp.config.selectors import injects
+from genericdp.config.texts import check_text, formatted
 from genericdp.config.validation import validate
 from genericdp.errors import Finding
 from genericdp.glob import may_name, segments_of
@@ -52,17 +53,24 @@ def load_policy(path: pathlib.Path, given: Content | OSError) -> Loaded:
         problem = replace(unreadable(path, given), hint=hint)
         return Loaded(problems=(problem,), policy_is_unusable=True)
     documents, problems = read_config(shown(path), given.text, if_empty=_IF_EMPTY)
+    warnings: list[Problem] = []
     for extra in documents[1:]:
         message = "a policy is one document, and this is another one"
         problems.append(problem_of(Finding((), message), extra))
     for document in documents[:1]:
         findings, sound = validate(document, POLICY)
-        _check_texts(Field(sound, (), sound.data, findings))
-        problems += (problem_of(finding, document) for finding in findings)
+        for field, form in formatted(
+            Field(sound, (), sound.data, findings), resolved_schema(POLICY)
+        ):
+            check_text(field, form, None)
+        problems += (problem_of(one, document) for one in findings if not one.warning)
+        warnings = [problem_of(one, document) for one in findings if one.warning]
     if problems:
         return Loaded(problems=tuple(problems), policy_is_unusable=True)
-    policy = _policy(documents[0], sha256=hashlib.sha256(given.text).hexdigest())
-    return Loaded(policy=policy, warnings=tuple(_warnings(path, given.doubt)))
+    return Loaded(
+        policy=_policy(documents[0], sha256=hashlib.sha256(given.text).hexdigest()),
+        warnings=(*warnings, *_warnings(path, given.doubt)),
+    )
 
 
 def _warnings(path: pathlib.Path, doubt: str) -> Iterator[Problem]:
@@ -75,24 +83,6 @@ def _warnings(path: pathlib.Path, doubt: str) -> Iterator[Problem]:
     if mode & (stat.S_IWGRP | stat.S_IWOTH):
         who = "anybody" if mode & stat.S_IWOTH else "its group"
         yield unusable(path, f"{who} can write this policy, so it restricts nothing (chmod go-w)")
-
-
-def _check_texts(policy: Field) -> None:
-    """Find what the schema cannot express."""
-    paths = [*policy["devices"]["paths"], *policy["files"]]
-    paths += [mount["hostPath"] for mount in policy["mounts"]]
-    paths += [command["path"] for command in policy["commands"]]
-    for path in paths:
-        if "$(" in (text := path.text or "/"):
-            path.refuse(f"a policy takes no templates: {quoted(text)}")
-        elif problem := glob.path_problem(text):
-            path.refuse(problem)
-        elif path.path[0] == "commands" and glob.is_glob(text):
-            path.refuse(f"a command is named in full, without wildcards: {quoted(text)}")
-    names = [name for key in ("env", "annotations", "cdi") for name in policy[key]]
-    for name in (*names, *(one for command in policy["commands"] for one in command["env"])):
-        if problem := glob.pattern_problem(name.text or ""):
-            name.refuse(problem)
 
 
 def _policy(document: Document, *, sha256: str) -> Policy:

@@ -12,6 +12,8 @@ from genericdp.devices.hardware import KINDS
 from genericdp.glob import has_wildcard, matches, unescape
 
 if TYPE_CHECKING:
+    from collections.abc import Set
+
     from genericdp.config.document import Field
 
 _A_FILE = "a file or folder"
@@ -22,7 +24,7 @@ _DISKS = re.compile(r"/dev/(disk/|(xv|[sv])d([a-z]?[*?[]|[a-z]\d*$)|nvme[^/]*n|m
 """Paths and globs that surely name disks."""
 
 
-def check_selectors(resource: Field, values: frozenset[str] | None) -> None:
+def check_selectors(resource: Field, values: Set[str] | None) -> None:
     """Find what is wrong with the selectors of a resource; ``values`` are those it declares."""
     seen: dict[str, Field] = {}
     for selector in (*resource["match"], *resource["exclude"]):

@@ -11,17 +11,18 @@ from typing import TYPE_CHECKING
 
 from genericdp import template
 from genericdp.config.schema import part_of
+from genericdp.devices.attributes import value_of
 from genericdp.devices.hardware import BUSES, KINDS
 from genericdp.devices.resourcenames import name_problem
-from genericdp.glob import has_wildcard, path_problem, pattern_problem
-from genericdp.model import is_cdi_name
+from genericdp.glob import has_wildcard, is_glob, path_problem, pattern_problem
+from genericdp.model import Attribute, AttributeType, is_cdi_name
 from genericdp.printing import MAX_QUOTED, quoted, shortened, suggestion
 from genericdp.regex import PatternError, compiled
 from genericdp.scalars import plain
 from genericdp.template import may_be_absolute
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Set
 
     from genericdp.config.document import Field
     from genericdp.config.schema import Schema
@@ -71,7 +72,7 @@ def place_of(field: Field) -> KeyPath:
     return inner[2:] if inner[0] == "match" and "inject" in inner[2:3] else inner
 
 
-def check_text(field: Field, form: str, values: frozenset[str] | None) -> None:
+def check_text(field: Field, form: str, values: Set[str] | None) -> None:
     """Find what is wrong with a string of a resource; ``values`` are those that it declares.
 
     None: that is not known, because they are written in a wrong way.
@@ -100,7 +101,7 @@ def _warn_of_literal(field: Field, text: str, form: str) -> None:
 
 
 def complaint(
-    reference: Reference, place: KeyPath, values: frozenset[str] | None
+    reference: Reference, place: KeyPath, values: Set[str] | None
 ) -> tuple[str, str] | None:
     """Return what is wrong with a reference at this place and a hint, if anything is."""
     scope, name = reference.scope, reference.name
@@ -126,7 +127,7 @@ def complaint(
     return None
 
 
-def _parsed(field: Field, text: str, values: frozenset[str] | None) -> Template | None:
+def _parsed(field: Field, text: str, values: Set[str] | None) -> Template | None:
     """Return the template if nothing is wrong with it."""
     try:
         parsed = template.parse(text)
@@ -235,7 +236,7 @@ def _check_cdi_name(field: Field, text: str, parsed: Template) -> None:
 
 
 def check_declared(
-    field: Field, name: str, values: frozenset[str] | None, *, of_key: bool = False
+    field: Field, name: str, values: Set[str] | None, *, of_key: bool = False
 ) -> None:
     """Find the name of a value that the resource does not declare."""
     if values is not None and name not in values:
@@ -251,6 +252,13 @@ def _check_number(field: Field, text: str, parsed: Template) -> None:
         field.refuse(f"expected a number or a template, not the string {quoted(text)}", hint)
 
 
+def _check_attribute(field: Field, _: str, parsed: Template, *, kind: AttributeType) -> None:
+    """Refuse a constant that is not a value of this type."""
+    attribute = Attribute(type=kind, value=parsed)
+    if not parsed.references and (why := value_of(attribute, lambda *_: None).note):
+        field.refuse(why.removeprefix("cut: "))
+
+
 def _check_program(field: Field, text: str) -> None:
     if "$(" in text:
         field.refuse(f"the program cannot be a template: {quoted(text)}")
@@ -260,6 +268,25 @@ def _check_program(field: Field, text: str) -> None:
         field.warn(f"{quoted(text)} contains a space", "write each argument as an entry of its own")
 
 
+def _check_policy_path(field: Field, text: str) -> None:
+    if "$(" in text:
+        field.refuse(f"a policy takes no templates: {quoted(text)}")
+    elif problem := path_problem(text):
+        field.refuse(problem)
+
+
+def _check_policy_command(field: Field, text: str) -> None:
+    if is_glob(text) and "$(" not in text and path_problem(text) is None:
+        field.refuse(f"a command is named in full, without wildcards: {quoted(text)}")
+    else:
+        _check_policy_path(field, text)
+
+
+def _check_policy_name(field: Field, text: str) -> None:
+    if problem := pattern_problem(text):
+        field.refuse(problem)
+
+
 _TEXT_FORMATS: dict[str, Callable[[Field, str], None]] = {
     "glob": _check_glob,
     "path-glob": partial(_check_glob, path=True),
@@ -267,6 +294,9 @@ _TEXT_FORMATS: dict[str, Callable[[Field, str], None]] = {
     "resource-names": _check_resource_names,
     "literal": lambda *_: None,
     "program": _check_program,
+    "policy-path": _check_policy_path,
+    "policy-command": _check_policy_command,
+    "policy-name": _check_policy_name,
 }
 _TEMPLATE_FORMATS: dict[str, Callable[[Field, str, Template], None]] = {
     "template": lambda *_: None,
@@ -276,4 +306,5 @@ _TEMPLATE_FORMATS: dict[str, Callable[[Field, str, Template], None]] = {
     "resource-name": _check_resource_name,
     "cdi-name-template": _check_cdi_name,
     "number-template": _check_number,
+    **{f"{kind}-template": partial(_check_attribute, kind=kind) for kind in AttributeType},
 }

@@ -1,0 +1,144 @@
+"""What to write in place of a mistake; nothing is suggested that would be refused, too."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from genericdp.config.schema import CONFIG, KINDS, keys_of, resolved_schema
+from genericdp.config.strict import conforms
+from genericdp.config.texts import check_text, formatted
+from genericdp.printing import MAX_QUOTED, closest, suggestion
+from genericdp.scalars import meant_boolean, meant_numbers, single_quoted, yaml_flow
+
+if TYPE_CHECKING:
+    from collections.abc import Container, Mapping
+
+    from genericdp.config.document import Field, Plain
+    from genericdp.config.schema import Schema
+
+_OTHER_WORDS = {
+    "count": "replicas",
+    "hostPath": "path",
+    "interval": "periodSeconds",
+    "intervalSeconds": "periodSeconds",
+    "mountPath": "containerPath",
+    "nodeSelector": "nodeNames",
+    "nodes": "devices",
+    "path": "hostPath",
+    "paths": "path",
+    "shares": "replicas",
+    "source": "hostPath",
+    "target": "containerPath",
+}
+"""What other plugins and Kubernetes call a key."""
+
+
+def for_type(field: Field, part: Schema) -> str:
+    """Return what to write in place of a value that has not the type of its schema."""
+    value = field.value
+    if value is None and _is_good(field, "", part):
+        return "write '' for the empty string"
+    if isinstance(value, dict) and part["type"] == "array" and keys_of(part):
+        return "begin each entry with '- '"
+    if value is None or isinstance(value, list | dict):
+        return _sample(part)
+    if isinstance(value, str):
+        return _for_scalar(field, value, part, unquoted=False)
+    return _for_scalar(field, field.source or str(value), part, unquoted=True)
+
+
+def _for_scalar(field: Field, text: str, part: Schema, *, unquoted: bool) -> str:
+    without = "" if unquoted else " without quotes"
+    if numbers := [str(one) for one in meant_numbers(text) if _is_good(field, one, part)]:
+        return f"write {' or '.join(numbers)}{without}"
+    if _is_good(field, meant := meant_boolean(text), part):
+        return f"write {yaml_flow(meant)}{without}"
+    if unquoted and (fixed := _fixed(field, text, part)):
+        return f"write {single_quoted(fixed)}"
+    # A text with spaces may be several entries, or a line for a shell.
+    if " " not in text and len(text) <= MAX_QUOTED and _is_good(field, [text], part):
+        return f"write {yaml_flow([text])}"
+    key, colon, rest = text.partition(":")
+    key = key.lstrip("- ")
+    if colon and key in part.get("properties", ()) and _is_good(field, {key: rest}, part):
+        return "write a space after the ':' of a key"
+    in_words = f"write {part['title']}, in quotes" if unquoted and "pattern" in part else ""
+    return _sample(part) or in_words
+
+
+def for_text(field: Field, part: Schema) -> str:
+    """Return what to write in place of a text that does not match the pattern of its schema."""
+    text = str(field.value)
+    if fixed := _fixed(field, text, part):
+        return f"write {single_quoted(fixed)}"
+    return "templates are not allowed here" if "$(" in text else ""
+
+
+def for_key(field: Field, key: str, known: Mapping[str, Schema]) -> str:
+    """Return what to do about an unknown key of a mapping."""
+    if place := _right_place(field, key):
+        return f"it belongs {place}: check the indentation"
+    # To write another one twice would be the next mistake.
+    return suggestion(_term(key, known), known, taken=field.written())
+
+
+def meant_key(key: str, known: Mapping[str, Schema]) -> str | None:
+    """Return the known key that was probably meant by an unknown one, if one is close."""
+    return closest(_term(key, known), known)
+
+
+def _is_good(field: Field, value: Plain, part: Schema) -> bool:
+    """Return whether a value could stand there instead."""
+    if not conforms(value, part):
+        return False
+    tried = replace(field, value=value, findings=[])
+    declared = field.document.keys((*field.path[:2], "values"))
+    for inner, form in formatted(tried, part):
+        check_text(inner, form, declared)
+    return all(finding.warning for finding in tried.findings)
+
+
+def _fixed(field: Field, text: str, part: Schema) -> str:
+    """Return the text as it is to be written there if that is plain to see, else nothing."""
+    bare = text[2:] if text[:2] in {"0x", "0X"} else ""
+    padded = (f"0000:{text}", *(bare.zfill(digits) for digits in (2, 4, 6) if bare))
+    choices = (text, *(padded if "pattern" in part else ()))
+    return next((choice for choice in choices if _is_good(field, choice, part)), "")
+
+
+def _sample(part: Schema) -> str:
+    """Return what can be written there, as a hint: the choices, or else an example."""
+    items = part.get("items", {})
+    if choices := part.get("enum") or items.get("enum"):
+        return f"one of {', '.join(choices)}"
+    examples = part.get("examples") or [[one] for one in items.get("examples", ())]
+    return f"as in {yaml_flow(examples[0])}" if examples else ""
+
+
+def _term(key: str, known: Container[str]) -> str:
+    """Return what the key is called here, if others call it so."""
+    word = _OTHER_WORDS.get(key, key.lower())
+    return word if word in known else key
+
+
+def _right_place(field: Field, key: str) -> str:
+    """Return where the schema has a key that is unknown here: above, or one level below."""
+    above: list[str] = []
+    kind = field.document.data.get("kind")
+    keys = keys_of(resolved_schema(kind if kind in [*KINDS] else CONFIG))
+    for i, step in enumerate(field.path):
+        if isinstance(step, int):
+            continue
+        if key in keys and key not in field.document.keys(field.path[:i]):
+            above.append(step)
+        keys = keys_of(keys.get(step, {}))
+    if above:
+        return f"beside {above[-1]!r}"
+    if key.isupper() and "properties" in keys and key.lower() not in keys:
+        return "below 'properties'"
+    deeper = {f"{a}.{b}": part for a in keys for b, part in keys_of(keys[a]).items()}
+    for parts in (keys, deeper):
+        if below := [repr(name) for name, part in parts.items() if key in keys_of(part)]:
+            return f"below {' or '.join(below)}"
+    return ""
