@@ -1,6 +1,6 @@
 """What an administrator allows configs to do, and why something is refused, with the line.
 
-Plain text is checked when a config is loaded (``config/policy.py``). What templates give is
+Plain text is checked when a config is loaded (``config/rules/policy.py``). What templates give is
 checked where it is known: at discovery, before a probe or hook, and at Allocate.
 """
 

@@ -151,6 +151,12 @@ class Field:
         return str(self.path[-1])
 
     @property
+    def place(self) -> str:
+        """Where it is written, as ``FILE:LINE:COLUMN``."""
+        mark = self.document.mark(self.path)
+        return f"{self.document.file}:{mark.line}:{mark.column}"
+
+    @property
     def text(self) -> str | None:
         """The value if it is a string."""
         return self.value if isinstance(self.value, str) else None

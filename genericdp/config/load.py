@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from genericdp.config.build import build
+from genericdp.config.check import check_config
 from genericdp.config.files import (
     STDIN,
     Content,
@@ -24,7 +25,6 @@ from genericdp.config.files import (
 )
 from genericdp.config.policy import load_policy
 from genericdp.config.read import read_config
-from genericdp.config.rules import check_config
 from genericdp.errors import reason_of
 from genericdp.host.calls import mounts
 from genericdp.host.pathwalk import walk

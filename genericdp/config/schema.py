@@ -63,6 +63,12 @@ def resolved_schema(kind: str = CONFIG) -> Schema:
     return found
 
 
+def resource_schema() -> Schema:
+    """Return what the schema says of a resource."""
+    part: Schema = resolved_schema()["properties"]["resources"]["items"]
+    return part
+
+
 def keys_of(part: Schema) -> dict[str, Schema]:
     """Return the keys of a mapping, or of those that a list consists of, with their schemas."""
     keys: dict[str, Schema] = part.get("items", part).get("properties", {})

@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from genericdp import template
-from genericdp.config.schema import part_of
+from genericdp.config.schema import part_of, resource_schema
 from genericdp.devices.attributes import value_of
 from genericdp.devices.hardware import BUSES, KINDS
 from genericdp.devices.resourcenames import name_problem
@@ -64,6 +64,23 @@ def formatted(field: Field, part: Schema) -> Iterator[tuple[Field, str]]:
         yield field, part["format"]
     for inner in field:
         yield from formatted(inner, part_of(part, inner.path[-1]))
+
+
+def check_texts(resource: Field) -> None:
+    """Check each text of a resource that has a format."""
+    declared = declared_values(resource)
+    for field, form in formatted(resource, resource_schema()):
+        check_text(field, form, declared)
+
+
+def declared_values(resource: Field) -> Set[str] | None:
+    """Return the names of the values that a resource declares, those with a mistake too.
+
+    None: they are not known, because it is no mapping.
+    """
+    values = resource["values"]
+    is_wrong = "values" in resource.written() and not isinstance(values.value, dict)
+    return None if is_wrong else values.written()
 
 
 def place_of(field: Field) -> KeyPath:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from genericdp.config.load import load
-from genericdp.config.policy import may_lie_within
+from genericdp.config.rules.policy import may_lie_within
 from genericdp.glob import is_within, segments_of
 from tests.config.bounded import HEAD, NARROW, policy_of
 

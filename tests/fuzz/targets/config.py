@@ -8,11 +8,11 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from genericdp.config.build import build
+from genericdp.config.check import check_config
 from genericdp.config.child import decode, encode
 from genericdp.config.files import Loaded
 from genericdp.config.load import plain_resources
 from genericdp.config.read import read_config
-from genericdp.config.rules import check_config
 from genericdp.devices.decide import decide
 from genericdp.host.cache import HostCache
 from genericdp.kubelet.servicer import encode_list

@@ -7,13 +7,12 @@ import re
 from typing import TYPE_CHECKING
 
 from genericdp.config.document import shown_path
-from genericdp.config.texts import check_declared
+from genericdp.config.rules.parts import injects, replicas
+from genericdp.config.texts import check_declared, declared_values
 from genericdp.devices.hardware import KINDS
 from genericdp.glob import has_wildcard, matches, unescape
 
 if TYPE_CHECKING:
-    from collections.abc import Set
-
     from genericdp.config.document import Field
 
 _A_FILE = "a file or folder"
@@ -24,8 +23,9 @@ _DISKS = re.compile(r"/dev/(disk/|(xv|[sv])d([a-z]?[*?[]|[a-z]\d*$)|nvme[^/]*n|m
 """Paths and globs that surely name disks."""
 
 
-def check_selectors(resource: Field, values: Set[str] | None) -> None:
-    """Find what is wrong with the selectors of a resource; ``values`` are those it declares."""
+def check_selectors(resource: Field) -> None:
+    """Find what is wrong with the selectors of a resource."""
+    values = declared_values(resource)
     seen: dict[str, Field] = {}
     for selector in (*resource["match"], *resource["exclude"]):
         for value in selector["values"]:
@@ -56,7 +56,7 @@ def _warn_of_shares(resource: Field) -> None:
         given += nodes
         if any("$(device.path" in str(one["path"].value) for one in nodes):
             given += selectors
-    if (resource["replicas"].value or 1) > 1 and any(map(_names_disks, given)):
+    if replicas(resource) > 1 and any(map(_names_disks, given)):
         message = "containers that write to one disk at the same time destroy its filesystem"
         resource["replicas"].warn(message, "omit replicas, or inject it with permissions: r")
 
@@ -124,11 +124,6 @@ def _is_whole(value: object) -> bool:
     """Return whether nothing of a value was left out as wrong."""
     inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
     return value is not None and all(map(_is_whole, inner))
-
-
-def injects(resource: Field) -> list[Field]:
-    """Return the ``inject`` of a resource, and then those of its entries of ``match``."""
-    return [resource["inject"], *(selector["inject"] for selector in resource["match"])]
 
 
 def _check_injected(resource: Field) -> None:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from genericdp.config.selectors import injects
+from genericdp.config.rules.parts import injects, is_served_by_dra, references_in
 from genericdp.devices.attributes import MAX_BYTES, RESERVED
 from genericdp.devices.resourcenames import class_names
 from genericdp.glob import has_wildcard
-from genericdp.model import Preference, ServedBy
+from genericdp.model import Preference
 from genericdp.printing import quoted
-from genericdp.template import TemplateSyntaxError, byte_length, parse
+from genericdp.template import byte_length
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -32,11 +31,6 @@ def check_served_by(resource: Field) -> None:
         for key, field in (("attributes", resource), ("release", resource["hooks"])):
             if key in field.written():
                 field[key].refuse(f"{key!r} is only allowed with '{_DRA}'", of_key=True)
-
-
-def is_served_by_dra(resource: Field) -> bool:
-    """Return whether a resource is to be served by DRA."""
-    return bool(resource["servedBy"].value == ServedBy.DRA)
 
 
 def check_classes(resources: Iterable[Field]) -> None:
@@ -81,12 +75,11 @@ def _check_inject(resource: Field) -> None:
 
 def _warn_of_counting(inside: Field) -> None:
     """Warn of a path in which nothing but a number for each claim tells devices apart."""
-    with suppress(TemplateSyntaxError):  # reported elsewhere
-        references = parse(inside.text or "").references
-        if references and all(one.scope == "allocation" for one in references):
-            message = "'$(allocation.index)' begins at 0 in each claim of a container"
-            hint = "add $(device.name) or $(usb.port), lest one device hides another"
-            inside.warn(message, hint)
+    references = references_in(inside.text or "")
+    if references and all(reference.scope == "allocation" for reference in references):
+        message = "'$(allocation.index)' begins at 0 in each claim of a container"
+        hint = "add $(device.name) or $(usb.port), lest one device hides another"
+        inside.warn(message, hint)
 
 
 def _check_choice(resource: Field) -> None:

@@ -1,11 +1,12 @@
-"""Rules for resources that may have the same hardware: ``exclusive: false``."""
+"""Shares of devices, and devices of several resources: ``replicas``, ``prefer``, ``exclusive``."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from genericdp.config.document import shown_path
-from genericdp.config.dra import is_served_by_dra
+from genericdp.config.rules.parts import is_served_by_dra, replicas
+from genericdp.model import Preference
 from genericdp.template import TemplateSyntaxError, parse
 
 if TYPE_CHECKING:
@@ -43,9 +44,8 @@ def check_exclusive(resources: Sequence[Field]) -> None:
 
 
 def _check_shares(resource: Field) -> None:
-    replicas = resource["replicas"].value
-    is_wrong = "replicas" in resource.written() and replicas is None
-    if (replicas or 1) > 1 or is_wrong or is_served_by_dra(resource):
+    is_wrong = "replicas" in resource.written() and resource["replicas"].value is None
+    if replicas(resource) > 1 or is_wrong or is_served_by_dra(resource):
         return
     message = f"'{_NOT_EXCLUSIVE}' is only possible where containers share a device"
     resource["exclusive"].refuse(message, "set replicas to more than 1", of_key=True)
@@ -65,3 +65,16 @@ def _id_of(resource: Field) -> Template | None:
 def _has_own_text(template: Template) -> bool:
     parts = (part for part in template.parts if isinstance(part, str))
     return any(character.isalnum() for part in parts for character in part)
+
+
+def check_closeness(resource: Field) -> None:
+    """Warn where it has no effect."""
+    closeness = resource["closeness"]
+    if closeness.value is None or is_served_by_dra(resource):
+        return
+    prefer = resource["prefer"].value or Preference.AUTO
+    spread = prefer == Preference.AUTO and replicas(resource) > 1
+    if spread or prefer in {Preference.NONE, Preference.SPREAD, Preference.PACKED}:
+        why = "auto and replicas more than 1, so shares are spread" if spread else prefer
+        message = f"'closeness' has no effect: prefer is {why}"
+        closeness.warn(message, "only closest looks at it", of_key=True)

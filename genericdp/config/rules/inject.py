@@ -1,0 +1,160 @@
+"""What a container gets: paths, mounts, variables and annotations that cannot go together."""
+
+from __future__ import annotations
+
+import re
+from itertools import chain
+from typing import TYPE_CHECKING
+
+from genericdp.config.document import shown_path
+from genericdp.config.rules.parts import injects, is_served_by_dra, references_in, replicas
+from genericdp.devices.resourcenames import name_problem
+from genericdp.glob import is_glob
+from genericdp.model import EnvVar, InjectBy, is_cdi_kind
+from genericdp.printing import quoted
+from genericdp.template import Template, is_share
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from genericdp.config.document import Field
+
+_RUNTIMES = re.compile(r"/(containerd|crio|cri-dockerd|docker|podman)\.sock$")
+_MAX_SHARE_MOUNTS = 256
+"""Shares of a device with a mount of their own."""
+_JOINS = ("separator", "prefix", "suffix")
+_TakenPaths = dict[str, tuple["Field", object, bool]]
+"""Path in the container to the entry that is first there, its source, and if that is optional."""
+
+
+def check_inject(resource: Field) -> None:
+    """Find what is wrong with what a resource injects."""
+    _check_entries(injects(resource))
+    _check_by_cdi(resource)
+    _check_share_mounts(resource)
+
+
+def _check_entries(listed: Sequence[Field]) -> None:
+    """Find what is wrong with the ``inject`` of a resource, the first, and of its entries."""
+    taken: _TakenPaths = {}
+    joins: dict[str, tuple[Field, EnvVar]] = {}
+    has_own_nodes = listed[0]["devices"].value is None
+    for inject in listed:
+        for entry in (*inject["devices"], *inject["mounts"]):
+            if entry["containerPath"].value == "/":
+                message = "the root of the container cannot be replaced"
+                entry["containerPath"].refuse(message)
+        _warn_of_paths(inject, own_nodes=inject is not listed[0] and has_own_nodes)
+        # What two entries give need not meet in one container.
+        _check_collisions(inject, taken if inject is listed[0] else taken.copy())
+        for variable in inject["env"]:
+            _check_joins(variable, joins)
+
+
+def _check_by_cdi(resource: Field) -> None:
+    """Find what cannot be where nodes come by CDI, and where ``by`` is in the wrong place."""
+    own, *of_entries = injects(resource)
+    for inject in of_entries:
+        if "by" in inject.written():
+            message, hint = "'by' is for all devices of a resource", "write it into its own inject"
+            inject["by"].refuse(message, hint, of_key=True)
+    if own["by"].value != InjectBy.CDI or is_served_by_dra(resource):
+        return
+    name = resource["name"].text or ""
+    if references_in(name) == () and name_problem(name) is None and not is_cdi_kind(name):
+        message = f"{quoted(name)} is no CDI kind, so its devices cannot come by CDI"
+        own["by"].refuse(message, "let the domain and the type begin with a letter")
+    for entry in chain.from_iterable(inject["devices"] for inject in (own, *of_entries)):
+        inside = entry["containerPath"]
+        for reference in references_in(inside.text or "") or ():
+            if reference.scope == "allocation" or is_share(reference):
+                message = (
+                    f"'$({reference.scope}.{reference.name})' is not known where nodes come by CDI"
+                )
+                inside.refuse(message, "use $(device.name) or $(device.id), or omit by: cdi")
+
+
+def _check_share_mounts(resource: Field) -> None:
+    """Find mounts for each share of which there would be too many: each is looked at."""
+    shares = replicas(resource)
+    mounts = chain.from_iterable(inject["mounts"] for inject in injects(resource))
+    for path in (mount["hostPath"] for mount in mounts) if shares > _MAX_SHARE_MOUNTS else ():
+        if any(map(is_share, references_in(path.text or "") or ())):
+            message = f"this would be {shares:,} mounts of a device: at most {_MAX_SHARE_MOUNTS}"
+            path.refuse(
+                f"{message} are possible", "mount the directory above, or use fewer replicas"
+            )
+
+
+def _warn_of_paths(inject: Field, *, own_nodes: bool) -> None:
+    """Warn of paths that are hardly meant; ``own_nodes``: it is beside the devices' own nodes."""
+    for path in (mount["hostPath"] for mount in inject["mounts"] if mount["hostPath"].text):
+        if not str(path.value).strip("/") or _RUNTIMES.search(str(path.value)):
+            warning = "this gives access to every file of the host"
+            path.warn(warning, "mount only what is needed")
+        elif is_glob(str(path.value)):
+            path.warn("wildcards are literal here", "name the one path that is to be mounted")
+    for path in (entry["path"] for entry in inject["devices"]):
+        if own_nodes and path.text == "$(device.path)":
+            path.warn("this node is given beside, with rw", "write inject: {devices: []}, too")
+
+
+def _check_joins(variable: Field, first: dict[str, tuple[Field, EnvVar]]) -> None:
+    """Find a variable whose values would be joined in two ways."""
+    written = {one.key: one.value for one in variable if one.key in _JOINS}
+    how = EnvVar(value=Template(()), **written)
+    other, its = first.setdefault(variable.key, (variable, how))
+    if its != how:
+        different = next(key for key in _JOINS if getattr(its, key) != getattr(how, key))
+        message = f"its {different} is not that of {shown_path(other.path)}"
+        variable.refuse(message, "all values of a variable are joined in one way", of_key=True)
+
+
+def _check_collisions(inject: Field, taken: _TakenPaths) -> None:
+    """Find entries that would put different things at one path of the container."""
+    for key, host in (("devices", "path"), ("mounts", "hostPath")):
+        for entry in inject[key]:
+            inside = _fixed_path(entry["containerPath"].text, entry[host].text)
+            if inside is None:
+                continue
+            source = (key, entry[host].value, key == "mounts" and entry["readOnly"].value is False)
+            is_optional = entry["optional"].value is True
+            first, of_first, may_lack = taken.setdefault(inside, (entry, source, is_optional))
+            if of_first != source and not is_optional and not may_lack:
+                at = shown_path(first.path)
+                entry.refuse(f"{quoted(inside)} in the container is already that of {at}")
+
+
+def _fixed_path(inside: str | None, host: str | None) -> str | None:
+    text = host if inside is None and host is not None and not is_glob(host) else inside
+    if text is None or text.endswith("/"):
+        return None
+    return text if references_in(text) == () else None
+
+
+def check_losses(resources: Sequence[Field]) -> None:
+    """Warn of equal keys with different values: the kubelet keeps either one (ALL-6)."""
+    first: dict[tuple[str, str], tuple[str, object, Field]] = {}
+    for resource in resources:
+        name = str(resource["name"].value)
+        for kind, key, value, field in chain(*map(_container_edits, injects(resource))):
+            other, of_other, there = first.setdefault((kind, key), (name, value, field))
+            if other != name and (of_other != value or "$(" in str(value)):
+                field.warn(
+                    f"a container with this and {quoted(other)} gets only one {kind} {quoted(key)}",
+                    f"the other one: {there.place}",
+                    of_key=kind != "containerPath",
+                )
+
+
+def _container_edits(inject: Field) -> Iterator[tuple[str, str, object, Field]]:
+    """Yield what a container can have one of: its kind, its key, its value."""
+    for kind, part in (("variable", "env"), ("annotation", "annotations")):
+        for field in inject[part]:
+            yield kind, field.key, field.value, field
+    for part in ("devices", "mounts"):
+        for entry in inject[part]:
+            path = entry["containerPath"]
+            if (inside := _fixed_path(path.text, None)) is not None:
+                hosts = (entry[key].value for key in ("path", "hostPath", "subsystem"))
+                yield "containerPath", inside, next(filter(None, hosts), None), path

@@ -1,0 +1,35 @@
+"""Parts of a resource that the rules of several topics look at."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from genericdp.model import ServedBy
+from genericdp.template import TemplateSyntaxError, parse
+
+if TYPE_CHECKING:
+    from genericdp.config.document import Field
+    from genericdp.template import Reference
+
+
+def injects(resource: Field) -> list[Field]:
+    """Return the ``inject`` of a resource, and then those of its entries of ``match``."""
+    return [resource["inject"], *(selector["inject"] for selector in resource["match"])]
+
+
+def is_served_by_dra(resource: Field) -> bool:
+    """Return whether a resource is to be served by DRA."""
+    return bool(resource["servedBy"].value == ServedBy.DRA)
+
+
+def replicas(resource: Field) -> int:
+    """Return how many containers may share a device."""
+    return resource["replicas"].value or 1
+
+
+def references_in(text: str) -> tuple[Reference, ...] | None:
+    """Return what a template refers to; None if it is none, which is a problem of its own."""
+    try:
+        return parse(text).references
+    except TemplateSyntaxError:
+        return None
