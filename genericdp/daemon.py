@@ -15,6 +15,7 @@ from genericdp.config.child import load_in_child
 from genericdp.config.reload import Reloader
 from genericdp.errors import ungrouped
 from genericdp.host import descriptors
+from genericdp.observed import Signal
 from genericdp.printing import plural
 from genericdp.process.run import Commands
 from genericdp.process.signals import until_signaled
@@ -42,7 +43,7 @@ def run(settings: Settings) -> None:
     # By default the loop waits for the GIL in turns of 5 ms while a thread decides: one of a
     # thousand devices that changes held up an Allocate for 110 ms, and does for 40 ms now.
     sys.setswitchinterval(0.001)
-    reload = asyncio.Event()
+    reload = Signal()
     commands = Commands()
 
     async def work() -> None:
@@ -50,7 +51,7 @@ def run(settings: Settings) -> None:
             await serve(settings, reload=reload, commands=commands)
 
     asyncio.run(
-        until_signaled(work, on_repeat=partial(exit_at_once, commands), on_hangup=reload.set)
+        until_signaled(work, on_repeat=partial(exit_at_once, commands), on_hangup=reload.send)
     )
 
 
@@ -65,7 +66,7 @@ def exit_at_once(commands: Commands, number: signal.Signals) -> None:
 async def serve(
     settings: Settings,
     *,
-    reload: asyncio.Event,
+    reload: Signal,
     commands: Commands,
     watched: Callable[[Supervisor, Observed[ConfigState]], None] = lambda *_: None,
     load: Load | None = None,

@@ -23,6 +23,7 @@ from genericdp.kubelet.api import deviceplugin_pb2 as api
 from genericdp.kubelet.api import deviceplugin_pb2_grpc as rpc
 from genericdp.kubelet.lifecycle import RegistrationTiming
 from genericdp.logs import add_subject
+from genericdp.observed import Signal
 from genericdp.process.run import Commands
 from genericdp.settings import Address, Settings
 from genericdp.simulator.kubelet import Kubelet
@@ -169,7 +170,7 @@ class Daemon:
         self.config = config
         self.policy = policy
         self.log = log
-        self.reload = asyncio.Event()
+        self.reload = Signal()
         """As SIGHUP sets it."""
 
     async def takes(
@@ -181,7 +182,7 @@ class Daemon:
             assert self.policy is not None
             _replace(self.policy, policy)
         _replace(self.config, _text(resources))
-        self.reload.set()
+        self.reload.send()
         await self.log.until(lambda: self._taken() > before)
 
     def _taken(self) -> int:

@@ -4,48 +4,34 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
-import shutil
-import stat
-import tempfile
 import time
-from contextlib import closing, suppress
+from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
+from math import inf
 from typing import TYPE_CHECKING, Any
 
-from genericdp.config.files import Digest, Loaded, read_file, read_files, unusable
-from genericdp.errors import ConfigError, reason_of
-from genericdp.host.calls import HangsError
-from genericdp.host.events import CONTENTS, ENTRIES, FolderWatch
-from genericdp.host.pathwalk import walk
-from genericdp.host.root import upwards
-from genericdp.host.workers import in_worker, start
-from genericdp.observed import Observed, Signal, until
+from genericdp.config.files import Loaded, unusable
+from genericdp.config.lastgood import LastGood
+from genericdp.config.watching import ConfigFiles, ReloadPace
+from genericdp.errors import ConfigError
+from genericdp.observed import Observed, until
 from genericdp.repeat import delay_after
 from genericdp.tally import Tally
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterable, Sequence
+    from collections.abc import Callable, Coroutine
+    from pathlib import Path
 
     from genericdp.model import Resource
+    from genericdp.observed import Signal
 
     Load = Callable[..., Coroutine[Any, Any, Loaded]]
     """Loads a config: ``load(paths, policy=path)``. Raises nothing: what is wrong is a problem."""
 
 log = logging.getLogger(__name__)
 
-LAST_GOOD = "last-good"
-"""In the state directory, a link to the folder with the files of the last good config."""
-_VERSION = ".last-good-"
-_LEFT_SECONDS = 60.0
-"""An older folder that nothing links to is left over; another daemon may be writing a newer one."""
-_LOOK_SECONDS = 2.0
-"""How long a look at the config's files may take: NFS may never answer."""
 _MAX_TRIES = 10
-_MAX_WAITS = 50
-"""A config that has been another one after each of so many pauses (10 s) is read as it is."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -69,21 +55,6 @@ class ConfigState:
     """Config files that never change here, with the reason (``subPath``)."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ReloadPace:
-    """How soon and how often the config is looked at, in seconds."""
-
-    settle: float = 0.2
-    """How long it must stay the same before it is loaded: what is written together is one."""
-    poll: float = 2.0
-    """Where inotify cannot be used."""
-    net: float = 30.0
-    """For what inotify does not report: network filesystems, mounts from elsewhere."""
-    retry: float = 5.0
-    """After loading failed for a reason that is not in the files; then twice as long, and so on."""
-    last_retry: float = 300.0
-
-
 class Reloader:
     """Puts the config in force, and each good one after it; ``state`` compares it with the disk.
 
@@ -97,7 +68,7 @@ class Reloader:
         policy: Path | None = None,
         load: Load,
         put_in_force: Callable[[Loaded], None],
-        hangup: asyncio.Event,
+        hangup: Signal,
         decided: Observed[tuple[Resource, ...] | None],
         state_dir: Path | None = None,
         pace: ReloadPace | None = None,
@@ -105,38 +76,25 @@ class Reloader:
         clock: Callable[[], float] = time.time,  # noqa: TID251
     ) -> None:
         self.state = Observed(ConfigState())
-        self.news = Signal()
-        """Sent when the config may have changed."""
         self._configs = configs
         self._policy = policy
-        self._paths = configs if policy is None else (*configs, policy)
-        self._shown = ", ".join(map(str, self._paths))
-        self._load = load
+        self._load = partial(load, policy=policy)
         self._put_in_force = put_in_force
-        self._hangup = hangup
         self._decided = decided
-        self._state_dir = state_dir
-        self._kept = ""
-        """The digest of the config that was last stored there."""
+        self._last_good = None if state_dir is None else LastGood(state_dir)
         self._pace = pace or ReloadPace()
         self._tally = tally or Tally()
         self._clock = clock
-        self._looking: asyncio.Future[tuple[str, dict[str, int]]] | None = None
-        self._seen = ""
-        """The digest that the latest look has found; empty: it does not end, or was impossible."""
-        self._folders: dict[str, int] = {}
-        """What to watch, and for what."""
-        self._asked = False
+        self.files = ConfigFiles(configs, policy, hangup, self._pace)
         self._failures = 0
-        self._due = float("inf")
-        """When a config that could not be loaded is tried again, on the loop's clock."""
+        """How many loads in a row have failed for a reason that is not in the files."""
 
     async def run(self, first: asyncio.Task[Loaded]) -> None:
         """Take what was loaded first, then follow the config forever.
 
         Raises ConfigError if there is a policy then that cannot be used.
         """
-        loaded = await self._read(await first)
+        loaded = await self._unmixed(await first)
         if loaded.policy_is_unusable:
             raise ConfigError(
                 loaded.problems,
@@ -144,74 +102,36 @@ class Reloader:
                 " its bounds: correct it, and start again",
             )
         await self._take(loaded, asked=False)
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._heed_hangups(), name="hangups")
-            if self._state_dir is not None:
-                tasks.create_task(self._keep(self._state_dir), name="last good config")
-            tasks.create_task(self._follow(loaded), name="config files")
-
-    async def _read(self, loaded: Loaded | None = None) -> Loaded:
-        """Load the config; again while it changes meanwhile, so that no mixture of two is taken."""
-        for _ in range(_MAX_TRIES):
-            if loaded is None:
-                loaded = await self._load(self._configs, policy=self._policy)
-            if await self._look() in {"", loaded.digest} or not loaded.digest:
-                return loaded
-            loaded = None
-            await asyncio.sleep(self._pace.settle)
-        return Loaded(problems=(unusable(self._paths[0], "it keeps changing while it is read"),))
-
-    async def _heed_hangups(self) -> None:
-        while True:
-            await self._hangup.wait()
-            self._hangup.clear()
-            log.info("SIGHUP: the config is read again")
-            self._asked = True
-            self.news.send()
+        with closing(self.files):
+            async with asyncio.TaskGroup() as tasks:
+                if self._last_good is not None:
+                    tasks.create_task(self._keep(self._last_good), name="last good config")
+                tasks.create_task(self._follow(loaded), name="config files")
 
     async def _follow(self, loaded: Loaded) -> None:
-        with closing(
-            FolderWatch(lambda *_: self.news.send(), what=f"the config {self._shown}")
-        ) as watch:
-            while True:
-                # What could not be loaded is tried again when it changes, or is due.
-                await self._until_changed(watch, loaded.digest or self._seen)
-                asked, self._asked = self._asked, False
-                loaded = await self._read()
-                await self._take(loaded, asked=asked)
-
-    async def _until_changed(self, watch: FolderWatch, taken: str) -> None:
-        """Wait until another config has been on disk for a while, one is due, or asked for."""
-        before, is_told, waits = taken, False, 0
         while True:
-            has_news, seen = self.news.watch(), await self._look() or taken
-            is_new = bool(self._seen and await watch.set_folders(self._folders))
-            due_in = self._due - asyncio.get_running_loop().time()
-            if self._asked or due_in <= 0 or seen == before != taken:
-                return
-            if seen == taken and not is_told and not is_new:
-                rest = min(due_in, self._pace.net if watch.complete else self._pace.poll)
-                is_told = await until(has_news, self.news, timeout_seconds=rest)
-                continue
-            # What is written together is one config. And where a folder is new, it may have
-            # changed before it was watched.
-            await until(lambda: self._asked, self.news, timeout_seconds=self._pace.settle)
-            waits += seen != before
-            if waits == _MAX_WAITS:  # it keeps changing, which is said once it is read
-                return
-            before, is_told = seen, False
+            # What could not be loaded at all is tried again when its files change, or by itself.
+            asked = await self.files.until_changed(loaded.digest or self.files.digest, self._due())
+            if asked:
+                log.info("SIGHUP: the config is read again")
+            loaded = await self._unmixed(await self._load(self._configs))
+            await self._take(loaded, asked=asked)
 
-    async def _look(self) -> str:
-        """Look at the files off the loop; return their digest, or "" where that is impossible."""
-        if self._looking is None:  # not beside one that hangs, and keeps its thread
-            self._looking = start(partial(_look, self._configs, self._policy))
-        done, _ = await asyncio.wait([self._looking], timeout=_LOOK_SECONDS)
-        self._seen = ""
-        if done:
-            looking, self._looking = self._looking, None
-            with suppress(OSError, HangsError):  # too few descriptors, too little memory
-                self._seen, self._folders = looking.result()
-        return self._seen
+    def _due(self) -> float:
+        """Return when to load again by itself, on the loop's clock."""
+        if not self._failures:
+            return inf
+        pause = delay_after(self._failures, self._pace.retry, self._pace.last_retry)
+        return asyncio.get_running_loop().time() + pause
+
+    async def _unmixed(self, loaded: Loaded) -> Loaded:
+        """Load the config again while it changes meanwhile, so that no mixture of two is taken."""
+        for _ in range(_MAX_TRIES):
+            if await self.files.look() in {"", loaded.digest} or not loaded.digest:
+                return loaded
+            await asyncio.sleep(self._pace.settle)
+            loaded = await self._load(self._configs)
+        return Loaded(problems=(unusable(self._configs[0], "it keeps changing while it is read"),))
 
     async def _take(self, loaded: Loaded, *, asked: bool) -> None:
         """Do what is to be done about a config that has been read: all of it is taken, or none."""
@@ -231,10 +151,8 @@ class Reloader:
             self._apply(loaded, accepted)
         if not loaded.digest:  # the loading has failed: it may be a good config
             self._failures += 1
-            pause = delay_after(self._failures, self._pace.retry, self._pace.last_retry)
-            self._due = asyncio.get_running_loop().time() + pause
             return
-        self._failures, self._due = 0, float("inf")
+        self._failures = 0
         for sentence in loaded.pinned:
             if sentence not in before.pinned:
                 log.warning("%s", sentence)
@@ -262,117 +180,31 @@ class Reloader:
         if before.loaded is not None:
             has_policy = what == "config" and self._policy is not None
             stays = f"the one in force stays{', with its policy,' if has_policy else ''}"
-        log.error("the %s cannot be used: %s until it is corrected (%s)", what, stays, self._shown)
-
-    async def _keep(self, folder: Path) -> None:
-        """Store each config by which every resource could be decided, forever."""
-        while True:
-            await until(self._is_good_and_new, self.state, self._decided)
-            loaded = self.state.value.loaded or Loaded()
-            self._kept = loaded.digest
-            try:
-                await in_worker(partial(_store, folder, loaded.texts), folder)
-            except OSError as error:
-                log.warning(
-                    "the last good config cannot be kept in %s: %s", folder, reason_of(error)
-                )
-
-    def _is_good_and_new(self) -> bool:
-        state = self.state.value
-        if state.loaded is None or state.from_state_dir or state.loaded.digest == self._kept:
-            return False
-        return state.loaded.resources == self._decided.value
+        shown = self.files.shown
+        log.error("the %s cannot be used: %s until it is corrected (%s)", what, stays, shown)
 
     async def _recall(self) -> bool:
         """Put the last good config in force, if there is one that the policy of today allows."""
-        if (folder := self._state_dir) is None:
-            return False
-        try:
-            files = await in_worker(partial(_stored, folder), folder)
-        except FileNotFoundError:
-            log.warning("there is no last good config in %s", folder)
-            return False
-        except OSError as error:
-            log.warning("the last good config is ignored: %s", reason_of(error))
-            return False
-        loaded = await self._load(files, policy=self._policy)
-        if loaded.problems:
-            first, *others = loaded.problems
-            more = f", and {len(others)} more" if others else ""
-            log.warning("the last good config is ignored: %s%s", first, more)
+        if self._last_good is None or (loaded := await self._last_good.recall(self._load)) is None:
             return False
         log.error(
             "the config cannot be used: the last good one, from %s, is served until it is"
             " corrected (%s)",
-            folder,
-            self._shown,
+            *(self._last_good.directory, self.files.shown),
         )
         self._apply(loaded, replace(self.state.value, from_state_dir=True))
         return True
 
+    async def _keep(self, last_good: LastGood) -> None:
+        """Keep each config by which every resource could be decided, forever."""
 
-def _look(configs: Sequence[Path], policy: Path | None) -> tuple[str, dict[str, int]]:
-    """Return the digest of a config, and what to watch; it may hang, and raises OSError."""
-    digest = Digest()
-    if policy is not None:
-        digest.add("policy", read_file(policy))
-    paths = list(configs if policy is None else (*configs, policy))
-    for path, given in read_files(configs):
-        digest.add(path.name, given)
-        paths.append(path)
-    folders: dict[str, int] = {}
-    for path in paths:
-        # What does not exist is on the way, too: that is where it would appear.
-        walked = walk(os.path.join(os.getcwd(), path), past_missing=True)
-        holder = walked.at if os.path.isdir(walked.at) else os.path.dirname(walked.at)
-        folders[holder] = CONTENTS
-        for one in (walked.at, *walked.links):
-            for passed in upwards(one):
-                # There much is written to that is no config, as /dev/null in /dev.
-                folders.setdefault(os.path.dirname(passed), ENTRIES)
-    return str(digest), folders
+        def is_new() -> bool:
+            state = self.state.value
+            if state.loaded is None or state.from_state_dir:
+                return False
+            is_decided = state.loaded.resources == self._decided.value
+            return is_decided and state.loaded.digest != last_good.kept
 
-
-def _store(folder: Path, texts: Iterable[tuple[str, bytes]]) -> None:
-    """Store the files of a config, all or none; raises OSError."""
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    link = folder / LAST_GOOD
-    for path in folder.glob(f"{_VERSION}*"):
-        with suppress(OSError):  # another daemon may have removed it
-            age = time.time() - path.lstat().st_mtime  # noqa: TID251
-            if age > _LEFT_SECONDS and not (link.exists() and link.samefile(path)):
-                shutil.rmtree(path)
-    version = Path(tempfile.mkdtemp(prefix=_VERSION, dir=folder))  # 0700
-    try:
-        for number, (name, text) in enumerate(texts):
-            # Each in a folder of its own: several may have one name, and their order counts.
-            path = version / f"{number:04}" / name
-            path.parent.mkdir()
-            with path.open("xb") as file:
-                file.write(text)
-                file.flush()
-                os.fsync(file.fileno())
-        (version / LAST_GOOD).symlink_to(version.name)
-        (version / LAST_GOOD).replace(link)
-    except BaseException:
-        shutil.rmtree(version, ignore_errors=True)
-        raise
-
-
-def _stored(folder: Path) -> list[Path]:
-    """Return the files of the last good config; raises OSError if they cannot be used.
-
-    If there are none, it is a FileNotFoundError.
-    """
-    link = folder / LAST_GOOD
-    target = link.readlink()
-    if len(target.parts) != 1 or target.name == LAST_GOOD:
-        raise OSError(f"{link} leads to {target}, where it is not kept")
-    version = folder / target
-    status = version.lstat()
-    owners = {status.st_uid, link.lstat().st_uid}
-    if not stat.S_ISDIR(status.st_mode) or status.st_mode & 0o022 or owners - {0, os.geteuid()}:
-        raise OSError(f"{version}: others may have written it")
-    if not (files := sorted(version.glob("*/*"))):
-        raise FileNotFoundError(version)
-    return files
+        while True:
+            await until(is_new, self.state, self._decided)
+            await last_good.keep(self.state.value.loaded or Loaded())

@@ -15,7 +15,7 @@ from genericdp.errors import GenericdpError, Outcome, UsageError, ungrouped
 from genericdp.health.health import Health
 from genericdp.host.root import Root
 from genericdp.model import ServedBy
-from genericdp.observed import Observed, next_change, until
+from genericdp.observed import Observed, Signal, next_change, until
 from genericdp.printing import meant_or_listed
 from genericdp.process.run import Commands
 from genericdp.reconcile import FIRST_RESULTS_SECONDS
@@ -115,7 +115,7 @@ class Simulation:
         ):
             work = serve(
                 self._settings,
-                reload=asyncio.Event(),
+                reload=Signal(),
                 commands=commands,
                 watched=self._attach,
                 health=None if self._on_machine else _health_of_copy,

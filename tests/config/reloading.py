@@ -7,8 +7,9 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 from genericdp.config.load import load
-from genericdp.config.reload import Reloader, ReloadPace
-from genericdp.observed import Observed, until
+from genericdp.config.reload import Reloader
+from genericdp.config.watching import ReloadPace
+from genericdp.observed import Observed, Signal, until
 from tests.polling import poll_until
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ class Followed:
         self.decided: Observed[tuple[Resource, ...] | None] = Observed(None)
         self.can_be_decided = True
         """Whether the resources in force can be decided, as a supervisor tells."""
-        self.hangup = asyncio.Event()
+        self.hangup = Signal()
         self.reloader: Reloader | None = None
 
     def put_in_force(self, loaded: Loaded) -> None:
@@ -71,7 +72,7 @@ class Followed:
         """Wait until it waits for news: what comes now, only an event can tell of."""
         reloader = self.reloader
         assert reloader is not None
-        await poll_until(lambda: reloader.news.waiters)
+        await poll_until(lambda: reloader.files.news.waiters)
 
     async def is_(self, condition: Callable[[ConfigState], object]) -> None:
         """Wait for a state."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from genericdp.config.reload import ReloadPace
+from genericdp.config.watching import ReloadPace
 from tests.config.changing import WAYS, ConfigMap, config, rename, write
 from tests.config.reloading import following, load_here
 

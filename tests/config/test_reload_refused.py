@@ -8,7 +8,8 @@ import logging
 from typing import TYPE_CHECKING
 
 from genericdp.config.files import Loaded
-from genericdp.config.reload import ConfigState, ReloadPace
+from genericdp.config.reload import ConfigState
+from genericdp.config.watching import ReloadPace
 from genericdp.errors import Problem
 from genericdp.tally import Tally
 from tests.config.bounded import HEAD
@@ -43,7 +44,7 @@ async def test_each_problem_is_told_once_until_the_files_are_others(
             rename(file, BAD)
             await asyncio.sleep(0.1)
         assert (told(), followed.state.value) == (1, first)
-        followed.hangup.set()
+        followed.hangup.send()
         await until_true(lambda: told() == 2)  # somebody asks, so somebody is told
         file.write_text(f"# another one\n{BAD}")
         await followed.is_(lambda state: state.refused != first.refused)
@@ -81,7 +82,7 @@ async def test_after_any_history_the_last_good_one_is_in_force(tmp_path: Path) -
         for number, name in enumerate(history, start=2):
             before, time = followed.state.value, float(number)
             if file.read_text() == texts[name]:
-                followed.hangup.set()
+                followed.hangup.send()
             else:
                 rename(file, texts[name])
             await until_true(lambda number=number: sum(tally.reloads.values()) == number)  # type: ignore[misc]

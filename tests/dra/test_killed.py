@@ -218,6 +218,7 @@ import asyncio, os, signal, sys, threading
 from pathlib import Path
 from genericdp.config.load import load
 from genericdp.daemon import serve
+from genericdp.observed import Signal
 from genericdp.settings import Settings
 from genericdp.dra import driver
 from genericdp.settings import DraSettings
@@ -246,7 +247,7 @@ async def run():
         dra=DraSettings(driver="genericdp.io", kubelet_root=root, kubeconfig=kubeconfig),
     )
     async with Commands() as commands:
-        await serve(settings, reload=asyncio.Event(), commands=commands, load=load_here)
+        await serve(settings, reload=Signal(), commands=commands, load=load_here)
 
 load([file])  # what that imports is there from now on
 for line in sys.stdin:

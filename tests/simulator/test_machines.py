@@ -15,6 +15,7 @@ import pytest
 from genericdp.daemon import serve
 from genericdp.devices.inventory import natural_key
 from genericdp.devices.topology import distance
+from genericdp.observed import Signal
 from genericdp.process.run import Commands
 from genericdp.settings import Settings
 from genericdp.simulator.kubelet import Kubelet
@@ -93,7 +94,7 @@ async def running(machine: str, folder: Path) -> AsyncIterator[Node]:
         Commands() as commands,
         asyncio.TaskGroup() as tasks,
     ):
-        work = serve(settings, reload=asyncio.Event(), commands=commands)
+        work = serve(settings, reload=Signal(), commands=commands)
         serving = tasks.create_task(work)
         await kubelet.wait_for(
             lambda: {name: kubelet.allocatable(name) for name in wanted} == wanted,

@@ -1,0 +1,155 @@
+"""The files of a config on disk: what they hold now, and when that is something else."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+from genericdp.config.files import Digest, read_file, read_files
+from genericdp.host.calls import HangsError
+from genericdp.host.events import CONTENTS, ENTRIES, FolderWatch
+from genericdp.host.pathwalk import walk
+from genericdp.host.root import upwards
+from genericdp.host.workers import start
+from genericdp.observed import Signal, until
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+_LOOK_SECONDS = 2.0
+"""How long a look at the config's files may take: NFS may never answer."""
+_MAX_PAUSES = 50
+"""A config that has been another one after each of so many pauses (10 s) is read as it is."""
+
+_Seen = tuple[str, dict[str, int]]
+"""The digest of a config, and the directories to watch, each with the events that count."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ReloadPace:
+    """How soon and how often the config is looked at, in seconds."""
+
+    settle: float = 0.2
+    """How long it must stay the same before it is loaded: what is written together is one."""
+    poll: float = 2.0
+    """Where inotify cannot be used."""
+    net: float = 30.0
+    """For what inotify does not report: network filesystems, mounts from elsewhere."""
+    retry: float = 5.0
+    """After loading failed for a reason that is not in the files; then twice as long, and so on."""
+    last_retry: float = 300.0
+
+
+class ConfigFiles:
+    """Reads the files of a config, and its policy's, again and again, and watches them."""
+
+    def __init__(
+        self, configs: Sequence[Path], policy: Path | None, hangup: Signal, pace: ReloadPace
+    ) -> None:
+        self.digest = ""
+        """Of what the latest look has found; empty: it does not end, or was impossible."""
+        self.news = Signal()
+        """Sent when the files may have changed."""
+        paths = configs if policy is None else (*configs, policy)
+        self.shown = ", ".join(map(str, paths))
+        self._hangup, self._heeded = hangup, 0
+        self._pace = pace
+        self._read = partial(_look, configs, policy)
+        self._reading: asyncio.Future[_Seen] | None = None
+        self._folders: dict[str, int] = {}
+        """What to watch, and for what."""
+        self._watch = FolderWatch(lambda *_: self.news.send(), what=f"the config {self.shown}")
+
+    def close(self) -> None:
+        """Watch no longer."""
+        self._watch.close()
+
+    async def look(self) -> str:
+        """Read the files off the loop; return their digest, or "" where that is impossible."""
+        self.digest = ""
+        if (old := self._reading) is not None:
+            # Not beside one that hangs, and keeps its thread; what that finds in the end is old.
+            if not await _ends(old):
+                return ""
+            old.exception()  # which would be logged otherwise
+        self._reading = reading = start(self._read)
+        if await _ends(reading):
+            self._reading = None
+            with suppress(OSError, HangsError):  # too few descriptors, too little memory
+                self.digest, self._folders = reading.result()
+        return self.digest
+
+    async def until_changed(self, loaded: str, due: float) -> bool:
+        """Wait until another config is on disk and is no longer written; return False then.
+
+        ``loaded`` is the digest of the one that was read last. Wait no longer than until a hangup
+        asks for it, and return True then, or until it is ``due`` on the loop's clock.
+        """
+        clock = asyncio.get_running_loop().time
+        while not self._is_asked() and clock() < due:
+            has_news, found = self.news.watch(), await self.look() or loaded
+            # Where a directory is new, it may have changed before it was watched.
+            is_new = bool(self.digest and await self._watch.set_folders(self._folders))
+            if found == loaded and not is_new:
+                is_watched = self.digest and self._watch.complete
+                pace = self._pace.net if is_watched else self._pace.poll
+                if not await self._until(has_news, min(pace, due - clock())):
+                    continue
+            if await self._settled(loaded) != loaded:
+                break
+        is_asked, self._heeded = self._is_asked(), self._hangup.value
+        return is_asked
+
+    async def _settled(self, loaded: str) -> str:
+        """Return the digest of what is on disk once it has stayed the same for a while."""
+        found = await self.look() or loaded
+        for _ in range(_MAX_PAUSES):
+            before = found
+            await self._until(lambda: False, self._pace.settle)
+            found = await self.look() or loaded
+            if found == before:
+                break
+        return found
+
+    async def _until(self, condition: Callable[[], bool], seconds: float) -> bool:
+        """Wait until a condition holds or a hangup asks for the config; return whether it does."""
+        return await until(
+            lambda: condition() or self._is_asked(),
+            *(self.news, self._hangup),
+            timeout_seconds=seconds,
+        )
+
+    def _is_asked(self) -> bool:
+        return self._hangup.value != self._heeded
+
+
+async def _ends(reading: asyncio.Future[_Seen]) -> bool:
+    done, _ = await asyncio.wait([reading], timeout=_LOOK_SECONDS)
+    return bool(done)
+
+
+def _look(configs: Sequence[Path], policy: Path | None) -> _Seen:
+    """Return the digest of a config, and what to watch; it may hang, and raises OSError."""
+    digest = Digest()
+    if policy is not None:
+        digest.add("policy", read_file(policy))
+    paths = list(configs if policy is None else (*configs, policy))
+    for path, given in read_files(configs):
+        digest.add(path.name, given)
+        paths.append(path)
+    folders: dict[str, int] = {}
+    for path in paths:
+        # What does not exist is on the way, too: that is where it would appear.
+        walked = walk(os.path.join(os.getcwd(), path), past_missing=True)
+        holder = walked.at if os.path.isdir(walked.at) else os.path.dirname(walked.at)
+        folders[holder] = CONTENTS
+        for one in (walked.at, *walked.links):
+            for passed in upwards(one):
+                # There much is written to that is no config, as /dev/null in /dev.
+                folders.setdefault(os.path.dirname(passed), ENTRIES)
+    return str(digest), folders
