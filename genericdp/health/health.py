@@ -153,7 +153,8 @@ class Health:
         self._tasks: asyncio.TaskGroup | None = None
         """Of the probes that run; None: ``run`` has not begun, and nothing is."""
         self._slots = Slots(max_per_owner=MAX_PER_RESOURCE)
-        """By resource, and whether a probe only reads a file: those wait for no hanging command."""
+        self._file_slots = Slots(max_per_owner=MAX_PER_RESOURCE)
+        """For probes of files, which wait for no command that hangs."""
         self._busy: set[tuple[str, str]] = set()
         """Resource and ID of devices with a probe that runs or waits for a slot, so that those of
         one device never overlap, not even if it is replaced meanwhile."""
@@ -293,7 +294,8 @@ class Health:
 
     async def _probe(self, device: DeviceHealth, state: ProbeState) -> None:
         try:
-            async with self._slots.slot((device.resource, state.bound.check.only_reads)):
+            slots = self._file_slots if state.bound.check.only_reads else self._slots
+            async with slots.slot(device.resource):
                 if state not in device.states:
                     return
                 outcome = await self._outcome(device, state)
