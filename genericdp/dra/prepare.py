@@ -136,6 +136,8 @@ class ClaimPreparer:
         """What the API server no longer has, by UID of the claim."""
         self._others: Sequence[Claim] = ()
         """Those of drivers of other names, as last read."""
+        self._reads_begun = self._read_taken = 0
+        """The numbers of the last read of them, and of the one that ``_others`` is from."""
         self._passed: set[tuple[str, Key]] = set()
         """UID and device of claims that are ending and do not count as holders any more."""
         self._ended_elsewhere: set[tuple[str, str]] = set()
@@ -374,8 +376,12 @@ class ClaimPreparer:
 
     async def _read_others(self) -> bool:
         """Read the records of other drivers; return whether there may be any. Raise OSError."""
+        self._reads_begun += 1
+        number = self._reads_begun
         has_neighbors, others = await read_others(self.records.folder)
-        self._others = [it for it in others if (it.driver, it.uid) not in self._ended_elsewhere]
+        if number > self._read_taken:  # else a read that began later has ended before
+            self._read_taken = number
+            self._others = [it for it in others if (it.driver, it.uid) not in self._ended_elsewhere]
         return has_neighbors
 
     def _why_refused(self, claim: Claim) -> str:

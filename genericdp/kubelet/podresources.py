@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _MAX_STRINGS = 150_000
-"""Of an answer: the names of pods and resources, and the IDs of devices. These are 70,000 devices,
-or some 35 MB, twice while a new answer is read; the shipped pod may have 160."""
+"""Of an answer: the names of pods, claims and resources, and the IDs of devices. These are 70,000
+devices, or some 35 MB, twice while a new answer is read; the shipped pod may have 160."""
 _MAX_FIELDS = 1_000_000
 """Of an answer: reading so many takes a second or two. A device has four, each read twice."""
 _MAX_STRING_BYTES = 64 * 1024
