@@ -87,8 +87,14 @@ class Parser(argparse.ArgumentParser):
                 hint = f" (did you mean {' '.join(configs)}?)"
             self.error(f"unrecognized arguments: {' '.join(extra)}{hint}")
         if takes_file and not namespace.config and not getattr(namespace, "all", False):
-            self.error("a config is required: FILE or --config")
+            self.error(f"a config is required: {self._config_usage()}")
         return namespace
+
+    def _config_usage(self) -> str:
+        """Return how to give the config: one argument alone is none if the command needs others."""
+        positional = [action for action in self.arguments if not action.option_strings]
+        needed = " ".join(str(action.metavar) for action in positional[1:] if action.nargs != "?")
+        return f"FILE {needed}, or --config PATH {needed}" if needed else "FILE or --config"
 
     def _take_config_file(self, namespace: argparse.Namespace, extra: Sequence[str]) -> list[str]:
         """Take the first argument for the config if none is given; return the arguments left over.

@@ -189,6 +189,8 @@ class _Screen:
         elif available is not None:
             words = suggestion("allocate", self._arguments, f"{available}=1")
             what = "what a container gets"
+        elif any(one.unhealthy for one in picture.values()):
+            words, what = suggestion("probe", self._arguments), "what its probes say"
         else:
             words, what = ["hardware", *root_option(self._arguments)], "what this machine has"
         return f"{shell_words([_program(), *words])}   # {what}"

@@ -75,7 +75,7 @@ def test_a_config_of_the_variable_is_replaced_where_one_argument_is_left(
     ("line", "said"),
     [
         ("discover", "genericdp: a config is required: FILE or --config (see genericdp discover"),
-        ("explain /dev/fuse", "genericdp: a config is required: FILE or --config (see"),
+        ("explain /dev/fuse", "genericdp: a config is required: FILE DEVICE, or --config PATH"),
         ("simulate no.yaml", "no.yaml"),
         ("run -", "genericdp: run takes no config from stdin"),
     ],

@@ -148,11 +148,13 @@ def test_each_command_teaches_with_an_example(
         ),
         (
             ["explain", "serial.yaml"],
-            "a config is required: FILE or --config (see genericdp explain --help)",
+            "a config is required: FILE DEVICE, or --config PATH DEVICE"
+            " (see genericdp explain --help)",
         ),
         (
             ["allocate", "a/b=1", "--root", "/x"],
-            "a config is required: FILE or --config (see genericdp allocate --help)",
+            "a config is required: FILE RESOURCE=N, or --config PATH RESOURCE=N"
+            " (see genericdp allocate --help)",
         ),
         (
             ["explain", "--config=x", "a", "b"],
