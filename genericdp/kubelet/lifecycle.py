@@ -212,13 +212,16 @@ class Plugin:
     async def _register(self, path: Path, kubelet: SocketIdentity) -> None:
         await check(path, timeout_seconds=self._timing.self_check)
         self._not_registered_yet("the kubelet has not answered Register yet")
-        # The next kubelet may listen before an event reports it, and get two registrations.
-        # Each plugin looks on the event loop, which takes a few stat calls in its folder.
-        self._kubelet.look()
-        if self._is_replaced(kubelet):
-            raise KubeletError("new kubelet")
+
+        def look() -> None:
+            # The next kubelet may listen before an event reports it, and get two registrations.
+            # Each plugin looks on the event loop, which takes a few stat calls in its folder.
+            self._kubelet.look()
+            if self._is_replaced(kubelet):
+                raise KubeletError("new kubelet")
+
         options, seconds = self._servicer.options, self._timing.register
-        await register(path, self.resource, options, timeout_seconds=seconds)
+        await register(path, self.resource, options, timeout_seconds=seconds, connected=look)
         self._not_registered_yet("the kubelet has taken it, but has not opened its stream yet")
 
     async def _stay_registered(self, streams: Observed[Streams], bound_ns: int) -> Never:

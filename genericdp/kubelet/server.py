@@ -7,7 +7,8 @@ import logging
 import os
 import re
 import socket
-from contextlib import asynccontextmanager
+import time
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING
@@ -224,19 +225,50 @@ class RegistrationError(KubeletError):
         self.permanent = permanent
 
 
-async def call(socket: Path, method: str, request: bytes, *, timeout_seconds: float) -> bytes:
-    """Call a method at a unix socket, on a connection of its own; raise AioRpcError."""
+async def call(
+    socket: Path,
+    method: str,
+    request: bytes,
+    *,
+    timeout_seconds: float,
+    connected: Callable[[], object] | None = None,
+) -> bytes:
+    """Call a method at a unix socket, on a connection of its own; raise AioRpcError.
+
+    ``connected`` is called before anything is sent, once there is a connection or it has failed,
+    and may raise.
+    """
     async with grpc.aio.insecure_channel(f"unix:{socket}", options=_CHANNEL_OPTIONS) as channel:
+        if connected is not None:
+            began = time.monotonic()
+            with suppress(TimeoutError):  # the call says so
+                async with asyncio.timeout(timeout_seconds):
+                    await _connect(channel)
+            connected()
+            timeout_seconds = max(0.001, timeout_seconds - (time.monotonic() - began))
         caller: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(method)
         return await caller(request, timeout=timeout_seconds)
 
 
+async def _connect(channel: grpc.aio.Channel) -> None:
+    """Wait until a channel is connected, or its first attempt has failed."""
+    waiting = {grpc.ChannelConnectivity.IDLE, grpc.ChannelConnectivity.CONNECTING}
+    while (state := channel.get_state(try_to_connect=True)) in waiting:
+        await channel.wait_for_state_change(state)
+
+
 async def register(
-    path: Path, resource: str, options: api.DevicePluginOptions, *, timeout_seconds: float
+    path: Path,
+    resource: str,
+    options: api.DevicePluginOptions,
+    *,
+    timeout_seconds: float,
+    connected: Callable[[], object],
 ) -> None:
     """Register our socket with the one of the kubelet beside it; raise RegistrationError.
 
     ``options`` is what the socket answers to GetDevicePluginOptions; old kubelets read it (REG-7).
+    ``connected`` is called when the kubelet that will get the call is certain, and may raise.
 
     The kubelet calls the socket back before it answers (REG-1), for up to 10 s.
     """
@@ -245,7 +277,7 @@ async def register(
     ).SerializeToString()
     method, socket = "/v1beta1.Registration/Register", path.parent / KUBELET_SOCKET
     try:
-        await call(socket, method, request, timeout_seconds=timeout_seconds)
+        await call(socket, method, request, timeout_seconds=timeout_seconds, connected=connected)
     except grpc.aio.AioRpcError as error:
         # Every refusal comes as UNKNOWN with a text (REG-8).
         text = _END_OF_TEXT.split(error.details() or error.code().name)[0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 import grpc
@@ -15,7 +16,10 @@ from genericdp.kubelet.server import RegistrationError, check, keep_grpc, regist
 from tests.resource_limits import spare_descriptors
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
     from pathlib import Path
+
+PATIENCE_SECONDS = 60
 
 
 @pytest.fixture(autouse=True)
@@ -24,9 +28,11 @@ def _kept() -> None:
     keep_grpc()
 
 
-async def registered(folder: Path) -> None:
+async def registered(folder: Path, connected: Callable[[], object] = lambda: None) -> None:
     options = api.DevicePluginOptions(pre_start_required=True)
-    await register(folder / "e.sock", "a/b", options, timeout_seconds=5)
+    await register(
+        folder / "e.sock", "a/b", options, timeout_seconds=PATIENCE_SECONDS, connected=connected
+    )
 
 
 class Registration(rpc.RegistrationServicer):
@@ -40,17 +46,24 @@ class Registration(rpc.RegistrationServicer):
         return api.Empty()
 
 
+@asynccontextmanager
+async def listening(path: Path) -> AsyncIterator[list[api.RegisterRequest]]:
+    """Take registrations at a path; give the list that they are in."""
+    registration, server = Registration(), grpc.aio.server()
+    rpc.add_RegistrationServicer_to_server(registration, server)
+    server.add_insecure_port(f"unix:{path}")
+    await server.start()
+    yield registration.requests
+    await server.stop(None)
+
+
 async def test_a_registration_names_version_endpoint_resource_and_options(
     short_folder: Path,
 ) -> None:
     """REG-7: old kubelets read the options here, newer ones ask the socket."""
-    registration, server = Registration(), grpc.aio.server()
-    rpc.add_RegistrationServicer_to_server(registration, server)
-    server.add_insecure_port(f"unix:{short_folder}/kubelet.sock")
-    await server.start()
-    await registered(short_folder)
-    await server.stop(None)
-    assert registration.requests == [
+    async with listening(short_folder / "kubelet.sock") as requests:
+        await registered(short_folder)
+    assert requests == [
         api.RegisterRequest(
             version="v1beta1",
             endpoint="e.sock",
@@ -58,6 +71,28 @@ async def test_a_registration_names_version_endpoint_resource_and_options(
             options=api.DevicePluginOptions(pre_start_required=True),
         )
     ]
+
+
+async def test_only_the_kubelet_that_was_looked_at_gets_the_registration(
+    short_folder: Path,
+) -> None:
+    """KST-5: the next one may take its place at any moment, and would get two."""
+    current, next_socket = short_folder / "kubelet.sock", short_folder / "next.sock"
+    async with listening(current) as requests, listening(next_socket) as next_requests:
+        await registered(short_folder, connected=lambda: next_socket.rename(current))
+        assert (len(requests), next_requests) == (1, [])
+
+
+async def test_what_the_look_at_the_kubelet_raises_comes_before_the_registration(
+    short_folder: Path,
+) -> None:
+    def replaced() -> None:
+        raise KubeletError("new kubelet")
+
+    async with listening(short_folder / "kubelet.sock") as requests:
+        with pytest.raises(KubeletError, match="new kubelet"):
+            await registered(short_folder, connected=replaced)
+        assert requests == []
 
 
 async def test_a_lack_of_descriptors_is_not_taken_for_silence(short_folder: Path) -> None:

@@ -54,7 +54,9 @@ async def _run(kubelet: HostileKubelet) -> None:
     folder, timeout = kubelet.how
     try:
         options = api.DevicePluginOptions()
-        await register(folder / "e", "a/b", options, timeout_seconds=timeout)
+        await register(
+            folder / "e", "a/b", options, timeout_seconds=timeout, connected=lambda: None
+        )
     except RegistrationError as error:
         str(error).encode("utf-8", "backslashreplace")
     with suppress(KubeletError):
