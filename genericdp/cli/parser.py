@@ -90,10 +90,15 @@ class Parser(argparse.ArgumentParser):
             self.error(f"a config is required: {self._config_usage()}")
         return namespace
 
+    @property
+    def _positional(self) -> list[argparse.Action]:
+        """The positional arguments; where FILE is taken for the config, it is the first."""
+        return [action for action in self.arguments if not action.option_strings]
+
     def _config_usage(self) -> str:
         """Return how to give the config: one argument alone is none if the command needs others."""
-        positional = [action for action in self.arguments if not action.option_strings]
-        needed = " ".join(str(action.metavar) for action in positional[1:] if action.nargs != "?")
+        _, *others = self._positional
+        needed = " ".join(str(action.metavar) for action in others if action.nargs != "?")
         return f"FILE {needed}, or --config PATH {needed}" if needed else "FILE or --config"
 
     def _take_config_file(self, namespace: argparse.Namespace, extra: Sequence[str]) -> list[str]:
@@ -103,12 +108,11 @@ class Parser(argparse.ArgumentParser):
         it. All arguments are looked at together: argparse itself distributes only those that stand
         side by side.
         """
-        positional = [action for action in self.arguments if not action.option_strings]
+        _, *others = self._positional
         words: list[str] = []
-        for given in (getattr(namespace, action.dest) for action in positional):
+        for given in (getattr(namespace, action.dest) for action in self._positional):
             words += given if isinstance(given, list) else [] if given is None else [given]
         words += extra
-        others = positional[1:]
         takes_all = any(action.nargs == "+" for action in others)
         least = sum(action.nargs != "?" for action in others)
         most = len(words) if takes_all else len(others)
