@@ -7,7 +7,7 @@ CONFIG ?= examples/configs/this-machine.yaml
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 
-.PHONY: help run test lint e2e cluster-e2e deploy-test soak bench generate lock image sbom base docs clean
+.PHONY: help run test cases lint e2e cluster-e2e deploy-test soak bench generate lock image sbom base docs clean
 .DEFAULT_GOAL := help
 
 help:
@@ -44,6 +44,9 @@ test: export PYTHONDONTWRITEBYTECODE =
 test: $(VENV)/development.stamp ## lint, and every test that needs neither root nor Go
 	@$(MAKE) --no-print-directory lint
 	@$(BIN)/python -m pytest -m 'not e2e and not cluster and not deploy' -n $(or $(WORKERS),4) --dist loadfile --no-loadscope-reorder
+
+cases: $(VENV)/development.stamp ## write the transcripts of tests/cases again; CASES="groups/pairs"
+	@$(BIN)/python -m tests.cases.running $(CASES)
 
 lint: $(VENV)/development.stamp ## ruff, import-linter, mypy
 	@$(BIN)/ruff check .

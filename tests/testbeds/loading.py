@@ -17,8 +17,12 @@ import subprocess
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from genericdp.host.root import Root
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 FOLDER = Path(__file__).parent
 NAMES = tuple(sorted(file.stem for file in FOLDER.glob("*.umockdev")))
@@ -99,9 +103,14 @@ def _unescaped(text: str) -> bytes:
 
 def build(testbed: Path, folder: Path) -> Root:
     """Make a copied tree of a testbed, as ``discover --root`` takes one."""
+    build_entries(parse(testbed.read_text()), folder)
+    return Root(folder)
+
+
+def build_entries(entries: Sequence[Entry], folder: Path) -> None:
+    """Add devices to a copied tree, which may be empty."""
     for path in ("dev", "run/udev/data", "sys/dev/char", "sys/dev/block"):
         (folder / path).mkdir(parents=True, exist_ok=True)
-    entries = parse(testbed.read_text())
     for entry in entries:
         _add_device(folder, entry)
         _add_node(folder, entry)
@@ -110,7 +119,15 @@ def build(testbed: Path, folder: Path) -> Root:
     for entry in entries:
         for pointer, target in entry.pointers.items():
             _point(folder / f"sys{entry.path}" / pointer, target)
-    return Root(folder)
+
+
+def remove_entry(entry: Entry, folder: Path) -> None:
+    """Remove a device from a copied tree, with its node, its links, and its record."""
+    device = folder / f"sys{entry.path}"
+    for link in (_member(folder, entry), *_node_links(folder, entry)):
+        link.unlink(missing_ok=True)
+    (folder / "run/udev/data" / record_name(entry)).unlink(missing_ok=True)
+    shutil.rmtree(device)
 
 
 def _add_device(folder: Path, entry: Entry) -> None:
@@ -121,22 +138,40 @@ def _add_device(folder: Path, entry: Entry) -> None:
     _write(device / "uevent", "".join(f"{k}={v}\n" for k, v in kernel.items()).encode())
     for attribute, content in entry.attributes.items():
         _write(device / attribute, content)
-    is_bus = entry.subsystem in _BUSES
-    of_subsystem = folder / f"sys/{'bus' if is_bus else 'class'}/{entry.subsystem}"
-    members = of_subsystem / "devices" if is_bus else of_subsystem
-    add_link(members / device.name, device)
-    add_link(device / "subsystem", of_subsystem)
+    member = _member(folder, entry)
+    add_link(member, device)
+    add_link(device / "subsystem", folder / "sys" / _subsystem_of(entry))
+
+
+def _subsystem_of(entry: Entry) -> str:
+    return f"{'bus' if entry.subsystem in _BUSES else 'class'}/{entry.subsystem}"
+
+
+def _member(folder: Path, entry: Entry) -> Path:
+    """Return the link to a device among those of its subsystem."""
+    members = folder / "sys" / _subsystem_of(entry)
+    if entry.subsystem in _BUSES:
+        members /= "devices"
+    return members / entry.path.rpartition("/")[2]
+
+
+def _node_links(folder: Path, entry: Entry) -> list[Path]:
+    """Return the node of a device and what leads to it: no paths if it has none."""
+    if not entry.node:
+        return []
+    kind = "block" if entry.subsystem == "block" else "char"
+    names = (entry.node, *entry.links)
+    return [folder / f"sys/dev/{kind}/{entry.number}", *(folder / "dev" / name for name in names)]
 
 
 def _add_node(folder: Path, entry: Entry) -> None:
     if not entry.node:
         return
-    kind = "block" if entry.subsystem == "block" else "char"
-    add_link(folder / f"sys/dev/{kind}/{entry.number}", folder / f"sys{entry.path}")
-    node = folder / "dev" / entry.node
+    by_number, node, *links = _node_links(folder, entry)
+    add_link(by_number, folder / f"sys{entry.path}")
     _write(node, entry.content)
-    for link in entry.links:
-        add_link(folder / "dev" / link, node)
+    for link in links:
+        add_link(link, node)
 
 
 def record_name(entry: Entry) -> str:
