@@ -49,6 +49,27 @@ class Started:
         return self.process.returncode, complaint
 
 
+DEFERRED = """
+import os, signal, sys, threading
+from genericdp.process.signals import HANDLED, deferred, exit_on
+exit_on(HANDLED, then=signal.SIG_DFL)
+threading.Thread(target=threading.Event().wait, daemon=True).start()
+with deferred():
+    os.kill(os.getpid(), int(sys.argv[1]))
+    print("within", flush=True)
+print("after", flush=True)
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_is_deferred_whichever_thread_takes_it(number: signal.Signals) -> None:
+    """Blocked in one thread, it came by way of another, and left a file of tempfile's behind."""
+    ran = subprocess.run(
+        [sys.executable, "-c", DEFERRED, str(int(number))], capture_output=True, text=True
+    )
+    assert (ran.returncode, ran.stdout, ran.stderr) == (128 + number, "within\n", "")
+
+
 @pytest.mark.parametrize(
     ("command", "numbers"),
     [

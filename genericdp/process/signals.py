@@ -67,12 +67,27 @@ def not_ignored(numbers: Iterable[signal.Signals]) -> tuple[signal.Signals, ...]
 
 @contextmanager
 def deferred() -> Iterator[None]:
-    """Deliver the signals that arrive within this context when it ends."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, HANDLED)
+    """Deliver the signals that arrive within this context when it ends.
+
+    They are not blocked: that holds for one thread, and another one would take them.
+    """
+    from threading import current_thread, main_thread
+
+    if current_thread() is not main_thread():
+        yield  # no signal is handled in this thread
+        return
+    arrived: list[int] = []
+    before = {
+        number: signal.signal(number, lambda number, _: arrived.append(number))
+        for number in not_ignored(HANDLED)
+    }
     try:
         yield
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        for number in arrived:
+            signal.raise_signal(number)
 
 
 async def until_signaled(
@@ -139,7 +154,9 @@ def _handling(
         if not stopped:
             raise
     finally:
-        with deferred():  # removing a handler restores the default one, which kills
-            for number, handler in before.items():
-                loop.remove_signal_handler(number)
-                signal.signal(number, _after_exit.get(number, handler) if stopped else handler)
+        # Removing a handler restores the default one, which kills.
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, HANDLED)
+        for number, handler in before.items():
+            loop.remove_signal_handler(number)
+            signal.signal(number, _after_exit.get(number, handler) if stopped else handler)
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
