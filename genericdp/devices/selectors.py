@@ -413,7 +413,8 @@ def conditions_before(selector: Selector, key: str) -> int:
     for part, prefix in ((wanted, ""), *beside):
         if not isinstance(part, PathSelector):
             keys += (f"{prefix}{part.kind}.{name}" for name, *_ in _wanted(part))
-    return next((i for i, one in enumerate(keys) if one.startswith(key)), len(keys))
+    # A key may be that of all below it: "hardware", "usb".
+    return next((i for i, it in enumerate(keys) if f"{it}.".startswith(f"{key}.")), len(keys))
 
 
 def any_of(texts: Iterable[str]) -> str:
