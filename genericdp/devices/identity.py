@@ -230,13 +230,16 @@ def _generic_namespace(device: SysDevice, _: SysDevice, host: Host) -> Iterator[
     yield from _part("n", nsid or device.name.rpartition("n")[2], plain="1")
 
 
+def _hexadecimal(text: str) -> int:
+    """Return a number that the kernel writes as 0x1f or 1f; 0 for any other text."""
+    return int(text, 16) if re.fullmatch(r"(0x)?[0-9a-fA-F]{1,8}", text) else 0
+
+
 def _net(device: SysDevice, _: SysDevice, host: Host) -> Iterator[str]:
     """Yield the port of a network card, and the function that a representor stands for."""
     port = _read(device.syspath, "dev_port", host)
     if port in {None, "", "0"}:
-        text = _read(device.syspath, "dev_id", host) or ""
-        number = int(text, 16) if re.fullmatch(r"0x[0-9a-fA-F]{1,8}", text) else 0
-        port = str(number)
+        port = str(_hexadecimal(_read(device.syspath, "dev_id", host) or ""))
     yield from _part("port", port or "0")
     name = _read(device.syspath, "phys_port_name", host) or ""
     if not _PHYSICAL_PORT.fullmatch(name):
@@ -273,7 +276,7 @@ def _interface_tail(phys: str, place: SysDevice, host: Host) -> Iterator[str]:
     tail = phys.rpartition("/")[2] if "/" in phys else ""
     number = "0"
     if is_usb_interface(place):
-        number = str(int(_read(place.syspath, "bInterfaceNumber", host) or "0", 16))
+        number = str(_hexadecimal(_read(place.syspath, "bInterfaceNumber", host) or ""))
     plain = f"input{number}"
     yield from _part("", "" if tail == plain else tail.removeprefix(f"{plain}:"))
 
