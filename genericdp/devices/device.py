@@ -38,13 +38,14 @@ MAX_LENGTH = 63 - len(f"::{MAX_REPLICAS - 1}")
 """Of an id without a share's suffix; the same for any ``replicas``, so that changing it
 renames nothing (LAW-4 asks for 63 at most)."""
 
-_FOREIGN = re.compile(r"[^A-Za-z0-9._:-]")
+_FOREIGN = re.compile(r"[^A-Za-z0-9._:-]|:\Z")
+"""A colon at the end would become part of the ``::`` before a share's number."""
 _SHARE = re.compile("[1-9][0-9]{0,3}")
 
 
 def as_id(text: str) -> str:
     """Make an ID of any text: foreign characters become ``_``, what is too long ends in a hash."""
-    clean = _FOREIGN.sub("_", text).replace("::", "__")
+    clean = _FOREIGN.sub("_", text.replace("::", "__"))
     if len(clean) <= MAX_LENGTH:
         return clean
     digest = hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:12]
