@@ -204,3 +204,17 @@ async def test_every_stream_gets_every_change(world: World) -> None:
             assert told[0] == told[1]
             assert [one.ID for one in told[0].devices] == ["ttyUSB0", "ttyUSB1"]
         await world.listed(NAME, "ttyUSB0", "ttyUSB1")
+
+
+async def test_a_member_is_found_again_whatever_characters_its_path_has(world: World) -> None:
+    for name in ("p\xa0", "q"):
+        (world.host.folder / "opt/slots" / name).mkdir(parents=True)
+    slots = resource(
+        "example.com/slots",
+        match=[{"path": "/opt/slots/*", "type": "directory"}],
+        groupBy="all",
+        inject={"mounts": [{"hostPath": "$(device.path)", "containerPath": "$(device.path)"}]},
+    )
+    async with world.serving(slots):
+        given = await world.container(slots=1)
+    assert [mount.host_path for mount in given.mounts] == ["/opt/slots/p\xa0", "/opt/slots/q"]

@@ -359,9 +359,7 @@ class _Maker:
 
 def _member(candidate: Candidate, hardware: HardwareIdentity) -> Member:
     file = candidate.file
-    return Member(
-        key=candidate.key, path=file.printable_path, identity=file.identity, hardware=hardware
-    )
+    return Member(key=candidate.key, path=file.path, identity=file.identity, hardware=hardware)
 
 
 def _check_nodes(resource: Resource, group: CandidateGroup, host: Host) -> None:
