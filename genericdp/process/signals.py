@@ -86,8 +86,8 @@ def deferred() -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-        for number in arrived:
-            signal.raise_signal(number)
+        for late in arrived:
+            signal.raise_signal(late)
 
 
 async def until_signaled(
