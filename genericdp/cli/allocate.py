@@ -10,20 +10,22 @@ from typing import TYPE_CHECKING
 from genericdp.cli.apply import discovered, refuse_unknown, unknown_device
 from genericdp.cli.output import DATA, print_data, print_lines
 from genericdp.cli.parser import Append, argument
+from genericdp.cli.probe import Probed, who_probes
 from genericdp.devices.allocation import edits_for_kubelet
 from genericdp.devices.device import shares_by_device
 from genericdp.errors import GenericdpError, UsageError
 from genericdp.model import config_key
 from genericdp.printing import printable, shortened
 from genericdp.reasons import Code
+from genericdp.status import view
 from genericdp.template import UnusableValueError
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from genericdp.devices.device import BindMount, ContainerEdits, Device, DeviceSpec
-    from genericdp.devices.devicelist import DeviceList
+    from genericdp.devices.devicelist import DeviceList, Entry
 
 _MAX_REASONS = 10
 _AMOUNT = re.compile(r"0*[1-9][0-9]{0,8}")
@@ -74,38 +76,53 @@ def execute(arguments: argparse.Namespace) -> int:
             reasons = [*_unavailable(lists[name], nothing.get(name, ()))]
             raise GenericdpError(_too_few(name, count, len(healthy[name]), reasons))
     answers: dict[str, ContainerEdits] = {}
+    probed = []
     for name, count in amounts.items():
         chosen = _chosen(name, count, healthy[name], ids)
         try:
-            devices = [healthy[name][share] for share in chosen]
+            entries = [healthy[name][share] for share in chosen]
+            devices = [entry.device for entry in entries]
             answers[name] = edits_for_kubelet(devices, shares_by_device(chosen))
         except UnusableValueError as error:
             raise GenericdpError(f"{name}: {error}") from error
+        probed += [Probed(resource=name, listed=entry) for entry in entries]
     if arguments.output in DATA:
         print_data(
             {name: edits_as_json(answer) for name, answer in answers.items()}, arguments.output
         )
     else:
-        for name, answer in answers.items():
-            print_lines((f"{name}:", *edits_as_text(answer)))
+        print_lines(_as_text(answers, probed, arguments))
     return 0
+
+
+def _as_text(
+    answers: Mapping[str, ContainerEdits], probed: Iterable[Probed], arguments: argparse.Namespace
+) -> Iterator[str]:
+    documents = {(device.resource, device.listed.device.id): device.document for device in probed}
+    for name, answer in answers.items():
+        yield f"{name}:"
+        yield from edits_as_text(answer)
+        for (resource, device_id), document in documents.items():
+            if resource == name and document["state"] != view.DeviceState.HEALTHY:
+                yield f"  {view.state(document):<10}  {device_id}"
+    yield from who_probes(documents.values(), arguments)
 
 
 def _healthy_shares(
     names: Iterable[str], lists: Mapping[str, DeviceList]
-) -> dict[str, dict[str, Device]]:
+) -> dict[str, dict[str, Entry[Device]]]:
     """Return each share with its device, by resource; raises UsageError."""
     healthy = {}
     for name in names:
         refuse_unknown(name, lists)
-        devices = [one.device for one in lists[name].devices.values() if one.is_healthy]
-        healthy[name] = {share: device for device in devices for share in device.shares}
+        entries = [entry for entry in lists[name].devices.values() if entry.is_healthy]
+        healthy[name] = {share: entry for entry in entries for share in entry.device.shares}
     return healthy
 
 
 def _check_ids(
     ids: Sequence[str],
-    healthy: Mapping[str, Mapping[str, Device]],
+    healthy: Mapping[str, Collection[str]],
     lists: Mapping[str, DeviceList],
 ) -> None:
     """Raise UsageError or GenericdpError for an ID that no container can get."""
@@ -142,7 +159,7 @@ def _too_few(name: str, wanted: int, healthy: int, reasons: Sequence[str]) -> st
     return "\n  ".join(lines)
 
 
-def _chosen(name: str, count: int, healthy: Mapping[str, Device], ids: Sequence[str]) -> list[str]:
+def _chosen(name: str, count: int, healthy: Collection[str], ids: Sequence[str]) -> list[str]:
     """Return the shares that a container gets."""
     wanted = [share for share in ids if share in healthy]
     if len(wanted) > count:

@@ -9,8 +9,8 @@ from genericdp.cli.apply import applied, discover_with_misses, patiently
 from genericdp.cli.hardware import execute as show_hardware
 from genericdp.cli.output import WITH_WIDE, print_result, shell_words, table
 from genericdp.cli.parser import choice, flag, is_given
-from genericdp.cli.probe import NOT_ASKED, documents, unprobed
-from genericdp.cli.root import node_name_of, root_of, root_option, suggestion
+from genericdp.cli.probe import documents, unprobed, who_probes
+from genericdp.cli.root import node_name_of, root_of, root_option
 from genericdp.devices.inventory import Inventory
 from genericdp.errors import UsageError
 from genericdp.explain.describe import claim_lines
@@ -162,12 +162,9 @@ def _as_text(found: Sequence[view.Document], arguments: argparse.Namespace) -> I
     more = view.HARDWARE_COLUMNS if arguments.output == "wide" else ()
     columns = ("RESOURCE", "ID", "STATE", "NODES", "NUMA", *more)
     devices = [(resource["name"], device) for resource in found for device in resource["devices"]]
-    rows = (view.row(name, device, columns, STATE=_state(device)) for name, device in devices)
+    rows = (view.row(name, device, columns, STATE=view.state(device)) for name, device in devices)
     yield from table([columns, *rows])
-    is_unprobed = any(device["state"] is view.DeviceState.UNPROBED for _, device in devices)
-    if is_unprobed and not root_option(arguments):
-        command = shell_words(["genericdp", *suggestion("probe", arguments)])
-        yield from ("", f"not probed: {command} runs the probes")
+    yield from who_probes((device for _, device in devices), arguments)
     read = [
         {**each, "notOffered": [it for it in each["notOffered"] if it["code"] is not Code.HANGING]}
         for each in found
@@ -211,11 +208,6 @@ def _claims(probed: Sequence[Probed]) -> Iterator[str]:
             if i == 0:
                 yield from ("", f"{one.resource} {one.listed.device.id}, as claims see it:")
             yield f"  {name:<10}  {text}"
-
-
-def _state(device: view.Document) -> str:
-    state = "not probed" if device["state"] is view.DeviceState.UNPROBED else device["state"]
-    return f"{state}: {device['reason']}" if device["reason"] not in {"", NOT_ASKED} else state
 
 
 def _nothing_found(found: Sequence[view.Document], arguments: argparse.Namespace) -> Iterator[str]:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from genericdp.cli.apply import applied, discover_once, patiently
 from genericdp.cli.output import print_result
 from genericdp.cli.parser import argument
+from genericdp.cli.probe import Probed, who_probes
 from genericdp.cli.root import node_name_of, root_of
 from genericdp.devices.hardware import KINDS, file_of
 from genericdp.devices.inventory import Inventory
@@ -18,7 +20,6 @@ from genericdp.explain.describe import claim_lines, entry_of
 from genericdp.explain.explanation import VerdictKind, explain
 from genericdp.explain.find import Asked, awaited_by, find, refuse_plain
 from genericdp.printing import plural, printable
-from genericdp.status import view
 
 if TYPE_CHECKING:
     import argparse
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from genericdp.explain.find import Unknown
     from genericdp.host.cache import HostCache
     from genericdp.model import Resource
+    from genericdp.status import view
 
     Answer = tuple[Explanation, Entry] | Unknown
 
@@ -61,7 +63,10 @@ def execute(arguments: argparse.Namespace) -> int:
     root = root_of(arguments)
     said = patiently(root, lambda host: answer(asked, resources, host, node_name))
     if isinstance(said, tuple):
-        print_result(_document(*said), _as_text(*said), arguments.output)
+        document = _document(*said)
+        offered = (verdict["device"] for verdict in document["resources"] if verdict["device"])
+        lines = chain(_as_text(*said), who_probes(offered, arguments))
+        print_result(document, lines, arguments.output)
         return 0
     print_result(_unknown_document(said), _unknown_as_text(said), arguments.output)
     return 1
@@ -168,13 +173,15 @@ def _document(explanation: Explanation, entry: Entry) -> view.Document:
 
 
 def _verdict_document(verdict: Verdict) -> view.Document:
-    offered = verdict.offered
+    name, offered = verdict.resource.name, verdict.offered
     return {
-        "name": verdict.resource.name,
+        "name": name,
         "place": str(verdict.resource.place),
         "outcome": str(verdict.outcome),
         "id": verdict.device_id,
-        "device": None if offered is None else view.device(offered, verdict.labels),
+        "device": None
+        if offered is None
+        else Probed(resource=name, listed=offered, labels=verdict.labels).document,
         "reason": verdict.reason,
         "hint": verdict.hint,
         **dict(zip(("empty", "emptyCause"), verdict.empty, strict=True)),

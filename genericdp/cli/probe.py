@@ -17,9 +17,9 @@ from genericdp.cli.apply import (
     refuse_unknown,
     unknown_device,
 )
-from genericdp.cli.output import WITH_WIDE, print_result, progress, table
+from genericdp.cli.output import WITH_WIDE, print_result, progress, shell_words, table
 from genericdp.cli.parser import argument, choice
-from genericdp.cli.root import node_name_of, root_of
+from genericdp.cli.root import node_name_of, root_of, root_option, suggestion
 from genericdp.devices.devicelist import DeviceList
 from genericdp.errors import Outcome
 from genericdp.health.execution import POOL
@@ -50,7 +50,6 @@ EXAMPLE = (
 LOG_SECONDS = 10.0
 """To read the kernel's log, which is at most some MiB."""
 IN_A_COPY = "cannot be run: --root is a copy"
-NOT_ASKED = "its probes have not been run"
 ONE_RUN = "one run cannot tell whether it changes"
 _MAX_LINES = 10
 """So many of the last lines of a command's output are shown."""
@@ -88,7 +87,7 @@ class Probed:
         said = ((bound.check.name, self._said(one)) for bound, one in self._outcomes())
         texts = dict.fromkeys(f"{name}: {text}" for name, text in said if text)
         known = self.listed.text or "; ".join(texts)
-        return known or (NOT_ASKED if self.state is view.DeviceState.UNPROBED else "")
+        return known or (view.NOT_PROBED if self.state is view.DeviceState.UNPROBED else "")
 
     def _outcomes(self) -> Iterator[tuple[BoundProbe, Outcome | None]]:
         return zip_longest(self.probes, self.outcomes)
@@ -135,6 +134,14 @@ def documents(lists: Mapping[str, DeviceList], probed: Iterable[Probed]) -> list
     return [
         view.resource(name, listed, partial(document_of, name)) for name, listed in lists.items()
     ]
+
+
+def who_probes(devices: Iterable[view.Document], arguments: argparse.Namespace) -> Iterator[str]:
+    """Yield a paragraph that names the command for devices that were not probed, if any can be."""
+    is_unprobed = any(device["state"] is view.DeviceState.UNPROBED for device in devices)
+    if is_unprobed and not root_option(arguments):
+        command = shell_words(["genericdp", *suggestion("probe", arguments)])
+        yield from ("", f"not probed: {command} runs the probes")
 
 
 ARGUMENTS = {

@@ -103,7 +103,8 @@ class Verdict:
     labels: view.HardwareLabels = view.UNKNOWN
     """Of the hardware of that device."""
     reason: str = ""
-    """Why it is Unhealthy, refused, or not for this node; what is related; the exclude entry."""
+    """Why it is Unhealthy, not known to be Healthy, refused, or not for this node; what is
+    related; the exclude entry."""
     tries: tuple[Try, ...] = ()
     closest: Try | None = None
     """The failed try, of the device or of something that sits on it, with most conditions held."""
@@ -342,7 +343,7 @@ def _verdict(asked: Asked, trial: _Trial, offer: DeviceList) -> Verdict:
                 device_id=device_id,
                 offered=listed,
                 labels=view.hardware_of(listed.device.identity, trial.inventory.host),
-                reason=listed.text,
+                reason=listed.text or (view.NOT_PROBED if listed.device.probes else ""),
                 hint=_also_there(candidate, trial.inventory, listed.device),
             )
     reason = _why_not_offered(candidate, offer)
@@ -484,7 +485,7 @@ def _headline(asked: Asked, verdicts: Sequence[Verdict]) -> str:
     if best.outcome is VerdictKind.OFFERED:  # under several names with ``exclusive: false``
         offers = [one for one in verdicts if one.outcome is best.outcome and not one.is_elsewhere]
         names = dict.fromkeys(f"{one.device_id} of {one.resource.name}" for one in offers)
-        reason = " and ".join(names)
+        reason = "; ".join(filter(None, (" and ".join(names), best.reason)))
     return _SENTENCES[best.outcome].format(
         device=asked.shown,
         id=best.device_id,

@@ -47,6 +47,10 @@ class DeviceState(StrEnum):
     """Nothing is known against it, but not all of its probes have been run: never of a daemon."""
 
 
+NOT_PROBED = "its probes have not been run"
+"""The reason for a device's being unprobed, where there is no other."""
+
+
 class HardwareLabels(NamedTuple):
     """Names of hardware for people; an unknown one is an empty string."""
 
@@ -151,6 +155,12 @@ def device(
         **labels._asdict(),
         "probes": list(probes),
     }
+
+
+def state(device: Document) -> str:
+    """Return the state of a device for people, with the reason."""
+    state = "not probed" if device["state"] is DeviceState.UNPROBED else device["state"]
+    return f"{state}: {device['reason']}" if device["reason"] not in {"", NOT_PROBED} else state
 
 
 def probe(name: str, outcome: Outcome | None) -> Document:

@@ -1,7 +1,8 @@
-"""``genericdp discover``: the health of devices, which it does not ask for by itself."""
+"""The health of devices in commands that run no probes: ``discover``, ``explain``, ``allocate``."""
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 import pytest
@@ -75,6 +76,33 @@ def test_json_has_state_and_reason(discover: Discover, plain: Path) -> None:
     devices = found["example.com/own"]["devices"]
     known = [(device["state"], device["reason"]) for device in devices]
     assert known == [("Unprobed", "its probes have not been run")] * 2
+
+
+def test_explain_and_allocate_say_as_much(plain: Path, tmp_path: Path, capsys: Capture) -> None:
+    ran, config = tmp_path / "ran", tmp_path / "config.yaml"
+    probed = own(plain, glob="a", health=exec_of("/bin/touch", ran))
+    config.write_text(HEAD + probed + own(plain, glob="b", name="plain"))
+    host = [f"--config={config}", "--node-name=n"]
+    hint = ["", f"not probed: genericdp probe {config} --node-name n runs the probes"]
+
+    assert main(["explain", *host, f"{plain}/a"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    offered = f"{plain}/a is offered: it is a of example.com/own; its probes have not been run"
+    assert lines[0] == offered
+    assert lines[-2:] == hint
+    assert main(["explain", *host, f"{plain}/a", "-o", "json"]) == 0
+    device = json.loads(capsys.readouterr().out)["resources"][0]["device"]
+    assert (device["state"], device["probes"][0]["result"]) == ("Unprobed", "")
+    assert main(["explain", *host, f"{plain}/b"]) == 0
+    assert "probe" not in capsys.readouterr().out
+
+    assert main(["allocate", *host, "example.com/own=1", "example.com/plain=1"]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        *("example.com/own:", f"  env         FILE_OWN={plain}/a", "  not probed  a"),
+        *("example.com/plain:", f"  env         FILE_PLAIN={plain}/b"),
+        *hint,
+    ]
+    assert not ran.exists()
 
 
 def test_a_device_that_lacks_a_node_is_unhealthy_unasked(
