@@ -13,8 +13,9 @@ from genericdp.cli.parser import Append, argument
 from genericdp.cli.probe import Probed, who_probes
 from genericdp.devices.allocation import edits_for_kubelet
 from genericdp.devices.device import shares_by_device
+from genericdp.devices.preferred import preferred_ids
 from genericdp.errors import GenericdpError, UsageError
-from genericdp.model import config_key
+from genericdp.model import ServedBy, config_key
 from genericdp.printing import printable, shortened
 from genericdp.reasons import Code
 from genericdp.status import view
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
     from genericdp.devices.device import BindMount, ContainerEdits, Device, DeviceSpec
     from genericdp.devices.devicelist import DeviceList, Entry
+    from genericdp.model import Resource
 
 _MAX_REASONS = 10
 _AMOUNT = re.compile(r"0*[1-9][0-9]{0,8}")
@@ -65,9 +67,9 @@ def amounts_of(texts: Sequence[str]) -> dict[str, int]:
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    """Choose devices as a kubelet might, and print what the answer would be."""
+    """Choose devices as the kubelet would if all were free, and print what the answer would be."""
     amounts = amounts_of(arguments.amounts)
-    lists, nothing, _ = discovered(arguments)
+    resources, lists, nothing = discovered(arguments)
     ids: Sequence[str] = arguments.ids
     healthy = _healthy_shares(amounts, lists)
     _check_ids(ids, healthy, lists)
@@ -78,7 +80,10 @@ def execute(arguments: argparse.Namespace) -> int:
     answers: dict[str, ContainerEdits] = {}
     probed = []
     for name, count in amounts.items():
-        chosen = _chosen(name, count, healthy[name], ids)
+        must = [share for share in ids if share in healthy[name]]
+        if len(must) > count:
+            raise UsageError(f"{name}: {len(must)} devices named by --id, but {count} asked for")
+        chosen = _chosen(count, healthy[name], must, resources[name], lists[name])
         try:
             entries = [healthy[name][share] for share in chosen]
             devices = [entry.device for entry in entries]
@@ -159,13 +164,24 @@ def _too_few(name: str, wanted: int, healthy: int, reasons: Sequence[str]) -> st
     return "\n  ".join(lines)
 
 
-def _chosen(name: str, count: int, healthy: Collection[str], ids: Sequence[str]) -> list[str]:
-    """Return the shares that a container gets."""
-    wanted = [share for share in ids if share in healthy]
-    if len(wanted) > count:
-        raise UsageError(f"{name}: {len(wanted)} devices named by --id, but {count} asked for")
-    wanted += [share for share in healthy if share not in wanted]
-    return wanted[:count]
+def _chosen(
+    count: int,
+    healthy: Collection[str],
+    must: Sequence[str],
+    resource: Resource,
+    devices: DeviceList,
+) -> list[str]:
+    """Return the shares that a container gets: those that the daemon prefers, or else the first.
+
+    The scheduler chooses of what DRA serves.
+    """
+    preferred: Sequence[str] = ()
+    if resource.served_by is ServedBy.DEVICE_PLUGIN:
+        spots = {device_id: entry.device.spot for device_id, entry in devices.devices.items()}
+        preferred = preferred_ids(
+            healthy, must, count, spots, resource.prefer, replicas=resource.replicas
+        )
+    return [*dict.fromkeys((*preferred, *must, *healthy))][:count]
 
 
 def edits_as_text(edits: ContainerEdits) -> Iterator[str]:

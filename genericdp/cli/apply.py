@@ -13,6 +13,7 @@ from genericdp.cli.root import node_name_of, root_of
 from genericdp.devices.decide import Decision, DeviceLists, decide
 from genericdp.devices.inventory import Inventory
 from genericdp.devices.matching import for_node, why_none
+from genericdp.devices.resourcenames import resulting
 from genericdp.errors import GenericdpError, Problem, UsageError
 from genericdp.explain.explanation import nothing_found_by
 from genericdp.explain.weak_ids import weak_ids
@@ -24,7 +25,7 @@ from genericdp.printing import meant_or_listed
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Collection, Iterable, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from genericdp.host.root import Root
     from genericdp.model import Resource
@@ -134,12 +135,15 @@ def weak_ids_of(
     return tuple(found)
 
 
-def discovered(arguments: argparse.Namespace) -> tuple[DeviceLists, NothingFound, Root]:
+def discovered(
+    arguments: argparse.Namespace,
+) -> tuple[Mapping[str, Resource], DeviceLists, NothingFound]:
     """Apply the config of the command line to its host once.
 
-    Returns also what found nothing, and the root. Raises GenericdpError if no resource is for the
-    node.
+    Returns the resources for the node, their device lists, and what found nothing. Raises
+    GenericdpError if no resource is for the node.
     """
     (_, here), node_name = applied(arguments), node_name_of(arguments)
     root = root_of(arguments)
-    return (*patiently(root, lambda host: discover_with_misses(here, host, node_name)), root)
+    lists, nothing = patiently(root, lambda host: discover_with_misses(here, host, node_name))
+    return resulting(here, lists), lists, nothing

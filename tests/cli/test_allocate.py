@@ -104,6 +104,43 @@ def test_json_says_the_same(argv: list[str], capsys: pytest.CaptureFixture[str])
 
 
 @pytest.mark.parametrize(
+    ("prefer", "more", "names"),
+    [
+        ("auto", [], "ttyUSB0,ttyUSB1"),
+        ("spread", [], "ttyUSB0,ttyUSB1"),
+        ("packed", [], "ttyUSB0"),
+        ("closest", [], "ttyUSB0"),
+        ("packed", ["--id=ttyUSB1::1"], "ttyUSB1"),
+        ("spread", ["--id=ttyUSB1"], "ttyUSB0,ttyUSB1"),
+        ("none", [], "ttyUSB0"),
+    ],
+)
+def test_devices_are_chosen_as_the_config_prefers(
+    prefer: str,
+    more: list[str],
+    names: str,
+    tmp_path: Path,
+    argv: list[str],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    config = tmp_path / "config.yaml"
+    config.write_text(CONFIG.replace("replicas: 2", f"replicas: 2\n    prefer: {prefer}"))
+    assert main([*argv, "example.com/serial=2", *more, "-o", "json"]) == 0
+    given = json.loads(capsys.readouterr().out)["example.com/serial"]
+    assert given["annotations"] == {"example.com/serial": names}
+
+
+def test_a_simulated_container_gets_the_same_devices(
+    argv: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*argv, "example.com/serial=2", "-o", "json"]) == 0
+    given = json.loads(capsys.readouterr().out)["example.com/serial"]
+    simulate = ["simulate", *argv[1:], "--once", "-o", "json"]
+    assert main([*simulate, "--allocate", "example.com/serial=2"]) == 0
+    assert json.loads(capsys.readouterr().out)["container"] == given
+
+
+@pytest.mark.parametrize(
     ("words", "code", "complaint"),
     [
         (["example.com/none=1"], 2, "the config has no resource 'example.com/none' for this node"),
