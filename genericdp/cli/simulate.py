@@ -8,6 +8,7 @@ import logging
 import shutil
 import sys
 import tempfile
+from collections import defaultdict
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -44,12 +45,12 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_MAX_SLICES = 2
-"""Of a resource, that are shown."""
-_MAX_DEVICES = 10
-"""Of a ResourceSlice, that are shown."""
+_SCREEN = 23
+"""Lines of a picture, where that is possible: a terminal has 24, with that of the cursor."""
+_MIN_LINES = 3
+"""Lines of a section that are shown, however many sections there are."""
 _MAX_EMPTY = 5
-"""Of resources without devices, that are shown with the reason: a terminal has 24 lines."""
+"""Of resources without devices, that are shown with the reason."""
 _NOT_RUN = "of a copy, hooks and all probes but file are not run, and count as passed"
 EXAMPLE = (
     "  genericdp simulate --config examples/configs/this-machine.yaml\n"
@@ -141,7 +142,7 @@ class _Screen:
         self._arguments = arguments
         self._once: bool = arguments.once
         self._shown: Picture | None = None
-        self._sections: dict[str, list[str]] = {}
+        self._reasons: defaultdict[str, list[str]] = defaultdict(list)
         """The reasons that have been shown last, by title."""
 
     def show(self, picture: Picture, start: Start | None, news: str) -> None:
@@ -150,28 +151,39 @@ class _Screen:
         self._shown = picture
 
     def _lines(self, picture: Picture, start: Start | None, news: str) -> Iterator[str]:
-        if self._shown is not None:
-            yield ""
         title = f"{news}; the node shows:" if news else "the node shows:"
-        yield f"{datetime.now().astimezone():%H:%M:%S}  {title}"  # noqa: TID251
-        yield from self._amounts(picture)
-        slices = [line for one in picture.values() for line in _slices_as_text(one.slices)]
-        yield from self._section("ResourceSlices:", slices)
+        head = [f"{datetime.now().astimezone():%H:%M:%S}  {title}"]  # noqa: TID251
+        if self._shown is not None:
+            head.insert(0, "")
+        end = list(self._end(picture, start))
+        yield from head
+        yield from _fitted(self._sections(picture), _SCREEN - len(head) - len(end))
+        yield from end
+
+    def _sections(self, picture: Picture) -> dict[str, list[str]]:
+        """Return lines by title, without the reasons that have been shown already."""
         documents = [resource.document for resource in picture.values()]
         without = view.without_devices(documents)
         if len(without) > _MAX_EMPTY:
             command = shell_words(["genericdp", *suggestion("discover", self._arguments)])
             without = [f"{len(without)} resources; why: {command}"]
-        yield from self._section("No devices:", without)
+        reasons = {
+            "ResourceSlices:": [
+                line for resource in picture.values() for line in _slices_as_text(resource.slices)
+            ],
+            "No devices:": without,
+            "Not offered:": view.not_offered(documents),
+        }
+        unseen = {title: part for title, part in reasons.items() if part != self._reasons[title]}
+        self._reasons.update(reasons)
         unhealthy = [
-            f"  {name}: {device['id']}: {device['reason']}"
+            f"{name}: {device['id']}: {device['reason']}"
             for name, resource in picture.items()
             for device in resource.unhealthy
         ]
-        if unhealthy:
-            yield "Unhealthy:"
-            yield from unhealthy
-        yield from self._section("Not offered:", view.not_offered(documents))
+        return {**self._amounts(picture), **unseen, "Unhealthy:": unhealthy}
+
+    def _end(self, picture: Picture, start: Start | None) -> Iterator[str]:
         if start is not None and start.given is not None:
             yield "The container gets:"
             yield from edits_as_text(start.given)
@@ -195,34 +207,47 @@ class _Screen:
             words, what = ["hardware", *root_option(self._arguments)], "what this machine has"
         return f"{shell_words([_program(), *words])}   # {what}"
 
-    def _section(self, title: str, lines: list[str]) -> Iterator[str]:
-        """Yield a title and its lines, unless these have been shown already."""
-        if lines and lines != self._sections.get(title):
-            yield from (title, *(f"  {line}" for line in lines))
-        self._sections[title] = lines
-
     def _is_worth_a_line(self, name: str, one: NodeResource) -> bool:
         before = (self._shown and self._shown.get(name)) or one
         return any((one.capacity, one.allocatable, before.capacity, before.allocatable))
 
-    def _amounts(self, picture: Picture) -> Iterator[str]:
+    def _amounts(self, picture: Picture) -> dict[str, list[str]]:
         listed = [name for name, one in picture.items() if self._is_worth_a_line(name, one)]
         capacity, allocatable = (
-            [*self._amount_lines(picture, listed, part)] for part in ("capacity", "allocatable")
+            self._amount_lines(picture, listed, part) for part in ("capacity", "allocatable")
         )
         if capacity == allocatable:
-            yield from ("Capacity and Allocatable:", *capacity)
-        else:
-            yield from ("Capacity:", *capacity, "Allocatable:", *allocatable)
+            return {"Capacity and Allocatable:": capacity}
+        return {"Capacity:": capacity, "Allocatable:": allocatable}
 
-    def _amount_lines(self, picture: Picture, listed: list[str], part: str) -> Iterator[str]:
+    def _amount_lines(self, picture: Picture, listed: list[str], part: str) -> list[str]:
+        """Return a line for each resource: those that have changed first."""
         width = max(map(len, listed), default=0) + 1
+        changed, others = [], []
         for name in listed:
             amount = getattr(picture[name], part)
             before = self._shown and self._shown.get(name)
             was = getattr(before, part) if before else amount
-            change = "" if was == amount else f"   (was {was})"
-            yield f"  {name + ':':{width}}  {amount}{change}"
+            line = f"{name + ':':{width}}  {amount}"
+            if was == amount:
+                others.append(line)
+            else:
+                changed.append(f"{line}   (was {was})")
+        return [*changed, *others]
+
+
+def _fitted(sections: Mapping[str, Sequence[str]], room: int) -> Iterator[str]:
+    """Yield the titles with their lines, where the longest ones are cut until all fit."""
+
+    def size(most: int) -> int:
+        return sum(1 + min(len(lines), most + 1) for lines in sections.values() if lines)
+
+    most = next((most for most in range(room, _MIN_LINES, -1) if size(most) <= room), _MIN_LINES)
+    for title, lines in sections.items():
+        if lines:
+            yield from (title, *(f"  {line}" for line in lines[:most]))
+        if len(lines) > most:
+            yield f"  and {len(lines) - most} more: -o json has all"
 
 
 def _is_example(configs: Sequence[Path]) -> bool:
@@ -238,11 +263,11 @@ def _program() -> str:
 
 
 def _slices_as_text(slices: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    for number, spec in enumerate(slices[:_MAX_SLICES], 1):
+    for number, spec in enumerate(slices, 1):
         devices = spec.get("devices", ())
         which = f"{spec['pool']['name']}, slice {number} of {len(slices)}"
         yield f"{which}: {plural(len(devices), 'device')}"
-        for one in devices[:_MAX_DEVICES]:
+        for one in devices:
             texts = (
                 f"{name} {json.dumps(value, ensure_ascii=False)}"
                 for name, typed in one["attributes"].items()
@@ -250,10 +275,6 @@ def _slices_as_text(slices: Sequence[Mapping[str, Any]]) -> Iterator[str]:
                 if value != "" and name not in {"resource", "extendedResource"}
             )
             yield f"  {one['name']}: {', '.join(texts)}"
-        if len(devices) > _MAX_DEVICES:
-            yield f"  and {len(devices) - _MAX_DEVICES} more: -o json has all"
-    if len(slices) > _MAX_SLICES:
-        yield f"and {plural(len(slices) - _MAX_SLICES, 'more slice')}: -o json has all"
 
 
 def _why_it_waits(start: Start) -> str:

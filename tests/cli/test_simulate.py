@@ -201,6 +201,36 @@ def test_many_resources_without_devices_leave_the_screen_to_those_with_some(
     assert out.splitlines()[-2:] == ["No devices:", f"  6 resources; why: {why}"]
 
 
+NAMES = "exclusive: false, replicas: 2, match: [{path: /dev/ttyUSB0}], id: r{i}"
+
+
+@pytest.mark.parametrize(
+    ("inject", "cuts"),
+    [
+        ("env: {A{i}: b}", {"Capacity and Allocatable:": 30}),
+        (
+            "devices: [{path: /dev/no}]",
+            {"Capacity:": 45, "Allocatable:": 45, "Unhealthy:": 45},
+        ),
+    ],
+)
+def test_a_picture_of_many_resources_fits_on_a_screen(
+    inject: str, cuts: dict[str, int], host: Host, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = host.folder.parent / "config.yaml"
+    head = CONFIG.partition("  - name")[0]
+    names = (
+        f"  - {{name: example.com/r{i}, {NAMES}, inject: {{{inject}}}}}\n".replace("{i}", str(i))
+        for i in range(50)
+    )
+    path.write_text(head + "".join(names))
+    lines = once(capsys, host)[1].splitlines()
+    more = [line for line in lines if line.endswith(" more: -o json has all")]
+    assert len(lines) <= 23
+    assert [line for line in lines[1:] if not line.startswith(" ")] == [*cuts]
+    assert more == [f"  and {left_out} more: -o json has all" for left_out in cuts.values()]
+
+
 @pytest.mark.parametrize("is_example", [False, True])
 async def test_the_first_picture_ends_with_what_to_do_next(host: Host, is_example: bool) -> None:
     example = Path(__file__).parents[2] / "examples/configs/usb-serial.yaml"
@@ -237,16 +267,16 @@ BY_DRA = """\
 
 
 async def test_resource_slices_show_what_claims_can_have_and_follow_changes(host: Host) -> None:
-    text = CONFIG.replace("replicas: 2", "replicas: 12")
+    text = CONFIG.replace("replicas: 2", "replicas: 30")
     (host.folder.parent / "config.yaml").write_text(text + BY_DRA)
     process = await simulate(host, "--node-name=n")
     first = (await until_line(process, "(Ctrl-C ends it")).splitlines()
     start = first.index("ResourceSlices:")
     assert first[start + 1 : start + 3] == [
-        "  n/example.com/serial, slice 1 of 1: 12 devices",
+        "  n/example.com/serial, slice 1 of 1: 30 devices",
         '    ttyusb0-8acffaea: port "ttyUSB0ü", id "ttyUSB0"',
     ]
-    assert first[-2] == "    and 2 more: -o json has all"
+    assert (len(first), first[-2]) == (22, "  and 13 more: -o json has all")
     host.unplug("ttyUSB0")
     read = await until_line(process, "ttyUSB0: /dev/ttyUSB0 does not exist")
     assert "n/example.com/serial, slice 1 of 1: 0 devices\nUnhealthy:" in read
@@ -276,20 +306,6 @@ def test_resource_slices_are_those_of_the_driver_that_is_named(
     (host.folder.parent / "config.yaml").write_text(CONFIG + BY_DRA)
     _, out, _ = once(capsys, host, "--dra-driver=lab.example.com", "-o", "json")
     assert {one["driver"] for one in json.loads(out)["resourceSlices"]} == {"lab.example.com"}
-
-
-def test_of_many_resource_slices_the_first_ones_are_shown(
-    host: Host, capsys: pytest.CaptureFixture[str]
-) -> None:
-    text = CONFIG.replace("replicas: 2", "replicas: 270")
-    (host.folder.parent / "config.yaml").write_text(text + BY_DRA)
-    _, out, _ = once(capsys, host, "--node-name=n")
-    shown = [line for line in out.splitlines() if not line.startswith("    ")]
-    assert shown[-3:] == [
-        "  n/example.com/serial, slice 1 of 5: 64 devices",
-        "  n/example.com/serial, slice 2 of 5: 64 devices",
-        "  and 3 more slices: -o json has all",
-    ]
 
 
 def test_there_is_no_scheduler_for_what_dra_serves(
