@@ -47,6 +47,7 @@ log = logging.getLogger(__name__)
 
 _SCREEN = 23
 """Lines of a picture, where that is possible: a terminal has 24, with that of the cursor."""
+_COLUMNS = 80
 _MIN_LINES = 3
 """Lines of a section that are shown, however many sections there are."""
 _MAX_EMPTY = 5
@@ -192,12 +193,12 @@ class _Screen:
             yield f"  {_why_it_waits(start)}"
         if self._shown is None and not self._once:
             yield "(Ctrl-C ends it; plug or unplug something and look)"
-            yield f"Next: {self._next_step(picture)}"
+            yield self._next_step(picture)
 
     def _next_step(self, picture: Picture) -> str:
         available = next((name for name, one in picture.items() if one.allocatable), None)
         if _is_example(self._arguments.config):
-            words, what = ["init", "my.yaml"], "a config for the hardware of this machine"
+            words, what = ["init", "my.yaml"], "a config for this machine"
         elif available is not None:
             words = suggestion("allocate", self._arguments, f"{available}=1")
             what = "what a container gets"
@@ -205,7 +206,9 @@ class _Screen:
             words, what = suggestion("probe", self._arguments), "what its probes say"
         else:
             words, what = ["hardware", *root_option(self._arguments)], "what this machine has"
-        return f"{shell_words([_program(), *words])}   # {what}"
+        line = f"Next: {shell_words([_program(), *words])}"
+        explained = f"{line}   # {what}"
+        return explained if len(explained) <= _COLUMNS else line
 
     def _is_worth_a_line(self, name: str, one: NodeResource) -> bool:
         before = (self._shown and self._shown.get(name)) or one
