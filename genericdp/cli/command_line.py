@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from genericdp import __version__
 from genericdp.cli.commands import COMMANDS, command_of
-from genericdp.cli.output import StdoutError, print_lines, shell_words
+from genericdp.cli.output import StdoutError, check_stdout, print_lines, shell_words
 from genericdp.cli.parser import Parser, take_variables, unknown_variables, variable
 from genericdp.errors import ConfigError, GenericdpError, UsageError
 from genericdp.printing import did_you_mean
@@ -80,8 +80,8 @@ def _run(argv: Sequence[str]) -> int:
             log.warning("%s", sentence)
         else:
             _say(f"warning: {sentence}")
-    if sys.stdout is None and not command.is_daemon:
-        raise GenericdpError("stdout is closed: there is nowhere to print to")
+    if not command.is_daemon:
+        check_stdout()
     with ExitStack() as stack:
         arguments.on_exit = stack
         code: int = arguments.execute(arguments)

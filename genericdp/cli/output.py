@@ -35,6 +35,12 @@ class StdoutError(GenericdpError):
         self.exit_code = 0 if isinstance(error, BrokenPipeError) else 1
 
 
+def check_stdout() -> None:
+    """Raise GenericdpError if stdout is closed, where ``print`` itself says nothing."""
+    if sys.stdout is None:
+        raise GenericdpError("stdout is closed: there is nowhere to print to")
+
+
 def _print(text: str, file: TextIO | None = None, *, end: str = "\n") -> None:
     try:
         print(text, file=file, end=end, flush=True)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from genericdp.cli.commands import COMMANDS
-from genericdp.cli.output import print_document
+from genericdp.cli.output import check_stdout, print_document
 from genericdp.errors import UsageError
 from genericdp.printing import did_you_mean
 
@@ -63,7 +63,8 @@ class Parser(argparse.ArgumentParser):
         raise UsageError(f"{message} (see {self.prog} --help)")
 
     def _print_message(self, message: str, file: object = None) -> None:  # noqa: ARG002  # stdout
-        """Print help or a version; raises StdoutError, where argparse itself says nothing."""
+        """Print help or a version; raises GenericdpError, where argparse itself says nothing."""
+        check_stdout()
         print_document(message)
 
     def parse(self, argv: Sequence[str]) -> argparse.Namespace:

@@ -257,9 +257,10 @@ def test_a_full_disk_is_told_of_help_and_version_too(
     assert (ended.returncode, ended.stderr) == (1, said)
 
 
-def test_a_closed_stdout_is_one_line_and_exit_code_1() -> None:
+@pytest.mark.parametrize("words", [["schema"], ["--help"], ["--version"], ["run", "--help"]])
+def test_a_closed_stdout_is_one_line_and_exit_code_1(words: list[str]) -> None:
     """Of all commands: test_bad_places.py. Here the shell has closed it."""
-    ended = run(["schema"], ">&-")
+    ended = run(words, ">&-")
     said = "genericdp: stdout is closed: there is nowhere to print to\n"
     assert (ended.returncode, ended.stderr) == (1, said)
 
