@@ -14,12 +14,19 @@ _MAX_LISTED = 20
 
 
 def printable(text: str) -> str:
-    """Escape what would end the line, move a terminal's cursor or hide what stands around it."""
+    """Escape what would end the line, move a terminal's cursor or hide what stands around it.
+
+    A byte that is not UTF-8 is shown as in texts that are read from files: ``\\xff``.
+    """
     if text.isprintable():
         return text
-    return "".join(
-        one if one.isprintable() else one.encode("unicode_escape").decode() for one in text
-    )
+    return "".join(char if char.isprintable() else _escaped(char) for char in text)
+
+
+def _escaped(char: str) -> str:
+    if "\udc80" <= char <= "\udcff":
+        return f"\\x{ord(char) - 0xDC00:x}"
+    return char.encode("unicode_escape").decode()
 
 
 def shortened(text: str, max_length: int = 200) -> str:
@@ -68,8 +75,9 @@ def first_few(names: Sequence[str], max_names: int) -> str:
 
 
 def quoted(text: str) -> str:
-    """Return a text in quotes, cut where it is long."""
-    return repr(shortened(text, MAX_QUOTED))
+    """Return a text in quotes, on one line, cut where it is long."""
+    quote = '"' if "'" in text and '"' not in text else "'"
+    return f"{quote}{printable(shortened(text, MAX_QUOTED))}{quote}"
 
 
 def suggestion(word: str, known: Iterable[str], taken: Container[str] = ()) -> str:

@@ -15,7 +15,7 @@ from genericdp.printing import printable
         ("", ""),
         ("/dev/ttyUSB0 ü 漢", "/dev/ttyUSB0 ü 漢"),
         ("a\0/b\x1b[2J\nc\r\x85", r"a\x00/b\x1b[2J\nc\r\x85"),
-        ("\u2028\u202e\u200b\udcff\U000e0001", r"\u2028\u202e\u200b\udcff\U000e0001"),
+        ("\u2028\u202e\u200b\udcff\ud800\U000e0001", r"\u2028\u202e\u200b\xff\ud800\U000e0001"),
         (r"C:\new", r"C:\new"),
     ],
 )

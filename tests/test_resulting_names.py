@@ -168,7 +168,7 @@ class Machine:
         ("a 100", "the name 'example.com/a 100' is none that Kubernetes takes: the type"),
         ("a/100", "the name 'example.com/a/100' is none that Kubernetes takes: "),
         ("a" * 64, "is none that Kubernetes takes: the type has 64 characters"),
-        ("a\udcff", r"is none that Kubernetes takes: the type 'a\\xff' is not made of"),
+        ("a\udcff", r"is none that Kubernetes takes: the type 'a\xff' is not made of"),
         ("a\nb", "which holds a newline or NUL"),
         ("", "the name 'example.com/' is not among its names"),
         ("a100-", "is none that Kubernetes takes: the type 'a100-' is not made of"),

@@ -16,7 +16,7 @@ from genericdp.devices.device import shares_by_device
 from genericdp.devices.preferred import preferred_ids
 from genericdp.errors import GenericdpError, UsageError
 from genericdp.model import ServedBy, config_key
-from genericdp.printing import printable, shortened
+from genericdp.printing import printable, quoted
 from genericdp.reasons import Code
 from genericdp.status import view
 from genericdp.template import UnusableValueError
@@ -56,9 +56,10 @@ def amounts_of(texts: Sequence[str]) -> dict[str, int]:
     for text in texts:
         name, equals, count = text.partition("=")
         if not (name and equals):
-            raise UsageError(f"{text!r} is not of the form RESOURCE=N, as in example.com/fuse=1")
+            form = "is not of the form RESOURCE=N, as in example.com/fuse=1"
+            raise UsageError(f"{quoted(text)} {form}")
         if not _AMOUNT.fullmatch(count):
-            raise UsageError(f"{shortened(text)!r}: N has to be a whole number from 1 to {_MOST:,}")
+            raise UsageError(f"{quoted(text)}: N has to be a whole number from 1 to {_MOST:,}")
         if name in amounts:
             total = amounts[name] + int(count)
             raise UsageError(f"{name} is given twice: for {total} devices write {name}={total}")

@@ -21,7 +21,7 @@ from genericdp.host.cache import HostCache
 from genericdp.host.calls import HangsError, give_up
 from genericdp.host.workers import HANGING_SECONDS
 from genericdp.kubelet.servicer import entry_bytes
-from genericdp.printing import meant_or_listed
+from genericdp.printing import meant_or_listed, printable, quoted
 
 if TYPE_CHECKING:
     import argparse
@@ -68,7 +68,7 @@ def patiently(
                 return working.result()
             except HangsError as error:
                 raise GenericdpError(f"looking at {error} does not end") from None
-        what = f"looking at {working.what!r} does not end"
+        what = f"looking at '{printable(working.what)}' does not end"
         print_lines([f"{what}: going on without it"], file=sys.stderr)
         give_up(working)
     raise GenericdpError("too much of this host does not answer")
@@ -78,14 +78,15 @@ def refuse_unknown(resource: str, known: Collection[str]) -> None:
     """Raise UsageError if the config has no such resource."""
     if resource not in known:
         listed = meant_or_listed(resource, known, "it has")
-        raise UsageError(f"the config has no resource {resource!r} for this node{listed}")
+        raise UsageError(f"the config has no resource {quoted(resource)} for this node{listed}")
 
 
 def unknown_device(device_id: str, ids: Iterable[str], resource: str | None = None) -> UsageError:
     """Return the error for an ID that is not among those on offer, of one resource if given."""
     of = f" of {resource}" if resource else ""
     listed = meant_or_listed(device_id, [*ids], "there are")
-    return UsageError(f"no device {device_id!r}{of} is on offer{listed}; see genericdp discover")
+    what = f"no device {quoted(device_id)}{of}"
+    return UsageError(f"{what} is on offer{listed}; see genericdp discover")
 
 
 def discover_once(resources: Sequence[Resource], host: HostCache, node_name: str) -> Decision:

@@ -15,7 +15,7 @@ from genericdp.cli.commands import COMMANDS, command_of
 from genericdp.cli.output import StdoutError, check_stdout, print_lines, shell_words
 from genericdp.cli.parser import Parser, take_variables, unknown_variables, variable
 from genericdp.errors import ConfigError, GenericdpError, UsageError
-from genericdp.printing import did_you_mean
+from genericdp.printing import did_you_mean, quoted
 
 if TYPE_CHECKING:
     import argparse
@@ -131,7 +131,7 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     if name not in COMMANDS:
         hint = did_you_mean(name, COMMANDS)
         group = "".join(f"{one} " for one in name.split()[:-1])
-        raise UsageError(f"there is no command {name!r}{hint} (see genericdp {group}--help)")
+        raise UsageError(f"there is no command {quoted(name)}{hint} (see genericdp {group}--help)")
     parser = parser_of(name)
     take_variables(parser)
     return parser.parse(words)

@@ -9,10 +9,11 @@ from genericdp.cli.loading import read_pipes
 from genericdp.cli.output import DATA, print_data, print_document, progress, write_new
 from genericdp.cli.parser import argument, config_of, path_option
 from genericdp.cli.root import in_time
-from genericdp.config.files import STDIN, read_file, shown, unreadable
+from genericdp.config.files import STDIN, read_file, unreadable
 from genericdp.config.load import unquoted
 from genericdp.convert.conversion import PEERS, convert
 from genericdp.errors import ConfigError
+from genericdp.printing import printable
 
 if TYPE_CHECKING:
     import argparse
@@ -44,7 +45,7 @@ ARGUMENTS = {
 def execute(arguments: argparse.Namespace) -> int:
     """Convert, and print what is valid."""
     file: Path = arguments.file
-    name = "<stdin>" if file == STDIN else shown(file)
+    name = "<stdin>" if file == STDIN else printable(str(file))
     pipes = read_pipes([file])
     try:
         given = in_time(partial(read_file, file, pipes))

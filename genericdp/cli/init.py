@@ -26,7 +26,7 @@ from genericdp.config.schema import shipped
 from genericdp.devices.inventory import Inventory
 from genericdp.errors import GenericdpError
 from genericdp.explain.weak_ids import weak_ids
-from genericdp.printing import plural, printable
+from genericdp.printing import plural, printable, quoted
 from genericdp.status import view
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def execute(arguments: argparse.Namespace) -> int:
     """Try the examples, and print or write those that find something."""
     examples, root = _examples(), root_of(arguments)
     found = patiently(root, lambda host: _find(examples, host))
-    machine = "this machine" if root.is_machine else f"the machine in {arguments.root.name!r}"
+    machine = "this machine" if root.is_machine else f"the machine in {quoted(arguments.root.name)}"
     text = _text_of(found, machine, root_option(arguments))
     if problems := load_in_time([STDIN], {STDIN: text.encode()}).problems:
         raise GenericdpError(f"this config would not be valid, please report it: {problems[0]}")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from genericdp.cli.commands import COMMANDS
 from genericdp.cli.output import check_stdout, print_document
 from genericdp.errors import UsageError
-from genericdp.printing import did_you_mean
+from genericdp.printing import did_you_mean, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -223,20 +223,20 @@ def _value(action: argparse.Action, name: str, text: str) -> object:
         return _single(action, name, text)
     listed = tuple(_single(action, name, part) for part in text.split(":") if part)
     if not listed and text:
-        raise UsageError(f"{name} is {text!r}, which names nothing")
+        raise UsageError(f"{name} is {quoted(text)}, which names nothing")
     return listed or _single(action, name, text)
 
 
 def _single(action: argparse.Action, name: str, text: str) -> object:
     choices = _BOOLEANS if action.nargs == 0 else action.choices
     if choices is not None and text not in choices:
-        raise UsageError(f"{name} is {text!r}, but must be one of: {', '.join(choices)}")
+        raise UsageError(f"{name} is {quoted(text)}, but must be one of: {', '.join(choices)}")
     if action.nargs == 0:
         return _BOOLEANS[text]
     try:
         return action.type(text) if callable(action.type) else text
     except (argparse.ArgumentTypeError, ValueError) as error:
-        raise UsageError(f"{name} is {text!r}: {error}") from error
+        raise UsageError(f"{name} is {quoted(text)}: {error}") from error
 
 
 def unknown_variables(environment: Mapping[str, str] = os.environ) -> Iterator[str]:

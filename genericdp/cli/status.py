@@ -18,7 +18,7 @@ from genericdp.cli.output import DATA, WITH_WIDE, print_data, print_document, ta
 from genericdp.cli.parser import argument, choice
 from genericdp.errors import DAMAGE, GenericdpError, reason_of, why_damaged
 from genericdp.host.workers import run_in_time
-from genericdp.printing import first_few, plural, printable, shortened
+from genericdp.printing import first_few, plural, printable, quoted, shortened
 from genericdp.settings import parse_server_address
 from genericdp.status import view
 
@@ -60,7 +60,7 @@ def daemon_at(text: str) -> Address:
         return parse_server_address(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(
-            f"{text!r} is not of the form HOST:PORT, as in {ADDRESS} or [::1]:9733"
+            f"{quoted(text)} is not of the form HOST:PORT, as in {ADDRESS} or [::1]:9733"
         ) from error
 
 

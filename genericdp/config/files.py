@@ -107,7 +107,7 @@ def read_files(
 
 
 def _files_of(path: Path) -> list[Path]:
-    calls.looking_at(shown(path))
+    calls.looking_at(printable(str(path)))
     if not calls.isdir(str(path)):
         return [path]
     names = calls.listdir(str(path))
@@ -127,7 +127,7 @@ def read_file(path: Path, pipes: Mapping[Path, bytes] | None = None) -> Content 
         if pipes and path in pipes:
             given = Content(text=pipes[path])
         else:
-            calls.looking_at(shown(path))
+            calls.looking_at(printable(str(path)))
             # Not os.path.abspath: what ".." leads to depends on links.
             with opened(os.fspath(Path.cwd() / path)) as (descriptor, found):
                 # More is read than may be there: a file can grow after its size was asked.
@@ -163,9 +163,4 @@ def hanging(reading: Watched) -> Problem:
 
 def unusable(name: str | Path, message: str, hint: str = "") -> Problem:
     """Return the problem of a file as a whole."""
-    return Problem(file=shown(name), line=1, column=1, path="", message=message, hint=hint)
-
-
-def shown(name: str | Path) -> str:
-    """Return a file's name as one printable line, whatever bytes it consists of."""
-    return printable(os.fsencode(name).decode("utf-8", "backslashreplace"))
+    return Problem(file=printable(str(name)), line=1, column=1, path="", message=message, hint=hint)

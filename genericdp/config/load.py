@@ -19,7 +19,6 @@ from genericdp.config.files import (
     Loaded,
     read_file,
     read_files,
-    shown,
     unreadable,
     unusable,
 )
@@ -70,12 +69,12 @@ def load_plain(
         watched.append(policy)
         rules = load_policy(policy, bounds)
         if isinstance(bounds, Content):
-            contents[shown(policy)] = bounds
+            contents[printable(str(policy))] = bounds
     problems = [*rules.problems]
     documents: list[Document] = []
     for path, given in files:
         digest.add(path.name, given)
-        name = "<stdin>" if pipes and path == STDIN else shown(path)
+        name = "<stdin>" if pipes and path == STDIN else printable(str(path))
         if isinstance(given, OSError):
             problems.append(unreadable(name, given))
             continue

@@ -8,14 +8,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from genericdp.config.document import Field, problem_of
-from genericdp.config.files import Content, Loaded, shown, unreadable, unusable
+from genericdp.config.files import Content, Loaded, unreadable, unusable
 from genericdp.config.read import read_config
 from genericdp.config.schema import POLICY, resolved_schema, schema
 from genericdp.config.texts import check_text, formatted
 from genericdp.config.validation import validate
 from genericdp.errors import Finding
 from genericdp.policy import SECTIONS, Policy, Rule, Section
-from genericdp.printing import first_few
+from genericdp.printing import first_few, printable
 
 if TYPE_CHECKING:
     import pathlib
@@ -37,7 +37,7 @@ def load_policy(path: pathlib.Path, given: Content | OSError) -> Loaded:
         hint = "it is the policy that --policy or GENERICDP_POLICY names"
         problem = replace(unreadable(path, given), hint=hint)
         return Loaded(problems=(problem,), policy_is_unusable=True)
-    documents, problems = read_config(shown(path), given.text, if_empty=_IF_EMPTY)
+    documents, problems = read_config(printable(str(path)), given.text, if_empty=_IF_EMPTY)
     warnings: list[Problem] = []
     for extra in documents[1:]:
         message = "a policy is one document, and this is another one"

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from genericdp import glob
+from genericdp.printing import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -47,7 +48,7 @@ def name_problem(name: str) -> str | None:
         ),
         (
             not _SUBDOMAIN.fullmatch(domain),
-            f"the domain {domain!r} is not made of lower-case letters, digits, '-' and '.',"
+            f"the domain {quoted(domain)} is not made of lower-case letters, digits, '-' and '.',"
             " with a letter or digit at both ends of each part",
         ),
         (not rest, "the type after '/' is empty"),
@@ -57,7 +58,7 @@ def name_problem(name: str) -> str | None:
         ),
         (
             not _NAME_PART.fullmatch(rest),
-            f"the type {rest!r} is not made of letters, digits, '-', '_' and '.',"
+            f"the type {quoted(rest)} is not made of letters, digits, '-', '_' and '.',"
             " with a letter or digit at both ends",
         ),
     )

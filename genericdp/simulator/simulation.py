@@ -16,7 +16,7 @@ from genericdp.health.health import Health
 from genericdp.host.root import Root
 from genericdp.model import ServedBy
 from genericdp.observed import Observed, Signal, next_change, until
-from genericdp.printing import meant_or_listed
+from genericdp.printing import meant_or_listed, quoted
 from genericdp.process.run import Commands
 from genericdp.reconcile import FIRST_RESULTS_SECONDS
 from genericdp.settings import DRIVER
@@ -198,7 +198,7 @@ class Simulation:
             if name not in wanted:
                 # No kubelet would reject it: the scheduler keeps such a pod away.
                 known = meant_or_listed(name, wanted, "it has")
-                raise UsageError(f"the config has no resource {name!r} for this node{known}")
+                raise UsageError(f"the config has no resource {quoted(name)} for this node{known}")
             if wanted[name].served_by is ServedBy.DRA:
                 raise UsageError(
                     f"DRA serves {name}, and there is no stand-in for the scheduler: see"

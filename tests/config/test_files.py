@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from genericdp.config.files import shown
 from genericdp.config.load import load
 from tests.config.changing import ConfigMap, config
 
@@ -121,8 +120,3 @@ def test_a_file_may_have_one_mebibyte_and_no_more(tmp_path: Path) -> None:
 
 def test_an_endless_file_of_unknown_size_is_not_read_to_its_end() -> None:
     assert "cannot be read" in _problem(Path("/proc/self/mem"))
-
-
-def test_a_name_of_any_bytes_is_shown_in_one_line() -> None:
-    assert shown(os.fsdecode(b"a\xff\n\x1bb")) == "a\\xff\\n\\x1bb"
-    assert shown(Path("/etc/ä.yaml")) == "/etc/ä.yaml"
