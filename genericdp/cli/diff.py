@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import asdict, fields
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -41,8 +41,6 @@ _RENAMED = (
 
 def print_difference(arguments: argparse.Namespace, old: Loaded, new: Loaded) -> None:
     """Print what going from one usable config to another would do on this node."""
-    for warning in new.warnings:
-        print_warning(str(warning))
     node_name = node_name_of(arguments)
     before, after = (for_node(one.resources, node_name) for one in (old, new))
     difference, weak = patiently(
@@ -52,9 +50,11 @@ def print_difference(arguments: argparse.Namespace, old: Loaded, new: Loaded) ->
             weak_ids_of(after, node_name, host),
         ),
     )
-    for warning in weak:
+    warnings = (*new.warnings, *weak)
+    for warning in warnings:
         print_warning(str(warning))
-    print_result(difference, _as_text(**difference), arguments.output)
+    document = {**difference, "problems": [], "warnings": list(map(asdict, warnings))}
+    print_result(document, _as_text(**difference), arguments.output)
 
 
 def compare(old: Sequence[Resource], new: Sequence[Resource]) -> dict[str, Any]:

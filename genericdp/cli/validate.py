@@ -73,7 +73,7 @@ def execute(arguments: argparse.Namespace) -> int:
         if applies:
             configs = _applied(configs, arguments)
         lines = _as_text(configs, strict=arguments.strict)
-        print_result(_as_json(configs), lines, arguments.output)
+        print_result(_as_json(configs, is_diff=arguments.diff), lines, arguments.output)
     judged = configs[1:] if arguments.diff else configs  # OLD is in force already
     is_refused = arguments.strict and any(config.warnings for config in judged)
     return 2 if is_refused or any(config.problems for config in configs) else 0
@@ -118,13 +118,16 @@ def _as_warning(warning: Problem) -> str:
     return f"{place}warning: {str(warning).removeprefix(place)}"
 
 
-def _as_json(configs: Sequence[Loaded]) -> dict[str, object]:
+def _as_json(configs: Sequence[Loaded], *, is_diff: bool) -> dict[str, object]:
     problems = sorted({problem for config in configs for problem in config.problems})
     warnings = sorted({warning for config in configs for warning in config.warnings})
-    return {
+    totals = {
         "valid": not problems,
         "files": sum(len(config.files) for config in configs),
         "resources": sum(len(config.resources) for config in configs),
+    }
+    return {
+        **({"resources": None, "devices": None} if is_diff else totals),
         "problems": [asdict(problem) for problem in problems],
         "warnings": [asdict(warning) for warning in warnings],
     }

@@ -113,6 +113,18 @@ def test_json_says_the_same(asking: Asking, capsys: Output) -> None:
     assert "example.com/hooked" not in devices
 
 
+def test_json_of_a_config_that_cannot_be_used_has_the_problems_and_no_changes(
+    asking: Asking, capsys: Output
+) -> None:
+    asking.new.write_text(HEAD + NEW.replace("exclude", "exclud"))
+    assert asking.ask("-o", "json") == 2
+    answer = json.loads(capsys.readouterr().out)
+    assert violations("diff", answer) == []
+    assert (answer["resources"], answer["devices"]) == (None, None)
+    (problem,) = answer["problems"]
+    assert (problem["file"], problem["hint"]) == (str(asking.new), "did you mean 'exclude'?")
+
+
 def test_a_renamed_resource_renames_its_devices(asking: Asking, capsys: Output) -> None:
     asking.old.write_text(HEAD + RENAMED.format("old", "forgetAfterSeconds: 1"))
     asking.new.write_text(HEAD + RENAMED.format("new", "id: stick-$(device.minor)"))
