@@ -45,9 +45,7 @@ def printed(commands: str, folder: Path, root: Path) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize(
-    "command", ["genericdp hardware", "genericdp discover --config serial.yaml"]
-)
+@pytest.mark.parametrize("command", ["genericdp hardware", "genericdp discover serial.yaml"])
 def test_commands_without_a_cluster_print_what_the_page_shows(
     command: str, tmp_path: Path, host: Path
 ) -> None:
@@ -57,7 +55,7 @@ def test_commands_without_a_cluster_print_what_the_page_shows(
 
 
 def test_explain_names_the_stick(tmp_path: Path, host: Path) -> None:
-    command = "genericdp explain --config serial.yaml /dev/ttyUSB2"
+    command = "genericdp explain serial.yaml /dev/ttyUSB2"
     assert f"`{command}`" in (ROOT / "docs/getting-started.md").read_text()
     assert printed(command, tmp_path, host).startswith("/dev/ttyUSB2 is offered")
 

@@ -38,7 +38,7 @@ def test_each_example_has_a_page_with_its_config_and_what_its_host_shows(staged:
     assert pages.keys() == examples.keys()
     for name, page in pages.items():
         assert examples[name].read_text().rstrip() in page
-        assert f"$ genericdp discover --config {name}.yaml\n" in page
+        assert f"$ genericdp discover {name}.yaml\n" in page
         assert f"]({name}.md)" in index
 
 

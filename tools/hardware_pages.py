@@ -80,12 +80,10 @@ def seen(name: str) -> list[str]:
     for discover in sorted((HOSTS / name).glob("discover*.txt"), key=lambda path: path.stem):
         variant = discover.stem.removeprefix("discover").replace("-", " ").strip()
         parts.append(f"## On a host: {variant}" if variant else "## On a host")
-        parts.append(
-            fenced("text", f"$ genericdp discover --config {name}.yaml\n{discover.read_text()}")
-        )
+        parts.append(fenced("text", f"$ genericdp discover {name}.yaml\n{discover.read_text()}"))
         allocate = discover.with_name(discover.name.replace("discover", "allocate", 1))
         if allocate.exists():
-            command = f"$ genericdp allocate --config {name}.yaml "
+            command = f"$ genericdp allocate {name}.yaml "
             answers = allocate.read_text().replace("$ genericdp allocate ", command)
             parts += ["What a container gets:", fenced("text", answers)]
     return parts

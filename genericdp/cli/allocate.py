@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 _MAX_REASONS = 10
 _AMOUNT = re.compile(r"0*[1-9][0-9]{0,8}")
 _MOST = 999_999_999
-EXAMPLE = "  genericdp allocate --config examples/configs/fuse.yaml example.com/fuse=1"
+EXAMPLE = "  genericdp allocate examples/configs/fuse.yaml example.com/fuse=1"
 ARGUMENTS = {
     "RESOURCE=N": argument(
         "how many devices of which resource, as in a pod's resources.limits; no hook is run"

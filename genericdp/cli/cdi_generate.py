@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from genericdp.model import Resource
 
 EXAMPLE = (
-    "  genericdp cdi generate --config examples/configs/fuse.yaml\n"
-    "  sudo genericdp cdi generate --config examples/configs/fuse.yaml --static\n"
+    "  genericdp cdi generate examples/configs/fuse.yaml\n"
+    "  sudo genericdp cdi generate examples/configs/fuse.yaml --static\n"
     "  podman run --rm --device example.com/fuse=fuse IMAGE ls -l /dev/fuse"
 )
 ARGUMENTS = {

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import argparse
 
 EXAMPLE = (
-    "  sudo genericdp cdi watch --config examples/configs/fuse.yaml\n"
+    "  sudo genericdp cdi watch examples/configs/fuse.yaml\n"
     "  podman run --rm --device example.com/fuse=fuse IMAGE ls -l /dev/fuse"
 )
 

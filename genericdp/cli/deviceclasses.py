@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 EXAMPLE = (
-    "  genericdp deviceclasses --config examples/configs/serial-dra.yaml\n"
-    "  genericdp deviceclasses --config serial.yaml | kubectl apply -f -\n"
+    "  genericdp deviceclasses examples/configs/serial-dra.yaml\n"
+    "  genericdp deviceclasses serial.yaml | kubectl apply -f -\n"
     "\n"
     "A resource with servedBy: dra has two classes: TYPE.DOMAIN, which claims name, and\n"
     "TYPE.DOMAIN-limits, by which containers with limits get its devices (from Kubernetes 1.36\n"

@@ -221,5 +221,5 @@ def _nothing_found(found: Sequence[view.Document], arguments: argparse.Namespace
     if any(not pattern.startswith("/") for _, pattern in patterns):
         root = root_option(arguments)
         everything = shell_words(["genericdp", "hardware", *root])
-        why = " ".join(filter(None, ["genericdp explain --config … DEVICE", shell_words(root)]))
+        why = " ".join(filter(None, ["genericdp explain FILE DEVICE", shell_words(root)]))
         yield f"({everything} tells what there is, {why} why it is not taken)"

@@ -43,8 +43,8 @@ _COMPLETED = {VerdictKind.ABOVE, VerdictKind.BELOW, VerdictKind.BROUGHT_ALONG}
 _TOLD = {VerdictKind.EXCLUDED, VerdictKind.REFUSED, VerdictKind.UNDECIDED}
 """Outcomes of a resource without devices that are the reason for that."""
 EXAMPLE = (
-    "  genericdp explain --config examples/configs/this-machine.yaml /dev/fuse\n"
-    "  genericdp explain --config serial.yaml --root snapshot/ 1-1.4   # a USB port"
+    "  genericdp explain examples/configs/this-machine.yaml /dev/fuse\n"
+    "  genericdp explain serial.yaml --root snapshot/ 1-1.4   # a USB port"
 )
 ARGUMENTS = {
     "DEVICE": argument(

@@ -108,7 +108,7 @@ def execute(arguments: argparse.Namespace) -> int:
     elif arguments.file is None:
         print_document(text)
     else:
-        command = ["genericdp", "discover", "--config", str(arguments.file)]
+        command = ["genericdp", "discover", str(arguments.file)]
         next_step = shell_words([*command, *root_option(arguments)])
         print_lines([f"{arguments.file}: {plural(len(found), 'resource')}", f"Next: {next_step}"])
     return 0
@@ -182,8 +182,8 @@ def _is_healthy(listed: DeviceList) -> bool:
 def _text_of(found: Sequence[_Found], machine: str, root: list[str]) -> str:
     commands = {
         "genericdp validate FILE": "every mistake, with its line",
-        shell_words(["genericdp", "discover", "--config", "FILE", *root]): "what it offers now",
-        shell_words(["genericdp", "simulate", "--config", "FILE", *root]): "what a node would show",
+        shell_words(["genericdp", "discover", "FILE", *root]): "what it offers now",
+        shell_words(["genericdp", "simulate", "FILE", *root]): "what a node would show",
     }
     width = max(map(len, commands))
     text = _HEAD.format(

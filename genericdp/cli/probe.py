@@ -44,8 +44,8 @@ if TYPE_CHECKING:
     from genericdp.host.root import Root
 
 EXAMPLE = (
-    "  genericdp probe --config examples/configs/infiniband.yaml\n"
-    "  genericdp probe --config serial.yaml example.com/serial --device ttyUSB0 -o json"
+    "  genericdp probe examples/configs/infiniband.yaml\n"
+    "  genericdp probe serial.yaml example.com/serial --device ttyUSB0 -o json"
 )
 LOG_SECONDS = 10.0
 """To read the kernel's log, which is at most some MiB."""

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-EXAMPLE = "  genericdp run --config /etc/genericdp"
+EXAMPLE = "  genericdp run /etc/genericdp"
 ARGUMENTS = {
     "--kubelet-dir": path_option("the folder of kubelet.sock", default=KUBELET_FOLDER),
     "--state-dir": path_option(

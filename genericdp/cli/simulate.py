@@ -54,8 +54,8 @@ _MAX_EMPTY = 5
 """Of resources without devices, that are shown with the reason."""
 _NOT_RUN = "of a copy, hooks and all probes but file are not run, and count as passed"
 EXAMPLE = (
-    "  genericdp simulate --config examples/configs/this-machine.yaml\n"
-    "  genericdp simulate --config examples/configs/fuse.yaml --once --allocate example.com/fuse=1"
+    "  genericdp simulate examples/configs/this-machine.yaml\n"
+    "  genericdp simulate examples/configs/fuse.yaml --once --allocate example.com/fuse=1"
 )
 ARGUMENTS = {
     "--once": flag(

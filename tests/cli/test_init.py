@@ -184,8 +184,8 @@ def test_its_commands_are_about_the_same_machine(
     root = Tree(tmp_path / "a machine").folder
     assert main(["init", "--root", str(root)]) == 0
     told = capsys.readouterr().out
-    assert f"genericdp discover --config FILE --root '{root}'    what it offers" in told
-    assert f"genericdp simulate --config FILE --root '{root}'    what a node" in told
+    assert f"genericdp discover FILE --root '{root}'    what it offers" in told
+    assert f"genericdp simulate FILE --root '{root}'    what a node" in told
     assert told.endswith(f": genericdp hardware --root '{root}'\n")
     assert main(["init", str(tmp_path / "c.yaml"), "--root", str(root)]) == 0
     assert capsys.readouterr().out.endswith(f"c.yaml --root '{root}'\n")

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 CAM = '  - name: example.com/cam\n    match: [{usb: {vendor: "046e"}}]\n'
 WHERE = (
     "  (genericdp hardware --root ROOT tells what there is,"
-    " genericdp explain --config … DEVICE --root ROOT why it is not taken)"
+    " genericdp explain FILE DEVICE --root ROOT why it is not taken)"
 )
 
 
