@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -16,8 +17,12 @@ if TYPE_CHECKING:
 
     from genericdp.config.document import Field, Plain
     from genericdp.config.schema import Schema
+    from genericdp.errors import KeyPath
 
 _OTHER_WORDS = {
+    "ATTR": "attributes",
+    "ENV": "properties",
+    "KERNEL": "name",
     "count": "replicas",
     "hostPath": "path",
     "interval": "periodSeconds",
@@ -31,7 +36,17 @@ _OTHER_WORDS = {
     "source": "hostPath",
     "target": "containerPath",
 }
-"""What other plugins and Kubernetes call a key."""
+"""What other plugins, Kubernetes and the rules of udev call a key."""
+_OF_PARENTS = {"ATTRS", "DRIVERS", "KERNELS", "SUBSYSTEMS"}
+"""Keys of udev's rules for what a device sits on."""
+_SECOND_IDS: dict[KeyPath, str] = {
+    ("usb", "vendor"): "product",
+    ("pci", "vendor"): "device",
+    ("pci", "subsystemVendor"): "subsystemDevice",
+}
+"""The key of what follows a ':' in an ID, as in 0403:6001."""
+_DIGITS = re.compile(r"\^\[0-9A-Fa-f\]\{([0-9])\}\$")
+"""A pattern of hexadecimal digits, and how many they have to be."""
 
 
 def for_type(field: Field, part: Schema) -> str:
@@ -39,8 +54,11 @@ def for_type(field: Field, part: Schema) -> str:
     value = field.value
     if value is None and _is_good(field, "", part):
         return "write '' for the empty string"
-    if isinstance(value, dict) and part["type"] == "array" and keys_of(part):
-        return "begin each entry with '- '"
+    if isinstance(value, dict) and part["type"] == "array" and (known := keys_of(part)):
+        key, entry = next(iter(value.items()), ("", None))
+        is_named = "name" in part["items"].get("required", ()) and key not in known
+        named = entry.get("name", key) if is_named and isinstance(entry, dict) else None
+        return f"begin each entry with '- {'' if named is None else f'name: {named}'}'"
     if value is None or isinstance(value, list | dict):
         return _sample(part)
     if isinstance(value, str):
@@ -70,13 +88,19 @@ def _for_scalar(field: Field, text: str, part: Schema, *, unquoted: bool) -> str
 def for_text(field: Field, part: Schema) -> str:
     """Return what to write in place of a text that does not match the pattern of its schema."""
     text = str(field.value)
-    if fixed := _fixed(field, text, part):
+    if fixed := _fixed(field, text, part, pads=True):
         return f"write {single_quoted(fixed)}"
+    first, _, second = text.partition(":")
+    ids = [_fixed(field, half, part, pads=True) for half in (first, second)]
+    if (key := _SECOND_IDS.get(field.path[-2:])) and all(ids):
+        return f"write {single_quoted(ids[0])}, and {key}: {single_quoted(ids[1])}"
     return "templates are not allowed here" if "$(" in text else ""
 
 
 def for_key(field: Field, key: str, known: Mapping[str, Schema]) -> str:
     """Return what to do about an unknown key of a mapping."""
+    if key.partition("{")[0] in _OF_PARENTS and {"udev", "subsystem"} & known.keys():
+        return "what a device sits on is selected by 'hardware', beside 'udev'"
     if place := _right_place(field, key):
         return f"it belongs {place}: check the indentation"
     # To write another one twice would be the next mistake.
@@ -99,12 +123,27 @@ def _is_good(field: Field, value: Plain, part: Schema) -> bool:
     return all(finding.warning for finding in tried.findings)
 
 
-def _fixed(field: Field, text: str, part: Schema) -> str:
-    """Return the text as it is to be written there if that is plain to see, else nothing."""
-    bare = text[2:] if text[:2] in {"0x", "0X"} else ""
-    padded = (f"0000:{text}", *(bare.zfill(digits) for digits in (2, 4, 6) if bare))
-    choices = (text, *(padded if "pattern" in part else ()))
+def _fixed(field: Field, text: str, part: Schema, *, pads: bool = False) -> str:
+    """Return the text as it is to be written there if that is plain to see, else nothing.
+
+    A number of too few digits is mended if it begins with 0x, or if ``pads``.
+    """
+    choices = [text]
+    if "pattern" in part:
+        digits = text[2:] if (is_prefixed := text[:2] in {"0x", "0X"}) else text
+        number = _with_digits(digits, part["pattern"]) if is_prefixed or pads else ""
+        choices += [text.lower(), f"0000:{text}", number]
     return next((choice for choice in choices if _is_good(field, choice, part)), "")
+
+
+def _with_digits(digits: str, pattern: str) -> str:
+    """Return a number with as many hexadecimal digits as a pattern wants; empty: it wants none."""
+    found = _DIGITS.match(pattern)
+    if found is None or not digits:
+        return ""
+    # A class without the subclass, or the interface, is all of it.
+    is_class = found[1] == "6" and len(digits) in {2, 4}
+    return f"{digits}*" if is_class else digits.zfill(int(found[1]))
 
 
 def _sample(part: Schema) -> str:
@@ -118,8 +157,9 @@ def _sample(part: Schema) -> str:
 
 def _term(key: str, known: Container[str]) -> str:
     """Return what the key is called here, if others call it so."""
-    word = _OTHER_WORDS.get(key, key.lower())
-    return word if word in known else key
+    rule = key.partition("{")[0]  # as in ATTR{size}
+    words = (_OTHER_WORDS.get(rule, ""), rule.lower())
+    return next((word for word in words if word in known), key)
 
 
 def _right_place(field: Field, key: str) -> str:
@@ -135,7 +175,7 @@ def _right_place(field: Field, key: str) -> str:
         keys = keys_of(keys.get(step, {}))
     if above:
         return f"beside {above[-1]!r}"
-    if key.isupper() and "properties" in keys and key.lower() not in keys:
+    if key.isupper() and "properties" in keys and _term(key, keys) == key:
         return "below 'properties'"
     deeper = {f"{a}.{b}": part for a in keys for b, part in keys_of(keys[a]).items()}
     for parts in (keys, deeper):

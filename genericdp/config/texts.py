@@ -6,6 +6,7 @@ The formats are this language's own; to other validators they mean nothing.
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -128,6 +129,8 @@ def complaint(
     known = values if scope == "value" else SCOPES[scope]
     if known is not None and name not in known:
         hint = suggestion(name, known) if known else "declare it under values"
+        if name.partition(":")[0] in known:
+            hint = _default_hint(reference)
         return f"unknown name {name!r} in '{reference}'", hint
     if scope == "attribute" and (name.startswith("/") or ".." in name.split("/")):
         return f"'{reference}' does not lie below the device", "name a file below its sysfs folder"
@@ -144,6 +147,12 @@ def complaint(
     return None
 
 
+def _default_hint(reference: Reference) -> str:
+    """Return how to write what was probably meant as the default of a reference."""
+    name, _, default = reference.name.partition(":")
+    return f"write '{replace(reference, name=name, default=default)}'"
+
+
 def _parsed(field: Field, text: str, values: Set[str] | None) -> Template | None:
     """Return the template if nothing is wrong with it."""
     try:
@@ -155,6 +164,10 @@ def _parsed(field: Field, text: str, values: Set[str] | None) -> Template | None
     found = [one for part in parsed.references if (one := complaint(part, place, values))]
     for message, hint in found:
         field.refuse(message, hint)
+    for part in parsed.references:
+        if part.scope == "property" and ":" in part.name:
+            message = f"'{part}' is the property with this name, ':' included"
+            field.warn(message, _default_hint(part))
     return None if found else parsed
 
 

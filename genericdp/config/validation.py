@@ -158,7 +158,8 @@ def _not_listed(field: Field, error: Violation) -> None:
     known = [str(value) for value in error.validator_value]
     wanted = error.schema.get("title") or f"one of {', '.join(known)}"
     if isinstance(text := error.instance, str):
-        meant = closest(text, known)
+        in_lower_case = {word.lower(): word for word in known}
+        meant = in_lower_case.get(text.lower()) or closest(text, known)
         field.refuse(f"{quoted(text)} is not {wanted}", f"did you mean {meant!r}?" if meant else "")
 
 

@@ -229,7 +229,23 @@ def followed(tree: Tree, problem: Problem) -> list[Tree]:
     if hint == "write a space after the ':' of a key":
         key, _, value = yaml.safe_load(value_at(tree, path)).partition(":")
         return [changed(tree, path, {key: value})]
-    return [changed(tree, path, value) for value in _to_write(hint)]
+    better = _rearranged(tree, path, hint, message)
+    return better or [changed(tree, path, value) for value in _to_write(hint)]
+
+
+def _rearranged(tree: Tree, path: KeyPath, hint: str, message: str) -> list[Tree]:
+    """Follow a hint that is about more, or less, than a whole value."""
+    if found := re.fullmatch("begin each entry with '- name: (.*)'", hint):
+        entries = [{"name": key, **entry} for key, entry in value_at(tree, path).items()]
+        assert _plain(entries[0]["name"]) == found[1]
+        return [changed(tree, path, entries)]
+    if found := re.fullmatch("write ('.*'), and (.*): ('.*')", hint):
+        return [changed(changed(tree, path, found[1]), (*path[:-1], found[2]), found[3])]
+    if (found := re.fullmatch(r"write '(\$\(.*\))'", hint)) and "unknown name" in message:
+        wrong = message.partition(" in ")[2].strip("'")
+        text = _plain(value_at(tree, path)).replace(wrong, found[1])
+        return [changed(tree, path, json.dumps(text))]
+    return []
 
 
 def _meant(tree: Tree, path: KeyPath, message: str, word: str) -> Tree:

@@ -21,6 +21,8 @@ def hints(body: str) -> list[str]:
         ("0403", "write '0403'"),
         ("0xea60", "write 'ea60'"),
         ("'0x403'", "write '0403'"),
+        ("'403'", "write '0403'"),
+        ("'0403:6001'", "write '0403', and product: '6001'"),
         ("403", "write four hexadecimal digits or a glob, in quotes"),
         ("1e10", "write '1e10'"),
         ("$(usb.vendor)", "templates are not allowed here"),
@@ -31,7 +33,7 @@ def test_what_is_suggested_for_an_id_is_accepted(vendor: str, hint: str) -> None
     body = "  - {name: a/b, match: [{usb: {vendor: %s}}]}\n"
     assert hint in hints(body % vendor)
     if hint.endswith("'"):
-        assert hints(body % hint.removeprefix("write ")) == []
+        assert hints(body % hint.removeprefix("write ").replace(", and", ",")) == []
 
 
 @pytest.mark.parametrize(
@@ -79,6 +81,23 @@ def test_what_is_suggested_for_an_id_is_accepted(vendor: str, hint: str) -> None
         ("    inject: {env: {A: ${device.path}}}", "templates are written $(device.path)"),
         ("    inject: {mounts: [{source: /a, target: /b}]}", "did you mean 'hostPath'?"),
         ("    prefer: closet", "did you mean 'closest'?"),
+        ("    prefer: Spread", "did you mean 'spread'?"),
+        ("    servedBy: DRA", "did you mean 'dra'?"),
+        ("    inject: {devices: [{path: /x, permissions: RW}]}", "write 'rw'"),
+        ("    inject: {ENV: {}}", "did you mean 'env'?"),
+        ("    exclude: [{pci: {class: '0302'}}]", "write '0302*'"),
+        ("    exclude: [{pci: {class: '0x03'}}]", "write '03*'"),
+        ("    exclude: [{pci: {class: '30200'}}]", "write '030200'"),
+        ("    exclude: [{usb: {class: '8'}}]", "write '08'"),
+        ("    exclude: [{pci: {vendor: '10de:2204'}}]", "write '10de', and device: '2204'"),
+        ("    exclude: [{udev: {ATTRS: {idVendor: '0403'}}}]",
+         "what a device sits on is selected by 'hardware', beside 'udev'"),
+        ("    exclude: [{'DRIVERS{x}': usb}]",
+         "what a device sits on is selected by 'hardware', beside 'udev'"),
+        ("    exclude: [{udev: {ATTR: {size: '0'}}}]", "did you mean 'attributes'?"),
+        ("    exclude: [{udev: {'ENV{ID_X}': a}}]", "did you mean 'properties'?"),
+        ("    exclude: [{udev: {KERNEL: tty*}}]", "did you mean 'name'?"),
+        ("    inject: {env: {A: '$(device.name:x) b'}}", "write '$(device.name:-x)'"),
         ("    replicas: '4'", "write 4 without quotes"),
         ("    inject: {devices: [{path: /x, optional: yes}]}", "write true"),
     ],
@@ -104,6 +123,31 @@ def test_a_mistake_has_the_right_form_as_a_hint(body: str, hint: str) -> None:
 def test_what_is_no_config_says_what_to_do_with_it(text: str, hint: str) -> None:
     (problem,) = loaded(text).problems
     assert problem.hint == hint
+
+
+@pytest.mark.parametrize(
+    ("resources", "hint"),
+    [
+        ("{a/b: {match: [{path: /x}]}}", "begin each entry with '- name: a/b'"),
+        ("{serial: {name: a/b, match: [{path: /x}]}}", "begin each entry with '- name: a/b'"),
+        ("{name: a/b, match: [{path: /x}]}", "begin each entry with '- '"),
+    ],
+)
+def test_resources_by_name_are_to_be_a_list(resources: str, hint: str) -> None:
+    (problem,) = loaded(HEAD.replace("resources:\n", f"resources: {resources}\n")).problems
+    assert problem.hint == hint
+
+
+def test_a_default_without_its_minus_is_warned_of_where_any_name_is_allowed() -> None:
+    body = "    inject: {env: {A: '$(property.ID_X:x)', B: '$(attribute.a:b)'}}\n"
+    found = loaded(f"{HEAD}{SERIAL}{body}")
+    assert found.problems == ()
+    assert [(warning.message, warning.hint) for warning in found.warnings] == [
+        (
+            "'$(property.ID_X:x)' is the property with this name, ':' included",
+            "write '$(property.ID_X:-x)'",
+        )
+    ]
 
 
 def test_a_resource_at_the_top_level_belongs_below_resources() -> None:

@@ -38,6 +38,7 @@ pytestmark = pytest.mark.slow
 WRONG = (
     *("5", "010", "0x10", "1.0", "1e30", "0x403", "2024-01-01", "off", "~", "", "''", "x", "-x"),
     *("'4.0'", "'0x403'", "'03:00.0'", "'true'", "/dev/x", "Example.com/a", "path:/dev/x", "none_"),
+    *("'403'", "'0302'", "'0403:6001'", "'RW'"),
     *("[]", "{}", "[x]", "{path: /dev/x}", "{-path: /dev/x}"),
 )
 """What people write where something else is meant."""
@@ -77,6 +78,12 @@ def mistakes(kind: str, path: KeyPath) -> Iterator[Tree]:
         if problems_of(changed(tree, path, text), kind) == ():
             yield changed(tree, path, text.replace("evi", "eiv"))
             yield changed(tree, path, f"{text[:-2]})")
+            yield changed(tree, path, f"'{text[:-1]}:x)'")
+    value = value_at(tree, path)
+    if isinstance(value, str):
+        yield changed(tree, path, value.swapcase())
+    if path == ("resources",):
+        yield changed(tree, path, {resource.pop("name"): resource for resource in value})
     if path and isinstance(key := path[-1], str):
         is_known = key in part_at(resolved_schema(kind), path[:-1]).get("properties", {})
         for word in (key[:-1], key * 2, key.upper()) if is_known else ("1", "on", "A=B"):
