@@ -170,6 +170,8 @@ class Kind:
     """The keys of vendor and product, if it is hardware that other devices are parts of."""
     shown: tuple[str, ...] = ()
     """Keys that people know such hardware by."""
+    type_key: str = ""
+    """The key of what such a device is, which selects it beside the hardware that it sits on."""
     has_node: bool = False
     """Whether it has a device file."""
 
@@ -221,6 +223,7 @@ KINDS: Mapping[str, Kind] = {
             "address": Key("address"),
         },
         single=("name",),
+        type_key="linkType",
     ),
     "udev": Kind(
         noun="sysfs device",

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from genericdp.devices.hardware import HARDWARE, is_hardware, is_net_interface, kind_of
+from genericdp.devices.hardware import KINDS, is_hardware, kind_of
 from genericdp.devices.inventory import NODE_TYPES, natural_key
 from genericdp.explain.describe import Entry, as_glob, entry_of, hardware_ids
 from genericdp.explain.find import every, is_worth_naming
@@ -161,10 +161,11 @@ def _selector(entry: Entry, kinds: Kinds, *, several: bool) -> dict[str, object]
     name = "" if device is None else kind_of(device)
     if name in hardware:
         return hardware
-    if device is not None and name in HARDWARE and not HARDWARE[name].has_node:
-        return {name: {HARDWARE[name].single[0]: as_glob(device.name)}}
-    if device is not None and is_net_interface(device):
-        return _net(entry, hardware)
+    if device is not None and not KINDS[name].has_node:
+        kind, texts = KINDS[name], entry.buses.get(name, {})
+        if hardware and (type_ := texts.get(kind.type_key)):
+            return {name: {kind.type_key: as_glob(type_)}, "hardware": hardware}
+        return {name: {kind.single[0]: as_glob(device.name)}}
     if device is None or not hardware or not device.subsystem:
         return {"path": _stem(entry.path) if several else as_glob(entry.path)}
     udev = {"subsystem": as_glob(device.subsystem)}
@@ -172,10 +173,3 @@ def _selector(entry: Entry, kinds: Kinds, *, several: bool) -> dict[str, object]
         udev |= {"name": _stem(device.name)}
         udev |= {"devtype": as_glob(device.devtype)} if device.devtype else {}
     return {"udev": udev, "hardware": hardware}
-
-
-def _net(entry: Entry, hardware: dict[str, object]) -> dict[str, object]:
-    texts = entry.buses.get("net", {})
-    if hardware and texts.get("linkType"):
-        return {"net": {"linkType": as_glob(texts["linkType"])}, "hardware": hardware}
-    return {"net": {"name": as_glob(texts.get("name", ""))}}
