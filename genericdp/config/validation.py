@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from genericdp.config import hints
 from genericdp.config.document import FAULTY, Field
-from genericdp.config.schema import CONFIG, POLICY, resolved_schema
+from genericdp.config.schema import CONFIG, POLICY, keys_of, resolved_schema
 from genericdp.config.strict import errors_in
-from genericdp.devices.hardware import HARDWARE
 from genericdp.errors import Finding
 from genericdp.printing import closest, quoted
 from genericdp.scalars import Unclear, meant_boolean, reading
@@ -217,10 +216,11 @@ def _alternatives(field: Field, error: Violation) -> None:
     choices = [one["required"][0] for one in error.validator_value]
     listed = ", ".join(choices)
     present = [choice for choice in choices if choice in error.instance]
+    below_hardware = keys_of(error.schema["properties"].get("hardware", {}))
     for extra in present[1:]:
         message = f"{extra!r} cannot be combined with {present[0]!r}"
         hint = f"one of {listed}"
-        if "hardware" in error.schema["properties"] and extra in HARDWARE:
+        if extra in below_hardware:
             hint += "; what the device sits on goes below 'hardware'"
         field[extra].refuse(message, hint, of_key=True)
     # An unknown key may be a misspelt choice: it is a problem already.
