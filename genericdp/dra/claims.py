@@ -26,7 +26,7 @@ from genericdp.jsonvalues import KEY, as_record, count_values, from_record, pars
 from genericdp.model import ServedBy
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping
     from pathlib import Path
     from typing import TypeAlias
 
@@ -398,24 +398,25 @@ async def read_others(own: Path) -> tuple[bool, list[Claim]]:
 def are_same(
     wanted: Collection[HardwareIdentity],
     held: Collection[HardwareIdentity],
-    present: Collection[HardwareIdentity] = (),
+    present: Callable[[], Iterable[HardwareIdentity]] = tuple,
 ) -> bool:
     """Return whether any hardware is in both.
 
-    Hardware that is ``present`` elsewhere has not moved from there, whatever its serial says.
+    Hardware that is ``present`` elsewhere has not moved from there, whatever its serial says: that
+    is asked only about what may have moved, since it is all that is on offer.
     """
     return any(
         mine.is_same(other)
-        or (mine.has_moved_from(other) and not any(identity.is_same(other) for identity in present))
+        or (mine.has_moved_from(other) and not any(it.is_same(other) for it in present()))
         for mine in wanted
         for other in held
     )
 
 
-def is_shared(wanted: Hold, held: HeldDevice) -> bool:
+def is_shared(wanted: Hold, held: Hold) -> bool:
     """Return whether two claims may have the same hardware at once."""
-    if wanted.key == held.name[:2]:
-        is_other_share = held.holders.keys().isdisjoint(wanted.shares)
+    if wanted.key == held.key:
+        is_other_share = set(held.shares).isdisjoint(wanted.shares)
         return wanted.replicas > 1 and held.replicas > 1 and is_other_share
     return not (wanted.exclusive or held.exclusive)
 

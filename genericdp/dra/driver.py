@@ -529,7 +529,8 @@ class DraDriver:
 
         def note(folder: str, name: str | None) -> None:
             uid = name and preparer.specs.uid_of(name)
-            if folder == specs and (uid is None or uid in preparer.records.claims):
+            is_missed = uid in preparer.records.claims and uid not in preparer.specs.ending
+            if folder == specs and (uid is None or is_missed):
                 self._specs_outdated.send()
             if folder == records and (name is None or name.endswith(RELEASE_SUFFIX)):
                 self._released.send()

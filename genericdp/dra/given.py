@@ -302,6 +302,8 @@ class ClaimSpecs:
     def __init__(self, folder: Path, driver: str) -> None:
         self.folder = folder
         self._kind, self._prefix = f"{driver}/claim", f"{_SPEC_PREFIX}{driver}_"
+        self.ending: set[str] = set()
+        """The UIDs of claims of which spec and record are being removed."""
 
     def uid_of(self, name: str) -> str:
         """Return the UID of the claim whose spec has this file name, if it is one."""

@@ -245,11 +245,11 @@ class ClaimPreparer:
         if before is not None:
             before, missing = await self._located(before)
         claim, fresh = self._planned(asked, before, missing)
-        holders = (holder for _, _, holder in self._conflicts(claim))
-        for holder in {(it.driver, it.uid): it for it in holders}.values():
-            with suppress(GenericdpError):  # then it stays as it is
-                await self.check(holder)
-        claim, fresh = self._planned(asked, before, missing)
+        if holders := {(it.driver, it.uid): it for _, _, it in self._conflicts(claim)}:
+            for holder in holders.values():
+                with suppress(GenericdpError):  # then it stays as it is
+                    await self.check(holder)
+            claim, fresh = self._planned(asked, before, missing)
         if why := self._why_refused(claim):
             raise ClaimError(why)
         self.records.reserve(claim)  # nothing has been awaited since the check
@@ -327,10 +327,10 @@ class ClaimPreparer:
         listed = (listed for gate in self._gates() for listed in gate.devices.devices.values())
         return [it.device for it in listed if it.is_present and it.is_complete]
 
-    def _present(self) -> list[HardwareIdentity]:
-        """Return the hardware that is on offer, whether it is healthy or not."""
+    def _present(self) -> Iterable[HardwareIdentity]:
+        """Yield the hardware that is on offer, whether it is healthy or not."""
         listed = (listed for gate in self._gates() for listed in gate.devices.devices.values())
-        return [own for it in listed if it.is_present for own in it.device.identities]
+        return (own for it in listed if it.is_present for own in it.device.identities)
 
     def _is_hardware(self, known: Collection[HardwareIdentity], device: Device) -> bool:
         """Return whether a device is the hardware that was known, and no part of it another."""
@@ -340,7 +340,7 @@ class ClaimPreparer:
             for mine in now
             for its in known
         )
-        return not has_other and are_same(now, known, self._present())
+        return not has_other and are_same(now, known, self._present)
 
     async def _ready_devices(self, claim: Claim, fresh: Devices, *, run_hooks: bool) -> Devices:
         """Return its devices once checked as in Allocate, and hooks have run; raise CallError.
@@ -393,28 +393,29 @@ class ClaimPreparer:
             result = next(result for result in claim.results if result.key == hold.key)
             what = f"device {result.device} of {result.pool}"
             who = f"claim {holder}"
-            name = "" if hold.key == held.name[:2] else f" as {held.name}"
+            name = "" if hold.key == held.key else f" as {held.device_id} of {held.resource}"
             driver = "" if holder.driver == self._driver else f" by the DRA driver {holder.driver}"
             withheld = self.withheld.get(holder.uid)
             why = f", {withheld.why}" if withheld is not None else ""
             return f"{what} is prepared for {who}{name}{driver}{why}"
         return ""
 
-    def _conflicts(self, claim: Claim) -> Iterable[tuple[Hold, HeldDevice, Claim]]:
+    def _conflicts(self, claim: Claim) -> Iterable[tuple[Hold, Hold, Claim]]:
         """Yield what another claim has of a claim's hardware, with that claim."""
-        present, held = self._present(), self._other_holds(claim)
         for hold in claim.holds:
-            for its, holder in held:
-                if are_same(hold.identities, its.identities, present) and not is_shared(hold, its):
+            for its, holder in self._other_holds(claim):
+                if are_same(hold.identities, its.identities, self._present) and not is_shared(
+                    hold, its
+                ):
                     yield hold, its, holder
 
-    def _other_holds(self, claim: Claim) -> list[tuple[HeldDevice, Claim]]:
-        """Return all that other claims hold, with the claim.
+    def _other_holds(self, claim: Claim) -> Iterable[tuple[Hold, Claim]]:
+        """Yield all that other claims hold, with the claim.
 
         What pods hold through the device plugin is not on offer: ``decide`` sees to that.
         """
         own = (other for other in self.records.claims.values() if other.uid != claim.uid)
-        return [(held, holder) for holder in (*own, *self._others) for held in holder.held()]
+        return ((held, holder) for holder in (*own, *self._others) for held in holder.holds)
 
     # The end of a claim
 
@@ -482,7 +483,7 @@ class ClaimPreparer:
         return any(
             are_same(hold.identities, held.identities)
             for held, holder in self._other_holds(claim)
-            if (holder.uid, held.name[:2]) not in self._passed
+            if (holder.uid, held.key) not in self._passed
         )
 
     def _having_release_hook(self, claim: Claim, holds: Iterable[Hold]) -> list[Device]:
@@ -503,8 +504,12 @@ class ClaimPreparer:
 
     async def _forget(self, uid: str) -> None:
         """Remove CDI spec and record, in this order: until both are gone the claim is known."""
-        await self.specs.remove(uid)
-        await self.records.remove(uid)
+        self.specs.ending.add(uid)
+        try:
+            await self.specs.remove(uid)
+            await self.records.remove(uid)
+        finally:
+            self.specs.ending.remove(uid)
         if self.withheld.pop(uid, None) is not None:
             self._changed()
 
