@@ -6,7 +6,7 @@ import asyncio
 import logging
 import time
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -285,5 +285,4 @@ def _why_unusable(root: Root, device: Device, files: DeviceFiles) -> str:
             return f"{path} cannot be read ({why})" if why else f"{path} does not exist"
         if not same:
             return f"{path} is another device than the one on offer"
-    given = replace(device, mounts=device.given_mounts)
-    return device_refusal(given, files.examine, files.mount_target)
+    return device_refusal(device, device.given_mounts, files.examine, files.mount_target)

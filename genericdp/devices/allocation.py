@@ -76,7 +76,7 @@ class _AnswerBuilder:
 
     def add(self, device: Device, index: int, shares: Sequence[int]) -> None:
         """Add what comes with some shares of a device: what differs between them, for each."""
-        for share in shares if _differs_by_share(device) else shares[:1]:
+        for share in shares if len(shares) > 1 and _differs_by_share(device) else shares[:1]:
             self._add_share(device, {"allocation.index": str(index), "device.share": str(share)})
         self._cdi.update(dict.fromkeys(device.cdi))
 

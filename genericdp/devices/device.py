@@ -279,15 +279,18 @@ class ContainerEdits:
     cdi: tuple[str, ...] = ()
 
 
-def device_refusal(device: Device, find: Find, mount_target: FindTarget) -> str:
-    """Return why something of a device must not be given to containers; empty: all of it may.
+def device_refusal(
+    device: Device, mounts: Iterable[MountPoint], find: Find, mount_target: FindTarget
+) -> str:
+    """Return why a device, or one of these mounts of it, must not be given to containers.
 
-    ``find`` gives what there is at a path of the host, or None; ``mount_target`` where a path
-    leads, also where there is nothing. Without a policy, only links are checked.
+    Empty: all of it may. ``find`` gives what there is at a path of the host, or None;
+    ``mount_target`` where a path leads, also where there is nothing. Without a policy, only links
+    are checked.
     """
     policy = device.policy
     refusals = []
-    for mount in device.mounts:
+    for mount in mounts:
         path = mount.host_path
         found = mount_target(path.rstrip("/") or "/")  # a directory may end in a slash
         if policy is not None:

@@ -253,7 +253,8 @@ class _Maker:
         given = (device.nodes, device.given_mounts, device.env, device.annotations, device.cdi)
         if not device.missing and not any(given):
             raise UnusableValueError(_nothing_to_give(first, self._host), Code.NOTHING_TO_INJECT)
-        if why := device_refusal(device, self._inventory.file, self._host.mount_target):
+        find, mount_target = self._inventory.file, self._host.mount_target
+        if why := device_refusal(device, device.mounts, find, mount_target):
             raise UnusableValueError(why, Code.FORBIDDEN)
 
     def _nodes(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
@@ -168,9 +167,17 @@ def allocation(containers: Iterable[ContainerEdits]) -> bytes:
     for edits in containers:
         response = answer.container_responses.add(envs=edits.env, annotations=edits.annotations)
         for mount in edits.mounts:
-            response.mounts.add(**asdict(mount))
+            response.mounts.add(
+                host_path=mount.host_path,
+                container_path=mount.container_path,
+                read_only=mount.read_only,
+            )
         for device in edits.devices:
-            response.devices.add(**asdict(device))
+            response.devices.add(
+                host_path=device.host_path,
+                container_path=device.container_path,
+                permissions=device.permissions,
+            )
         for name in edits.cdi:
             response.cdi_devices.add(name=name)
     return answer.SerializeToString()
