@@ -229,7 +229,7 @@ def test_names_of_files_cannot_write_to_the_terminal(
         "Matched, but not offered:",
         "  example.com/serial: /dev/serial/by-id/\\x1b[31m\\nexample.com: Healthy:"
         " its name holds a control character",
-        "  example.com/serial: /dev/serial/by-id/\\udcff: its name is not valid UTF-8",
+        "  example.com/serial: /dev/serial/by-id/\\xff: its name is not valid UTF-8",
     ]
 
 
