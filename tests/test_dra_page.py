@@ -53,7 +53,7 @@ def test_the_claim_of_the_page_selects_one_device_of_a_class_there_is(machine: P
     assert uses["resourceClaimTemplateName"] == template["metadata"]["name"]
     assert pod["spec"]["containers"][0]["resources"] == {"claims": [{"name": uses["name"]}]}
 
-    config = "--config examples/configs/serial-dra.yaml"
+    config = "examples/configs/serial-dra.yaml"
     command, _, _ = block_of(
         f"genericdp deviceclasses {config} | kubectl apply -f -", PAGE
     ).commands.partition("|")

@@ -45,7 +45,7 @@ def test_each_example_has_a_page_with_its_config_and_what_its_host_shows(staged:
 def test_a_command_of_a_hardware_page_can_be_pasted(staged: Path) -> None:
     for page in (staged / "hardware").glob("*.md"):
         lines = [line for line in page.read_text().splitlines() if line.startswith("$ genericdp ")]
-        assert [line for line in lines if f" --config {page.stem}.yaml" not in line] == []
+        assert [line for line in lines if f" {page.stem}.yaml" not in line] == []
 
 
 def test_titles_tell_the_examples_apart(staged: Path) -> None:
