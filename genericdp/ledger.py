@@ -69,6 +69,8 @@ class _Entry:
     """When the kubelet first said, long enough after that, that no pod holds it."""
     is_free: bool = field(default=False, compare=False)
     """Whether it is proven that no pod holds it."""
+    given_at: float = field(default=-inf, compare=False)
+    """When an Allocate last gave it to a container."""
 
     @property
     def name(self) -> Name:
@@ -262,6 +264,12 @@ class Ledger:
         else:
             entry.offer()
 
+    def gave(self, resource: str, shares: Iterable[str], now: float) -> None:
+        """Note that an Allocate is about to give these to a container."""
+        for share in shares:
+            if (entry := self._entries.get(Name(resource, device_id_of(share)))) is not None:
+                entry.given_at = now
+
     def take(self, answer: PodHolders) -> bool:
         """Take over an answer of the kubelet; return whether other devices may be offered now."""
         is_news = self._is_urgent or self._answer is None
@@ -296,9 +304,11 @@ class Ledger:
         """Return the names that pods hold or may hold."""
         if self._timing is None:
             return []
-        # An answer that is older says nothing about a pod that has started since.
+        # An answer that is older says nothing about a pod that has started since, nor does one that
+        # was asked for before a pod that was given the device just now is surely known.
         answered_at = -inf if self._answer is None else self._answer.asked_at
-        is_known = now - answered_at <= 2 * self._timing.period
+        is_recent = now - answered_at <= 2 * self._timing.period
+        pods_known = self._timing.pods_known
         return [
             HeldDevice(
                 name=name,
@@ -306,7 +316,7 @@ class Ledger:
                 replicas=entry.replicas,
                 exclusive=entry.exclusive,
                 holders=entry.holders,
-                is_known=is_known,
+                is_known=is_recent and answered_at >= entry.given_at + pods_known,
             )
             for name, entry in self._entries.items()
             if not entry.is_free

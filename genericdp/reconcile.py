@@ -351,6 +351,7 @@ class Reconciler:
             pre_start="preStart" in resource.hooks,
             prefer=resource.prefer,
             replicas=resource.replicas,
+            gave=lambda shares: self.ledger.gave(resource.name, shares, time.monotonic()),
         )
         servicer.set_devices(devices)
         plugin = Plugin(servicer, kubelet=self._kubelet, timing=self._settings.timing)

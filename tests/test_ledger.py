@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import inf
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -22,6 +22,7 @@ from genericdp.kubelet.podresources import PodHolders, PodResourcesTiming
 from genericdp.ledger import Ledger
 from tests.budget import examples
 from tests.devices.making import decide, decision, healthy, node, resource, unhealthy
+from tests.devices.offering import offered_shares
 from tests.memory import little_memory
 
 if TYPE_CHECKING:
@@ -199,6 +200,27 @@ def test_a_device_that_is_offered_is_never_proven_free() -> None:
     for asked_at in range(60, 600, 10):
         daemon.answer(float(asked_at))
         assert daemon.holders(float(asked_at)) == {"ttyUSB0": {}}
+
+
+@pytest.mark.parametrize(("before", "after"), [(1, 2), (2, 1)])
+def test_no_answer_from_before_a_pod_is_known_lets_an_edit_share_what_it_has(
+    before: int, after: int
+) -> None:
+    """The ledger knows when a device was given away, and the kubelet tells of the pod later."""
+    daemon = Daemon(resources=[replace(SERIAL, replicas=before)])
+    daemon.look(TTY0, now=0.0)
+    daemon.answer(100.0)
+    daemon.ledger.gave(NAME, ["ttyUSB0"], 105.0)
+    daemon.resources = [replace(SERIAL, replicas=after)]
+    for now in (106.0, 110.0, 164.9):
+        daemon.look(TTY0, now=now)
+        listed = daemon.lists[NAME].devices["ttyUSB0"]
+        assert offered_shares(listed) == ("ttyUSB0", "ttyUSB0::1")[:before], now
+        daemon.answer(now)
+    daemon.answer(165.0)
+    daemon.look(TTY0, now=165.0)
+    listed = daemon.lists[NAME].devices["ttyUSB0"]
+    assert offered_shares(listed) == ("ttyUSB0", "ttyUSB0::1")[:after]
 
 
 def test_a_renamed_id_is_free_once_two_late_answers_say_so() -> None:

@@ -22,7 +22,7 @@ from genericdp.prepare import counted, limited
 from genericdp.template import UnusableValueError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Collection, Iterable, Sequence
+    from collections.abc import AsyncIterator, Callable, Collection, Iterable, Sequence
 
     from genericdp.devices.device import ContainerEdits
     from genericdp.devices.devicelist import DeviceList
@@ -42,7 +42,9 @@ class Servicer:
         pre_start: bool = False,
         prefer: Preference = Preference.NONE,
         replicas: int = 1,
+        gave: Callable[[Iterable[str]], None] = lambda _: None,
     ) -> None:
+        """``gave`` is told of the shares that a container gets, before the kubelet has them."""
         self.prefer = prefer
         self.replicas = replicas
         self.options = api.DevicePluginOptions(
@@ -51,6 +53,7 @@ class Servicer:
         )
         """The answer to GetDevicePluginOptions."""
         self.gate = gate
+        self._gave = gave
         self.in_progress = Observed(0)
         """How many calls of the kubelet have not been answered yet."""
         self._response = Observed((b"", 0))
@@ -93,6 +96,7 @@ class Servicer:
             async with limited(gate.resource, "Allocate", gate.timeouts.allocate) as unfinished:
                 asked = parsed(api.AllocateRequest, request).container_requests
                 containers = [await self._edits(it.devices_ids, unfinished) for it in asked]
+        self._gave(share for container in asked for share in container.devices_ids)
         log.debug("allocated: %s", containers)
         return allocation(containers)
 

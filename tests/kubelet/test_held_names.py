@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 OLD, NEW = "example.com/serial", "example.com/port"
 POD = Pod(uid="pod", containers=(Container(name="main", limits={OLD: 1}),))
-PROMPT = PodResourcesTiming(period=0.05, refresh=0.2, pods_known=0.0)
+PROMPT = PodResourcesTiming(period=0.05, refresh=0.2, pods_known=0.5)
 RENAMED = serial(id="new-$(device.name)")
 HOLDER = "pod default/pod has it as ttyUSB0 of example.com/serial"
 
