@@ -45,8 +45,9 @@ test: $(VENV)/development.stamp ## lint, and every test that needs neither root 
 	@$(MAKE) --no-print-directory lint
 	@$(BIN)/python -m pytest -m 'not e2e and not cluster and not deploy' -n $(or $(WORKERS),4) --dist loadfile --no-loadscope-reorder
 
-cases: $(VENV)/development.stamp ## write the transcripts of tests/cases again; CASES="groups/pairs"
+cases: $(VENV)/development.stamp ## write what is expected in tests/cases and tests/configs again; CASES="groups/pairs invalid/tabs"
 	@$(BIN)/python -m tests.cases.running $(CASES)
+	@$(BIN)/python -m tests.config.expectations $(CASES)
 
 lint: $(VENV)/development.stamp ## ruff, import-linter, mypy
 	@$(BIN)/ruff check .
