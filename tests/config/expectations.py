@@ -14,7 +14,9 @@ import contextlib
 import difflib
 import io
 import re
+import shutil
 import sys
+import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
@@ -45,21 +47,30 @@ def name_of(case: Path) -> str:
 
 
 def answer_to(case: Path) -> Answer:
-    """Validate a case, from its directory."""
-    policy = case.with_suffix(".policy")
-    bounds = ["--policy", policy.name] if policy.exists() else []
+    """Validate a copy of a case, which nobody else can write, whoever has checked it out."""
     output = io.StringIO()
-    with contextlib.chdir(case.parent), contextlib.redirect_stdout(output):
-        code = main(["validate", *bounds, case.name])
+    with tempfile.TemporaryDirectory() as work, contextlib.chdir(work):
+        bounds = []
+        for file in _files_of(case):
+            copy = Path(file.relative_to(case.parent))
+            copy.parent.mkdir(exist_ok=True)
+            shutil.copyfile(file, copy)
+            copy.chmod(0o644)
+            bounds += ["--policy", copy.name] if copy.suffix == ".policy" else []
+        with contextlib.redirect_stdout(output):
+            code = main(["validate", *bounds, case.name])
     *lines, total = output.getvalue().splitlines()
     return Answer(code, lines, total)
 
 
+def _files_of(case: Path) -> list[Path]:
+    config = sorted(case.iterdir()) if case.is_dir() else [case]
+    return [*config, *(path for path in [case.with_suffix(".policy")] if path.exists())]
+
+
 def expected(case: Path, answer: Answer) -> dict[Path, str]:
     """Return what each file of a case should be: itself, with what is said of it."""
-    config = sorted(case.iterdir()) if case.is_dir() else [case]
-    files = [*config, *(path for path in [case.with_suffix(".policy")] if path.exists())]
-    return {file: _with_comments(file, answer.lines) for file in files}
+    return {file: _with_comments(file, answer.lines) for file in _files_of(case)}
 
 
 def difference(case: Path, answer: Answer) -> str:

@@ -2,15 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from genericdp.config.files import STDIN, Loaded
 from genericdp.config.load import load
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from genericdp.errors import Problem
 
 HEAD = "apiVersion: genericdp.io/v1alpha1\nkind: DevicePluginConfig\nresources:\n"
 FUSE = "  - name: a/fuse\n    match: [{path: /dev/fuse}]\n"
@@ -19,22 +12,6 @@ FUSE = "  - name: a/fuse\n    match: [{path: /dev/fuse}]\n"
 def loaded(text: str | bytes) -> Loaded:
     """Return what becomes of a whole config."""
     return load([STDIN], pipes={STDIN: text if isinstance(text, bytes) else text.encode()})
-
-
-def problems(body: str) -> list[str]:
-    """Return the problems of resources, without their places."""
-    return said(loaded(HEAD + body).problems)
-
-
-def warnings(body: str) -> list[str]:
-    """Return the warnings about resources that have no problem, without their places."""
-    found = loaded(HEAD + body)
-    assert found.problems == ()
-    return said(found.warnings)
-
-
-def said(found: Iterable[Problem]) -> list[str]:
-    return [str(one).split(":", 3)[3].strip() for one in found]
 
 
 def places(text: str | bytes) -> list[str]:

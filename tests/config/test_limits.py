@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
 from genericdp.cli import main
+from tests.config.loading import FUSE, loaded
+from tests.config.loading import HEAD as RESOURCES
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -44,3 +47,11 @@ def test_what_is_wrong_in_a_list_that_is_too_long_is_not_said_as_well(
     told, count = capsys.readouterr().out.splitlines()
     assert "the list has 300 entries" in told
     assert count == "1 problem in 1 file"
+
+
+def test_long_texts_full_of_braces_are_checked_at_once() -> None:
+    text = "{" * 10_000 + "${" * 10_000 + "{,.." * 5_000
+    body = f"    inject: {{env: {{A: '{text}'}}}}\n    nodeNames: ['{text}']\n"
+    begun = time.process_time()
+    assert loaded(f"{RESOURCES}{FUSE}{body}").warnings == ()
+    assert time.process_time() - begun < 5

@@ -83,3 +83,12 @@ def test_the_digest_tells_whether_the_policy_differs(tmp_path: Path) -> None:
         policy.write_text(HEAD.replace("Config", "Policy").replace("resources:\n", text))
         digests.add(load([path], policy=policy).digest)
     assert len(digests) == 4
+
+
+def test_problems_are_sorted_by_file_line_and_column(tmp_path: Path) -> None:
+    for name in ("b", "a"):
+        bad = f"{_config(name)}  - {{replicas: 0, name: x}}\n"
+        (tmp_path / f"{name}.yaml").write_text(bad)
+    places = [(problem.file, problem.line, problem.column) for problem in load([tmp_path]).problems]
+    assert places == sorted(places)
+    assert len({file for file, _, _ in places}) == 2

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.budget import examples
-from tests.config.loading import FUSE, HEAD, loaded, places, said
+from tests.config.loading import FUSE, HEAD, loaded, places
 
 ROOT = Path(__file__).parents[2]
 CONFIGS = ROOT / "tests/configs"
@@ -59,22 +59,6 @@ def test_a_text_is_what_every_yaml_reads(env: str, values: dict[str, str]) -> No
 )  # fmt: skip
 def test_what_cannot_be_read_is_told_with_its_place(text: str | bytes, messages: list[str]) -> None:
     assert places(text) == messages
-
-
-@pytest.mark.parametrize(
-    ("lines", "message"),
-    [
-        ("x-a: 1\nx-a: 2", "5:1 duplicate key 'x-a', first on line 4"),
-        ("x-a: !!binary eA==", "4:6 the tag 'tag:yaml.org,2002:binary' is not allowed"),
-        ('x-a: "\\0"', "4:6 a string cannot contain NUL or half of a surrogate pair"),
-        ("x-a: {? : a}", "4:9 a key is missing before ':'"),
-        ("x-a: {on: a}", "4:7 the key on is read as true or false by some YAML parsers"),
-        ("x-a: {[b]: a}", "4:7 a key must be a string, not a list or a mapping"),
-    ],
-)
-def test_what_stands_where_nothing_is_looked_at_is_yaml_too(lines: str, message: str) -> None:
-    text = f"{HEAD.partition('resources')[0]}resources: [{{name: a/b, match: [{{path: /x}}]}}]\n"
-    assert places(text + lines) == [message]
 
 
 @pytest.mark.parametrize(
@@ -213,32 +197,6 @@ def test_a_config_map_is_the_files_in_it() -> None:
     ]
 
 
-def test_a_mistake_in_a_config_map_has_its_place_in_the_file() -> None:
-    wrong = INDENTED.replace("name", "nam")
-    assert places(f"{CONFIG_MAP}  a.yaml: |\n{wrong}") == ["9:9 unknown key 'nam'"]
-    second = "".join(f"    {line}\n" for line in f"---\n{HEAD}".splitlines())
-    text = f"{CONFIG_MAP}  a.yaml: |\n    # a comment\n{INDENTED}{second}      - nam: a/b\n"
-    assert places(text) == ["16:9 the key 'match' is required", "16:9 unknown key 'nam'"]
-    assert places(f"{CONFIG_MAP}  a.yaml: |\n    a: [\n") == [
-        "6:8 not YAML: did not find expected node content while parsing a flow node"
-    ]
-
-
-def test_a_mistake_in_a_quoted_file_of_a_config_map_has_the_place_of_that_text() -> None:
-    text = CONFIG_MAP + '  a.yaml: "a: 1\\nb: 2"\n'
-    assert {place.split(" ")[0] for place in places(text)} == {"5:11"}
-    assert said(loaded(CONFIG_MAP + '  a.yaml: "["').problems) == [
-        "not YAML: did not find expected node content while parsing a flow node"
-    ]
-
-
-@pytest.mark.parametrize("data", ["a: x", "README.md: x", ".a.yaml: x", "a.yaml: [x]", "{}", "3"])
-def test_a_config_map_without_a_config_says_so(data: str) -> None:
-    assert loaded(f"{CONFIG_MAP[:-1]}\n  {data}\n").problems[-1].message == (
-        "the ConfigMap holds no config: no text of its data has a key in .yaml or .yml"
-    )
-
-
 def test_other_manifests_beside_a_config_map_with_a_config_are_left_out() -> None:
     other = "---\napiVersion: apps/v1\nkind: DaemonSet\n"
     config_map = f"---\n{CONFIG_MAP}  a.yaml: |\n{INDENTED}"
@@ -247,19 +205,3 @@ def test_other_manifests_beside_a_config_map_with_a_config_are_left_out() -> Non
     assert [one.name for one in found.resources] == ["a/fuse"]
     assert len(loaded(other).problems) == 2
     assert len(loaded(f"{other}---\n{HEAD}{FUSE}").problems) == 2
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        "kind: DevicePluginConfig\napiVersion: genericdp.io/v2\nresources: []\n",
-        "kind: DevicePluginConfg\napiVersion: genericdp.io/v1alpha1\nresources: []\n",
-        "kind: DevicePluginConfig\napiVersion: example.com/v1\nresources: []\n",
-        "apiVersion: v1\nkind: List\nitems: []\n",
-        "resources: []\n",
-        f"{CONFIG_MAP}  b.yaml: '['\n",
-        f"{CONFIG_MAP}  b.yaml: |\n    kind: Other\n    apiVersion: v1\n",
-    ],
-)
-def test_what_may_be_meant_as_a_config_is_never_left_out(wrong: str) -> None:
-    assert loaded(f"{CONFIG_MAP}  a.yaml: |\n{INDENTED}---\n{wrong}").problems
