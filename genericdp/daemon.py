@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 from genericdp import __version__
 from genericdp.config.child import load_in_child
-from genericdp.config.reload import Reloader
 from genericdp.errors import ungrouped
 from genericdp.host import descriptors
 from genericdp.observed import Signal
@@ -85,6 +84,7 @@ async def serve(
         loading = load(settings.configs, policy=settings.policy)
         first = tasks.create_task(loading, name="first config")
         await asyncio.sleep(0)
+        from genericdp.config.reload import Reloader
         from genericdp.supervisor import Supervisor
 
         supervisor = Supervisor(settings, commands=commands, health=health)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from genericdp.cli import run
 from genericdp.config import load
 from genericdp.dra import prepare
 
@@ -54,9 +55,16 @@ def test_claims_are_prepared_without_the_messages_of_the_kubelet() -> None:
     assert [name for name in _loaded_with(prepare) if name.startswith(messages)] == []
 
 
-def test_a_config_is_loaded_without_asyncio() -> None:
+def test_a_config_is_loaded_without_asyncio_and_without_reading_the_host() -> None:
     """The first device lists wait for its process, whose imports asyncio would add a tenth to."""
-    assert "asyncio" not in _loaded_with(load)
+    unused = ("asyncio", "genericdp.devices.device", "genericdp.host.root", "genericdp.host.sysfs")
+    assert [name for name in _loaded_with(load) if name.startswith(unused)] == []
+
+
+def test_the_daemon_has_a_config_loaded_before_it_imports_what_needs_one() -> None:
+    """Both take their time, and begin together: a process that starts later is waited for."""
+    later = ("genericdp.model", "genericdp.supervisor", "genericdp.kubelet", "grpc", "google")
+    assert [name for name in _loaded_with(run) if name.startswith(later)] == []
 
 
 def _loaded_with(module: ModuleType) -> list[str]:

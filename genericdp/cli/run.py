@@ -16,7 +16,6 @@ from genericdp.config.files import STDIN
 from genericdp.daemon import run as run_daemon
 from genericdp.errors import UsageError, reason_of
 from genericdp.host.workers import HangingError, in_worker
-from genericdp.kubelet.folder import check_length
 from genericdp.settings import KUBELET_FOLDER, KUBELET_ROOT, DraSettings, Settings
 
 if TYPE_CHECKING:
@@ -64,6 +63,9 @@ def execute(arguments: argparse.Namespace) -> int:
     refuse_for_daemon(arguments)
     pod_resources = arguments.pod_resources and arguments.pod_resources.absolute()
     if pod_resources:
+        # Few ask the kubelet, and the rest of this module would delay the start of the others.
+        from genericdp.kubelet.folder import check_length
+
         check_length(pod_resources, "reach it under a shorter one")
     _check(_check_state_dir, arguments.state_dir)
     _check(_check_kubelet_root, arguments.kubelet_root)

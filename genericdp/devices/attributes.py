@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from genericdp.devices.device import AttributeValue
 from genericdp.devices.hardware import is_pci_function, nearest
 from genericdp.devices.topology import hardware_below, spot_of
 from genericdp.model import Attribute, AttributeType, ServedBy, TopologyMode
@@ -58,6 +57,15 @@ _VERSION = re.compile(
     rf"((?:-{_WORD}(?:\.{_WORD})*)?(?:\+[\dA-Za-z-]+(?:\.[\dA-Za-z-]+)*)?)"
 )
 _ROOT = re.compile(r"/sys/devices/(pci[0-9a-f]+:[0-9a-f]+)/")
+
+
+class AttributeValue(NamedTuple):
+    """The value of an attribute, as claims can select by it."""
+
+    type: AttributeType
+    value: str | int | bool
+    note: str = ""
+    """Why it is not what the config's template gives; empty: it is."""
 
 
 def attributes_of(

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import hashlib
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from genericdp.devices.inventory import PathTarget, is_kernels_own
 from genericdp.devices.topology import NOWHERE, Spot
 from genericdp.model import FileType
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
+    from genericdp.devices.attributes import AttributeValue
     from genericdp.devices.identity import HardwareIdentity
     from genericdp.devices.inventory import FoundFile, Identity
+    from genericdp.devices.paths import PathTarget
     from genericdp.model import (
-        AttributeType,
         Check,
         EnvVar,
         Hook,
@@ -58,15 +58,6 @@ class BoundProbe:
 
     probe: Probe
     check: Check
-
-
-class AttributeValue(NamedTuple):
-    """The value of an attribute, as claims can select by it."""
-
-    type: AttributeType
-    value: str | int | bool
-    note: str = ""
-    """Why it is not what the config's template gives; empty: it is."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -305,20 +296,3 @@ def device_refusal(
                 refusals.append(policy.node_refusal(path, file.target, block=is_block))
         refusals += map(policy.cdi_refusal, device.cdi)
     return next(filter(None, refusals), "")
-
-
-def file_to_read(policy: Policy | None, path: str, target_of: FindTarget) -> PathTarget:
-    """Return where a file that the config names lies, with the refusal if it must not be read.
-
-    What is read must be at the target itself, since a link may be redirected meanwhile.
-    """
-    if is_kernels_own(path):
-        found = PathTarget(target=path)
-    else:
-        found = target_of(path)
-        if found.refusal:
-            found = replace(found, refusal=f"{path} must not be read: {found.refusal}")
-    if policy is None:
-        return found
-    refusal = policy.file_refusal(path, found.target)
-    return replace(found, refusal=refusal or found.refusal)

@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from collections import Counter
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from genericdp.devices.paths import PathTarget
+
 _SEARCH_SECONDS = 2.0
 """CPU time that the expressions of one resource may take, so that the others need not wait.
 
 The worst expression that a config may have takes 0.3 s for each text of 64 KiB or more, and 20 ms
 for one of 4 KiB, as sysfs gives: five minutes, or 20 s, for 1,000 devices.
 """
-_OF_OTHERS = ("/sys/fs/", "/sys/kernel/")
-"""Where other filesystems are mounted: in one for BPF, users may make links."""
 NODE_TYPES = (FileType.CHAR, FileType.BLOCK)
 
 _DIGITS = re.compile(r"([0-9]+)")
@@ -213,21 +213,6 @@ class Candidate:
     def has_node(self) -> bool:
         """Whether it has a device file."""
         return self.file.type in NODE_TYPES
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class PathTarget:
-    """Where a path leads, whether or not there is something."""
-
-    target: str
-    refusal: str = ""
-    """Why it must not be handed out or read; empty if nothing is wrong."""
-
-
-def is_kernels_own(path: str) -> bool:
-    """Return whether only the kernel makes links on the way to a path, none of which leads out."""
-    is_of_sysfs = path.startswith("/sys/") and not path.startswith(_OF_OTHERS)
-    return is_of_sysfs or path == "/proc/self/mountinfo"
 
 
 class Host(Protocol):

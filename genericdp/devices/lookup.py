@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from genericdp import glob
-from genericdp.devices.device import file_to_read
 from genericdp.devices.hardware import BUSES, nearest, source_device, text_of, why_unread
-from genericdp.devices.inventory import is_kernels_own
+from genericdp.devices.paths import file_to_read, is_kernels_own
 from genericdp.devices.topology import spot_of
 from genericdp.model import ValueKind
 from genericdp.printing import shortened

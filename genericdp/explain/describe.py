@@ -29,7 +29,8 @@ from genericdp.printing import printable
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from genericdp.devices.device import AttributeValue, Device
+    from genericdp.devices.attributes import AttributeValue
+    from genericdp.devices.device import Device
     from genericdp.devices.inventory import Candidate, Host, Inventory, SysDevice
     from genericdp.status import view
 

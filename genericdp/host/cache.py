@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from genericdp.devices.inventory import PathTarget
+from genericdp.devices.paths import PathTarget
 from genericdp.errors import HostError, reason_of
 from genericdp.glob import escape
 from genericdp.host.calls import HangsError

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from genericdp import glob as globs
-from genericdp.devices.inventory import FoundFile, Identity, Look, PathTarget, natural_key
+from genericdp.devices.inventory import FoundFile, Identity, Look, natural_key
+from genericdp.devices.paths import PathTarget
 from genericdp.errors import reason_of
 from genericdp.host.root import ABSENT, target_of, upwards
 from genericdp.host.sysfs import device_names, plugged_of, syspath_of

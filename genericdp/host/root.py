@@ -7,7 +7,7 @@ import errno
 import os
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
-from genericdp.devices.inventory import PathTarget, is_kernels_own
+from genericdp.devices.paths import PathTarget, is_kernels_own
 from genericdp.errors import HostError, is_shortage, reason_of
 from genericdp.host import calls, pathwalk
 

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from genericdp import glob
-from genericdp.devices.inventory import Look, PathTarget, SysDevice, natural_key
+from genericdp.devices.inventory import Look, SysDevice, natural_key
+from genericdp.devices.paths import PathTarget
 from genericdp.template import MAX_TEXT
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from tests.devices.known import PORT, ROOT, Known, adapter_and_card
 from tests.devices.making import decide, node, resource
 
 if TYPE_CHECKING:
-    from genericdp.devices.device import AttributeValue
+    from genericdp.devices.attributes import AttributeValue
 
 STRING, INT, BOOL, VERSION = AttributeType
 MAX = 2**63 - 1

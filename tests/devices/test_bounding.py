@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from genericdp.devices.device import file_to_read
-from genericdp.devices.inventory import PathTarget
+from genericdp.devices.paths import PathTarget, file_to_read
 from tests.config.bounded import policy_of
 from tests.devices.making import decide, inject, node, nodes, plain, resource, selector
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genericdp.devices.device import AttributeValue
+from genericdp.devices.attributes import AttributeValue
 from genericdp.devices.resourcenames import label
 from genericdp.dra.slices import (
     Offered,

@@ -6,7 +6,7 @@ import hashlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from genericdp.devices.device import file_to_read
+from genericdp.devices.paths import file_to_read
 from genericdp.errors import Finding, Outcome, reason_of
 from genericdp.glob import is_glob
 from genericdp.health import ThreadCheck

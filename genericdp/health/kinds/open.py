@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from genericdp.errors import Outcome, reason_of
 from genericdp.health import ThreadCheck
-from genericdp.host.devicefiles import is_same
 from genericdp.printing import printable
 
 if TYPE_CHECKING:
@@ -42,6 +41,9 @@ class OpenCheck(ThreadCheck):
 
 
 def _why_not_opened(node: DeviceNode, access: int, root: Root) -> str:
+    # Checking a config needs the kinds of probe, and nothing that reads the host.
+    from genericdp.host.devicefiles import is_same
+
     path = printable(node.host_path)
     try:
         # First, because opening can do something to whatever has taken its place.

@@ -1,0 +1,46 @@
+"""Where paths lead, and which of them must not be read."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from genericdp.policy import Policy
+
+_OF_OTHERS = ("/sys/fs/", "/sys/kernel/")
+"""Where other filesystems are mounted: in one for BPF, users may make links."""
+
+
+class PathTarget(NamedTuple):
+    """Where a path leads, whether or not there is something."""
+
+    target: str
+    refusal: str = ""
+    """Why it must not be handed out or read; empty if nothing is wrong."""
+
+
+def is_kernels_own(path: str) -> bool:
+    """Return whether only the kernel makes links on the way to a path, none of which leads out."""
+    is_of_sysfs = path.startswith("/sys/") and not path.startswith(_OF_OTHERS)
+    return is_of_sysfs or path == "/proc/self/mountinfo"
+
+
+def file_to_read(
+    policy: Policy | None, path: str, target_of: Callable[[str], PathTarget]
+) -> PathTarget:
+    """Return where a file that the config names lies, with the refusal if it must not be read.
+
+    What is read must be at the target itself, since a link may be redirected meanwhile.
+    """
+    if is_kernels_own(path):
+        found = PathTarget(target=path)
+    else:
+        found = target_of(path)
+        if found.refusal:
+            found = found._replace(refusal=f"{path} must not be read: {found.refusal}")
+    if policy is None:
+        return found
+    refusal = policy.file_refusal(path, found.target)
+    return found._replace(refusal=refusal or found.refusal)
