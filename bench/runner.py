@@ -188,7 +188,9 @@ def config_text(globs: Mapping[str, str], *, key: str = "path") -> str:
 
 def environment() -> dict[str, str]:
     """Return our environment without the daemon's options, with what image and unit set."""
-    ours = {key: text for key, text in os.environ.items() if not key.startswith("GENERICDP_")}
+    # What is installed is compiled: without that, half of a start would be the compiler's.
+    dropped = ("GENERICDP_", "PYTHONDONTWRITEBYTECODE")
+    ours = {key: text for key, text in os.environ.items() if not key.startswith(dropped)}
     return {**ours, "MALLOC_ARENA_MAX": "1"}
 
 
