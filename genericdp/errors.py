@@ -6,8 +6,7 @@ import errno
 import json
 import logging
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from genericdp.printing import printable, shortened
 
@@ -51,8 +50,7 @@ KeyPath = tuple[str | int, ...]
 """The way to a value: keys of mappings and indices of lists."""
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(NamedTuple):
     """One mistake, or a warning, at the value or the key that a path leads to."""
 
     path: KeyPath
@@ -62,8 +60,7 @@ class Finding:
     warning: bool = False
 
 
-@dataclass(frozen=True, kw_only=True, slots=True, order=True)
-class Problem:
+class Problem(NamedTuple):
     """One mistake in a config: lines and columns count from 1, columns in characters."""
 
     file: str
@@ -81,8 +78,7 @@ class Problem:
         return f"{where}{path}{self.message}{hint}"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Outcome:
+class Outcome(NamedTuple):
     """How one run of a command, probe or hook ended."""
 
     reason: str = ""

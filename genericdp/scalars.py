@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 import re
 from contextlib import suppress
-from dataclasses import dataclass
 from math import isfinite
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -38,8 +37,7 @@ _SAFE = re.compile(r"[A-Za-z/$][A-Za-z0-9_/.$()*-]*")
 _NOTHING = frozenset({"", "~", "null", "Null", "NULL"})
 
 
-@dataclass(frozen=True, slots=True)
-class Unclear:
+class Unclear(NamedTuple):
     """An unquoted scalar that versions of YAML, or their users, read in different ways."""
 
     source: str

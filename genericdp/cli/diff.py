@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, fields
+from dataclasses import fields
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -53,7 +53,11 @@ def print_difference(arguments: argparse.Namespace, old: Loaded, new: Loaded) ->
     warnings = (*new.warnings, *weak)
     for warning in warnings:
         print_warning(str(warning))
-    document = {**difference, "problems": [], "warnings": list(map(asdict, warnings))}
+    document = {
+        **difference,
+        "problems": [],
+        "warnings": [warning._asdict() for warning in warnings],
+    }
     print_result(document, _as_text(**difference), arguments.output)
 
 

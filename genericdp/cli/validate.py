@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -128,6 +128,6 @@ def _as_json(configs: Sequence[Loaded], *, is_diff: bool) -> dict[str, object]:
     }
     return {
         **({"resources": None, "devices": None} if is_diff else totals),
-        "problems": [asdict(problem) for problem in problems],
-        "warnings": [asdict(warning) for warning in warnings],
+        "problems": [problem._asdict() for problem in problems],
+        "warnings": [warning._asdict() for warning in warnings],
     }

@@ -130,8 +130,8 @@ def decode(text: bytes) -> Loaded:
         checked = [(plain, Place(**place)) for plain, place in message["resources"]]
         values = {
             "resources": build(checked, policy),
-            "problems": tuple(Problem(**problem) for problem in message["problems"]),
-            "warnings": tuple(Problem(**warning) for warning in message["warnings"]),
+            "problems": tuple(Problem(*problem) for problem in message["problems"]),
+            "warnings": tuple(Problem(*warning) for warning in message["warnings"]),
             "files": tuple(map(Path, message["files"])),
             "policy": policy,
             "texts": tuple((name, os.fsencode(one)) for name, one in message["texts"]),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import stat
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from genericdp.config.document import Field, problem_of
@@ -35,7 +34,7 @@ def load_policy(path: pathlib.Path, given: Content | OSError) -> Loaded:
     """Return the policy of a file that has been read, or all of its problems."""
     if isinstance(given, OSError):
         hint = "it is the policy that --policy or GENERICDP_POLICY names"
-        problem = replace(unreadable(path, given), hint=hint)
+        problem = unreadable(path, given)._replace(hint=hint)
         return Loaded(problems=(problem,), policy_is_unusable=True)
     documents, problems = read_config(printable(str(path)), given.text, if_empty=_IF_EMPTY)
     warnings: list[Problem] = []

@@ -104,7 +104,7 @@ def _unwrap(config_map: Document, text: str) -> tuple[list[Document], list[Probl
         else:
             found, wrong = read(config_map.file, inner.encode())
             found = [replace(one, place=value.mark) for one in found]
-            wrong = [replace(one, line=value.mark.line, column=value.mark.column) for one in wrong]
+            wrong = [one._replace(line=value.mark.line, column=value.mark.column) for one in wrong]
         documents += found
         problems += wrong
     return documents, problems

@@ -8,7 +8,6 @@ import math
 import time
 from collections import Counter
 from contextlib import suppress
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
@@ -102,7 +101,7 @@ class Probes:
         result = start(work, what, is_one_call=True)
         try:
             if await result.ends(timeout_seconds):
-                return replace(result.result(), seconds=time.monotonic() - began)
+                return result.result()._replace(seconds=time.monotonic() - began)
         except asyncio.CancelledError:
             result.cancel()
             raise

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from genericdp.config.rules.parts import replicas
@@ -55,4 +54,4 @@ def _check_kind(check: Field, *, several: bool = False) -> None:
     """Find what the kind of a check knows to be wrong with it."""
     if check.value is not None:
         found = KINDS[check.key].mistakes(check.value, several=several)
-        check.findings.extend(replace(one, path=(*check.path, *one.path)) for one in found)
+        check.findings.extend(one._replace(path=(*check.path, *one.path)) for one in found)
