@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from genericdp.cli import command_line, run
+from genericdp.cli import command_line, hardware, run
 from genericdp.config import load
 from genericdp.dra import prepare
 
@@ -70,6 +70,12 @@ def test_the_daemon_has_a_config_loaded_before_it_imports_what_needs_one() -> No
 def test_help_is_shown_without_dataclasses() -> None:
     """They import ``inspect``, and with it took a fifth of the time."""
     assert {"dataclasses", "inspect", "asyncio"}.isdisjoint(_loaded_with(command_line))
+
+
+def test_hardware_is_listed_without_what_loads_a_config_or_serves_devices() -> None:
+    """There is no config, but half of the time went into them."""
+    unused = ("yaml", "jsonschema", "google", "genericdp.config", "genericdp.kubelet")
+    assert [name for name in _loaded_with(hardware) if name.startswith(unused)] == []
 
 
 def _loaded_with(module: ModuleType) -> list[str]:

@@ -1,14 +1,13 @@
-"""A config that is applied to a host once; reads that hang are left out."""
+"""A config that is applied to a host once."""
 
 from __future__ import annotations
 
-import asyncio
-import sys
 import time
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from genericdp.cli.loading import usable_resources
-from genericdp.cli.output import print_lines, print_warning
+from genericdp.cli.output import print_warning
+from genericdp.cli.patience import patiently
 from genericdp.cli.root import node_name_of, root_of
 from genericdp.devices.decide import Decision, DeviceLists, decide
 from genericdp.devices.inventory import Inventory
@@ -17,25 +16,18 @@ from genericdp.devices.resourcenames import resulting
 from genericdp.errors import GenericdpError, Problem, UsageError
 from genericdp.explain.explanation import nothing_found_by
 from genericdp.explain.weak_ids import weak_ids
-from genericdp.host.cache import HostCache
-from genericdp.host.calls import HangsError, give_up
-from genericdp.host.workers import HANGING_SECONDS
 from genericdp.kubelet.servicer import entry_bytes
-from genericdp.printing import meant_or_listed, printable, quoted
+from genericdp.printing import meant_or_listed, quoted
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
-    from genericdp.host.root import Root
+    from genericdp.host.cache import HostCache
     from genericdp.model import Resource
 
     NothingFound = dict[str, list[tuple[str, str]]]
     """What ``nothing_found_by`` tells of each resource, by its name."""
-
-T = TypeVar("T")
-
-MAX_HANGING = 10
 
 
 def applied(
@@ -51,27 +43,6 @@ def applied(
             raise GenericdpError(reason)
         print_warning(reason)
     return resources, for_node(resources, node_name)
-
-
-def patiently(
-    root: Root, work: Callable[[HostCache], T], *, look_seconds: float = HANGING_SECONDS
-) -> T:
-    """Run ``work`` with the host to ask; what does not answer is left out.
-
-    ``work`` starts over each time something hangs, with a host that has it in ``hanging``. Raises
-    GenericdpError if there is no end of that, and what ``work`` raises.
-    """
-    for _ in range(MAX_HANGING + 1):
-        working = asyncio.run(HostCache(root).run(work, look_seconds))
-        if working.done():
-            try:
-                return working.result()
-            except HangsError as error:
-                raise GenericdpError(f"looking at {error} does not end") from None
-        what = f"looking at '{printable(working.what)}' does not end"
-        print_lines([f"{what}: going on without it"], file=sys.stderr)
-        give_up(working)
-    raise GenericdpError("too much of this host does not answer")
 
 
 def refuse_unknown(resource: str, known: Collection[str]) -> None:

@@ -16,9 +16,10 @@ from genericdp.cdi import (
     remove_ours,
     specs,
 )
-from genericdp.cli.apply import applied, discover_once, patiently
+from genericdp.cli.apply import applied, discover_once
 from genericdp.cli.output import print_document, print_lines, print_warning
 from genericdp.cli.parser import flag, path_option
+from genericdp.cli.patience import patiently
 from genericdp.cli.root import node_name_of, root_of
 from genericdp.devices.resourcenames import resulting
 from genericdp.errors import GenericdpError, UsageError, reason_of

@@ -6,8 +6,9 @@ from dataclasses import fields
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from genericdp.cli.apply import patiently, weak_ids_of
+from genericdp.cli.apply import weak_ids_of
 from genericdp.cli.output import print_result, print_warning
+from genericdp.cli.patience import patiently
 from genericdp.cli.root import node_name_of, root_of
 from genericdp.devices.changes import plan
 from genericdp.devices.decide import decide

@@ -5,10 +5,11 @@ from __future__ import annotations
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from genericdp.cli.apply import applied, discover_with_misses, patiently
+from genericdp.cli.apply import applied, discover_with_misses
 from genericdp.cli.hardware import execute as show_hardware
 from genericdp.cli.output import WITH_WIDE, print_result, shell_words, table
 from genericdp.cli.parser import choice, flag, is_given
+from genericdp.cli.patience import patiently
 from genericdp.cli.probe import documents, unprobed, who_probes
 from genericdp.cli.root import node_name_of, root_of, root_option
 from genericdp.devices.inventory import Inventory

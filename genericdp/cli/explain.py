@@ -6,9 +6,10 @@ from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from genericdp.cli.apply import applied, discover_once, patiently
+from genericdp.cli.apply import applied, discover_once
 from genericdp.cli.output import print_result
 from genericdp.cli.parser import argument
+from genericdp.cli.patience import patiently
 from genericdp.cli.probe import Probed, who_probes
 from genericdp.cli.root import node_name_of, root_of
 from genericdp.devices.hardware import KINDS, file_of

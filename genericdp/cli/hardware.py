@@ -5,8 +5,8 @@ from __future__ import annotations
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from genericdp.cli.apply import patiently
 from genericdp.cli.output import print_result
+from genericdp.cli.patience import patiently
 from genericdp.cli.root import root_of
 from genericdp.devices.hardware import KINDS, kind_of
 from genericdp.devices.inventory import Identity, Inventory

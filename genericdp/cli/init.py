@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from genericdp.cli.apply import discover_once, patiently
+from genericdp.cli.apply import discover_once
 from genericdp.cli.loading import load_in_time
 from genericdp.cli.output import (
     DATA,
@@ -19,6 +19,7 @@ from genericdp.cli.output import (
     write_new,
 )
 from genericdp.cli.parser import argument, path_of
+from genericdp.cli.patience import patiently
 from genericdp.cli.probe import documents, unprobed
 from genericdp.cli.root import root_of, root_option
 from genericdp.config.files import STDIN

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 from genericdp.cli.apply import (
     applied,
     discover_once,
-    patiently,
     refuse_unknown,
     unknown_device,
 )
 from genericdp.cli.output import WITH_WIDE, print_result, progress, shell_words, table
 from genericdp.cli.parser import argument, choice
+from genericdp.cli.patience import patiently
 from genericdp.cli.root import node_name_of, root_of, root_option, suggestion
 from genericdp.devices.devicelist import DeviceList
 from genericdp.errors import Outcome

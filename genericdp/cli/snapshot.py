@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from genericdp import __version__
-from genericdp.cli.apply import patiently
 from genericdp.cli.output import print_bytes, print_result, progress, write_new
 from genericdp.cli.parser import argument, path_of
+from genericdp.cli.patience import patiently
 from genericdp.cli.root import root_of
 from genericdp.errors import GenericdpError, UsageError
 from genericdp.snapshot.archive import ArchiveError, write

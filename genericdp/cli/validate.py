@@ -82,7 +82,8 @@ def execute(arguments: argparse.Namespace) -> int:
 def _applied(configs: Sequence[Loaded], arguments: argparse.Namespace) -> list[Loaded]:
     """Return the configs, with warnings of what they give on the machine of ``--root``."""
     # Needs what the daemon needs, which takes its time to import.
-    from genericdp.cli.apply import patiently, weak_ids_of
+    from genericdp.cli.apply import weak_ids_of
+    from genericdp.cli.patience import patiently
     from genericdp.cli.root import node_name_of, root_of
 
     root, node_name = root_of(arguments), node_name_of(arguments)

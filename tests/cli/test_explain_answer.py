@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from genericdp.cli import main
-from genericdp.cli.apply import patiently
 from genericdp.cli.explain import answer as explain
+from genericdp.cli.patience import patiently
 from genericdp.config.load import load
 from tests.cli.explain_output import FTDI, HEAD, LINKS, STICK, answer, first_line
 from tests.fixtures.hanging import HangingRoot

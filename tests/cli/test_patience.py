@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from genericdp.cli.apply import MAX_HANGING, patiently
 from genericdp.cli.discover import look
+from genericdp.cli.patience import MAX_HANGING, patiently
 from genericdp.config.load import load
 from genericdp.devices.inventory import Inventory
 from genericdp.errors import GenericdpError

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import pytest
 
-from genericdp.cli.apply import patiently
+from genericdp.cli.patience import patiently
 from genericdp.host.cache import HostCache, Stale
 from genericdp.template import MAX_TEXT
 from tests.fixtures.hanging import HangingRoot

@@ -1,0 +1,44 @@
+"""Work with a host, of which is left out what does not answer."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from typing import TYPE_CHECKING, TypeVar
+
+from genericdp.cli.output import print_lines
+from genericdp.errors import GenericdpError
+from genericdp.host.cache import HostCache
+from genericdp.host.calls import HangsError, give_up
+from genericdp.host.workers import HANGING_SECONDS
+from genericdp.printing import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from genericdp.host.root import Root
+
+T = TypeVar("T")
+
+MAX_HANGING = 10
+
+
+def patiently(
+    root: Root, work: Callable[[HostCache], T], *, look_seconds: float = HANGING_SECONDS
+) -> T:
+    """Run ``work`` with the host to ask; what does not answer is left out.
+
+    ``work`` starts over each time something hangs, with a host that has it in ``hanging``. Raises
+    GenericdpError if there is no end of that, and what ``work`` raises.
+    """
+    for _ in range(MAX_HANGING + 1):
+        working = asyncio.run(HostCache(root).run(work, look_seconds))
+        if working.done():
+            try:
+                return working.result()
+            except HangsError as error:
+                raise GenericdpError(f"looking at {error} does not end") from None
+        what = f"looking at '{printable(working.what)}' does not end"
+        print_lines([f"{what}: going on without it"], file=sys.stderr)
+        give_up(working)
+    raise GenericdpError("too much of this host does not answer")
