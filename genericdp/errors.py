@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import json
-import logging
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -12,8 +11,6 @@ from genericdp.printing import printable, shortened
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable
-
-log = logging.getLogger(__name__)
 
 DAMAGE = (ValueError, TypeError, AttributeError, LookupError, ArithmeticError, RecursionError)
 """What taking a damaged document apart raises: each is a fault of the document, not of ours."""
@@ -95,19 +92,6 @@ class Outcome(NamedTuple):
     def ok(self) -> bool:
         """Whether it succeeded."""
         return not self.reason
-
-
-def explained(error: Exception, place: object) -> str:
-    """Return what is wrong in words for a person; ``place``: where, if the error does not say so.
-
-    A mistake of ours is logged with its traceback.
-    """
-    if isinstance(error, GenericdpError):
-        return str(error)
-    if isinstance(error, OSError):
-        return f"{error.filename or place}: {reason_of(error).lower()}"
-    log.error("unexpected failure", exc_info=error)
-    return f"unexpected failure: {error!r}"
 
 
 class GenericdpError(Exception):

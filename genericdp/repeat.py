@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import random
 from logging import WARNING, Logger
+
+from genericdp.errors import GenericdpError, reason_of
+
+log = logging.getLogger(__name__)
 
 _MAX_DOUBLINGS = 30
 
@@ -34,6 +39,19 @@ class Latch:
         elif ended:
             self._log.info("%s", ended, extra=self._about)
         return True
+
+
+def explained(error: Exception, place: object) -> str:
+    """Return what is wrong in words for a person; ``place``: where, if the error does not say so.
+
+    A mistake of ours is logged with its traceback.
+    """
+    if isinstance(error, GenericdpError):
+        return str(error)
+    if isinstance(error, OSError):
+        return f"{error.filename or place}: {reason_of(error).lower()}"
+    log.error("unexpected failure", exc_info=error)
+    return f"unexpected failure: {error!r}"
 
 
 def delay_after(attempts: float, first: float, longest: float) -> float:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import sys
 from contextlib import ExitStack, suppress
@@ -20,8 +19,6 @@ from genericdp.printing import did_you_mean, quoted
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
-
-log = logging.getLogger(__name__)
 
 
 def run_process(argv: Sequence[str]) -> int:
@@ -72,13 +69,15 @@ def _run(argv: Sequence[str]) -> int:
     arguments = parse(argv)
     command = COMMANDS[arguments.command]
     if command.until_signaled:
+        import logging  # the other commands have no log
+
         from genericdp import logs
 
         logs.set_up(log_format=arguments.log_format, level=arguments.log_level)
-    for sentence in unknown_variables():
-        if command.until_signaled:
-            log.warning("%s", sentence)
-        else:
+        for sentence in unknown_variables():
+            logging.getLogger(__name__).warning("%s", sentence)
+    else:
+        for sentence in unknown_variables():
             _say(f"warning: {sentence}")
     if not command.is_daemon:
         check_stdout()

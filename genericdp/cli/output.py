@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, TextIO
 from genericdp.errors import GenericdpError, UsageError, reason_of
 from genericdp.printing import printable
 from genericdp.process.signals import deferred
-from genericdp.scalars import reading
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -114,7 +113,10 @@ def yaml_document(value: object, *, has_start: bool = False) -> str:
 
     ``has_start`` puts ``---`` before it.
     """
-    import yaml  # here, since most commands print no YAML
+    # Here, since most commands print no YAML.
+    import yaml
+
+    from genericdp.scalars import reading
 
     class Dumper(yaml.SafeDumper):
         def ignore_aliases(self, _data: object) -> bool:

@@ -31,7 +31,7 @@ from genericdp.dra.prepare import ClaimPreparer, ServedPool
 from genericdp.dra.publisher import Publisher, StoredSlices
 from genericdp.dra.slices import devices_of, pool_name
 from genericdp.durable import lock, put_aside, read_regular, write
-from genericdp.errors import DAMAGE, ApiError, KubeletError, explained, reason_of, ungrouped
+from genericdp.errors import DAMAGE, ApiError, KubeletError, reason_of, ungrouped
 from genericdp.host.events import ENTRIES, FolderWatch
 from genericdp.host.workers import HangingError, in_worker
 from genericdp.kubelet.dra import DraPlugin
@@ -39,7 +39,7 @@ from genericdp.kubelet.folder import digest_of
 from genericdp.kubelet.podresources import PodResourcesTiming, list_pods, pod_holders
 from genericdp.model import ServedBy
 from genericdp.observed import Observed, Signal, until
-from genericdp.repeat import Latch
+from genericdp.repeat import Latch, explained
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Collection, Mapping

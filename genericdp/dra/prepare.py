@@ -30,11 +30,11 @@ from genericdp.dra.given import (
     locate,
     recorded,
 )
-from genericdp.errors import DAMAGE, GenericdpError, explained, reason_of
+from genericdp.errors import DAMAGE, GenericdpError, reason_of
 from genericdp.host.workers import HangingError, finish, in_worker
 from genericdp.prepare import CallTimeouts, counted, limited
 from genericdp.printing import printable
-from genericdp.repeat import Latch
+from genericdp.repeat import Latch, explained
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence

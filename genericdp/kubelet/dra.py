@@ -8,7 +8,7 @@ import re
 import socket
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypedDict
 
-from genericdp.errors import KubeletError, explained
+from genericdp.errors import KubeletError
 from genericdp.kubelet.api import dra_pb2 as api
 from genericdp.kubelet.api import pluginregistration_pb2 as registration_api
 from genericdp.kubelet.folder import check_length, find_socket
@@ -16,7 +16,7 @@ from genericdp.kubelet.lifecycle import RegistrationState
 from genericdp.kubelet.server import answering, serving
 from genericdp.kubelet.servicer import parsed
 from genericdp.observed import Observed, until
-from genericdp.repeat import Latch
+from genericdp.repeat import Latch, explained
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -9,14 +9,14 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from genericdp.errors import KubeletError, explained
+from genericdp.errors import KubeletError
 from genericdp.host.descriptors import count
 from genericdp.kubelet.folder import MAX_NAMES, ResourcePeers
 from genericdp.kubelet.server import RegistrationError, Streams, check, listening, register
 from genericdp.logs import resource_name
 from genericdp.observed import Observed, next_change, until
 from genericdp.printing import first_few
-from genericdp.repeat import Latch, delay_after, jittered
+from genericdp.repeat import Latch, delay_after, explained, jittered
 
 if TYPE_CHECKING:
     from pathlib import Path

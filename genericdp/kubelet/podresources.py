@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import grpc
 
-from genericdp.errors import KubeletError, explained
+from genericdp.errors import KubeletError
 from genericdp.host.workers import in_worker
 from genericdp.kubelet.folder import find_socket
 from genericdp.kubelet.server import call
 from genericdp.observed import Observed, until
-from genericdp.repeat import Latch
+from genericdp.repeat import Latch, explained
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
