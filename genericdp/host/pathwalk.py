@@ -151,9 +151,10 @@ class _Walker:
                     return
                 self._names.append(part)
                 continue
-            if target.startswith("/"):
-                self._go_back(0)
-            self._pending += _reversed(target)
+            if target:
+                if target.startswith("/"):
+                    self._go_back(0)
+                self._pending += _reversed(target)
 
     def _go_back(self, depth: int) -> None:
         del self._names[depth:]
