@@ -3,7 +3,7 @@
 ::
 
     host: serial-adapters                # one of tests/cases/machines, tests/hosts, tests/testbeds
-    nodes: {fuse: 10:229, kvm: 10:232}   # device nodes of no bus, with their numbers
+    nodes: {fuse: 10:229, net/tun: 10:200}   # device nodes of no bus, with their numbers
     files: {/opt/firmware: "text", /opt/empty/: ""}
     links: {/dev/serial/by-id/usb-A1: ../../ttyUSB0}
     devices:
@@ -16,10 +16,11 @@
           DEVTYPE: usb_device
           serial: A1
           /1-1:1.0/ttyUSB0/tty/ttyUSB0:
-            {subsystem: tty, node: "188:0", links: [serial/by-id/usb-A1]}
+            {subsystem: tty, node: 188:0, links: [serial/by-id/usb-A1]}
 
-``node`` is a number, and a name if it is not that of the device. ``plugged: false``: it is not
-there before ``$ plug NAME``. What has no subsystem is no device, only a directory.
+All values are texts, as written. ``node`` is a number, and a name if it is not that of the device.
+``plugged: false``: it is not there before ``$ plug NAME``. ``driver`` and ``iommu_group`` are
+links, as in sysfs. What has no subsystem is no device, only a directory.
 """
 
 from __future__ import annotations
@@ -59,18 +60,19 @@ class Machine:
         self._add(description)
 
     def _add(self, description: Path) -> None:
-        document: Any = yaml.safe_load(description.read_text())
+        # Texts only: 116:1 would be a number of seconds, 0403 one of base 8.
+        document: Any = yaml.load(description.read_text(), yaml.BaseLoader)
         if not isinstance(document, dict) or (unknown := document.keys() - _KEYS):
             what = sorted(unknown) if isinstance(document, dict) else "no mapping"
             raise MachineError(f"{what}; the keys are {', '.join(sorted(_KEYS))}")
         if name := document.get("host"):
             self._add_host(name)
         nodes = {
-            f"/virtual/misc/{name.replace('/', '!')}": {"subsystem": "misc", "node": number}
+            f"/virtual/misc/{name}": {"subsystem": "misc", "node": f"{number} {name}"}
             for name, number in document.get("nodes", {}).items()
         }
         devices = dict(_flattened("/devices", {**nodes, **document.get("devices", {})}))
-        absent = [path for path, keys in devices.items() if not keys.pop("plugged", True)]
+        absent = [path for path, keys in devices.items() if keys.pop("plugged", "") == "false"]
         entries = [_entry(path, keys) for path, keys in devices.items() if "subsystem" in keys]
         self._add_devices([it for it in entries if not any(_is_at(it.path, at) for at in absent)])
         self.entries |= {entry.path: entry for entry in entries}
@@ -91,6 +93,11 @@ class Machine:
     def _add_devices(self, entries: Sequence[Entry]) -> None:
         self.entries |= {entry.path: entry for entry in entries}
         loading.build_entries(entries, self.root)
+        for entry in entries:
+            if group := entry.pointers.get("iommu_group", "").rpartition("/")[2]:
+                member = f"/sys/kernel/iommu_groups/{group}/devices/{entry.path.rpartition('/')[2]}"
+                if not self.path(member).is_symlink():
+                    self.link(member, f"../../../..{entry.path}")
 
     def _named(self, name: str) -> list[Entry]:
         """Return a device and all below it; raise MachineError."""
@@ -164,16 +171,18 @@ def _entry(path: str, keys: dict[str, Any]) -> Entry:
     """Return a device of its keys; raise MachineError."""
     name = path.rpartition("/")[2].replace("!", "/")
     properties = {"SUBSYSTEM": keys.pop("subsystem")}
-    number, _, node = str(keys.pop("node", "")).partition(" ")
+    number, _, node = keys.pop("node", "").partition(" ")
     if number:
         properties["MAJOR"], _, properties["MINOR"] = number.partition(":")
     links = tuple(keys.pop("links", ()))
     pointers = {}
+    top = "../" * path.count("/")
     if driver := keys.pop("driver", ""):
-        depth = "../" * (path.count("/"))
-        pointers["driver"] = f"{depth}bus/{properties['SUBSYSTEM']}/drivers/{driver}"
+        pointers["driver"] = f"{top}bus/{properties['SUBSYSTEM']}/drivers/{driver}"
         properties["DRIVER"] = driver
-    properties |= {key: str(value) for key, value in keys.items() if key.isupper()}
+    if group := keys.pop("iommu_group", ""):
+        pointers["iommu_group"] = f"{top}kernel/iommu_groups/{group}"
+    properties |= {key: value for key, value in keys.items() if key.isupper()}
     recorded = {key: value for key, value in properties.items() if key.startswith(_UDEV)}
     attributes = {key: f"{value}\n".encode() for key, value in keys.items() if not key.isupper()}
     return Entry(

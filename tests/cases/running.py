@@ -7,13 +7,14 @@ the case's ``config.yaml`` and whose root is its machine, there are
 
 ============================= ==================================================================
 ``config FILE``               replace the config by another file of the case
-``plug NAME [KEY=VALUE …]``   plug a device in, with all below it, and with other attributes
-``unplug NAME``               take a device away, with all below it
+``plug NAME … [KEY=VALUE …]`` plug devices in, with all below them, and with other attributes
+``unplug NAME …``             take devices away, with all below them
 ``write PATH TEXT``           write a file of the machine; ``\\n`` is a line's end
 ``link PATH TARGET``          make a link, or turn one elsewhere
 ``remove PATH``               remove a file, link or directory
 ``reconcile [SECONDS]``       let the daemon decide, so many seconds after the last time: what it
                               logs, and the devices that it lists if these are others now
+``reconcile due``             the same when time alone changes something, and after how long
 ``pod NAME RESOURCE=N``       start a pod, which gets the first Healthy devices that are free
 ``end NAME``                  end a pod
 ``restart``                   end the daemon and start it again
@@ -116,6 +117,7 @@ class _Node:
     def __init__(self, case: Path) -> None:
         self._case = case
         self._now = 0.0
+        self._due: float | None = None
         self._lists: DeviceLists = {}
         self._rows: list[tuple[str, ...]] = []
         self._pods: dict[str, HeldDevice] = {}
@@ -123,7 +125,7 @@ class _Node:
             "genericdp": self._genericdp,
             "config": self._config,
             "plug": self._plug,
-            "unplug": self._machine(Machine.unplug),
+            "unplug": self._unplug,
             "write": self._machine(
                 lambda machine, path, text: machine.write(path, text.replace("\\n", "\n"))
             ),
@@ -185,9 +187,15 @@ class _Node:
 
         return step
 
-    def _plug(self, name: str, *changes: str) -> Iterator[str]:
-        pairs = (change.partition("=") for change in changes)
-        self._of_machine.plug(name, {key: value for key, _, value in pairs})
+    def _plug(self, name: str, *others: str) -> Iterator[str]:
+        changes = dict(it.split("=", 1) for it in others if "=" in it)
+        for plugged in (name, *(it for it in others if "=" not in it)):
+            self._of_machine.plug(plugged, changes)
+        return iter(())
+
+    def _unplug(self, name: str, *others: str) -> Iterator[str]:
+        for unplugged in (name, *others):
+            self._of_machine.unplug(unplugged)
         return iter(())
 
     def _restart(self) -> Iterator[str]:
@@ -195,7 +203,14 @@ class _Node:
         return iter(())
 
     def _reconcile(self, seconds: str = "1") -> Iterator[str]:
-        self._now += float(seconds)
+        if seconds == "due":
+            if self._due is None:
+                yield "nothing is due"
+                return
+            yield f"after {self._due - self._now:.4g} s"
+            self._now = self._due
+        else:
+            self._now += float(seconds)
         try:
             resources = load([Path("config.yaml")]).resources
         except ConfigError as error:
@@ -210,7 +225,7 @@ class _Node:
             held=Held(self._pods.values()),
             entry_bytes=entry_bytes,
         )
-        before, self._lists = self._lists, decision.lists
+        before, self._lists, self._due = self._lists, decision.lists, decision.due
         for change in changes(before, decision):
             subject = f"{change.resource}: " if change.resource else ""
             yield f"{logging.getLevelName(change.level).lower()} {subject}{change.text}"

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 FOLDER = Path(__file__).parent
 NAMES = tuple(sorted(file.stem for file in FOLDER.glob("*.umockdev")))
 _BUSES = {
-    *("dfl", "gpio", "hid", "i2c", "media", "node", "pci", "platform", "scsi", "serial"),
-    *("spi", "usb", "usb-serial"),
+    *("auxiliary", "dfl", "gpio", "hid", "i2c", "mdev", "media", "node", "pci", "platform"),
+    *("scsi", "serial", "spi", "usb", "usb-serial"),
 }
 _OF_UDEV = (
     *("COLORD_", "ID_", "INTERFACE_OLD", "LIBINPUT_", "SOUND_", "SYSTEMD_"),
