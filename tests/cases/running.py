@@ -88,7 +88,7 @@ def run(case: Path) -> str:
     with _Node(case) as node:
         printed: list[str] = []
         for line in written:
-            if line.startswith("$ ") and printed:
+            if line.startswith("$ ") and printed and not printed[-1].startswith("$ "):
                 printed.append("")
             printed.append(line)
             if line.startswith("$ "):
