@@ -48,26 +48,12 @@ class Work(Watched, asyncio.Future[T]):
 
         The wait for a thread counts only for one call.
         """
-        patience, loop = Patience(self, seconds), self.get_loop()
+        patience = Patience(self, seconds)
         while not self.done():
-            # Not asyncio.wait, which makes each Allocate 7 % longer.
-            waiter = loop.create_future()
-            wake = partial(_wake, waiter)
-            timer = loop.call_later(patience.pause, wake)
-            self.add_done_callback(wake)
-            try:
-                await waiter
-            finally:
-                timer.cancel()
-                self.remove_done_callback(wake)
+            await asyncio.wait([self], timeout=patience.pause)
             if patience.is_over():
                 return self.done()
         return True
-
-
-def _wake(waiter: asyncio.Future[None], _: object = None) -> None:
-    if not waiter.done():
-        waiter.set_result(None)
 
 
 class HangingError(TimeoutError):
