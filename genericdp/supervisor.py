@@ -133,17 +133,22 @@ class Supervisor:
         """Ask for a reconcile: something may have changed."""
         self._rescan.send()
 
+    def _happened(self, kind: str) -> None:
+        self._tally.happened(kind)
+        if not self._sees_every_change:  # it may be all that is told of another change
+            self.look_again()
+
     def _mark_event(self, event: Uevent | None) -> None:
-        self._tally.happened("resync" if event is None else event.action)
+        self._happened("resync" if event is None else event.action)
         self._reader.mark_event(event)
 
     def _mark_entry(self, folder: str, name: str | None) -> None:
         if folder != self._records:
-            self._tally.happened("resync" if name is None else "file")
+            self._happened("resync" if name is None else "file")
             path = f"{folder.removeprefix(self.root.real('')).rstrip('/')}/{name}"
             self._reader.mark_file(None if name is None else path)
         elif name is None or not name.startswith("."):  # udev writes a hidden file first
-            self._tally.happened("resync" if name is None else "record")
+            self._happened("resync" if name is None else "record")
             self._reader.mark_record(name)
 
     async def _set_watch(self) -> None:

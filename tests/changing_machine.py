@@ -6,6 +6,7 @@ import shutil
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from genericdp.host.events import Uevent
 from tests.fixtures.make_tree import Tree
 
 if TYPE_CHECKING:
@@ -31,6 +32,8 @@ class Changing:
     def __init__(self, folder: Path) -> None:
         self.tree = Tree(folder)
         self.told = Told()
+        self.kinds: dict[str, tuple[str, tuple[int, int] | None]] = {MISC: ("misc", None)}
+        """The subsystem and the number of each device that there has been, by its folder."""
         self.present: set[int] = set()
         self.minors: dict[int, int] = {}
         for name in ("bus/usb/devices", "bus/pci/devices", "class/tty", "class/video4linux"):
@@ -52,12 +55,26 @@ class Changing:
         for name, text in attributes.items():
             self.tree.write(f"sys/{at}/{name}", f"{text}\n")
         self.told.syspaths.add(f"/sys/{at}")
+        numbers = dict(line.split("=") for line in uevent.splitlines())
+        number = (int(numbers["MAJOR"]), int(numbers["MINOR"])) if "MAJOR" in numbers else None
+        self.kinds[f"/sys/{at}"] = (subsystem.rpartition("/")[2], number)
 
     def _gone(self, at: str, subsystem: str) -> None:
         members = f"{subsystem}/devices" if subsystem.startswith("bus") else subsystem
         self.unlink(f"sys/{members}/{at.rpartition('/')[2]}")
         shutil.rmtree(self.tree.folder / "sys" / at, ignore_errors=True)
         self.told.syspaths.add(f"/sys/{at}")
+
+    def events(self) -> list[Uevent]:
+        """Return what the kernel has told since the last pass."""
+        actions = {
+            at: "change" if (self.tree.folder / at[1:]).is_dir() else "remove"
+            for at in sorted(self.told.syspaths & self.kinds.keys())
+        }
+        return [
+            Uevent(action=action, syspath=at, subsystem=self.kinds[at][0], number=self.kinds[at][1])
+            for at, action in actions.items()
+        ]
 
     def unlink(self, path: str) -> None:
         (self.tree.folder / path).unlink(missing_ok=True)

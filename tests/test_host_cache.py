@@ -7,25 +7,28 @@ several devices claim stays with the one that is on offer.
 
 from __future__ import annotations
 
+import asyncio
 import tempfile
 from dataclasses import replace
+from functools import partial
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, rule
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from genericdp.devices.decide import decide
 from genericdp.devices.devicelist import NOTHING
-from genericdp.host.cache import HostCache, Stale
+from genericdp.host.cache import HostCache, HostReader, Stale
 from genericdp.host.root import Root
 from genericdp.model import DeviceNodeSelector, Selector, SysSelector, ValueKind, ValueSource
 from genericdp.reasons import Code
 from genericdp.template import parse
 from tests.budget import examples
-from tests.changing_machine import PLACES, Changing, Told, tty_of
+from tests.changing_machine import MISC, PLACES, Changing, Told, tty_of, usb_of
 from tests.devices.making import healthy, inject, nodes, resource, unhealthy
 from tests.selecting import hardware, udev_selector, usb_selector
 
@@ -337,10 +340,66 @@ class LoosePasses(Passes):
     resources = LOOSE
 
 
+class ToldPasses(Passes):
+    """The same after each change, where only events tell when to look again, and at what."""
+
+    resources = TIED[:-1]  # whose last looks at all files
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_due, self.due = True, inf
+        self.reader = HostReader(
+            self.host.tree.root, look_again=partial(setattr, self, "is_due", True)
+        )
+
+    def change_outside(self, place: int, text: str) -> None:
+        """Such a file changes along with its device: no event tells of it alone."""
+
+    @rule(place=place, text=st.sampled_from("123"))
+    def change_driver(self, place: int, text: str) -> None:
+        self.host.write_outside(place, text)
+        self.host.told.syspaths ^= {MISC, f"/sys/{usb_of(place)}"}
+
+    @rule()
+    def tell_of_another(self) -> None:
+        self.host.told.syspaths.add(MISC)
+        self.host.touch("dev/another")
+
+    @rule()
+    def look_at_everything(self) -> None:
+        self.reader.mark_event(None)
+
+    def run_a_pass(self, seconds: float) -> None:
+        """After each change: an event of another one would have all of it looked at."""
+
+    @invariant()
+    def is_up_to_date(self) -> None:
+        self.now += 1.0
+        for told in self.host.events():
+            self.reader.mark_event(told)
+        for name in self.host.told.records:
+            self.reader.mark_record(name)
+        for path in self.host.told.paths:
+            self.reader.mark_file(path)
+        self.host.told = Told()
+        before = self.lists
+        if self.is_due or self.due <= self.now:
+            self.is_due = False
+            work = partial(self.decided, before)
+            found = asyncio.run(self.reader.ask(lambda: work, full=False))
+            self.lists, self.due = found.lists, inf if found.due is None else found.due
+        assert self.lists == self.decided(before, HostCache(self.host.tree.root)).lists
+
+    def decided(self, before: dict[str, DeviceList], host: HostCache) -> Decision:
+        return decide(self.resources, host, node_name="n", previous=before, now=self.now)
+
+
 TestLoosePasses = LoosePasses.TestCase
 TestLoosePasses.settings = settings(
     max_examples=examples(15), stateful_step_count=40, deadline=None
 )
+TestToldPasses = ToldPasses.TestCase
+TestToldPasses.settings = settings(max_examples=examples(15), stateful_step_count=30, deadline=None)
 TestPasses = Passes.TestCase
 TestPasses.settings = settings(max_examples=examples(15), stateful_step_count=40, deadline=None)
 

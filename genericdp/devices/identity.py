@@ -492,14 +492,8 @@ def _virtual_name(device: SysDevice, host: Host) -> DefaultName | None:
             break
         partition = device.name.removeprefix(one.name).lstrip("p") if one is not device else ""
         suffix = f"-p{partition}" if partition else ""
-        for kind, folder, name in (
-            ("dm", "dm", "uuid"),
-            ("md", "md", "uuid"),
-            ("nvme", "", "wwid"),
-        ):
-            if one.name.startswith(kind) and (
-                uuid := _read(f"{one.syspath}/{folder}".rstrip("/"), name, host)
-            ):
+        for kind, file in (("dm", "dm/uuid"), ("md", "md/uuid"), ("nvme", "wwid")):
+            if one.name.startswith(kind) and (uuid := _read(one.syspath, file, host)):
                 return DefaultName(f"{kind}-{uuid}{suffix}")
     if device.subsystem == "vfio" and (group := group_number(device.name)) is not None:
         if functions := functions_of(group, host):

@@ -18,7 +18,7 @@ from genericdp.errors import HostError, reason_of
 from genericdp.glob import escape
 from genericdp.host.calls import HangsError
 from genericdp.host.devicefiles import DeviceFiles
-from genericdp.host.root import ABSENT
+from genericdp.host.root import ABSENT, upwards
 from genericdp.host.sysfs import SysDevices, udevd_runs
 from genericdp.host.workers import HANGING_SECONDS, Work, leave_alone, start
 from genericdp.repeat import Latch, delay_after
@@ -87,19 +87,22 @@ class HostCache:
         self._root = root
         self._reading = ""
         """What is being read; empty: nothing."""
+        seen = set[str]()
         self.files: DeviceFiles = DeviceFiles(
-            root, None if before is None else before.files, guard=self.guarded
+            root, None if before is None else before.files, guard=self.guarded, seen=seen
         )
         """What is known of the paths of files."""
         self._looks: dict[str, Look] = {}
         """What globs have found in this reconcile."""
-        self._devices = devices = SysDevices(root, guard=self.guarded)
+        self._devices = devices = SysDevices(root, guard=self.guarded, seen=seen)
         # The questions of ``Host`` that SysDevices answers as they are.
         self.device, self.ancestors = devices.get, devices.ancestors
         self.members, self.below = devices.members, devices.below
         self.subsystems = devices.subsystems
         self._texts: dict[str, dict[tuple[str, int], str | None]] = {}
         """By the device whose attribute it is; ``_LINKED``; empty: of no device."""
+        self._places = set[str]()
+        """The folders in sysfs of texts that are not in the folder of their device itself."""
         self._why_unreadable: dict[str, str] = {}
         self._sees: Callable[[str], bool] | None = None
 
@@ -143,8 +146,26 @@ class HostCache:
                 self._forget_texts(owner)
             self.files.forget(told | self._device_files(told))
         if paths or stale.all_files:
-            # Of files outside sysfs nothing tells: any event is taken for one of them.
+            # Of files outside sysfs nothing tells: each of these events is taken for one of them.
             self._forget_texts("")
+
+    def concerns(self, told: Uevent | str) -> bool:
+        """Return whether an event may be about what has been read, as nobody may ask meanwhile.
+
+        ``told``: what the kernel told, a path, or the name of a file of the udev database. What
+        nothing tells of, as files in /proc, is read again with what events are about.
+        """
+        if isinstance(told, str):
+            return self.files.has_met(told) if "/" in told else self._devices.records(told)
+        files, subsystem = self.files, told.subsystem
+        paths = {told.syspath, told.former_syspath} - {""}
+        return (
+            files.is_elsewhere
+            or files.has_node(told.number)
+            or self._devices.lists(subsystem)
+            or any(map(files.has_met, (*paths, f"/sys/bus/{subsystem}", f"/sys/class/{subsystem}")))
+            or any(it in self._texts or not self._places.isdisjoint(upwards(it)) for it in paths)
+        )
 
     def _device_files(self, syspaths: Collection[str]) -> set[str]:
         """Return the paths of devices' files, and the links to them that udev has recorded."""
@@ -252,8 +273,14 @@ class HostCache:
         texts = self._texts.setdefault(owner, {})
         if (path, limit) in texts:
             return texts[path, limit]
-        # An attribute may lie behind any link of sysfs; what else is read, at the path itself.
-        read = partial(self._root.read_bytes, path, limit=limit + 1, follow_symlinks=bool(owner))
+        folder = path.rpartition("/")[0]
+
+        def read() -> bytes:
+            if owner != folder and path.startswith("/sys/"):
+                self._places.add(self.files.place_of(folder))
+            # An attribute may lie behind any link of sysfs; all else is at the path itself.
+            return self._root.read_bytes(path, limit=limit + 1, follow_symlinks=bool(owner))
+
         content = self._tried(path, read)
         if content is not None and len(content) > limit:
             content = None
@@ -318,6 +345,9 @@ class HostReader:
         self._now = now
         self._host = HostCache(self._root)
         self._stale = Stale()
+        self._is_asking = False
+        self._unjudged: dict[Uevent | str, None] = {}
+        """What was told while the host was asked: whether it is about that is known at the end."""
         self._blind = Latch(log)
         """Whether nothing can be concluded from the host just now."""
         self._unreadable: dict[str, str] = {}
@@ -332,30 +362,45 @@ class HostReader:
         self._host = HostCache(self._root, self._host)
 
     def mark_event(self, event: Uevent | None) -> None:
-        """Have what the kernel told of read again. None: everything is."""
-        if event is None:
-            self._stale.everything = True
-        else:
-            self._stale.syspaths |= {event.syspath, event.former_syspath} - {""}
-            if event.action == "add":
-                self._arrived[event.syspath] = self._now()
-        self._look_again()
+        """Have what the kernel told of read again, if it was read. None: everything is."""
+        if event is not None and event.action == "add":
+            self._arrived[event.syspath] = self._now()
+        self._mark(event)
 
     def mark_record(self, name: str | None) -> None:
-        """Have what udev has written read again. None: everything is."""
-        if name is None:
-            self._stale.everything = True
-        else:
-            self._stale.records.add(name)
-        self._look_again()
+        """Have what udev has written read again, if it was read. None: everything is."""
+        self._mark(name)
 
     def mark_file(self, path: str | None) -> None:
-        """Have a path of the host looked at again that may lead to something else. None: any."""
-        if path is None:
-            self._stale.all_files = True
+        """Have a path of the host looked at again, if it was, that may lead to something else.
+
+        None: any.
+        """
+        if path is not None:
+            self._mark(path)
         else:
-            self._stale.paths.add(path)
-        self._look_again()
+            self._stale.all_files = True
+            self._look_again()
+
+    def _mark(self, told: Uevent | str | None) -> None:
+        if self._is_asking and told is not None:
+            self._unjudged[told] = None
+        elif self._makes_stale(told):
+            self._look_again()
+
+    def _makes_stale(self, told: Uevent | str | None) -> bool:
+        """Note what is to be read again after an event; return whether anything is."""
+        stale, concerns = self._stale, told is None or self._host.concerns(told)
+        if told is None:
+            stale.everything = True
+        elif not isinstance(told, str):
+            if concerns:
+                stale.syspaths |= {told.syspath, told.former_syspath} - {""}
+            else:
+                self._arrived.pop(told.syspath, None)
+        elif concerns:
+            (stale.paths if "/" in told else stale.records).add(told)
+        return concerns
 
     async def ask(
         self,
@@ -369,6 +414,18 @@ class HostReader:
         ``full``: everything is read again, else what is stale. ``wants_records``: whether the
         work asks for what udev records. Raises what it raises; waits while nothing can be read.
         """
+        self._is_asking = True
+        try:
+            return await self._ask(make_work, full=full, wants_records=wants_records)
+        finally:
+            self._is_asking = False
+            told, self._unjudged = self._unjudged, {}
+            if any([*map(self._makes_stale, told)]):
+                self._look_again()
+
+    async def _ask(
+        self, make_work: Callable[[], Callable[[HostCache], T]], *, full: bool, wants_records: bool
+    ) -> T:
         stale, self._stale = self._stale, Stale()
         waiting = self._waiting(stale)
         if full or stale.everything:

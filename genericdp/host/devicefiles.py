@@ -15,7 +15,7 @@ from genericdp import glob as globs
 from genericdp.devices.inventory import FoundFile, Identity, Look, natural_key
 from genericdp.devices.paths import PathTarget
 from genericdp.errors import reason_of
-from genericdp.host.root import ABSENT, target_of, upwards
+from genericdp.host.root import ABSENT, note, target_of, upwards
 from genericdp.host.sysfs import device_names, plugged_of, syspath_of
 from genericdp.model import FileType
 
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 _SILENT = ("/sys/", "/proc/")
 """Where inotify reports nothing."""
+_OF_DEVICES = ("/sys/devices/", "/sys/class/", "/sys/bus/")
+"""Where in sysfs only events of the devices there tell of changes."""
 _MAGIC = re.compile(r"[*?[]")
 
 
@@ -54,9 +56,18 @@ class DeviceFiles:
         before: DeviceFiles | None = None,
         *,
         guard: Guard = lambda _, read: read(),
+        seen: set[str] | None = None,
     ) -> None:
+        """``seen`` gets all that is met on the way to what is looked at."""
         self._root = root
         self._guard = guard
+        self._seen = set() if seen is None else seen
+        self._segments: dict[str, set[str]] = {}
+        """By the folder where it really lies: what has been looked for in it."""
+        self.is_elsewhere = False
+        """Whether something in sysfs was looked at that lies with no device."""
+        self._numbers = set[tuple[int, int]]()
+        """Of the nodes that sysfs has had no device for."""
         self._files: dict[str, FoundFile | None] = {}
         """By path, what is up to date."""
         self._names: dict[str, list[str]] = {}
@@ -73,6 +84,30 @@ class DeviceFiles:
         self.why_unreadable: dict[str, str] = {}
         """By path, for what cannot be read although, for all we know, it is there."""
         self._nodes_of_copy: Mapping[str, tuple[FileType, tuple[int, int] | None]] | None = None
+
+    def has_met(self, path: str) -> bool:
+        """Return whether what has been looked at may be something else if a path has changed.
+
+        Of a folder in which that is not so, it is known no longer what else it has.
+        """
+        if path in self._seen:
+            return True
+        folder, name = _parent(path), path.rpartition("/")[2]
+        if (segments := self._segments.get(folder)) is None:
+            return False
+        if any(_finds(segment, name) for segment in segments):
+            return True
+        for listed in [one for one in self._names if self._walk(one).at == folder]:
+            self._old_names[listed] = self._names.pop(listed)
+        return False
+
+    def place_of(self, path: str) -> str:
+        """Return where a path leads, or would if all that is missing were there."""
+        return self._walk(path).at
+
+    def has_node(self, number: tuple[int, int] | None) -> bool:
+        """Return whether a node has been looked at that a device may be about to be known of."""
+        return number in self._numbers
 
     def drop_outdated(self) -> None:
         """Forget what is out of date: the reconcile that ends here has not asked for it."""
@@ -182,7 +217,7 @@ class DeviceFiles:
 
     def _examine(self, path: str) -> FoundFile:
         # Anew: nothing reports a change of a link in sysfs, or of who may turn one.
-        walk = self._walks[path] = self._root.walk(path, past_missing=True)
+        walk = self._walk_anew(path)
         walk.check()
         target, status = walk.at, self._root.lstat(walk.at)
         file_type, number = self._type_and_number(target, status)
@@ -194,6 +229,10 @@ class DeviceFiles:
         else:
             # A device without a file is known by its folder.
             syspath = target if target.startswith("/sys/devices/") else None
+        if syspath is not None:
+            note(syspath, self._seen)
+        elif number is not None:
+            self._numbers.add(number)
         refusal = _name_refusal(path) or (_name_refusal(target) if target != path else "")
         if number is not None:
             refusal = refusal or self._node_refusal(walk, status)
@@ -222,9 +261,15 @@ class DeviceFiles:
         return self._guard(path, lambda: self._root.read_text(path))
 
     def _walk(self, path: str) -> Walk:
-        if path not in self._walks:
-            self._walks[path] = self._root.walk(path, past_missing=True)
-        return self._walks[path]
+        return self._walks.get(path) or self._walk_anew(path)
+
+    def _walk_anew(self, path: str) -> Walk:
+        walk = self._walks[path] = self._root.walk(path, past_missing=True)
+        for one in (path, walk.at, *walk.links):
+            note(one, self._seen)
+            if one.startswith("/sys/") and not one.startswith(_OF_DEVICES):
+                self.is_elsewhere = True
+        return walk
 
     def _expand(self, at: str, segments: list[str], found: _Expansion) -> None:
         for i, segment in enumerate(segments):
@@ -241,9 +286,7 @@ class DeviceFiles:
         names = self._names_in(folder, segment)
         self._note_unreadable(folder, found)
         for name in names:
-            # As in a shell, a hidden file is only found by a pattern that begins with a dot.
-            hidden = name.startswith(".") and not segment.startswith(".")
-            if hidden or not globs.matches(segment, name):
+            if not _finds(segment, name):
                 continue
             path = f"{at}/{name}"
             # A wildcard does not lead through a link to a folder: /dev/fd is one (D13).
@@ -256,6 +299,7 @@ class DeviceFiles:
 
     def _names_in(self, folder: str, segment: str) -> list[str]:
         """Return the names in a folder that begin as the pattern does."""
+        self._segments.setdefault(self._walk(folder).at, set()).add(segment)
         if folder not in self._names:
             names = []
             try:
@@ -334,6 +378,15 @@ class DeviceFiles:
 
 def _parent(path: str) -> str:
     return path.rpartition("/")[0] or "/"
+
+
+def _finds(segment: str, name: str) -> bool:
+    """Return whether a part of a glob finds a name.
+
+    As in a shell, a hidden file is only found by a pattern that begins with a dot.
+    """
+    hidden = name.startswith(".") and not segment.startswith(".")
+    return not hidden and globs.matches(segment, name)
 
 
 def _is_within(path: str, changed: frozenset[str]) -> bool:

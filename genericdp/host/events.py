@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from inotify_simple import INotify, flags, parse_events
 
+from genericdp.devices.inventory import decimal
 from genericdp.errors import reason_of
 from genericdp.host.calls import HangsError, watched
 from genericdp.host.workers import in_worker
@@ -210,6 +211,10 @@ class Uevent:
     syspath: str
     former_syspath: str = ""
     """Where it was before a ``move``."""
+    subsystem: str = ""
+    """Empty: it is unknown."""
+    number: tuple[int, int] | None = None
+    """Major and minor number of its device file, if it has one."""
 
 
 def open_monitor(buffer_bytes: int = _BUFFER_BYTES) -> pyudev.Monitor:
@@ -292,9 +297,13 @@ class Uevents:
 
 def uevent_of(device: pyudev.Device) -> Uevent:
     """Convert an event without reading sysfs; raise UnicodeError."""
-    former = device.properties.get("DEVPATH_OLD") if device.action == "move" else None
+    told = device.properties.get
+    former = told("DEVPATH_OLD") if device.action == "move" else None
+    major, minor = (decimal(told(name) or "", max_digits=9) for name in ("MAJOR", "MINOR"))
     return Uevent(
         action=device.action,
         syspath=device.sys_path,
         former_syspath=f"/sys{former}" if former else "",
+        subsystem=told("SUBSYSTEM") or "",
+        number=None if major is None or minor is None else (major, minor),
     )

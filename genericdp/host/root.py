@@ -188,6 +188,14 @@ def upwards(path: str) -> Iterator[str]:
         path = path.rpartition("/")[0]
 
 
+def note(path: str, seen: set[str]) -> None:
+    """Add a path and all folders that it lies in; those of a path in the set are there, too."""
+    for one in upwards(path):
+        if one in seen:
+            return
+        seen.add(one)
+
+
 def seeing_host(found: Sequence[tuple[str, str, str]]) -> Callable[[str], bool]:
     """Return what says of a path whether the host's own is seen there, by the mounts of a process.
 

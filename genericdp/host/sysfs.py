@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from genericdp.devices.inventory import SysDevice, natural_key
 from genericdp.errors import reason_of
 from genericdp.host.calls import HangsError
-from genericdp.host.root import ABSENT, upwards
+from genericdp.host.root import ABSENT, note, upwards
 from genericdp.model import FileType
 
 if TYPE_CHECKING:
@@ -49,9 +49,15 @@ class UdevRecord:
 class SysDevices:
     """The devices of one root. It remembers what it has read until it is told to ``forget``."""
 
-    def __init__(self, root: Root, *, guard: Guard = lambda _, read: read()) -> None:
+    def __init__(
+        self, root: Root, *, guard: Guard = lambda _, read: read(), seen: set[str] | None = None
+    ) -> None:
+        """``seen`` gets the folders that are looked at, and all that they lie in."""
         self._root = root
         self.guard = guard
+        self._seen = set() if seen is None else seen
+        self._asked = set[str]()
+        """The subsystems whose devices have been listed."""
         self.why_unreadable: dict[str, str] = {}
         """By path, for a list of devices or a part of one that is there; of a device's folder: why
         what udev has recorded of it could not be read."""
@@ -63,15 +69,24 @@ class SysDevices:
         """Their syspaths, sorted as texts."""
         self._subsystems: tuple[str, ...] | None = None
         self._records: frozenset[str] | None = None
-        """The names of the files in the udev database."""
+        """The names of the files in the udev database when they were last asked for."""
+        self._has_records = False
+        """Whether no other names have come since, for all that is known."""
         self._owners: dict[str, str] = {}
         """The devices that were read, by the name of their file there."""
 
     def get(self, syspath: str) -> SysDevice | None:
         """Return the device of a folder below /sys/devices, or None if there is none."""
         if syspath not in self._devices:
+            note(syspath, self._seen)
             self._devices[syspath] = self._read(syspath)
         return self._devices[syspath]
+
+    def lists(self, subsystem: str) -> bool:
+        """Return whether a device of a subsystem, empty: any, may be one more of those listed."""
+        known = self._subsystems
+        is_new = known is not None and subsystem not in known
+        return not subsystem or subsystem in self._asked or is_new
 
     def ancestors(self, device: SysDevice) -> tuple[SysDevice, ...]:
         """Return the devices whose folders the device's folder lies in, the nearest first."""
@@ -91,6 +106,7 @@ class SysDevices:
     def members(self, subsystem: str) -> tuple[SysDevice, ...]:
         """Return the devices of a bus or class, in natural order of their syspaths."""
         if subsystem not in self._members:
+            self._asked.add(subsystem)
             syspaths = {
                 syspath
                 for folder in (f"/sys/bus/{subsystem}/devices", f"/sys/class/{subsystem}")
@@ -116,7 +132,7 @@ class SysDevices:
         forgotten = set(syspaths)
         before = {syspath: self._devices.pop(syspath, None) for syspath in forgotten}
         self._ancestors.clear()
-        self._subsystems = self._records = None
+        self._subsystems, self._has_records = None, False
         moved = {one for one in before if before[one] is None or self.get(one) is None}
         if moved:
             # The kernel tells of a move, but not of what moves along.
@@ -128,11 +144,17 @@ class SysDevices:
             self._sorted.pop(subsystem, None)
         return set(before)
 
+    def records(self, name: str) -> bool:
+        """Return whether a file of the udev database may be about what has been read."""
+        # The first one or the last concerns every device, as whether udevd runs does.
+        may_be_alone = self._records is not None and self._records <= {name}
+        return may_be_alone or name in self._owners
+
     def owners_of(self, records: Collection[str]) -> set[str]:
         """Return the devices, of those read, that files of the udev database are about."""
+        self._has_records = False  # one may have come that is about nothing that had been read
         if not records:
             return set()
-        self._records = None
         was_empty = UDEV_RECORDS in self.why_unreadable
         if was_empty is bool(self._entries(UDEV_RECORDS)):
             # udevd has just started, or its database is gone: that concerns every device.
@@ -182,9 +204,10 @@ class SysDevices:
             return None
         name = record_name(syspath, subsystem, uevent)
         self._owners[name] = syspath
-        if self._records is None:
+        if self._records is None or not self._has_records:
             # One listing instead of a failed open for each of the many devices without a record.
             self._records = frozenset(self._entries(UDEV_RECORDS))
+            self._has_records = True
             if not self._records:
                 # Whoever excludes by a property must not take that for "has no such property".
                 self.why_unreadable.setdefault(UDEV_RECORDS, _NO_RECORDS)

@@ -7,6 +7,7 @@ import pytest
 
 from genericdp.cli.patience import patiently
 from genericdp.host.cache import HostCache, Stale
+from genericdp.host.events import Uevent
 from genericdp.template import MAX_TEXT
 from tests.fixtures.hanging import HangingRoot
 from tests.fixtures.make_tree import Tree
@@ -153,6 +154,121 @@ def test_an_attribute_of_what_sits_on_a_device_is_read_again_when_that_comes(tre
     tree.write(f"{GPU[1:]}/net/ib0/address", "00:01\n")
     facts.forget(Stale(syspaths={f"{GPU}/net/ib0"}))
     assert facts.attribute(GPU, "net/ib0/address") == "00:01"
+
+
+def told(syspath: str, subsystem: str, number: tuple[int, int] | None = None) -> Uevent:
+    return Uevent(action="change", syspath=syspath, subsystem=subsystem, number=number)
+
+
+FOREIGN = (
+    told("/sys/devices/virtual/mem/null", "mem", (1, 3)),
+    told("/sys/devices/virtual/net/veth0", "net"),
+    told("/sys/devices/pci0000:00/0000:0b:00.0", "pci"),
+    told("/sys/devices/system/node/node1", "node"),
+    "/dev/null",
+    "/dev/.udev-tmp",
+    "c1:3",
+)
+"""What none of these questions is about."""
+
+
+@pytest.mark.parametrize(
+    ("ask", "news"),
+    [
+        pytest.param(
+            lambda facts: facts.device(CARD), [told(CARD, "drm"), told(GPU, "pci")], id="device"
+        ),
+        pytest.param(lambda facts: facts.device(f"{GPU}/x"), [told(f"{GPU}/x", "y")], id="none"),
+        pytest.param(
+            lambda facts: facts.members("drm"),
+            [told(f"{GPU}/drm/card1", "drm"), told(f"{GPU}/drm/card1", ""), "c226:0"],
+            id="devices of a subsystem",
+        ),
+        pytest.param(
+            lambda facts: facts.attribute(CARD, "device/vendor"), [told(GPU, "pci")], id="link"
+        ),
+        pytest.param(
+            lambda facts: facts.attribute(GPU, "drm/card1/dev"),
+            [told(f"{GPU}/drm/card1", "drm"), told(GPU, "pci")],
+            id="attribute of what is not there",
+        ),
+        pytest.param(
+            lambda facts: facts.attribute(f"{GPU}/aer", "vendor"),
+            [told(f"{GPU}/aer", "pcie")],
+            id="attribute of what nobody looked at",
+        ),
+        pytest.param(
+            lambda facts: facts.text("/sys/devices/system/cpu/online"),
+            [told("/sys/devices/system/cpu/cpu1", "cpu")],
+            id="text",
+        ),
+        pytest.param(
+            lambda facts: facts.look(f"{GPU}/drm/card*"),
+            [told(f"{GPU}/drm/card1", "drm"), told(CARD, "drm")],
+            id="glob in sysfs",
+        ),
+        pytest.param(
+            lambda facts: facts.look("/sys/class/drm/card*"),
+            [told("/sys/devices/virtual/card1", "drm"), told(CARD, "drm")],
+            id="glob over a class",
+        ),
+        pytest.param(
+            lambda facts: facts.look("/dev/dri/card*"),
+            ["/dev/dri/card0", "/dev/dri/card1", "/dev/dri", told(CARD, "drm"), told(GPU, "pci")],
+            id="glob",
+        ),
+        pytest.param(
+            lambda facts: facts.look("/dev/by-path/*"),
+            ["/dev/by-path", "/dev/by-path/x"],
+            id="glob in no directory",
+        ),
+        pytest.param(
+            lambda facts: facts.look("/dev/link"), ["/dev/link", "/dev/elsewhere"], id="dangling"
+        ),
+        pytest.param(
+            lambda facts: facts.look("/dev/other"),
+            [told("/sys/devices/virtual/other", "x", (241, 7))],
+            id="node that sysfs does not know",
+        ),
+    ],
+)
+def test_an_event_concerns_what_was_read_and_nothing_else(
+    tree: Tree,
+    ask: Callable[[HostCache], object],
+    news: list[Uevent | str],
+) -> None:
+    tree.link(f"{CARD[1:]}/device", "../../../0000:0a:00.0")
+    tree.link("dev/link", "/dev/elsewhere")
+    tree.write("dev/other", "")
+    tree.write("sys/dev/char/241:7/uevent", "DEVNAME=other\n")
+    tree.write("run/udev/data/c226:0", "")
+    facts = HostCache(tree.root)
+    ask(facts)
+    assert [one for one in news if not facts.concerns(one)] == []
+    assert [one for one in FOREIGN if facts.concerns(one)] == []
+
+
+def test_any_event_may_be_about_what_lies_with_no_device_in_sysfs(tree: Tree) -> None:
+    facts = HostCache(tree.root)
+    facts.look("/sys/kernel/iommu_groups/20/devices/*")
+    assert facts.concerns(FOREIGN[0])
+    assert not facts.concerns("/dev/null")
+
+
+def test_a_new_subsystem_concerns_who_looks_at_all_of_them(tree: Tree) -> None:
+    facts = HostCache(tree.root)
+    assert facts.subsystems() == ("drm", "pci")
+    assert facts.concerns(told("/sys/devices/virtual/new/one", "new"))
+    assert not facts.concerns(told("/sys/devices/virtual/drm/one", "drm"))
+
+
+def test_a_name_that_did_not_concern_anybody_is_found_by_who_asks_later(tree: Tree) -> None:
+    facts = HostCache(tree.root)
+    assert facts.paths("/dev/dri/render*") == ()
+    tree.node("dri/card1", "226:1")
+    assert not facts.concerns("/dev/dri/card1")
+    facts.forget(Stale())
+    assert facts.paths("/dev/dri/card*") == ("/dev/dri/card0", "/dev/dri/card1")
 
 
 def test_a_file_outside_sysfs_is_read_again_after_any_event(tree: Tree) -> None:
