@@ -138,6 +138,7 @@ class MadeUp:
             self._testbed.ask("add", f"/sys{path}", kernel_part(block))
             (entry,) = loading.parse(block)
             complete(self._folder, entry)
+            self._tell_of_files(entry)
             if entry.udev:
                 record = self._records / loading.record_name(entry)
                 hidden = record.with_name(f".{record.name}")
@@ -161,6 +162,12 @@ class MadeUp:
                 (self._folder / one).unlink(missing_ok=True)
         (self._records / loading.record_name(entry)).unlink(missing_ok=True)
         self._daemon.process.send_signal(signal.SIGCONT)
+        self._tell_of_files(entry)
+
+    def _tell_of_files(self, entry: loading.Entry) -> None:
+        for name in (entry.node, *entry.links):
+            if name:
+                self._daemon.write(f"/dev/{name}")
 
 
 def kernel_part(text: str) -> str:

@@ -3,8 +3,9 @@
     python -m tests.testbeds.watching CONFIG
 
 ``{"lists": COUNT, "devices": {RESOURCE: {ID: "Healthy" | REASON}}}`` after each list. Asked with a
-line ``RESOURCE ID`` it answers ``{"given": [NODE, …]}`` or ``{"refused": REASON}``. It ends with
-its input.
+line ``RESOURCE ID`` it answers ``{"given": [NODE, …]}`` or ``{"refused": REASON}``; a line with a
+path says that it has come or gone, which inotify does not tell on such a machine. It ends with its
+input.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from genericdp.supervisor import Pace, Supervisor
 from tests.polling import poll_until
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 NEVER = Pace(full_look=3600.0)
 """Only events tell of what changes."""
@@ -53,7 +54,7 @@ async def _watch(config: Path, folder: Path) -> None:
         async with asyncio.TaskGroup() as tasks:
             running = tasks.create_task(supervisor.run(), name="supervisor")
             telling = tasks.create_task(_tell(supervisor, kubelet), name="telling")
-            await _answer(kubelet)
+            await _answer(kubelet, supervisor.reconciler.reader.mark_file)
             telling.cancel()
             running.cancel()
 
@@ -82,12 +83,15 @@ def _told(supervisor: Supervisor, name: str, healths: dict[str, str]) -> Iterato
         yield device_id, health if health == "Healthy" else reason or health
 
 
-async def _answer(kubelet: Kubelet) -> None:
+async def _answer(kubelet: Kubelet, mark_file: Callable[[str], None]) -> None:
     asked = asyncio.StreamReader()
     await asyncio.get_running_loop().connect_read_pipe(
         lambda: asyncio.StreamReaderProtocol(asked), sys.stdin
     )
     while line := await asked.readline():
+        if line.startswith(b"/"):
+            mark_file(line.decode().strip())
+            continue
         name, device_id = line.decode().split()
         request = pb.AllocateRequest(
             container_requests=[pb.ContainerAllocateRequest(devices_ids=[device_id])]
