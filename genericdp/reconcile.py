@@ -22,7 +22,7 @@ from genericdp.health.execution import HookRunner
 from genericdp.host.cache import HostReader
 from genericdp.host.workers import HangingError, in_worker
 from genericdp.kubelet.lifecycle import Plugin
-from genericdp.kubelet.servicer import Servicer, entry_bytes
+from genericdp.kubelet.servicer import Servicer, encode_list, entry_bytes
 from genericdp.ledger import Ledger
 from genericdp.model import InjectBy, ServedBy
 from genericdp.observed import Observed, Signal, until
@@ -32,8 +32,9 @@ from genericdp.tally import Tally
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from genericdp.devices.changes import Change
     from genericdp.devices.decide import Decision, DeviceLists
-    from genericdp.devices.devicelist import DeviceList
+    from genericdp.devices.devicelist import DeviceList, Reports
     from genericdp.dra.driver import DraDriver
     from genericdp.errors import Outcome
     from genericdp.health.health import Health
@@ -67,6 +68,22 @@ class _Running:
         """Take over what a plugin can change while it serves."""
         self.resource = resource
         self.servicer.prefer, self.servicer.replicas = resource.prefer, resource.replicas
+
+
+def _concluded(
+    decision: Decision,
+    before: DeviceLists,
+    reports: Reports,
+    spec_errors: Mapping[str, str],
+) -> tuple[Decision, dict[str, bytes], list[Change]]:
+    """Return a decision with all states, the lists that it changes, encoded, and what is new."""
+    decision = with_states(decision, before, reports, spec_errors)
+    responses = {}
+    for name, devices in decision.lists.items():
+        if devices.devices != before.get(name, NOTHING).devices:
+            with suppress(Exception):  # it fails again where it is logged
+                responses[name] = encode_list(devices)
+    return decision, responses, [*changes(before, decision)]
 
 
 class Reconciler:
@@ -161,8 +178,9 @@ class Reconciler:
         await self._write_specs(served, decision.lists, full=full)
         self.has_health_news, health = self.health_news.watch(), self._health
         reports = {} if health is None else health.reports()
-        decision = await in_worker(
-            partial(with_states, decision, self.lists.value, reports, self._spec_errors)
+        # Off the loop, as all that takes longer the more devices there are.
+        decision, responses, news = await in_worker(
+            partial(_concluded, decision, self.lists.value, reports, self._spec_errors)
         )
         self.tally.keep(served)
         if self.dra is not None:
@@ -179,9 +197,9 @@ class Reconciler:
             # Before the kubelet can give away a device, it is known what hardware that is.
             with suppress(HangingError):  # which is logged; it is written once it answers
                 await in_worker(self.ledger.save, self._settings.state_dir or "")
-        sent = self._apply(tasks, by_plugin, decision.lists)
-        before, self.lists.value = self.lists.value, decision.lists
-        for one in changes(before, decision):
+        sent = self._apply(tasks, by_plugin, decision.lists, responses)
+        self.lists.value = decision.lists
+        for one in news:
             about = {"resource": one.resource, "device": one.device}
             log.log(one.level, "%s", one.text, exc_info=one.error, extra=about)
         for error in decision.failures.values():
@@ -239,9 +257,16 @@ class Reconciler:
             self._without_spec = without
 
     def _apply(
-        self, tasks: asyncio.TaskGroup, wanted: Mapping[str, Resource], lists: DeviceLists
+        self,
+        tasks: asyncio.TaskGroup,
+        wanted: Mapping[str, Resource],
+        lists: DeviceLists,
+        responses: Mapping[str, bytes],
     ) -> bool:
-        """Stop, update and start plugins, in this order; return whether any list has changed."""
+        """Stop, update and start plugins, in this order; return whether any list has changed.
+
+        ``responses``: the lists that differ from those of before, as the kubelet gets them.
+        """
         if self._settings.without_kubelet:
             return False
         # What lives counts, not what was asked for last: a task that died is started again.
@@ -250,10 +275,14 @@ class Reconciler:
         self._stop(todo, tasks)
         for name in todo.update:
             self._running[name].update(wanted[name])
-        sent = [one.servicer.set_devices(lists[name]) for name, one in self._running.items()]
+        sent = [
+            one.servicer.set_devices(lists[name], responses.get(name))
+            for name, one in self._running.items()
+        ]
         for name in wanted:
             if name in todo.start:
-                self._running[name] = self._start(wanted[name], lists[name], tasks)
+                started = self._start(wanted[name], lists[name], responses.get(name), tasks)
+                self._running[name] = started
         return any(sent) or bool(todo.start)
 
     def _watch_health(
@@ -345,7 +374,13 @@ class Reconciler:
             tally=self.tally.of(resource),
         )
 
-    def _start(self, resource: Resource, devices: DeviceList, tasks: asyncio.TaskGroup) -> _Running:
+    def _start(
+        self,
+        resource: Resource,
+        devices: DeviceList,
+        response: bytes | None,
+        tasks: asyncio.TaskGroup,
+    ) -> _Running:
         servicer = Servicer(
             self._gate(resource.name),
             pre_start="preStart" in resource.hooks,
@@ -353,7 +388,7 @@ class Reconciler:
             replicas=resource.replicas,
             gave=lambda shares: self.ledger.gave(resource.name, shares, time.monotonic()),
         )
-        servicer.set_devices(devices)
+        servicer.set_devices(devices, response)
         plugin = Plugin(servicer, kubelet=self._kubelet, timing=self._settings.timing)
         task = tasks.create_task(self._run_plugin(plugin), name=f"plugin {resource.name}")
         return _Running(resource=resource, servicer=servicer, plugin=plugin, task=task)

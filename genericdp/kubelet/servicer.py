@@ -60,13 +60,16 @@ class Servicer:
         """The latest ListAndWatchResponse, and how often streams were to send one once more."""
         self._preferring_failed = False
 
-    def set_devices(self, devices: DeviceList) -> bool:
-        """Set the device list; return whether its bytes differ, so that streams send it."""
+    def set_devices(self, devices: DeviceList, encoded: bytes | None = None) -> bool:
+        """Set the device list; return whether its bytes differ, so that streams send it.
+
+        ``encoded``: its bytes, where they have been made off the loop.
+        """
         before, resends = self._response.value
         response = before
         if devices.devices != self.gate.devices.devices:
             try:
-                response = encode_list(devices)
+                response = encode_list(devices) if encoded is None else encoded
             except Exception:
                 # A mistake of ours in one resource must not stop the others (K6).
                 log.exception("%s: its device list cannot be encoded", self.gate.resource)
