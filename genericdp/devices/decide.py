@@ -353,7 +353,7 @@ class _Pass:
         present = frozenset(
             identity
             for part in chain(*parts.values())
-            for entry in filter(is_wanting, part.made.entries)
+            for entry in filter(is_wanting, part.made.entries if self.held.by_name else ())
             for identity in entry.device.identities
         )
         # Before anything is refused: what is not offered under one name may be under another one.

@@ -163,6 +163,8 @@ class FormerDevices:
         self._known: dict[object, list[Entry[Device]]] = {}
         """By the key of a group, and by appearance and by place of each member."""
         self._hardware: dict[Identity, HardwareIdentity] = {}
+        self._of_devices: dict[int, tuple[Device, list[Entry[Device]]]] = {}
+        """What was found, each with the device that was asked about, by the ``id`` of that."""
         for listed in before.devices.values():
             device = listed.device
             traits: list[object] = [device.key] if device.members else []
@@ -195,6 +197,8 @@ class FormerDevices:
         for trait in chain(*zip(appearances, places, strict=True)):
             for listed in self._known.get(trait, ()):
                 device = listed.device
+                if device.id in found:
+                    continue
                 if is_group and (not device.members or device.key == key or device.key in groups):
                     continue
                 if bool(device.members) is is_group and _contains(device, appearances, identities):
@@ -203,9 +207,11 @@ class FormerDevices:
 
     def of_device(self, device: Device) -> list[Entry[Device]]:
         """Return what a device that has been made is in the list."""
-        return self.of(
-            device.key, device.appearances, device.identities, is_group=bool(device.members)
-        )
+        if id(device) not in self._of_devices:
+            appearances, is_group = device.appearances, bool(device.members)
+            listed = self.of(device.key, appearances, device.identities, is_group=is_group)
+            self._of_devices[id(device)] = device, listed
+        return self._of_devices[id(device)][1]
 
 
 def _last_seen(listed: Entry[Device]) -> float:

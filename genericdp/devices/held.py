@@ -150,6 +150,8 @@ class Held:
 
         A hold never makes its own name unavailable, unless the name is that of other hardware.
         """
+        if not self.by_name:  # as on most nodes
+            return None
         own = self.by_name.get(name)
         if own is not None and own.may_be_held and not self._is_of(own, device, present):
             return own

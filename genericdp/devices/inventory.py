@@ -64,14 +64,14 @@ class FoundFile:
     """Why it must not be handed out; empty if nothing is wrong."""
     mount_refusal: str = ""
     """The same for a mount that the config names, which may be a link to another filesystem."""
+    key: str = field(init=False, compare=False, repr=False)
+    """Equal for all names of one thing: a node's number counts, not where it lies."""
 
-    @property
-    def key(self) -> str:
-        """Equal for all names of one thing: a node's number counts, not where it lies."""
-        if self.identity.device_number is None:
-            return self.target
-        major, minor = self.identity.device_number
-        return f"{self.type}:{major}:{minor}"
+    def __post_init__(self) -> None:
+        key, number = self.target, self.identity.device_number
+        if number is not None:
+            key = f"{self.type}:{number[0]}:{number[1]}"
+        object.__setattr__(self, "key", key)
 
     @property
     def printable_path(self) -> str:

@@ -151,7 +151,11 @@ class _Maker:
             [(part, _literal_size(part)) for part in (inject, _differing(inject))]
             for inject in (resource.inject, *added)
         )
-        self._injects = [(common, of_entry) for of_entry in of_entries]
+        self._injects = [
+            # As mostly, an entry of ``match`` has nothing of its own to give.
+            (common, of_entry) if any(templates_of(one)) or one.devices else (common,)
+            for one, of_entry in zip(added, of_entries, strict=True)
+        ]
         self._checks_size = _literal_size((resource.health, resource.hooks))
 
     def make(self, group: CandidateGroup, name: str) -> Device:

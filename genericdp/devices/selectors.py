@@ -145,7 +145,8 @@ def select(selectors: Sequence[Selector], resource: Resource, inventory: Invento
                 missed.add(thing, failed)
             elif (candidate := inventory.candidate(thing)) is not None:
                 why = "" if failed is None else failed.unreadable
-                found.setdefault(candidate.key, []).append(replace(candidate, entries={i: why}))
+                one = Candidate(file=candidate.file, device=candidate.device, entries={i: why})
+                found.setdefault(candidate.key, []).append(one)
         if parts := [*_hidden(selector.candidates, inventory)]:
             seen = frozenset(one.key for one in things)
             hidden += [(i, one._replace(seen=seen)) for one in parts]

@@ -87,14 +87,13 @@ class HostCache:
         self._root = root
         self._reading = ""
         """What is being read; empty: nothing."""
-        seen = set[str]()
-        self.files: DeviceFiles = DeviceFiles(
-            root, None if before is None else before.files, guard=self.guarded, seen=seen
-        )
+        self._seen = set[str]()
+        """All that has been met on the way to what was asked for."""
+        self.files: DeviceFiles = self._other_files(None if before is None else before.files)
         """What is known of the paths of files."""
         self._looks: dict[str, Look] = {}
         """What globs have found in this reconcile."""
-        self._devices = devices = SysDevices(root, guard=self.guarded, seen=seen)
+        self._devices = devices = SysDevices(root, guard=self.guarded, seen=self._seen)
         # The questions of ``Host`` that SysDevices answers as they are.
         self.device, self.ancestors = devices.get, devices.ancestors
         self.members, self.below = devices.members, devices.below
@@ -134,7 +133,7 @@ class HostCache:
         self._sees = None
         self.folders = set()
         if stale.all_files:
-            self.files = DeviceFiles(self._root, self.files, guard=self.guarded)
+            self.files = self._other_files(self.files)
         told = stale.syspaths | self._devices.owners_of(stale.records)
         paths = stale.paths | told | self._device_files(told)
         self.files.forget(paths)
@@ -144,10 +143,15 @@ class HostCache:
             told = self._devices.forget(told)
             for owner in (*told, _LINKED):
                 self._forget_texts(owner)
-            self.files.forget(told | self._device_files(told))
+            devices = [one for one in map(self._devices.get, told) if one is not None]
+            numbers = {one.number for one in devices}
+            self.files.forget(told | self._device_files(told), numbers)
         if paths or stale.all_files:
             # Of files outside sysfs nothing tells: each of these events is taken for one of them.
             self._forget_texts("")
+
+    def _other_files(self, before: DeviceFiles | None) -> DeviceFiles:
+        return DeviceFiles(self._root, before, guard=self.guarded, seen=self._seen)
 
     def concerns(self, told: Uevent | str) -> bool:
         """Return whether an event may be about what has been read, as nobody may ask meanwhile.

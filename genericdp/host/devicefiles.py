@@ -114,13 +114,15 @@ class DeviceFiles:
         self._old_files.clear()
         self._old_names.clear()
 
-    def forget(self, paths: Collection[str]) -> None:
+    def forget(
+        self, paths: Collection[str], numbers: Collection[tuple[int, int] | None] = ()
+    ) -> None:
         """Read again what leads to these paths or lies below them, and the files of such devices.
 
         And all that no event reports: what cannot be read, and what lies in sysfs or /proc.
+        ``numbers``: those of devices that sysfs may have come to know.
         """
         changed = frozenset(paths)
-        has_devices = any(path.startswith("/sys/devices/") for path in changed)
         parents = set(map(_parent, changed))
         walks = {
             path: walk
@@ -137,7 +139,8 @@ class DeviceFiles:
                 return False
             if syspath is not None:
                 return not _is_within(syspath, changed)
-            return file is None or file.identity.device_number is None or not has_devices
+            number = None if file is None else file.identity.device_number
+            return number is None or number not in numbers
 
         def is_listed(folder: str) -> bool:
             return (

@@ -244,8 +244,11 @@ def test_an_event_concerns_what_was_read_and_nothing_else(
     tree.write("run/udev/data/c226:0", "")
     facts = HostCache(tree.root)
     ask(facts)
-    assert [one for one in news if not facts.concerns(one)] == []
-    assert [one for one in FOREIGN if facts.concerns(one)] == []
+    for stale in (Stale(), Stale(all_files=True), Stale(paths={"/dev/dri/card0"})):
+        assert [one for one in news if not facts.concerns(one)] == []
+        assert [one for one in FOREIGN if facts.concerns(one)] == []
+        facts.forget(stale)
+        ask(facts)
 
 
 def test_any_event_may_be_about_what_lies_with_no_device_in_sysfs(tree: Tree) -> None:

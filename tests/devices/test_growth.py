@@ -1,0 +1,100 @@
+"""What a reconcile costs grows as the number of devices: calls are counted, since seconds vary."""
+
+from __future__ import annotations
+
+import sys
+from functools import partial
+from math import log
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from genericdp.devices.changes import changes
+from genericdp.devices.decide import decide, with_states
+from genericdp.host.cache import HostCache, Stale
+from genericdp.host.events import Uevent
+from genericdp.kubelet.servicer import encode_list, entry_bytes
+from tests.devices.making import inject, nodes, resource
+from tests.fixtures.make_tree import Tree
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from genericdp.devices.decide import Decision
+
+pytestmark = pytest.mark.slow
+
+THINGS = resource(
+    "things",
+    "/dev/thing*",
+    exclude=["/dev/thing1?"],
+    given=inject(nodes("$(device.path)"), env={"NAME": "$(device.name)"}),
+)
+OTHER = Uevent(action="change", syspath="/sys/devices/virtual/mem/null", subsystem="mem")
+MOST = 1.1
+"""The exponent."""
+
+
+def counted(work: Callable[[], object]) -> int:
+    """Return how many functions are called."""
+    count = 0
+
+    def add(_frame: object, event: str, _of: Any) -> None:
+        nonlocal count
+        count += event.endswith("call")
+
+    sys.setprofile(add)
+    try:
+        work()
+    finally:
+        sys.setprofile(None)
+    return count
+
+
+class Machine:
+    """A host of so many devices, all of which are listed."""
+
+    def __init__(self, folder: Path, count: int) -> None:
+        self.tree = Tree(folder)
+        for number in range(count):
+            self.tree.node(f"thing{number}", f"241:{number}")
+        self.host = HostCache(self.tree.root)
+        self.decision: Decision | None = None
+        self.response = b""
+
+    def reconcile(self, stale: Stale) -> None:
+        """Decide, and make of the decision what the kubelet and the log get."""
+        self.host.forget(stale)
+        before = {} if self.decision is None else self.decision.lists
+        now = 0.0 if self.decision is None else self.decision.now + 1.0
+        found = decide(
+            [THINGS],
+            self.host,
+            node_name="n",
+            previous=before,
+            now=now,
+            entry_bytes=entry_bytes,
+        )
+        self.decision = with_states(found, before, {}, {})
+        self.response = encode_list(self.decision.lists[THINGS.name])
+        assert any(changes(before, self.decision))
+
+
+def test_calls_grow_as_the_number_of_devices_does(tmp_path: Path) -> None:
+    found: dict[str, dict[int, int]] = {"start": {}, "change": {}, "other": {}}
+    for count in (100, 1_000, 5_000):
+        machine = Machine(tmp_path / str(count), count)
+        found["start"][count] = counted(partial(machine.reconcile, Stale()))
+        before = machine.response
+        machine.tree.remove(f"dev/thing{count - 1}")
+        gone = Stale(paths={f"/dev/thing{count - 1}"})
+        found["change"][count] = counted(partial(machine.reconcile, gone))
+        assert machine.response != before
+        found["other"][count] = counted(partial(machine.host.concerns, OTHER))
+        assert not machine.host.concerns(OTHER)
+    assert len(set(found.pop("other").values())) == 1
+    for what, calls in found.items():
+        for fewer, more in ((100, 1_000), (1_000, 5_000)):
+            exponent = log(calls[more] / calls[fewer]) / log(more / fewer)
+            assert exponent <= MOST, f"{what}: {calls}"
