@@ -30,7 +30,7 @@ from genericdp.prepare import Gate
 from genericdp.tally import Tally
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping
 
     from genericdp.devices.changes import Change
     from genericdp.devices.decide import Decision, DeviceLists
@@ -75,15 +75,26 @@ def _concluded(
     before: DeviceLists,
     reports: Reports,
     spec_errors: Mapping[str, str],
+    by_plugin: Collection[str],
 ) -> tuple[Decision, dict[str, bytes], list[Change]]:
-    """Return a decision with all states, the lists that it changes, encoded, and what is new."""
+    """Return a decision with all states, the lists that it changes, encoded, and what is new.
+
+    ``by_plugin``: the resources whose lists a kubelet gets.
+    """
     decision = with_states(decision, before, reports, spec_errors)
     responses = {}
-    for name, devices in decision.lists.items():
+    for name in by_plugin:
+        devices = decision.lists[name]
         if devices.devices != before.get(name, NOTHING).devices:
             with suppress(Exception):  # it fails again where it is logged
                 responses[name] = encode_list(devices)
     return decision, responses, [*changes(before, decision)]
+
+
+def _log(news: Iterable[Change]) -> None:
+    for change in news:
+        about = {"resource": change.resource, "device": change.device}
+        log.log(change.level, "%s", change.text, exc_info=change.error, extra=about)
 
 
 class Reconciler:
@@ -179,29 +190,27 @@ class Reconciler:
         self.has_health_news, health = self.health_news.watch(), self._health
         reports = {} if health is None else health.reports()
         # Off the loop, as all that takes longer the more devices there are.
+        by_plugin = [n for n, one in served.items() if one.served_by is ServedBy.DEVICE_PLUGIN]
         decision, responses, news = await in_worker(
-            partial(_concluded, decision, self.lists.value, reports, self._spec_errors)
+            partial(_concluded, decision, self.lists.value, reports, self._spec_errors, by_plugin)
         )
         self.tally.keep(served)
         if self.dra is not None:
             self._serve_by_dra(self.dra, served, decision)
         withheld = self.dra.withheld if self.dra else ()
-        by_plugin = {
-            name: one
-            for name, one in served.items()
-            if one.served_by is ServedBy.DEVICE_PLUGIN
-            and (decision.lists[name].template or name) not in withheld
+        ours = {
+            name: served[name]
+            for name in by_plugin
+            if (decision.lists[name].template or name) not in withheld
         }
-        self.ledger.note(decision.lists, by_plugin, decision.awaited, time.monotonic())
+        self.ledger.note(decision.lists, ours, decision.awaited, time.monotonic())
         if self.ledger.has_changed:
             # Before the kubelet can give away a device, it is known what hardware that is.
             with suppress(HangingError):  # which is logged; it is written once it answers
                 await in_worker(self.ledger.save, self._settings.state_dir or "")
-        sent = self._apply(tasks, by_plugin, decision.lists, responses)
+        sent = self._apply(tasks, ours, decision.lists, responses)
         self.lists.value = decision.lists
-        for one in news:
-            about = {"resource": one.resource, "device": one.device}
-            log.log(one.level, "%s", one.text, exc_info=one.error, extra=about)
+        _log(news)
         for error in decision.failures.values():
             error.with_traceback(None)  # it would hold all that was built until then
         return decision, sent
