@@ -10,6 +10,7 @@ import pytest
 
 from genericdp.devices.inventory import Inventory
 from genericdp.explain.explanation import nothing_found_by
+from genericdp.host.cache import HostReader
 from genericdp.host.events import Uevent
 from genericdp.model import ValueKind, ValueSource
 from genericdp.template import parse
@@ -21,6 +22,8 @@ from tests.fixtures.make_tree import Tree, add_adapter, serial_node
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from genericdp.host.cache import HostCache
 
 
 @pytest.fixture
@@ -158,6 +161,36 @@ async def test_a_changed_file_that_hangs_hides_no_other_change(tree: Tree) -> No
             assert gone in unhealthy(found.lists, "serial")
     finally:
         root.answer()
+
+
+async def test_what_is_told_during_a_look_counts_if_it_is_about_what_that_has_read(
+    tree: Tree,
+) -> None:
+    """Before the look ends, nobody knows what it will read."""
+    loop, woken = asyncio.get_running_loop(), 0
+
+    def wake() -> None:
+        nonlocal woken
+        woken += 1
+
+    reader = HostReader(tree.root, look_again=wake)
+
+    async def look(told: str) -> int:
+        def work(host: HostCache) -> None:
+            asyncio.run_coroutine_threadsafe(tell(told), loop).result()
+            host.look("/dev/ttyUSB*")
+
+        before = woken
+        await reader.ask(lambda: work)
+        return woken - before
+
+    async def tell(path: str) -> None:
+        reader.mark_file(path)
+
+    assert await look("/dev/ttyUSB7") == 1
+    assert await look("/dev/other") == 0
+    reader.mark_file("/dev/other")
+    assert woken == 1
 
 
 async def test_what_hangs_after_something_else_is_given_up_sooner(

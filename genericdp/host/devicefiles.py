@@ -62,8 +62,8 @@ class DeviceFiles:
         self._root = root
         self._guard = guard
         self._seen = set() if seen is None else seen
-        self._segments: dict[str, set[str]] = {}
-        """By the folder where it really lies: what has been looked for in it."""
+        self._segments: dict[str, dict[str, str]] = {}
+        """By the folder where it really lies: what has been looked for in it, with its start."""
         self.is_elsewhere = False
         """Whether something in sysfs was looked at that lies with no device."""
         self._numbers = set[tuple[int, int]]()
@@ -95,9 +95,11 @@ class DeviceFiles:
         folder, name = _parent(path), path.rpartition("/")[2]
         if (segments := self._segments.get(folder)) is None:
             return False
-        if any(_finds(segment, name) for segment in segments):
+        # There may be one for each device: those that begin otherwise cost no expression.
+        if any(name.startswith(segments[one]) and _finds(one, name) for one in segments):
             return True
-        for listed in [one for one in self._names if self._walk(one).at == folder]:
+        walks = self._walks
+        for listed in [one for one in self._names if one in walks and walks[one].at == folder]:
             self._old_names[listed] = self._names.pop(listed)
         return False
 
@@ -302,7 +304,8 @@ class DeviceFiles:
 
     def _names_in(self, folder: str, segment: str) -> list[str]:
         """Return the names in a folder that begin as the pattern does."""
-        self._segments.setdefault(self._walk(folder).at, set()).add(segment)
+        prefix = _MAGIC.split(segment, maxsplit=1)[0]
+        self._segments.setdefault(self._walk(folder).at, {})[segment] = prefix
         if folder not in self._names:
             names = []
             try:
@@ -314,7 +317,6 @@ class DeviceFiles:
             self._names[folder] = names
         names = self._names[folder]
         # A hundred patterns over one folder of ten thousand must not be a million matches.
-        prefix = _MAGIC.split(segment, maxsplit=1)[0]
         first = bisect_left(names, prefix)
         return names[
             first : bisect_right(names, prefix, lo=first, key=lambda name: name[: len(prefix)])

@@ -190,6 +190,13 @@ def test_a_move_tells_both_places() -> None:
     )
 
 
+def test_an_event_tells_the_subsystem_and_the_number() -> None:
+    properties = {"SUBSYSTEM": "tty", "MAJOR": "188", "MINOR": "7"}
+    tty = SimpleNamespace(sys_path="/sys/devices/tty7", action="add", properties=properties)
+    found = uevent_of(tty)
+    assert (found.subsystem, found.number) == ("tty", (188, 7))
+
+
 def test_pyudev_is_not_imported_before_it_is_needed() -> None:
     code = "import sys, genericdp.host.events; sys.exit('pyudev' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True, cwd=REPOSITORY)
