@@ -7,9 +7,11 @@ not its own, sends few requests, and heals once the server is right again.
 from __future__ import annotations
 
 import asyncio
+import bisect
 import gzip
 import itertools
 import json
+import sys
 from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -140,7 +142,20 @@ def nested(server: ApiServer) -> bytes:
     return listing(server, found).replace(b'"DEEP"', b"[" * depth + b"]" * depth)
 
 
-_depths = itertools.cycle(range(900, 1000))
+def deepest() -> int:
+    """Return how many lists in each other this Python parses."""
+
+    def is_taken(depth: int) -> bool:
+        try:
+            json.loads("[" * depth + "]" * depth)
+        except RecursionError:
+            return False
+        return True
+
+    return bisect.bisect_left(range(1_000_000), True, key=lambda depth: not is_taken(depth + 1))
+
+
+_depths = itertools.cycle(range(deepest() - 92, deepest() + 8))
 """From what a parser takes to what it does not."""
 
 
@@ -262,7 +277,8 @@ CASES = [
             {"verbs": {"watch"}, "content": b""},
             {"verbs": {"update"}, "status": 422},
         ],
-        says="nested too deeply",
+        # From 3.12 on the calls around it do not count: what could be parsed can be written.
+        says="nested too deeply" if sys.version_info < (3, 12) else "is not a JSON object",
     ),
     Case(
         name="a Node that is another one each time",
