@@ -27,7 +27,14 @@ from genericdp.jsonvalues import count_values
 from genericdp.printing import shortened
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
+    from collections.abc import (
+        AsyncGenerator,
+        AsyncIterator,
+        Awaitable,
+        Callable,
+        Iterator,
+        Mapping,
+    )
 
     Json = dict[str, Any]
     Objects = list[Json]
@@ -361,6 +368,7 @@ class ApiClient:
             async with asyncio.timeout(within):
                 access, http = await self._connect()
                 server = access.server
+                name = {"sni_hostname": access.server_name} if access.server_name else {}
                 async with http.stream(
                     _METHODS.get(verb, "GET"),
                     f"{server}{path}",
@@ -368,7 +376,7 @@ class ApiClient:
                     content=None if body is None else _encoded(body),
                     headers=access.headers() | (_JSON if body is not None else {}),
                     timeout=httpx2.Timeout(self._silence_seconds, connect=_CONNECT_SECONDS),
-                    extensions={"sni_hostname": name} if (name := access.server_name) else None,
+                    extensions={"trace": _closing(), **name},
                 ) as response:
                     if not response.is_success:
                         raise await _refusal(response)
@@ -380,6 +388,22 @@ class ApiClient:
             self._count(verb, "unreachable")
             raise ApiError(f"the API server {server} {_why(error)}", is_lost=True) from error
         self._count(verb, "success")
+
+
+def _closing() -> Callable[[str, dict[str, Any]], Awaitable[None]]:
+    """Return what a request tells of its steps, to close what a TLS handshake leaves behind.
+
+    The library closes the connection where the handshake fails, and not where it is canceled.
+    """
+    connections = []
+
+    async def trace(step: str, about: dict[str, Any]) -> None:
+        if step == "connection.connect_tcp.complete":
+            connections.append(about["return_value"])
+        elif step == "connection.start_tls.failed":
+            await connections.pop().aclose()
+
+    return trace
 
 
 async def _chunks(response: httpx2.Response) -> AsyncGenerator[bytes]:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from random import Random
 from typing import TYPE_CHECKING, Any
 
@@ -303,6 +304,32 @@ async def test_a_request_that_is_canceled_leaves_the_client_usable(server: ApiSe
                 async with asyncio.timeout(0.02):
                     await client.list(SLICES)
         assert await client.list(SLICES)
+
+
+async def test_a_connection_is_closed_whose_handshake_is_canceled() -> None:
+    """The library leaves it to the garbage collection."""
+    has_begun, has_ended = asyncio.Event(), asyncio.Event()
+
+    async def hold(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(1)
+        has_begun.set()
+        await reader.read()
+        has_ended.set()
+        writer.close()
+
+    async with await asyncio.start_server(hold, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        async with ApiClient(lambda: Access(server=f"https://127.0.0.1:{port}")) as client:
+            gc.disable()
+            try:
+                async with asyncio.TaskGroup() as tasks:
+                    asking = tasks.create_task(client.list(SLICES))
+                    await has_begun.wait()
+                    asking.cancel()
+                async with asyncio.timeout(30):
+                    await has_ended.wait()
+            finally:
+                gc.enable()
 
 
 async def test_environment_variables_do_not_lead_elsewhere(
