@@ -193,6 +193,31 @@ async def test_what_is_told_during_a_look_counts_if_it_is_about_what_that_has_re
     assert woken == 1
 
 
+async def test_a_device_whose_node_is_met_first_still_waits_for_its_record(tree: Tree) -> None:
+    """Nothing had asked about the device when the kernel told of it; its node made it one."""
+    now, new = 0.0, "/sys/devices/virtual/tty/ttyUSB7"
+    tree.write("run/udev/control", "")
+    reader = HostReader(tree.root, look_again=lambda: None, now=lambda: now)
+
+    def work(host: HostCache) -> list[str]:
+        found = (file.identity.syspath or "" for file in Inventory(host).found("/dev/ttyUSB*"))
+        return [syspath for syspath in found if host.awaited(syspath)]
+
+    async def awaited() -> tuple[list[str], float | None]:
+        return await reader.ask(lambda: work, full=False, wants_records=True), reader.due
+
+    assert await awaited() == ([], None)
+    tree.node("ttyUSB7", "188:7", at="virtual/tty")
+    reader.mark_file("/dev/ttyUSB7")
+    for syspath in (new, "/sys/devices/virtual/misc/other"):
+        reader.mark_event(Uevent(action="add", syspath=syspath, subsystem="misc"))
+    assert await awaited() == ([new], 2.0)
+    now = 2.0
+    assert await awaited() == ([], None)
+    reader.mark_event(Uevent(action="add", syspath="/sys/devices/virtual/misc/other"))
+    assert await awaited() == ([], None), "nothing is asked about it"
+
+
 async def test_what_hangs_after_something_else_is_given_up_sooner(
     tree: Tree, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -84,6 +84,8 @@ class HostCache:
         """Where a change could change what globs find, of those asked for in this reconcile."""
         self.hanging: set[str] = set()
         """What was asked for in this reconcile and could not be read, since it hangs."""
+        self.found_awaited: set[str] = set()
+        """Those of ``awaiting`` that were asked about in this reconcile and have no record."""
         self._root = root
         self._reading = ""
         """What is being read; empty: nothing."""
@@ -130,6 +132,7 @@ class HostCache:
         """Begin a reconcile: ask again what events have told of, and what nothing tells of."""
         self._looks.clear()
         self.hanging.clear()
+        self.found_awaited.clear()
         self._sees = None
         self.folders = set()
         if stale.all_files:
@@ -234,7 +237,10 @@ class HostCache:
         if syspath not in self.awaiting:
             return False
         device = self._devices.get(syspath)
-        return device is not None and not device.recorded
+        if device is None or device.recorded:
+            return False
+        self.found_awaited.add(syspath)
+        return True
 
     def attribute(self, syspath: str, name: str) -> str | None:
         """Return the text of an attribute file below a device, stripped."""
@@ -360,6 +366,7 @@ class HostReader:
         self._again = 0.0
         """When to read again what could not be read."""
         self._arrived: dict[str, float] = {}
+        """When a device was added. A node may be met before its device is: any device counts."""
 
     def _ask_everything(self) -> None:
         """Begin a cache that has to ask the host everything."""
@@ -369,6 +376,8 @@ class HostReader:
         """Have what the kernel told of read again, if it was read. None: everything is."""
         if event is not None and event.action == "add":
             self._arrived[event.syspath] = self._now()
+        elif event is not None and event.action == "remove":
+            self._arrived.pop(event.syspath, None)
         self._mark(event)
 
     def mark_record(self, name: str | None) -> None:
@@ -394,17 +403,16 @@ class HostReader:
 
     def _makes_stale(self, told: Uevent | str | None) -> bool:
         """Note what is to be read again after an event; return whether anything is."""
-        stale, concerns = self._stale, told is None or self._host.concerns(told)
+        stale = self._stale
         if told is None:
             stale.everything = True
-        elif not isinstance(told, str):
-            if concerns:
-                stale.syspaths |= {told.syspath, told.former_syspath} - {""}
-            else:
-                self._arrived.pop(told.syspath, None)
-        elif concerns:
+        elif not self._host.concerns(told):
+            return False
+        elif isinstance(told, str):
             (stale.paths if "/" in told else stale.records).add(told)
-        return concerns
+        else:
+            stale.syspaths |= {told.syspath, told.former_syspath} - {""}
+        return True
 
     async def ask(
         self,
@@ -446,7 +454,8 @@ class HostReader:
             if result.done() and blind is None:
                 host.files.drop_outdated()
                 self._log_unreadable(host.unreadable)
-                due = [*waiting.values(), *([self._again] if self._unreadable else [])]
+                due = [waiting[syspath] for syspath in host.found_awaited]
+                due += [self._again] if self._unreadable else []
                 self.folders, self.due = frozenset(host.folders), min(due, default=None)
                 return result.result()
             # The thread may still write into what it holds.
@@ -470,7 +479,7 @@ class HostReader:
         """
         now = self._now()
         late = {one for one, since in self._arrived.items() if now - since >= RECORD_SECONDS}
-        stale.syspaths |= late
+        stale.syspaths |= set(filter(self._host.files.has_met, late))
         for syspath in late:
             del self._arrived[syspath]
         if not self._arrived or not udevd_runs(self._root):
