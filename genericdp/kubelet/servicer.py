@@ -44,7 +44,7 @@ class Servicer:
         replicas: int = 1,
         gave: Callable[[Iterable[str]], None] = lambda _: None,
     ) -> None:
-        """``gave`` is told of the shares that a container gets, before the kubelet has them."""
+        """``gave`` is told of shares when a container wants them, and before it has them."""
         self.prefer = prefer
         self.replicas = replicas
         self.options = api.DevicePluginOptions(
@@ -98,8 +98,10 @@ class Servicer:
         with counted([gate.tally]):
             async with limited(gate.resource, "Allocate", gate.timeouts.allocate) as unfinished:
                 asked = parsed(api.AllocateRequest, request).container_requests
+                shares = [share for container in asked for share in container.devices_ids]
+                self._gave(shares)  # an edit of the config may come before the answer
                 containers = [await self._edits(it.devices_ids, unfinished) for it in asked]
-        self._gave(share for container in asked for share in container.devices_ids)
+        self._gave(shares)
         log.debug("allocated: %s", containers)
         return allocation(containers)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -49,12 +49,14 @@ def gate_of(folder: Path, timeouts: CallTimeouts) -> tuple[Gate, HangingRoot, De
 
 @asynccontextmanager
 async def served(
-    folder: Path, timeouts: CallTimeouts = PROMPT
+    folder: Path,
+    timeouts: CallTimeouts = PROMPT,
+    gave: Callable[[Iterable[str]], None] = lambda _: None,
 ) -> AsyncIterator[tuple[HangingRoot, Allocate]]:
     """Serve two devices; yield their root, where one will hang, and Allocate."""
     socket = folder / "s"
     gate, root, devices = gate_of(folder, timeouts)
-    servicer = Servicer(gate)
+    servicer = Servicer(gate, gave=gave)
     servicer.set_devices(devices)
     async with (
         listening(socket, servicer),
@@ -87,6 +89,18 @@ async def test_a_look_that_hangs_is_given_up(short_folder: Path) -> None:
     async with served(short_folder) as (root, allocate):
         root.hanging = {FILE}
         assert await why_overdue(allocate("ttyUSB0")) == HANGS
+
+
+async def test_a_device_counts_as_given_from_when_it_is_asked_for(short_folder: Path) -> None:
+    """An edit of the config may be taken over while Allocate still looks at its nodes."""
+    given: list[list[str]] = []
+    async with served(short_folder, gave=lambda shares: given.append([*shares])) as answers:
+        root, allocate = answers
+        root.hanging = {FILE}
+        assert await why_overdue(allocate("ttyUSB0")) == HANGS
+        assert given == [["ttyUSB0"]]
+        await allocate("ttyUSB1")
+        assert given[1:] == [["ttyUSB1"], ["ttyUSB1"]]
 
 
 async def test_a_device_whose_look_hangs_is_not_looked_at_once_more(short_folder: Path) -> None:
