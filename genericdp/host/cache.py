@@ -18,7 +18,7 @@ from genericdp.errors import HostError, reason_of
 from genericdp.glob import escape
 from genericdp.host.calls import HangsError
 from genericdp.host.devicefiles import DeviceFiles
-from genericdp.host.root import ABSENT, upwards
+from genericdp.host.root import ABSENT, note, target_of, upwards
 from genericdp.host.sysfs import SysDevices, udevd_runs
 from genericdp.host.workers import HANGING_SECONDS, Work, leave_alone, start
 from genericdp.repeat import Latch, delay_after
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from genericdp.devices.inventory import FoundFile, Look
     from genericdp.host.events import Uevent
+    from genericdp.host.pathwalk import Walk
     from genericdp.host.root import Root
 
 T = TypeVar("T")
@@ -136,7 +137,8 @@ class HostCache:
         self._sees = None
         self.folders = set()
         if stale.all_files:
-            self.files = self._other_files(self.files)
+            is_elsewhere, self.files = self.files.is_elsewhere, self._other_files(self.files)
+            self.files.is_elsewhere = is_elsewhere  # as the texts from there stay
         told = stale.syspaths | self._devices.owners_of(stale.records)
         paths = stale.paths | told | self._device_files(told)
         self.files.forget(paths)
@@ -249,7 +251,7 @@ class HostCache:
     def target(self, path: str) -> PathTarget:
         """Return where a path leads, also where there is nothing; to itself if that hangs."""
         try:
-            return self.guarded(path, partial(self._root.target, path))
+            return self.guarded(path, lambda: target_of(self._noted_walk(path)))
         except TimeoutError:
             return PathTarget(target=path)
 
@@ -314,7 +316,20 @@ class HostCache:
 
     def realpath(self, path: str) -> str | None:
         """Return what a path leads to when every link is followed; None if there is nothing."""
-        return self._tried(path, lambda: self._root.resolve(path).at)
+
+        def read() -> str:
+            walk = self._noted_walk(path)
+            walk.check()
+            return walk.at
+
+        return self._tried(path, read)
+
+    def _noted_walk(self, path: str) -> Walk:
+        """Return where a path leads now; a link on the way may lie in a folder that is watched."""
+        walk = self._root.walk(path, past_missing=True)
+        for met in (path, walk.at, *walk.links):
+            note(met, self._seen)
+        return walk
 
     def paths(self, pattern: str) -> tuple[str, ...]:
         """Return the paths that a glob finds, whatever they are."""

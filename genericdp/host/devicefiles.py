@@ -92,7 +92,10 @@ class DeviceFiles:
         """
         if path in self._seen:
             return True
-        folder, name = _parent(path), path.rpartition("/")[2]
+        # What is new may lie in folders that are new, too, and of those the kernel tells nothing.
+        while (folder := _parent(path)) != "/" and folder not in self._seen:
+            path = folder
+        name = path.rpartition("/")[2]
         if (segments := self._segments.get(folder)) is None:
             return False
         # There may be one for each device: those that begin otherwise cost no expression.

@@ -68,7 +68,7 @@ class SysDevices:
         self._sorted: dict[str, list[str]] = {}
         """Their syspaths, sorted as texts."""
         self._subsystems: tuple[str, ...] | None = None
-        self._records: frozenset[str] | None = None
+        self._records: set[str] | None = None
         """The names of the files in the udev database when they were last asked for."""
         self._has_records = False
         """Whether no other names have come since, for all that is known."""
@@ -146,9 +146,12 @@ class SysDevices:
 
     def records(self, name: str) -> bool:
         """Return whether a file of the udev database may be about what has been read."""
+        if name in self._owners:
+            return True
+        if self._records is not None:
+            self._records.discard(name)  # it may be gone, as all others may be one after another
         # The first one or the last concerns every device, as whether udevd runs does.
-        may_be_alone = self._records is not None and self._records <= {name}
-        return may_be_alone or name in self._owners
+        return self._records == set()
 
     def owners_of(self, records: Collection[str]) -> set[str]:
         """Return the devices, of those read, that files of the udev database are about."""
@@ -156,7 +159,8 @@ class SysDevices:
         if not records:
             return set()
         was_empty = UDEV_RECORDS in self.why_unreadable
-        if was_empty is bool(self._entries(UDEV_RECORDS)):
+        self._records = set(self._entries(UDEV_RECORDS))
+        if was_empty is bool(self._records):
             # udevd has just started, or its database is gone: that concerns every device.
             return set(self._owners.values())
         return {self._owners[name] for name in records if name in self._owners}
@@ -206,7 +210,7 @@ class SysDevices:
         self._owners[name] = syspath
         if self._records is None or not self._has_records:
             # One listing instead of a failed open for each of the many devices without a record.
-            self._records = frozenset(self._entries(UDEV_RECORDS))
+            self._records = set(self._entries(UDEV_RECORDS))
             self._has_records = True
             if not self._records:
                 # Whoever excludes by a property must not take that for "has no such property".

@@ -208,6 +208,11 @@ FOREIGN = (
             id="glob in sysfs",
         ),
         pytest.param(
+            lambda facts: facts.look(f"{GPU}/*/hwmon*"),
+            [told(f"{GPU}/hwmon/hwmon3", "hwmon")],
+            id="glob in directories of sysfs that come with a device",
+        ),
+        pytest.param(
             lambda facts: facts.look("/sys/class/drm/card*"),
             [told("/sys/devices/virtual/card1", "drm"), told(CARD, "drm")],
             id="glob over a class",
@@ -225,6 +230,12 @@ FOREIGN = (
         pytest.param(
             lambda facts: facts.look("/dev/link"), ["/dev/link", "/dev/elsewhere"], id="dangling"
         ),
+        pytest.param(
+            lambda facts: facts.realpath("/dev/link/x"),
+            ["/dev/link", "/dev/elsewhere"],
+            id="real path",
+        ),
+        pytest.param(lambda facts: facts.target("/dev/link"), ["/dev/link"], id="target"),
         pytest.param(
             lambda facts: facts.look("/dev/other"),
             [told("/sys/devices/virtual/other", "x", (241, 7))],
@@ -256,6 +267,30 @@ def test_any_event_may_be_about_what_lies_with_no_device_in_sysfs(tree: Tree) ->
     facts.look("/sys/kernel/iommu_groups/20/devices/*")
     assert facts.concerns(FOREIGN[0])
     assert not facts.concerns("/dev/null")
+
+
+@pytest.mark.parametrize("stale", [Stale(), Stale(all_files=True)], ids=["timer", "files"])
+def test_so_it_is_once_the_text_of_such_a_file_is_known(tree: Tree, stale: Stale) -> None:
+    tree.link(f"{GPU[1:]}/module", "../../../module/amdgpu")
+    tree.write("sys/module/amdgpu/version", "1\n")
+    facts = HostCache(tree.root)
+    for _ in range(2):
+        assert facts.attribute(GPU, "module/version") == "1"
+        assert facts.concerns(FOREIGN[0])
+        facts.forget(stale)
+
+
+def test_the_last_of_several_records_that_go_concerns_every_device(tree: Tree) -> None:
+    names = ("c1:3", "c1:5", "c1:7")
+    for name in names:
+        tree.write(f"run/udev/data/{name}", "")
+    facts = HostCache(tree.root)
+    assert facts.device(CARD) is not None
+    for name in names:
+        tree.remove(f"run/udev/data/{name}")
+    assert [facts.concerns(name) for name in names] == [False, False, True]
+    facts.forget(Stale(records={names[-1]}))
+    assert "there are no records" in facts.why_unreadable(CARD)
 
 
 def test_a_new_subsystem_concerns_who_looks_at_all_of_them(tree: Tree) -> None:
