@@ -43,7 +43,9 @@ pytestmark = pytest.mark.slow
 INFORMATION = ValueSource(
     kind=ValueKind.FILE, source=parse("/proc/driver/$(usb.port)"), regex="([0-9]+)"
 )
-NEIGHBOUR = ValueSource(kind=ValueKind.LINK, source=parse("$(device.syspath)/../../../video*/*"))
+NEIGHBOUR = ValueSource(
+    kind=ValueKind.LINK, source=parse("/sys/bus/usb/devices/$(usb.port)/*/video*/*")
+)
 
 
 def of_tty(**keys: tuple[str, ...]) -> SysSelector:
