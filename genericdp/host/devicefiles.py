@@ -30,6 +30,8 @@ _SILENT = ("/sys/", "/proc/")
 """Where inotify reports nothing."""
 _OF_DEVICES = ("/sys/devices/", "/sys/class/", "/sys/bus/")
 """Where in sysfs only events of the devices there tell of changes."""
+_OF_OTHERS = "/holders/"
+"""Where the kernel links devices that use one: it tells of those, not of the one."""
 _MAGIC = re.compile(r"[*?[]")
 
 
@@ -65,7 +67,7 @@ class DeviceFiles:
         self._segments: dict[str, dict[str, str]] = {}
         """By the folder where it really lies: what has been looked for in it, with its start."""
         self.is_elsewhere = False
-        """Whether something in sysfs was looked at that lies with no device."""
+        """Whether something in sysfs was looked at of which no event of its own device tells."""
         self._numbers = set[tuple[int, int]]()
         """Of the nodes that sysfs has had no device for."""
         self._files: dict[str, FoundFile | None] = {}
@@ -275,7 +277,9 @@ class DeviceFiles:
         walk = self._walks[path] = self._root.walk(path, past_missing=True)
         for one in (path, walk.at, *walk.links):
             note(one, self._seen)
-            if one.startswith("/sys/") and not one.startswith(_OF_DEVICES):
+            if one.startswith("/sys/") and (
+                not one.startswith(_OF_DEVICES) or _OF_OTHERS in f"{one}/"
+            ):
                 self.is_elsewhere = True
         return walk
 

@@ -262,9 +262,14 @@ def test_an_event_concerns_what_was_read_and_nothing_else(
         ask(facts)
 
 
-def test_any_event_may_be_about_what_lies_with_no_device_in_sysfs(tree: Tree) -> None:
+@pytest.mark.parametrize(
+    "pattern", ["/sys/kernel/iommu_groups/20/devices/*", "/sys/devices/virtual/loop0/holders/*"]
+)
+def test_any_event_may_be_about_what_its_own_device_does_not_tell_of(
+    tree: Tree, pattern: str
+) -> None:
     facts = HostCache(tree.root)
-    facts.look("/sys/kernel/iommu_groups/20/devices/*")
+    facts.look(pattern)
     assert facts.concerns(FOREIGN[0])
     assert not facts.concerns("/dev/null")
 
