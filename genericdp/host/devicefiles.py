@@ -30,8 +30,6 @@ _SILENT = ("/sys/", "/proc/")
 """Where inotify reports nothing."""
 _OF_DEVICES = ("/sys/devices/", "/sys/class/", "/sys/bus/")
 """Where in sysfs only events of the devices there tell of changes."""
-_OF_OTHERS = "/holders/"
-"""Where the kernel links devices that use one: it tells of those, not of the one."""
 _MAGIC = re.compile(r"[*?[]")
 
 
@@ -94,10 +92,7 @@ class DeviceFiles:
         """
         if path in self._seen:
             return True
-        # What is new may lie in folders that are new, too, and of those the kernel tells nothing.
-        while (folder := _parent(path)) != "/" and folder not in self._seen:
-            path = folder
-        name = path.rpartition("/")[2]
+        folder, name = _parent(path), path.rpartition("/")[2]
         if (segments := self._segments.get(folder)) is None:
             return False
         # There may be one for each device: those that begin otherwise cost no expression.
@@ -277,9 +272,7 @@ class DeviceFiles:
         walk = self._walks[path] = self._root.walk(path, past_missing=True)
         for one in (path, walk.at, *walk.links):
             note(one, self._seen)
-            if one.startswith("/sys/") and (
-                not one.startswith(_OF_DEVICES) or _OF_OTHERS in f"{one}/"
-            ):
+            if one.startswith("/sys/") and not one.startswith(_OF_DEVICES):
                 self.is_elsewhere = True
         return walk
 
@@ -312,7 +305,11 @@ class DeviceFiles:
     def _names_in(self, folder: str, segment: str) -> list[str]:
         """Return the names in a folder that begin as the pattern does."""
         prefix = _MAGIC.split(segment, maxsplit=1)[0]
-        self._segments.setdefault(self._walk(folder).at, {})[segment] = prefix
+        at = self._walk(folder).at
+        # There may be links to other devices (holders/*), or directories that come with one: the
+        # kernel tells of those devices, and not of this one.
+        self.is_elsewhere = self.is_elsewhere or at.startswith("/sys/devices/")
+        self._segments.setdefault(at, {})[segment] = prefix
         if folder not in self._names:
             names = []
             try:
