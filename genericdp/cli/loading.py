@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     from genericdp.model import Resource
 
-LOAD_SECONDS = 10.0
-"""As long as the daemon waits for the same."""
+LOAD_SECONDS = 60.0
+"""What hangs is told sooner, and a busy machine is no mistake of a config."""
 _DESCRIPTORS = (Path("/dev/fd"), Path("/proc/self/fd"))
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import resource
+import signal
 import sys
 import threading
 import time
@@ -41,12 +42,15 @@ It has to fit beside the daemon into the limit of the shipped pod: where that is
 killed.
 """
 _STACK = 256 * 1024
+LOAD_SECONDS = 60.0
+"""For who waits. What a config may cost is limited in CPU time, and what hangs is told sooner: a
+process that gets no processor makes no progress either."""
 _HANGING_SECONDS = 4.0
 """Shorter than elsewhere: the daemon looks for 2 s more, and people wait for what it says."""
 _LIMITS = {
     resource.RLIMIT_AS: 1024 * _MIB,
     resource.RLIMIT_NOFILE: 1024,
-    resource.RLIMIT_CPU: 30,
+    resource.RLIMIT_CPU: 10,
     resource.RLIMIT_CORE: 0,
 }
 
@@ -56,7 +60,7 @@ async def load_in_child(
     paths: Sequence[Path],
     *,
     policy: Path | None = None,
-    timeout_seconds: float = 10.0,
+    timeout_seconds: float = LOAD_SECONDS,
 ) -> Loaded:
     """Return the same as ``load``, by a child process; whatever becomes of it is a problem."""
     # Not in the child, which needs no asyncio.
@@ -104,6 +108,8 @@ def _environment() -> dict[str, str]:
 def _why(code: int, complaint: str) -> str:
     from genericdp.process.run import signal_name
 
+    if code == -signal.SIGXCPU:
+        return f"took more than {_LIMITS[resource.RLIMIT_CPU]} s of CPU time"
     how = f"ended by {signal_name(-code)}" if code < 0 else f"failed with code {code}"
     if "MemoryError" in complaint:  # Python could not go on, and says where it was, not why
         return f"{how}: it takes more memory than it may have"

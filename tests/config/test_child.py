@@ -93,6 +93,7 @@ async def test_a_canceled_load_leaves_no_child() -> None:
     ("script", "message"),
     [
         ("kill -SEGV $$", "its process ended by SIGSEGV"),
+        ("kill -XCPU $$", "its process took more than 10 s of CPU time"),
         ("kill -40 $$", "its process ended by signal 40"),
         ("echo Traceback >&2; echo KeyError >&2; exit 1", "failed with code 1: KeyError"),
         (
