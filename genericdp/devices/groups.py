@@ -302,8 +302,8 @@ class Namer:
     ) -> Naming:
         """Return the ID of a device: the one that it has already, else what the config gives it.
 
-        ``name`` is that of its resource. Raise UnusableValueError if it has none and none can be
-        made.
+        ``name`` is that of its resource. Raise UnusableValueError if none can be made, and it has
+        none or is a group: its text says which group it is.
         """
         is_group, kept = group.text is not None, self._kept(group, name, identities)
         if kept is not None and kept.named_by == self._rule and not is_group:
