@@ -45,6 +45,7 @@ class DraNode:
         self.cdi_folder.mkdir()
         self.server = ApiServer()
         self.kubelet = DraKubelet(self.root, wipe=self._wipe)
+        self._daemons = 0
         self.settings = DraSettings(
             driver=DRIVER,
             kubelet_root=self.root,
@@ -69,10 +70,14 @@ class DraNode:
     async def serving(
         self, *resources: Mapping[str, object], **settings: Any
     ) -> AsyncIterator[Daemon]:
-        """Run the daemon."""
+        """Run the daemon; at the end of the last one the kubelet knows of no driver any more."""
         chosen = {"dra": self.settings, "pod_resources_timing": _AT_ONCE, **settings}
+        self._daemons += 1
         async with self.world.serving(*resources, **chosen) as daemon:
             yield daemon
+        self._daemons -= 1
+        if not self._daemons:
+            await self.kubelet.wait_for_end(DRIVER)
 
     @property
     def state_folder(self) -> Path:
