@@ -161,9 +161,10 @@ async def test_a_claim_that_ends_without_unprepare_keeps_its_device_until_then(
         elif becomes == "deallocated":  # as one that waits for its next pod
             node.allocate(name="first")
         second = node.allocate(USB0, name="second")
-        refusal = await node.refusal(second)
-        assert "is prepared for claim default/first, which the API server no longer" in refusal
-        assert "waiting for the kubelet to unprepare it" in refusal
+        # Not said while the spec of the first one is looked at.
+        why = "is prepared for claim default/first, which the API server no longer"
+        await node.refuses(second, why)
+        assert "waiting for the kubelet to unprepare it" in await node.refusal(second)
         await node.offers(POOL, USB1)
         await daemon.counts_so(
             lambda found: (found["claims{prepared}"], found["claims{gone}"]) == (0, 1)
