@@ -18,7 +18,7 @@ from genericdp.errors import HostError, reason_of
 from genericdp.glob import escape
 from genericdp.host.calls import HangsError
 from genericdp.host.devicefiles import DeviceFiles
-from genericdp.host.root import ABSENT, note, target_of, upwards
+from genericdp.host.root import ABSENT, target_of, upwards
 from genericdp.host.sysfs import SysDevices, udevd_runs
 from genericdp.host.workers import HANGING_SECONDS, Work, leave_alone, start
 from genericdp.repeat import Latch, delay_after
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
     from genericdp.devices.inventory import FoundFile, Look
     from genericdp.host.events import Uevent
-    from genericdp.host.pathwalk import Walk
     from genericdp.host.root import Root
 
 T = TypeVar("T")
@@ -104,7 +103,7 @@ class HostCache:
         self._texts: dict[str, dict[tuple[str, int], str | None]] = {}
         """By the device whose attribute it is; ``_LINKED``; empty: of no device."""
         self._places = set[str]()
-        """The folders in sysfs of texts that are not in the folder of their device itself."""
+        """The directories in sysfs of texts that are not in that of their device itself."""
         self._why_unreadable: dict[str, str] = {}
         self._sees: Callable[[str], bool] | None = None
 
@@ -159,7 +158,7 @@ class HostCache:
         return DeviceFiles(self._root, before, guard=self.guarded, seen=self._seen)
 
     def concerns(self, told: Uevent | str) -> bool:
-        """Return whether an event may be about what has been read, as nobody may ask meanwhile.
+        """Return whether an event may be about what has been read; no one may ask meanwhile.
 
         ``told``: what the kernel told, a path, or the name of a file of the udev database. What
         nothing tells of, as files in /proc, is read again with what events are about.
@@ -251,7 +250,7 @@ class HostCache:
     def target(self, path: str) -> PathTarget:
         """Return where a path leads, also where there is nothing; to itself if that hangs."""
         try:
-            return self.guarded(path, lambda: target_of(self._noted_walk(path)))
+            return self.guarded(path, lambda: target_of(self.files.walk(path)))
         except TimeoutError:
             return PathTarget(target=path)
 
@@ -285,11 +284,11 @@ class HostCache:
         texts = self._texts.setdefault(owner, {})
         if (path, limit) in texts:
             return texts[path, limit]
-        folder = path.rpartition("/")[0]
+        directory = path.rpartition("/")[0]
 
         def read() -> bytes:
-            if owner != folder and path.startswith("/sys/"):
-                self._places.add(self.files.place_of(folder))
+            if owner != directory and path.startswith("/sys/"):
+                self._places.add(self.files.place_of(directory))
             # An attribute may lie behind any link of sysfs; all else is at the path itself.
             return self._root.read_bytes(path, limit=limit + 1, follow_symlinks=bool(owner))
 
@@ -318,18 +317,11 @@ class HostCache:
         """Return what a path leads to when every link is followed; None if there is nothing."""
 
         def read() -> str:
-            walk = self._noted_walk(path)
+            walk = self.files.walk(path)
             walk.check()
             return walk.at
 
         return self._tried(path, read)
-
-    def _noted_walk(self, path: str) -> Walk:
-        """Return where a path leads now; a link on the way may lie in a folder that is watched."""
-        walk = self._root.walk(path, past_missing=True)
-        for met in (path, walk.at, *walk.links):
-            note(met, self._seen)
-        return walk
 
     def paths(self, pattern: str) -> tuple[str, ...]:
         """Return the paths that a glob finds, whatever they are."""

@@ -269,11 +269,18 @@ class DeviceFiles:
         return self._walks.get(path) or self._walk_anew(path)
 
     def _walk_anew(self, path: str) -> Walk:
-        walk = self._walks[path] = self._root.walk(path, past_missing=True)
-        for one in (path, walk.at, *walk.links):
-            note(one, self._seen)
-            if one.startswith("/sys/") and not one.startswith(_OF_DEVICES):
-                self.is_elsewhere = True
+        walk = self._walks[path] = self.walk(path)
+        if any(
+            met.startswith("/sys/") and not met.startswith(_OF_DEVICES) for met in _met(path, walk)
+        ):
+            self.is_elsewhere = True
+        return walk
+
+    def walk(self, path: str) -> Walk:
+        """Return where a path leads now; a link on the way may lie in a watched directory."""
+        walk = self._root.walk(path, past_missing=True)
+        for met in _met(path, walk):
+            note(met, self._seen)
         return walk
 
     def _expand(self, at: str, segments: list[str], found: _Expansion) -> None:
@@ -314,7 +321,7 @@ class DeviceFiles:
             names = []
             try:
                 # Where the walk has led: whatever hangs there lies on just that mount.
-                names = sorted(self._root.entries(self._walk(folder).at))
+                names = sorted(self._root.entries(at))
             except OSError as error:
                 if self._note_error(folder, error):
                     names = self._old_names.get(folder, [])
@@ -387,6 +394,10 @@ class DeviceFiles:
 
 def _parent(path: str) -> str:
     return path.rpartition("/")[0] or "/"
+
+
+def _met(path: str, walk: Walk) -> tuple[str, ...]:
+    return (path, walk.at, *walk.links)
 
 
 def _finds(segment: str, name: str) -> bool:
