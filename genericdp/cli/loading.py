@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from genericdp.cli.output import print_warning, progress
-from genericdp.config.files import MAX_BYTES, STDIN, Loaded, hanging, unusable
+from genericdp.config.files import LOAD_SECONDS, MAX_BYTES, STDIN, Loaded, hanging, unusable
 from genericdp.config.load import load
 from genericdp.errors import ConfigError, UsageError, reason_of
 from genericdp.host.workers import HANGING_SECONDS, start
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from genericdp.model import Resource
 
-LOAD_SECONDS = 60.0
-"""What hangs is told sooner, and a busy machine is no mistake of a config."""
 _DESCRIPTORS = (Path("/dev/fd"), Path("/proc/self/fd"))
 
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Never
 
 import genericdp
-from genericdp.config.files import Loaded, hanging, unusable
+from genericdp.config.files import LOAD_SECONDS, Loaded, hanging, unusable
 from genericdp.errors import DAMAGE, Problem, reason_of
 from genericdp.host.calls import Patience, Watched, watch
 
@@ -42,9 +42,6 @@ It has to fit beside the daemon into the limit of the shipped pod: where that is
 killed.
 """
 _STACK = 256 * 1024
-LOAD_SECONDS = 60.0
-"""For who waits. What a config may cost is limited in CPU time, and what hangs is told sooner: a
-process that gets no processor makes no progress either."""
 _HANGING_SECONDS = 4.0
 """Shorter than elsewhere: the daemon looks for 2 s more, and people wait for what it says."""
 _LIMITS = {

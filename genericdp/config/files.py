@@ -25,6 +25,9 @@ STDIN = Path("-")
 """Stands for the config that somebody else has read from stdin."""
 SUFFIXES = (".yaml", ".yml")
 MAX_BYTES = 1024 * 1024
+LOAD_SECONDS = 60.0
+"""For who waits until a config is loaded. What one may cost is limited in CPU time, and what hangs
+is told sooner: a process that gets no processor makes no progress either."""
 _MESSAGES = {
     errno.ENOENT: "it does not exist",
     errno.EACCES: "it cannot be read: permission denied",
