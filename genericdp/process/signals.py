@@ -156,7 +156,9 @@ def _handling(
     finally:
         # Removing a handler restores the default one, which kills.
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, HANDLED)
-        for number, handler in before.items():
-            loop.remove_signal_handler(number)
-            signal.signal(number, _after_exit.get(number, handler) if stopped else handler)
-        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        try:
+            for number, handler in before.items():
+                loop.remove_signal_handler(number)
+                signal.signal(number, _after_exit.get(number, handler) if stopped else handler)
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
