@@ -13,28 +13,23 @@ if TYPE_CHECKING:
 
 MOST_LINES = 60
 CASES = all_cases()
+each_case = pytest.mark.parametrize(
+    "case", CASES, ids=[str(case.relative_to(DIRECTORY)) for case in CASES]
+)
 
 
-@pytest.mark.parametrize("case", CASES, ids=[str(case.relative_to(DIRECTORY)) for case in CASES])
+@each_case
 def test_a_case_prints_what_its_transcript_says(case: Path) -> None:
     difference_now = difference(case, run(case))
     assert not difference_now, f"\n{difference_now}\nif this is right: make cases"
 
 
-@pytest.mark.parametrize("case", CASES, ids=[str(case.relative_to(DIRECTORY)) for case in CASES])
+@each_case
 def test_a_case_fits_on_a_screen_or_two(case: Path) -> None:
     assert sum(len(file.read_text().splitlines()) for file in case.iterdir()) <= MOST_LINES
 
 
 MACHINE = "nodes: {fuse: 10:229}\n"
-CONFIG = """\
-apiVersion: genericdp.io/v1alpha1
-kind: DevicePluginConfig
-resources:
-  - name: example.com/fuse
-    match:
-      - path: /dev/fuse
-"""
 
 
 @pytest.mark.parametrize(
@@ -53,7 +48,6 @@ resources:
 def test_a_case_with_a_mistake_names_its_place(
     machine: str | None, transcript: str, error: str, tmp_path: Path
 ) -> None:
-    (tmp_path / "config.yaml").write_text(CONFIG)
     (tmp_path / "expect.txt").write_text(transcript)
     if machine is not None:
         (tmp_path / "machine.yaml").write_text(machine)
