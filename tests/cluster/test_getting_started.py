@@ -37,18 +37,23 @@ make() {{
   esac
 }}
 kubectl() {{
-  if [ "$*" = "logs listen" ]; then
-    for try in $(seq 100); do
-      if command kubectl logs listen | grep .; then return; fi
-      sleep 0.2
-    done
-    false
-  else
-    command kubectl "$@"
-  fi
+  case "$*" in
+    "logs listen") again . "$@" ;;
+    "get nodes "*) again '[0-9]$' "$@" ;;  # the kubelet reports every ten seconds
+    *) command kubectl "$@" ;;
+  esac
+}}
+again() {{
+  local expression=$1
+  shift
+  for try in $(seq 150); do
+    if command kubectl "$@" >printed && grep -q "$expression" printed; then break; fi
+    sleep 0.2
+  done
+  cat printed
 }}
 """
-"""What these do in the shell: nothing twice, and look for a line until it is there."""
+"""What these do in the shell: nothing twice, and ask again for what takes some seconds."""
 END_OF_BLOCK = "--- end of a block ---"
 
 
