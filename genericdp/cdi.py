@@ -92,9 +92,9 @@ def _why_not_alone(resource: Resource) -> str:
     references = [ref for one in templates_of(injects) for ref in one.references]
     if any(map(is_share, references)):
         return "it uses $(device.share), which only a kubelet's request has"
-    if any(one.scope == "allocation" for one in references):
+    if any(reference.scope == "allocation" for reference in references):
         return "it uses $(allocation.index), which only a kubelet's request has"
-    if any(one.annotations for one in injects):
+    if any(inject.annotations for inject in injects):
         return "it gives annotations, which a CDI spec cannot"
     if any(one.cdi for one in injects):
         return "it gives CDI devices of others, which a CDI spec cannot (say --device for each)"
@@ -114,7 +114,7 @@ def spec_of(kind: str, given: Mapping[str, Edits]) -> bytes:
         return b""
     nodes = (node for one in given.values() for node in one.get("deviceNodes", ()))
     version = "0.3.0"
-    if any(str(one["name"])[0].isdecimal() for one in entries) or any(
+    if any(str(entry["name"])[0].isdecimal() for entry in entries) or any(
         "hostPath" in node for node in nodes
     ):
         version = "0.5.0"
@@ -131,7 +131,7 @@ def container_edits(
     Without ``everything`` only the device nodes.
     """
     # Runtimes look at the node itself: its type, its number, and its owner, who is the container's.
-    real_paths = {node.host_path: node.real_path for one in devices for node in one.nodes}
+    real_paths = {node.host_path: node.real_path for device in devices for node in device.nodes}
     found: Edits = {"deviceNodes": []}
     for node in given.devices:
         host_path = real_paths[node.host_path]
@@ -142,11 +142,11 @@ def container_edits(
     if everything:
         found["mounts"] = [
             {
-                "hostPath": one.host_path,
-                "containerPath": one.container_path,
-                "options": ["rbind", "rprivate", "ro" if one.read_only else "rw"],
+                "hostPath": mount.host_path,
+                "containerPath": mount.container_path,
+                "options": ["rbind", "rprivate", "ro" if mount.read_only else "rw"],
             }
-            for one in given.mounts
+            for mount in given.mounts
         ]
         found["env"] = [f"{name}={value}" for name, value in given.env.items()]
     return {key: listed for key, listed in found.items() if listed}

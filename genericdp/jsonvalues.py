@@ -101,9 +101,14 @@ def _fields(kind: type) -> list[tuple[str, str, Any, bool]]:
     """Return name, key and type of each field of a record, and whether it has pairs."""
     hints = get_type_hints(kind)
     return [
-        (one.name, one.metadata.get(KEY) or _key(one.name), hints[one.name], PAIRS in one.metadata)
-        for one in fields(kind)
-        if one.compare
+        (
+            field.name,
+            field.metadata.get(KEY) or _key(field.name),
+            hints[field.name],
+            PAIRS in field.metadata,
+        )
+        for field in fields(kind)
+        if field.compare
     ]
 
 

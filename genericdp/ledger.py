@@ -214,9 +214,7 @@ class Ledger:
     def _log_renamed(self, gone: Iterable[Name], listed: Mapping[Name, Entry[Device]]) -> None:
         """Log which names hardware had before the daemon started: pods may still hold them."""
         names = {
-            identity: name
-            for name, device in listed.items()
-            for identity in device.device.identities
+            identity: name for name, entry in listed.items() for identity in entry.device.identities
         }
         for former in sorted(gone):
             found = (names[own] for own in self._entries[former].identities if own in names)
@@ -249,7 +247,11 @@ class Ledger:
             parts = device.identities
             if entry.holders or (self._timing is not None and self._answer is None):
                 # A pod keeps what it was given, also a member that the group has lost since.
-                lost = (one for one in entry.identities if not any(map(one.is_same, parts)))
+                lost = (
+                    identity
+                    for identity in entry.identities
+                    if not any(map(identity.is_same, parts))
+                )
                 parts = (*parts, *lost)
             if parts != entry.identities:
                 entry.identities = parts

@@ -166,7 +166,7 @@ class Gate:
         A check that hangs keeps its thread, so each device has at most one. A call that comes
         meanwhile waits for its end and then checks again.
         """
-        while busy := [check for one in devices if (check := self._checks.get(one.id))]:
+        while busy := [check for device in devices if (check := self._checks.get(device.id))]:
             await self._end_of(busy[0])
         check = self._start_check(devices)
         await self._end_of(check)

@@ -123,9 +123,9 @@ NOT_PROBED = Reason(Code.NOT_PROBED, "not probed yet")
 
 def kinds_of(reasons: Iterable[Reason]) -> frozenset[tuple[Code, str]]:
     """Return what tells reasons apart, whatever their texts: codes and subjects."""
-    return frozenset((one.code, one.subject) for one in reasons)
+    return frozenset((reason.code, reason.subject) for reason in reasons)
 
 
 def text_of(reasons: Iterable[Reason]) -> str:
     """Return the texts of reasons as one, without repeats; empty: there is no reason."""
-    return shortened("; ".join(dict.fromkeys(one.text for one in reasons)), MAX_REASON)
+    return shortened("; ".join(dict.fromkeys(reason.text for reason in reasons)), MAX_REASON)

@@ -97,7 +97,7 @@ class ResourceTally:
 
     def keep(self, resource: Resource) -> None:
         """Count for the probes and hooks that a resource has now, and drop the counts of others."""
-        probes, hooks = {one.name: one for one in self.probes.values()}, self.hooks
+        probes, hooks = {probe.name: probe for probe in self.probes.values()}, self.hooks
         self.probes = {
             index: probes.get(name) or ProbeTally(name)
             for index, name in enumerate(probe_names(resource))

@@ -88,7 +88,7 @@ class Template:
         return tuple(part for part in self.parts if isinstance(part, Reference))
 
     def __str__(self) -> str:
-        return "".join(literal(one) if isinstance(one, str) else str(one) for one in self.parts)
+        return "".join(literal(part) if isinstance(part, str) else str(part) for part in self.parts)
 
 
 def templates_of(value: object) -> Iterator[Template]:

@@ -138,9 +138,9 @@ def _check_ids(
         if any(device_id in shares for shares in healthy.values()):
             continue
         for name in healthy:
-            for one in lists[name].devices.values():
-                if one.device.has_share(device_id):
-                    raise GenericdpError(f"{name}: {device_id} is Unhealthy: {one.text}")
+            for entry in lists[name].devices.values():
+                if entry.device.has_share(device_id):
+                    raise GenericdpError(f"{name}: {device_id} is Unhealthy: {entry.text}")
         raise unknown_device(device_id, chain.from_iterable(healthy.values()))
 
 
@@ -200,8 +200,8 @@ def edits_as_text(edits: ContainerEdits) -> Iterator[str]:
 def edits_as_json(edits: ContainerEdits) -> dict[str, object]:
     """Return an object whose lists and mappings may be empty, but are there."""
     return {
-        "devices": [_by_config_key(one) for one in edits.devices],
-        "mounts": [_by_config_key(one) for one in edits.mounts],
+        "devices": [_by_config_key(device) for device in edits.devices],
+        "mounts": [_by_config_key(mount) for mount in edits.mounts],
         "env": dict(edits.env),
         "annotations": dict(edits.annotations),
         "cdi": list(edits.cdi),

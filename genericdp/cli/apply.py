@@ -78,8 +78,10 @@ def discover_with_misses(
     """Decide as ``discover_once`` does, and return the device lists and what found nothing."""
     decision, inventory = discover_once(resources, host, node_name), Inventory(host, node_name)
     nothing = {
-        one.name: [*nothing_found_by(one, inventory, failed=one.name in decision.failures)]
-        for one in resources
+        resource.name: [
+            *nothing_found_by(resource, inventory, failed=resource.name in decision.failures)
+        ]
+        for resource in resources
     }
     return decision.lists, nothing
 

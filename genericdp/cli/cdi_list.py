@@ -21,7 +21,7 @@ def execute(arguments: argparse.Namespace) -> int:
     """Print what the specs define, and whether a process keeps them up to date."""
     folders = dict.fromkeys((arguments.cdi_dir, STATIC_FOLDER))
     try:
-        found = [_described(one) for folder in folders for one in spec_files(folder)]
+        found = [_described(file) for folder in folders for file in spec_files(folder)]
     except OSError as error:
         raise GenericdpError(f"{error.filename}: {reason_of(error).lower()}") from error
     lines = table([_TITLES, *(row for one in found for row in _rows(one))])

@@ -97,7 +97,7 @@ def _report(argv: Sequence[str], messages: Sequence[str], *, prefix: str = "") -
         if _logs_json(argv):
             _say("\n".join(map(logs.as_json, messages)))
             return
-    _say("\n".join(f"{prefix}{one}" for one in messages))
+    _say("\n".join(f"{prefix}{message}" for message in messages))
 
 
 def _logs_json(argv: Sequence[str]) -> bool:
@@ -148,7 +148,7 @@ def _parse_without_command(argv: Sequence[str], *, group: str = "") -> NoReturn:
     )
     parser.add_argument("--version", action="version", version=f"genericdp {__version__}")
     parser.add_argument("command", metavar="COMMAND", help="one of the commands below")
-    known = {flag for one in parser.arguments for flag in one.option_strings}
+    known = {flag for argument in parser.arguments for flag in argument.option_strings}
     found = (command_of(argv[i:])[0] for i in range(len(argv)))
     command = next((one.split() for one in found if one in COMMANDS), None)
     if command is not None and argv[0] not in known:

@@ -26,7 +26,9 @@ EXAMPLE = (
 
 def execute(arguments: argparse.Namespace) -> int:
     """Print the classes, without looking for devices."""
-    served = (one for one in usable_resources(arguments) if one.served_by is ServedBy.DRA)
+    served = (
+        resource for resource in usable_resources(arguments) if resource.served_by is ServedBy.DRA
+    )
     # Resources for different nodes may have equal names.
     names = dict.fromkeys(name for one in served for name in one.names or (one.name,))
     if not names:

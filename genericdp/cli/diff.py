@@ -64,7 +64,9 @@ def print_difference(arguments: argparse.Namespace, old: Loaded, new: Loaded) ->
 
 def compare(old: Sequence[Resource], new: Sequence[Resource]) -> dict[str, Any]:
     """Compare the resources for a node as the daemon does when it goes from ``old`` to ``new``."""
-    before, after = ({one.name: one for one in resources} for resources in (old, new))
+    before, after = (
+        {resource.name: resource for resource in resources} for resources in (old, new)
+    )
     changed = plan(after, before).changed
     return {
         "added": [name for name in after if name not in before],
@@ -75,7 +77,7 @@ def compare(old: Sequence[Resource], new: Sequence[Resource]) -> dict[str, Any]:
 
 
 def _change(before: Resource, after: Resource) -> dict[str, Any]:
-    keys = [_key_change(*one) for one in _differences(before, after)]
+    keys = [_key_change(*difference) for difference in _differences(before, after)]
     moves = before.served_by is not after.served_by
     registers = moves or bool(plan({"": after}, {"": before}).anew)
     anew_for = {_SERVED_BY} if moves else _OPTIONS
@@ -83,16 +85,16 @@ def _change(before: Resource, after: Resource) -> dict[str, Any]:
         "name": after.name,
         "keys": keys,
         "inPlace": not registers,
-        "registeredAnewFor": [one["key"] for one in keys if one["key"] in anew_for and registers],
+        "registeredAnewFor": [key["key"] for key in keys if key["key"] in anew_for and registers],
     }
 
 
 def _differences(before: Any, after: Any) -> Iterator[tuple[str, object, object]]:  # noqa: ANN401
     """Yield the keys of the config language that differ, with both values."""
-    for one in fields(before):
-        was, now = getattr(before, one.name), getattr(after, one.name)
-        key = config_key(one.name)
-        if not one.compare or was == now:
+    for field in fields(before):
+        was, now = getattr(before, field.name), getattr(after, field.name)
+        key = config_key(field.name)
+        if not field.compare or was == now:
             continue
         if isinstance(was, Inject):
             for inner, old, new in _differences(was, now):
@@ -242,7 +244,9 @@ def _present(lists: Mapping[str, DeviceList]) -> dict[_Name, Device]:
 
 def _places(device: Device) -> tuple[object, ...]:
     """Return where the hardware of a device is: that is the same in both configs."""
-    return tuple((one.location, one.part) for one in device.identities) or device.keys
+    return (
+        tuple((identity.location, identity.part) for identity in device.identities) or device.keys
+    )
 
 
 def _as_text(resources: dict[str, Any], devices: dict[str, Any]) -> Iterator[str]:
@@ -284,14 +288,18 @@ def _key_text(change: dict[str, _SHORT]) -> str:
 def _device_lines(name: str, changes: dict[str, list[dict[str, Any]]] | None) -> Iterator[str]:
     if changes is None:
         return
-    for one in changes["changeId"]:
-        seconds, before, is_here = one["unhealthySeconds"], one["before"], one["resource"] == name
-        former = before if is_here else f"{before} of {one['resource']}"
+    for change in changes["changeId"]:
+        seconds, before, is_here = (
+            change["unhealthySeconds"],
+            change["before"],
+            change["resource"] == name,
+        )
+        former = before if is_here else f"{before} of {change['resource']}"
         # Of another resource, its own line says that.
         stays = (
             f": {before} stays listed as Unhealthy for {seconds} s" if seconds and is_here else ""
         )
-        yield f"    ~ {former} → {one['after']}  {one['path']}{stays}"
+        yield f"    ~ {former} → {change['after']}  {change['path']}{stays}"
     for one in changes["appear"]:
         yield f"    + {one['id']}  {one['path']}"
     for one in changes["go"]:

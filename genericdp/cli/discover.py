@@ -148,7 +148,7 @@ def _hint(pattern: str, inventory: Inventory, root: Root, given: Container[str])
 
 def _mounts(listed: DeviceList, host: HostCache) -> dict[str, list[str]]:
     """Return which host paths of mounts do not exist, and which optional ones cannot be seen."""
-    mounts = (mount for one in listed.devices.values() for mount in one.device.given_mounts)
+    mounts = (mount for entry in listed.devices.values() for mount in entry.device.given_mounts)
     given = {mount.host_path: mount.optional for mount in mounts}
     exist = {path: host.exists_on_host(path) for path in given}
     return {

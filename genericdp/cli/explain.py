@@ -90,9 +90,9 @@ def answer(asked: str, resources: Sequence[Resource], host: HostCache, node_name
 def _by_id(asked: str, lists: DeviceLists, inventory: Inventory) -> Asked | None:
     """Find the device whose id, or that of a share of it, the config gives."""
     for offer in lists.values():
-        for one in offer.devices.values():
-            if one.device.has_share(asked):
-                found = find(one.device.identity.syspath or one.device.path, inventory)
+        for entry in offer.devices.values():
+            if entry.device.has_share(asked):
+                found = find(entry.device.identity.syspath or entry.device.path, inventory)
                 return replace(found, text=asked) if isinstance(found, Asked) else None
     return None
 
@@ -135,7 +135,9 @@ def _closest(verdicts: Sequence[Verdict]) -> list[Verdict]:
     Where some have to do with it, a mere neighbor in its folder does not come close.
     """
     not_taken = VerdictKind.NOT_TAKEN
-    unrelated = [one for one in verdicts if one.outcome is not_taken or one.is_elsewhere]
+    unrelated = [
+        verdict for verdict in verdicts if verdict.outcome is not_taken or verdict.is_elsewhere
+    ]
     if len(unrelated) <= _MAX_UNRELATED:
         return list(verdicts)
     close = sorted(unrelated, key=_conditions_held, reverse=True)[:_MAX_UNRELATED]

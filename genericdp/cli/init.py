@@ -118,7 +118,7 @@ def execute(arguments: argparse.Namespace) -> int:
 def _examples() -> list[_Example]:
     order = shipped(_ORDER)
     words = (line.partition("#")[0].split() for line in order.read_text("utf-8").splitlines())
-    return [_example(order.with_name("configs") / one[0], one[1:]) for one in words if one]
+    return [_example(order.with_name("configs") / word[0], word[1:]) for word in words if word]
 
 
 def _example(file: Path, only: Sequence[str]) -> _Example:
@@ -130,7 +130,9 @@ def _example(file: Path, only: Sequence[str]) -> _Example:
         name=file.name,
         head=head,
         texts={found["name"]: found[0].strip("\n") + "\n" for found in _RESOURCE.finditer(body)},
-        resources=tuple(one for one in loaded.resources if not only or one.name in only),
+        resources=tuple(
+            resource for resource in loaded.resources if not only or resource.name in only
+        ),
     )
 
 

@@ -142,7 +142,9 @@ def shell_words(words: Iterable[str]) -> str:
 
     bash, zsh, ksh and busybox know that form; dash does not, and sees a ``$`` before the word.
     """
-    return " ".join(shlex.quote(one) if one.isprintable() else _dollar_quoted(one) for one in words)
+    return " ".join(
+        shlex.quote(word) if word.isprintable() else _dollar_quoted(word) for word in words
+    )
 
 
 def _dollar_quoted(word: str) -> str:

@@ -208,7 +208,9 @@ def take_variables(parser: Parser) -> None:
     since it may stand for a policy. Raises UsageError for a value that the option does not take.
     """
     for action in parser.arguments:
-        name = next((one for one in action.option_strings if one.startswith("--")), "--help")
+        name = next(
+            (string for string in action.option_strings if string.startswith("--")), "--help"
+        )
         text = os.environ.get(variable(name))
         if name == "--output" and action.type in PATHS:
             continue  # of all others the variable says how to print

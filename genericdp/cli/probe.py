@@ -118,9 +118,11 @@ class Probed:
 def unprobed(lists: Mapping[str, DeviceList], host: Host) -> list[Probed]:
     """Return all devices on offer, in their order, with what is known if nothing is run."""
     return [
-        Probed(resource=resource, listed=one, labels=view.hardware_of(one.device.identity, host))
+        Probed(
+            resource=resource, listed=entry, labels=view.hardware_of(entry.device.identity, host)
+        )
         for resource, listed in lists.items()
-        for one in listed.devices.values()
+        for entry in listed.devices.values()
     ]
 
 
@@ -223,7 +225,7 @@ class _Round:
 
     async def run(self) -> list[Probed]:
         """Run all; a command may not outlive this."""
-        health = [_health_of(one) for one in self._devices]
+        health = [_health_of(device) for device in self._devices]
         async with self._commands:
             try:
                 if self._root.is_machine:
@@ -324,5 +326,5 @@ def _without_probes(lists: Mapping[str, DeviceList]) -> Iterator[str]:
     for name, listed in lists.items():
         if not listed.devices:
             yield f"{name} has no devices here (see genericdp discover)"
-        elif not any(one.device.probes for one in listed.devices.values()):
+        elif not any(entry.device.probes for entry in listed.devices.values()):
             yield f"{name} has no probes"

@@ -84,7 +84,7 @@ def execute(arguments: argparse.Namespace) -> int:
     if reason := why_none(resources, node_name_of(arguments)):
         raise GenericdpError(reason)
     root = root_of(arguments)
-    if not root.is_machine and any(one.health or one.hooks for one in resources):
+    if not root.is_machine and any(resource.health or resource.hooks for resource in resources):
         log.warning("--root %s: %s", arguments.root, _NOT_RUN)
     with deferred():
         temporary = tempfile.TemporaryDirectory(prefix="genericdp-")
@@ -270,14 +270,14 @@ def _slices_as_text(slices: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         devices = spec.get("devices", ())
         which = f"{spec['pool']['name']}, slice {number} of {len(slices)}"
         yield f"{which}: {plural(len(devices), 'device')}"
-        for one in devices:
+        for device in devices:
             texts = (
                 f"{name} {json.dumps(value, ensure_ascii=False)}"
-                for name, typed in one["attributes"].items()
+                for name, typed in device["attributes"].items()
                 for value in typed.values()
                 if value != "" and name not in {"resource", "extendedResource"}
             )
-            yield f"  {one['name']}: {', '.join(texts)}"
+            yield f"  {device['name']}: {', '.join(texts)}"
 
 
 def _why_it_waits(start: Start) -> str:

@@ -295,11 +295,11 @@ def _for(one: StatusDocument, status: StatusDocument) -> str:
 
 def _event_rows(events: Sequence[StatusDocument]) -> Rows:
     rows: Rows = [(FAINT, ("TIME", "LEVEL", "ABOUT", "WHAT"))]
-    for one in events:
-        about = " ".join(filter(None, (one["resource"], one["device"])))
-        when = absolute(one["time"]).removesuffix(" UTC")
-        color = _LEVELS.get(one["level"], PLAIN)
-        rows.append((color, (when, one["level"], about, one["message"])))
+    for event in events:
+        about = " ".join(filter(None, (event["resource"], event["device"])))
+        when = absolute(event["time"]).removesuffix(" UTC")
+        color = _LEVELS.get(event["level"], PLAIN)
+        rows.append((color, (when, event["level"], about, event["message"])))
     return rows
 
 
@@ -313,7 +313,7 @@ def _summary(status: StatusDocument) -> str:
         return "No config is in force: nothing is served."
     if not resources:
         return "The config has no resource for this node."
-    registered = sum(bool(one["registered"]) for one in resources)
+    registered = sum(bool(resource["registered"]) for resource in resources)
     devices = sum(len(one["devices"]) for one in resources)
     healthy = devices - sum(map(_unhealthy, resources))
     return (

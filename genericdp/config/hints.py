@@ -68,7 +68,7 @@ def for_type(field: Field, part: Schema) -> str:
 
 def _for_scalar(field: Field, text: str, part: Schema, *, unquoted: bool) -> str:
     without = "" if unquoted else " without quotes"
-    if numbers := [str(one) for one in meant_numbers(text) if _is_good(field, one, part)]:
+    if numbers := [str(number) for number in meant_numbers(text) if _is_good(field, number, part)]:
         return f"write {' or '.join(numbers)}{without}"
     if _is_good(field, meant := meant_boolean(text), part):
         return f"write {yaml_flow(meant)}{without}"
@@ -151,7 +151,7 @@ def _sample(part: Schema) -> str:
     items = part.get("items", {})
     if choices := part.get("enum") or items.get("enum"):
         return f"one of {', '.join(choices)}"
-    examples = part.get("examples") or [[one] for one in items.get("examples", ())]
+    examples = part.get("examples") or [[item] for item in items.get("examples", ())]
     return f"as in {yaml_flow(examples[0])}" if examples else ""
 
 

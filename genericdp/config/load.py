@@ -95,7 +95,7 @@ def load_plain(
         pinned=tuple(_pinned(watched)),
     )
     good = [] if problems else documents
-    return loaded, [one for document in good for one in plain_resources(document)]
+    return loaded, [resource for document in good for resource in plain_resources(document)]
 
 
 def unquoted(problems: Sequence[Problem], contents: Mapping[str, Content]) -> list[Problem]:

@@ -46,7 +46,7 @@ def load_policy(path: pathlib.Path, given: Content | OSError) -> Loaded:
         written = Field(sound, (), sound.data, findings)
         for field, form in formatted(written, resolved_schema(POLICY)):
             check_text(field, form, None)
-        problems += (problem_of(one, document) for one in findings if not one.warning)
+        problems += (problem_of(finding, document) for finding in findings if not finding.warning)
         warnings = [problem_of(one, document) for one in findings if one.warning]
     if problems:
         return Loaded(problems=tuple(problems), policy_is_unusable=True)

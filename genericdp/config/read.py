@@ -61,7 +61,7 @@ def read_config(
         else:
             documents.append(document)
     if has_config:
-        return documents, [one for one in problems if one.message != _NO_CONFIG]
+        return documents, [problem for problem in problems if problem.message != _NO_CONFIG]
     return documents + others, problems
 
 

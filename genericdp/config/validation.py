@@ -81,7 +81,9 @@ def validate(document: Document, kind: str) -> tuple[list[Finding], Document]:
         if of_key := "propertyNames" in error.absolute_schema_path:
             field = Field(document, (*field.path, str(error.instance)), error.instance, [])
         _BY_KEYWORD.get(str(error.validator), _otherwise)(field, error)
-        findings += (one._replace(of_key=True) if of_key else one for one in field.findings)
+        findings += (
+            finding._replace(of_key=True) if of_key else finding for finding in field.findings
+        )
         if error.validator in _DROPPED and not of_key:
             wrong |= {one.path for one in field.findings}
     data = None if telling else _without(document.data, wrong, ())

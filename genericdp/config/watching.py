@@ -148,8 +148,8 @@ def _look(configs: Sequence[Path], policy: Path | None) -> _Seen:
         walked = walk(os.path.join(os.getcwd(), path), past_missing=True)
         holder = walked.at if os.path.isdir(walked.at) else os.path.dirname(walked.at)
         folders[holder] = CONTENTS
-        for one in (walked.at, *walked.links):
-            for passed in upwards(one):
+        for link in (walked.at, *walked.links):
+            for passed in upwards(link):
                 # There much is written to that is no config, as /dev/null in /dev.
                 folders.setdefault(os.path.dirname(passed), ENTRIES)
     return str(digest), folders

@@ -228,7 +228,7 @@ def _add(entries: list[CommentedValue], entry: CommentedValue) -> None:
     if same is None:
         entries.append(entry)
     else:
-        same.comments += [one for one in entry.comments if one not in same.comments]
+        same.comments += [comment for comment in entry.comments if comment not in same.comments]
 
 
 def _terms(rule: str) -> Iterator[Term]:

@@ -122,7 +122,7 @@ def _hint(document: Part, asked: str) -> str:
 
 
 def _nothing(file: str, draft: ConfigDraft) -> Problem:
-    reasons = [f"{one.name}: {one.withheld}" for one in draft.resources]
+    reasons = [f"{resource.name}: {resource.withheld}" for resource in draft.resources]
     left = [line for one in draft.resources for line in one.left] + draft.left
     reasons += [line for line in left if not line.startswith(" ")]
     why = "".join(f"\n    {reason}" for reason in reasons)

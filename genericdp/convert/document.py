@@ -149,7 +149,10 @@ class Part:
         lines = _written(self.node)
         if key and isinstance(key[0], str):
             lines = _under(yaml_text(key[0]), self.node)
-        return [f"Not converted, {self.shown or 'this'}: {why}.", *(f"    {one}" for one in lines)]
+        return [
+            f"Not converted, {self.shown or 'this'}: {why}.",
+            *(f"    {line}" for line in lines),
+        ]
 
 
 @dataclass(slots=True)
@@ -183,7 +186,7 @@ def parse(source: Source, content: bytes) -> tuple[Part, ...]:
     source.problems.extend(problems)
     if problems:
         return ()
-    return tuple(Part(node=one.root, path=(), source=source) for one in documents)
+    return tuple(Part(node=document.root, path=(), source=source) for document in documents)
 
 
 def is_object(document: Part) -> bool:

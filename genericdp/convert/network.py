@@ -50,7 +50,7 @@ def interface_value(name: str, folder: str, prefix: str, resource: ConvertedReso
 
 def link_layers(types: Sequence[str], resource: ConvertedResource) -> str | list[str]:
     """Return the link layers of link types; those that sysfs cannot tell become a comment."""
-    if unknown := [one for one in types if one not in LINK_LAYERS]:
+    if unknown := [type_ for type_ in types if type_ not in LINK_LAYERS]:
         why = f"only {', '.join(LINK_LAYERS)} can be read from sysfs"
         resource.left.append(f"Not converted, linkTypes {', '.join(unknown)}: {why}.")
     return any_of(LINK_LAYERS[one] for one in types if one in LINK_LAYERS) or "none"

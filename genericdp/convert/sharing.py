@@ -32,7 +32,7 @@ def share_hardware(resources: Sequence[ConvertedResource]) -> None:
         others = [one for one in offered if one is not resource and _overlap(one, resource)]
         if not others:
             continue
-        names = ", ".join(one.name for one in others)
+        names = ", ".join(other.name for other in others)
         can_share = all(one.replicas > 1 for one in (resource, *others))
         comment = (_SHARES if can_share else _FIRST).format(others=names)
         if comment not in resource.comments:

@@ -49,7 +49,7 @@ _TOKEN = re.compile(
 
 def is_config(part: Part) -> bool:
     """Return whether it is a list with a devicematch."""
-    return part.node.entries is not None and any(one.has(MARKER) for one in part.children())
+    return part.node.entries is not None and any(child.has(MARKER) for child in part.children())
 
 
 def convert(configs: Sequence[Part], draft: ConfigDraft) -> None:

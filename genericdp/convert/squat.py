@@ -128,7 +128,9 @@ class SquatGroup:
 def is_config(part: Part) -> bool:
     """Return whether it is a config, a list of arguments or devices, or sets the domain."""
     if part.node.entries is not None:
-        return any(_is_device(one) or _flag(one) in {"device", "domain"} for one in part.children())
+        return any(
+            _is_device(child) or _flag(child) in {"device", "domain"} for child in part.children()
+        )
     if part.has("devices", "device"):
         keys = part.keys()
         found = (*keys.take("devices").children(), *keys.take("device").children())
@@ -163,7 +165,7 @@ def convert(configs: Sequence[Part], draft: ConfigDraft) -> None:
         elif config.has(MARKER):
             _add_device(config, domain or _DOMAIN, draft)
     share_hardware(draft.resources)
-    is_default = any(one.name.startswith(f"{_DOMAIN}/") for one in draft.resources)
+    is_default = any(resource.name.startswith(f"{_DOMAIN}/") for resource in draft.resources)
     if is_default and not domain and _NO_DOMAIN not in draft.head:
         draft.head.append(_NO_DOMAIN)
 
@@ -213,7 +215,7 @@ def _add_text(text: str, word: Part, domain: str, draft: ConfigDraft) -> None:
             _add_device(part, domain, draft)
         elif "," in part.text():
             name, *globs = (one.strip() for one in part.text().split(","))
-            paths = (GroupPath(glob=_glob(one, part)) for one in globs)
+            paths = (GroupPath(glob=_glob(glob, part)) for glob in globs)
             groups = [SquatGroup(count=1, paths=(path,)) for path in paths]
             _add_resources(f"{domain}/{name}", part, groups, draft)
         else:
@@ -237,7 +239,7 @@ def _add_config(part: Part, domain: str, draft: ConfigDraft) -> None:
 def _add_device(part: Part, domain: str, draft: ConfigDraft) -> None:
     keys = part.keys()
     name = keys.take("name").text().strip()
-    groups = [group for one in keys.take(MARKER).entries() for group in _groups(one, draft)]
+    groups = [group for entry in keys.take(MARKER).entries() for group in _groups(entry, draft)]
     _add_resources(name if "/" in name else f"{domain}/{name}", part, groups, draft)
     draft.left += keys.rest(PLUGIN, _REASONS)
 
@@ -408,7 +410,7 @@ def _series(rows: Sequence[Row]) -> list[str] | None:
         if len(differing) > 1 or any(i % 2 == 0 for i in differing):
             return None
         if differing:
-            numbers.add(tuple(one[differing[0]] for one in texts))
+            numbers.add(tuple(text[differing[0]] for text in texts))
             texts[0][differing[0]] = _KEY
         templates.append("".join(texts[0]) if differing else "")
     return templates if len(numbers) == 1 and len(set(*numbers)) == len(rows) else None
@@ -430,7 +432,7 @@ def _stars(row: Row) -> list[str] | None:
     patterns = [path.glob for path in row if path.is_pattern]
     if len(patterns) <= 1:
         return [""] * len(row)
-    if any("*" not in one or is_glob(one.replace("*", "", 1)) for one in patterns):
+    if any("*" not in pattern or is_glob(pattern.replace("*", "", 1)) for pattern in patterns):
         return None
     return [path.glob.replace("*", _KEY) if path.is_pattern else "" for path in row]
 

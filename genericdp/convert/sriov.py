@@ -147,7 +147,11 @@ def _add_entry(entry: Part, node: str, draft: ConfigDraft) -> None:
 
 def _check_name(name: str, nodes: list[str], entry: Part, draft: ConfigDraft) -> None:
     """Find a name that is defined for the same nodes already."""
-    others = [one.node_names for one in draft.resources if one.name == name and not one.withheld]
+    others = [
+        resource.node_names
+        for resource in draft.resources
+        if resource.name == name and not resource.withheld
+    ]
     if nodes in others:
         entry.fail(f"{name!r} is defined twice, which the plugin refuses")
     elif others and not (nodes and all(others)):
@@ -289,7 +293,7 @@ def _alternatives(parents: Sequence[Part], resource: ConvertedResource) -> list[
         if len(part.entries()) * len(found) > MAX_PARENTS:
             part.fail(f"more than {MAX_PARENTS} physical functions")
         elif part.entries():
-            named = {one.text().partition("#")[0].lower() for one in part.entries()}
+            named = {entry.text().partition("#")[0].lower() for entry in part.entries()}
             if len(named) < len(part.entries()):
                 _add(resource.comments, _ONLY_FIRST)
             asked = [_parent(one, resource) for one in part.entries()]

@@ -55,7 +55,7 @@ def edits_for_kubelet(
     """Return the same as the kubelet is told it: nodes that come by CDI are named instead."""
     devices = list(devices)
     given = edits(devices, shares)
-    names = sorted({one.cdi_name for one in devices if one.cdi_name}, key=natural_key)
+    names = sorted({device.cdi_name for device in devices if device.cdi_name}, key=natural_key)
     # All are of one resource. Those without a name have no nodes.
     return replace(given, devices=(), cdi=(*names, *given.cdi)) if names else given
 
@@ -99,9 +99,9 @@ class _AnswerBuilder:
     def _add_texts(self, device: Device, lookup: Lookup) -> None:
         for name, variable in device.env.items():
             values = self._env.setdefault(name, (variable, {}))[1]
-            values |= {text: None for one in variable.values if (text := expand(one, lookup))}
+            values |= {text: None for value in variable.values if (text := expand(value, lookup))}
         for key, templates in device.annotations.items():
-            given = [expand(one, lookup) for one in templates]
+            given = [expand(template, lookup) for template in templates]
             if device.policy is not None:
                 refusals = (device.policy.annotation_refusal(key, text) for text in given)
                 if refusal := next(filter(None, refusals), ""):
@@ -129,7 +129,7 @@ class _AnswerBuilder:
         both = {present.host_path, edit.host_path}
         if first == device.id:
             devices, hint = f"device {first}", "give them different containerPaths"
-            if both <= {it.host_path for it in device.mounts if it.share is not None}:
+            if both <= {mount.host_path for mount in device.mounts if mount.share is not None}:
                 devices, hint = (
                     f"two shares of device {first}",
                     "put $(device.share) into containerPath",

@@ -180,9 +180,9 @@ class WhyGone:
             for entry in it.entries
             if isinstance(entry.device, Device)
         }
-        self._matched = frozenset(it.key for it in match.members)
+        self._matched = frozenset(member.key for member in match.members)
         # Another config gives another ID.
-        self._ids = {it.device.appearances: it.device.id for it in made.devices.values()}
+        self._ids = {entry.device.appearances: entry.device.id for entry in made.devices.values()}
 
     def of_member(self, member: Member) -> Reason:
         """Return why a group has lost a member."""
@@ -196,7 +196,9 @@ class WhyGone:
             if not device.members:
                 refused = replace(refused, text=f"{device.path}: {refused}")
             return Event.REFUSED, (*self._lost_members(device), refused)
-        refusals = [self.of_member(it) for it in device.members if it.key in self._refused]
+        refusals = [
+            self.of_member(member) for member in device.members if member.key in self._refused
+        ]
         if refusals:
             return Event.REFUSED, tuple(refusals)
         return Event.GONE, (self._gone(device),)
@@ -230,10 +232,14 @@ class WhyGone:
         """Return which members a group has lost, if some are still there."""
         if self._matched.isdisjoint(device.keys):
             return []
-        return [self.of_member(it) for it in device.members if it.key not in self._matched]
+        return [
+            self.of_member(member) for member in device.members if member.key not in self._matched
+        ]
 
     def _not_existing(self, device: Device) -> str:
-        paths = [it.path for it in device.members if self._inventory.file(it.path) is None]
+        paths = [
+            member.path for member in device.members if self._inventory.file(member.path) is None
+        ]
         if len(paths) < 2:
             return f"{device.path} does not exist"
         return f"{', '.join(paths[:-1])} and {paths[-1]} do not exist"

@@ -95,7 +95,7 @@ def changes(before: DeviceLists, decision: Decision) -> Iterator[Change]:
         yield from _refusals(name, was, now)
         alerts = dict(sorted(now.warnings.items() - was.warnings.items()))
         yield from _each(alerts, name, _DOUBTFUL, _DOUBTFUL, logging.WARNING)
-        over = {one: "" for one in was.warnings if one not in now.warnings}
+        over = {warning: "" for warning in was.warnings if warning not in now.warnings}
         yield from _each(over, name, "is no longer warned about", "are no longer warned about")
         if now.undecided and not _is_known(now.undecided, was.undecided):
             text = (

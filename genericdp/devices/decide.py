@@ -249,7 +249,7 @@ class _Pass:
         listed: dict[Identity, set[str]] = {}
         for name, before in self.previous.items():
             # Not what they had lost by then, as to another resource.
-            for entry in (it for it in before.devices.values() if it.is_present):
+            for entry in (entry for entry in before.devices.values() if entry.is_present):
                 for identity in entry.device.appearances:
                     listed.setdefault(identity, set()).add(before.template or name)
         return listed

@@ -187,12 +187,12 @@ class Device:
     @property
     def keys(self) -> tuple[str, ...]:
         """The candidates that it is made of."""
-        return tuple(one.key for one in self.members) or (self.key,)
+        return tuple(member.key for member in self.members) or (self.key,)
 
     @property
     def appearances(self) -> tuple[Identity, ...]:
         """How its hardware appears now, of each member; other ones after each replug."""
-        return tuple(one.identity for one in self.members) or (self.identity,)
+        return tuple(member.identity for member in self.members) or (self.identity,)
 
     @property
     def shares(self) -> tuple[str, ...]:

@@ -76,7 +76,7 @@ class Entry(Generic[SubjectT_co]):
     @property
     def is_complete(self) -> bool:
         """Whether all of it is there, whatever its probes say."""
-        return self.is_present and all(one.code in OF_HEALTH for one in self.reasons)
+        return self.is_present and all(reason.code in OF_HEALTH for reason in self.reasons)
 
 
 def is_listed(entry: Entry[Subject]) -> TypeGuard[Entry[Device]]:

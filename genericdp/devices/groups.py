@@ -61,7 +61,7 @@ class CandidateGroup:
 
     def refused(self, reason: Reason) -> Entry[Unmade]:
         """Return why it is not offered: one line, and every member knows of it."""
-        keys = tuple(one.key for one in self.members)
+        keys = tuple(member.key for member in self.members)
         return refused(self.members[0].file.printable_path, self.key, reason, keys)
 
 
@@ -76,19 +76,21 @@ def grouped(
         return [CandidateGroup(members=(one,)) for one in candidates], []
     members: dict[str, list[Candidate]] = {}
     lacking: list[Entry[Unmade]] = []
-    for one in candidates:
-        names = Names(one, resource=resource, inventory=inventory)
+    for candidate in candidates:
+        names = Names(candidate, resource=resource, inventory=inventory)
         try:
             text = expand(resource.group_by, names.get_text)
         except UnusableValueError as error:
             reason = Reason(error.code, f"groupBy: {error}")
-            lacking.append(refused(one.file.printable_path, one.key, reason))
+            lacking.append(refused(candidate.file.printable_path, candidate.key, reason))
             continue
         if not text:
             why = f"groupBy '{resource.group_by}' gives an empty text"
-            lacking.append(refused(one.file.printable_path, one.key, Reason(Code.BAD_VALUE, why)))
+            lacking.append(
+                refused(candidate.file.printable_path, candidate.key, Reason(Code.BAD_VALUE, why))
+            )
             continue
-        members.setdefault(text, []).append(one)
+        members.setdefault(text, []).append(candidate)
     groups = []
     for text, several in members.items():
         group = CandidateGroup(members=tuple(several), text=text)
@@ -132,11 +134,11 @@ def resource_name(
         return resource.name
     texts = dict[str, str]()
     lacking: LackingValueError | None = None
-    for one in group.members:
-        names = Names(one, resource=resource, inventory=inventory)
+    for member in group.members:
+        names = Names(member, resource=resource, inventory=inventory)
         try:
             texts.setdefault(
-                expand(resource.name_template, names.get_text), one.file.printable_path
+                expand(resource.name_template, names.get_text), member.file.printable_path
             )
         except LackingValueError as error:  # as the network card beside a GPU has no GPU model
             lacking = error

@@ -327,7 +327,7 @@ def _is_place(device: SysDevice) -> bool:
 
 def place_of(device: SysDevice, host: Host) -> SysDevice | None:
     """Return the USB interface (or device), PCI function or platform device that it sits on."""
-    return next((one for one in host.ancestors(device) if _is_place(one)), None)
+    return next((ancestor for ancestor in host.ancestors(device) if _is_place(ancestor)), None)
 
 
 def function_of(device: SysDevice, host: Host) -> SysDevice | None:

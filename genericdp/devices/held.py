@@ -103,9 +103,9 @@ class Held:
         """
         self.is_upgrade = is_upgrade
         self.by_name: dict[Name, HeldDevice] = {}
-        for one in devices:
-            other = self.by_name.get(one.name)
-            self.by_name[one.name] = one if other is None else other.merged(one)
+        for device in devices:
+            other = self.by_name.get(device.name)
+            self.by_name[device.name] = device if other is None else other.merged(device)
         self.former_ids = former_ids or {}
         self._by_place: dict[tuple[str, str], list[HeldDevice]] = {}
         self._by_fact: dict[tuple[str, str], list[HeldDevice]] = {}

@@ -208,7 +208,7 @@ def _scsi_address(scsi: SysDevice, host: Host) -> Iterator[str]:
 
 def _block(device: SysDevice, _: SysDevice, host: Host) -> Iterator[str]:
     """Yield what tells a disk apart, then its partition."""
-    parents = [one for one in host.ancestors(device) if one.subsystem == "block"]
+    parents = [ancestor for ancestor in host.ancestors(device) if ancestor.subsystem == "block"]
     disk = parents[-1] if parents else device
     if (found := _NAMESPACE.fullmatch(disk.name)) and "/nvme" in disk.syspath:
         yield from _part("n", _read(disk.syspath, "nsid", host) or found[1], plain="1")
@@ -251,7 +251,7 @@ def _input(device: SysDevice, place: SysDevice, host: Host) -> Iterator[str]:
     node = next((one for one in lineage(device, host) if _INPUT.fullmatch(one.name)), device)
     yield from _interface_tail(_read(node.syspath, "phys", host) or "", place, host)
     name = _read(node.syspath, "name", host) or ""
-    hid = next((one for one in host.ancestors(node) if one.subsystem == "hid"), None)
+    hid = next((ancestor for ancestor in host.ancestors(node) if ancestor.subsystem == "hid"), None)
     if hid is not None:
         yield from _part("", name.removeprefix(hid.properties.get("HID_NAME", name)))
     elif is_pci_function(place):
@@ -295,7 +295,7 @@ def _tty(device: SysDevice, place: SysDevice, host: Host) -> Iterator[str]:
 
 def _is_counted_port(device: SysDevice, place: SysDevice, host: Host) -> bool:
     """Return whether only the kernel's count tells a serial port: before Linux 6.5."""
-    buses = {one.subsystem for one in host.ancestors(device)}
+    buses = {ancestor.subsystem for ancestor in host.ancestors(device)}
     return (is_pci_function(place) or place.name.startswith("serial8250")) and not (
         {"serial-base", "usb-serial"} & buses
     )
@@ -602,9 +602,9 @@ def _location(hardware: SysDevice, host: Host) -> str:
         return f"{hardware.subsystem} {hardware.name}"
     # Numbers of buses depend on the order of discovery: the controller and its root hub do not.
     parents = host.ancestors(hardware)
-    hubs = [one for one in (hardware, *parents) if is_usb_device(one)]
+    hubs = [parent for parent in (hardware, *parents) if is_usb_device(parent)]
     root = hubs[-1]
-    controller = next((one.name for one in host.ancestors(root)), root.name)
+    controller = next((ancestor.name for ancestor in host.ancestors(root)), root.name)
     version = (host.attribute(root.syspath, "version") or "").strip().partition(".")[0]
     port = hardware.name.partition("-")[2] or "0"
     return f"usb {controller}/{version}-{port}"

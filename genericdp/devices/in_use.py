@@ -104,7 +104,7 @@ def _find_uses(inventory: Inventory, found: dict[str, str]) -> str:
             if device is not None and device.key not in found:
                 found[device.key] = f"has {use}"
                 parents = lineage(device, host)
-                pending += (one for one in parents if one.subsystem in {"block", "nvme"})
+                pending += (parent for parent in parents if parent.subsystem in {"block", "nvme"})
                 pending += backing_devices(device, host)
                 for scsi in filter(is_scsi_device, parents):
                     pending += host.below(scsi.syspath, "scsi_generic")

@@ -104,14 +104,14 @@ class Look:
     def by_target(self) -> Mapping[str, Sequence[FoundFile]]:
         """What the glob finds, by what it leads to."""
         found = dict[str, list[FoundFile]]()
-        for one in self.files:
-            found.setdefault(one.target, []).append(one)
+        for file in self.files:
+            found.setdefault(file.target, []).append(file)
         return found
 
     @cached_property
     def untrusted(self) -> FoundFile | None:
         """The first that must not be followed, if there is one."""
-        return next((one for one in self.files if one.mount_refusal), None)
+        return next((file for file in self.files if file.mount_refusal), None)
 
 
 def natural_key(text: str) -> tuple[tuple[str | int, ...], str]:

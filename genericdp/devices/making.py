@@ -370,11 +370,11 @@ def _member(candidate: Candidate, hardware: HardwareIdentity) -> Member:
 def _check_nodes(resource: Resource, group: CandidateGroup, host: Host) -> None:
     """Check that what was selected as ``udev`` has a device file; in a group another may."""
     alone = not any(one.has_node for one in group.members)
-    for one in group.members:
-        expects_file = one.device is not None and one.device.number is not None
-        is_udev = resource.match[min(one.entries)].candidates.kind == "udev"
-        if is_udev and not one.has_node and (alone or expects_file):
-            raise UnusableValueError(_why_no_node(one, host), Code.NO_NODE)
+    for member in group.members:
+        expects_file = member.device is not None and member.device.number is not None
+        is_udev = resource.match[min(member.entries)].candidates.kind == "udev"
+        if is_udev and not member.has_node and (alone or expects_file):
+            raise UnusableValueError(_why_no_node(member, host), Code.NO_NODE)
 
 
 def _why_no_node(candidate: Candidate, host: Host) -> str:
@@ -406,7 +406,8 @@ def _differing(inject: Inject) -> Inject:
     nodes = inject.devices
     return replace(
         inject,
-        devices=nodes and tuple(one for one in nodes if one.subsystem is not None or differs(one)),
+        devices=nodes
+        and tuple(node for node in nodes if node.subsystem is not None or differs(node)),
         mounts=tuple(filter(differs, inject.mounts)),
         env={name: one for name, one in inject.env.items() if differs(one)},
         annotations={key: text for key, text in inject.annotations.items() if differs(text)},

@@ -85,9 +85,9 @@ def excluded(resource: Resource, inventory: Inventory) -> Excluded:
     """Return what the ``exclude`` of a resource takes, or may take."""
     found = select(resource.exclude, resource, inventory)
     entries: dict[str, list[tuple[int, str]]] = {}
-    for one in found.candidates:
-        for name in {one.key, one.file.identity.syspath or one.key}:
-            entries.setdefault(name, []).extend(one.entries.items())
+    for candidate in found.candidates:
+        for name in {candidate.key, candidate.file.identity.syspath or candidate.key}:
+            entries.setdefault(name, []).extend(candidate.entries.items())
     return Excluded(entries=entries, hidden=[(i, one.why) for i, one in found.hidden])
 
 
@@ -165,7 +165,7 @@ def why_none(resources: Sequence[Resource], node_name: str) -> str:
         return "the config names no resource"
     if for_node(resources, node_name):
         return ""
-    names = dict.fromkeys(name for one in resources for name in one.node_names)
+    names = dict.fromkeys(name for resource in resources for name in resource.node_names)
     listed = ", ".join(map(printable, names))
     return f"no resource is for this node {printable(node_name)} (nodeNames: {listed})"
 
@@ -200,7 +200,7 @@ class Match:
     @property
     def claimed(self) -> frozenset[str]:
         """The keys of the candidates that no later resource gets."""
-        return self.unreadable.union(one.key for one in self.members)
+        return self.unreadable.union(member.key for member in self.members)
 
 
 def match(resource: Resource, owners: Owners, inventory: Inventory) -> Match:
@@ -214,21 +214,21 @@ def match(resource: Resource, owners: Owners, inventory: Inventory) -> Match:
     members: list[Candidate] = []
     not_offered: list[Entry[Unmade]] = []
     unreadable = set[str]()
-    for one in found.candidates:
-        reason = out.reason(one.file)
-        if reason is None and one.file.refusal:
-            reason = Reason(Code.FORBIDDEN, one.file.refusal)
-        reason = reason or owners.why_not(one, resource)
-        if reason is None and (unknown := found.why_unknown(one)) is not None:
+    for candidate in found.candidates:
+        reason = out.reason(candidate.file)
+        if reason is None and candidate.file.refusal:
+            reason = Reason(Code.FORBIDDEN, candidate.file.refusal)
+        reason = reason or owners.why_not(candidate, resource)
+        if reason is None and (unknown := found.why_unknown(candidate)) is not None:
             i, why = unknown
             reason = Reason(Code.UNREADABLE, f"may be of match[{i}], but {why}")
         if reason is None:
-            members.append(one)
+            members.append(candidate)
             continue
-        not_offered.append(refused(one.file.printable_path, one.key, reason))
+        not_offered.append(refused(candidate.file.printable_path, candidate.key, reason))
         if reason.code is Code.UNREADABLE:
-            unreadable.add(one.key)
-    not_offered += _wrong_types(resource, {one.key for one in members}, inventory)
+            unreadable.add(candidate.key)
+    not_offered += _wrong_types(resource, {member.key for member in members}, inventory)
     return Match(
         members=tuple(members),
         refused=tuple(not_offered),
@@ -283,7 +283,9 @@ def _reason(cause: Code, resource: Resource, seen: str) -> Reason:
     """
     text, key = _BLAMED.get(cause, _NO_MATCH)
     selectors: Sequence[Selector] = resource.exclude if key == "exclude" else resource.match
-    texts = [shortened(selector_text(it), _MAX_SELECTOR) for it in selectors[:_MAX_LISTED]]
+    texts = [
+        shortened(selector_text(selector), _MAX_SELECTOR) for selector in selectors[:_MAX_LISTED]
+    ]
     blamed = f"{text} {_entries(resource, key, texts, len(selectors))}" if key else ""
     return Reason(cause, ": ".join(filter(None, (blamed, seen))), " or ".join(texts))
 

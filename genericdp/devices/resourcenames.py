@@ -106,9 +106,9 @@ def resulting(
     """Return resources by name; those that result from one with a template follow it."""
     found: dict[str, Resource] = {}
     its = results(lists)
-    for one in resources:
-        found[one.name] = one
-        found |= {name: with_name(one, name) for name in its.get(one.name, ())}
+    for resource in resources:
+        found[resource.name] = resource
+        found |= {name: with_name(resource, name) for name in its.get(resource.name, ())}
     return found
 
 
@@ -116,7 +116,7 @@ class NameOwners:
     """Which resource of the config has which name: its own one, and those that result from it."""
 
     def __init__(self, resources: Iterable[Resource], previous: Mapping[str, DeviceList]) -> None:
-        listed = {one.name: one for one in resources}
+        listed = {resource.name: resource for resource in resources}
         self._owners = {
             name: before.template
             for name, before in previous.items()

@@ -129,7 +129,7 @@ class Selection:
         doubts = [(i, one.why) for i, one in self.hidden if one.may_hold(candidate)]
         doubts += ((i, why) for i, why in candidate.entries.items() if why)
         surely = min((i for i, why in candidate.entries.items() if not why), default=inf)
-        return min((one for one in doubts if one[0] < surely), default=None)
+        return min((doubt for doubt in doubts if doubt[0] < surely), default=None)
 
 
 def select(selectors: Sequence[Selector], resource: Resource, inventory: Inventory) -> Selection:
@@ -149,7 +149,7 @@ def select(selectors: Sequence[Selector], resource: Resource, inventory: Invento
                 found.setdefault(candidate.key, []).append(one)
         if parts := [*_hidden(selector.candidates, inventory)]:
             seen = frozenset(one.key for one in things)
-            hidden += [(i, one._replace(seen=seen)) for one in parts]
+            hidden += [(i, part._replace(seen=seen)) for part in parts]
     candidates = map(_under_one_name, found.values())
     return Selection(
         candidates=sorted(candidates, key=lambda one: natural_key(one.path)),
@@ -183,7 +183,9 @@ def _things(wanted: Candidates, inventory: Inventory) -> Iterator[FoundFile | Sy
                 yield file
         return
     for subsystem in _subsystems(wanted, inventory.host):
-        yield from (one for one in inventory.host.members(subsystem) if not awaited(one.syspath))
+        yield from (
+            member for member in inventory.host.members(subsystem) if not awaited(member.syspath)
+        )
 
 
 def _hidden(wanted: Candidates, inventory: Inventory) -> Iterator[Hidden]:
@@ -368,8 +370,12 @@ def _unmet_values(
 
 def path_globs(selectors: Iterable[Selector]) -> tuple[str, ...]:
     """Return the globs of the selectors that go by path."""
-    paths = (one.candidates for one in selectors if isinstance(one.candidates, PathSelector))
-    return tuple(pattern for one in paths for pattern in one.globs)
+    paths = (
+        selector.candidates
+        for selector in selectors
+        if isinstance(selector.candidates, PathSelector)
+    )
+    return tuple(pattern for path in paths for pattern in path.globs)
 
 
 def shown(text: str) -> str:

@@ -106,9 +106,9 @@ def distance(one: Spot, other: Spot) -> Distance:
         return Distance.DEVICE
     least = Distance.OTHER
     for mine in one.bus_paths:
-        for its in other.bus_paths:
-            if mine[0] == its[0]:
-                least = min(least, _below_one_root(mine, its))
+        for path in other.bus_paths:
+            if mine[0] == path[0]:
+                least = min(least, _below_one_root(mine, path))
     if least > Distance.NUMA_NODE and not set(one.numa_nodes).isdisjoint(other.numa_nodes):
         return Distance.NUMA_NODE
     return least

@@ -386,7 +386,9 @@ async def read_others(own: Path) -> tuple[bool, list[Claim]]:
         found = []
         for folder in folders:
             try:
-                found += [it.claim for it in read_records(folder) if it.claim is not None]
+                found += [
+                    record.claim for record in read_records(folder) if record.claim is not None
+                ]
             except OSError as error:
                 if is_shortage(error):
                     raise
@@ -462,7 +464,7 @@ def _parsed(record: Mapping[str, Any], path: Path) -> Claim:
         if record["version"] != _VERSION:
             raise ValueError(f"its version is {record['version']!r}")
         claim = from_record(Claim, record)
-        nodes = (it for edits in claim.edits_by_request for it in edits.get("deviceNodes", ()))
+        nodes = (edit for edits in claim.edits_by_request for edit in edits.get("deviceNodes", ()))
         if not (
             all(device.places for device in claim.devices)
             and all({"path", "permissions"} <= node.keys() for node in nodes)

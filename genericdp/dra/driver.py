@@ -252,8 +252,8 @@ class DraDriver:
             f"{who} has a device of it through DRA"
             for held in self.held
             if held.name.resource in names
-            for its in held.holders.values()
-            for who in its
+            for holder in held.holders.values()
+            for who in holder
         )
         if why := trouble or next(chain(holders, map(str, self._unreadable)), ""):
             return _Verdict(why, ServedBy.DRA)
@@ -415,7 +415,7 @@ class DraDriver:
             return f"it cannot be known whether its ResourceSlices are deleted: {why}", False
         if any(one in self.gates for one in resources):
             return _DELETED_FIRST, True
-        pools = {pool_name(self._node_name, one) for one in resources}
+        pools = {pool_name(self._node_name, resource) for resource in resources}
         state = self._parts.publisher.state.value
         reasons = [why for name, why in state.items() if name in pools or name in resources]
         if reasons or any(
@@ -477,8 +477,8 @@ class DraDriver:
                         await self._update_specs(preparer)
             finally:
                 if not os.fstat(locked).st_nlink:  # the records were removed with the folder
-                    for one in records.claims.values():
-                        await records.write(one)
+                    for claim in records.claims.values():
+                        await records.write(claim)
 
     async def _load_claims(self, records: ClaimRecords, client: ApiClient) -> ClaimPreparer:
         """Return the preparer of the recorded claims; raise OSError."""

@@ -165,7 +165,12 @@ def _moved(claim: Claim, moved: Mapping[Place, Place]) -> Claim:
     return replace(
         claim,
         holds=tuple(
-            replace(hold, identities=tuple(identities.get(it, it) for it in hold.identities))
+            replace(
+                hold,
+                identities=tuple(
+                    identities.get(identity, identity) for identity in hold.identities
+                ),
+            )
             for hold in claim.holds
         ),
         devices=tuple(

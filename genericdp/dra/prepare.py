@@ -352,7 +352,11 @@ class ClaimPreparer:
         held = {hold.key for hold in claim.holds}
         for gate in self._gates():
             name, seconds = gate.resource, gate.timeouts.prepare
-            its = [it for it in claim.results if it.resource == name and it.key in fresh]
+            its = [
+                result
+                for result in claim.results
+                if result.resource == name and result.key in fresh
+            ]
             for hooks in (_HOOKS, ()):
                 shares = [it.share for it in its if (it.key in held) is bool(hooks)]
                 if shares:
@@ -381,7 +385,9 @@ class ClaimPreparer:
         has_neighbors, others = await read_others(self.records.folder)
         if number > self._read_taken:  # else a read that began later has ended before
             self._read_taken = number
-            self._others = [it for it in others if (it.driver, it.uid) not in self._ended_elsewhere]
+            self._others = [
+                other for other in others if (other.driver, other.uid) not in self._ended_elsewhere
+            ]
         return has_neighbors
 
     def _why_refused(self, claim: Claim) -> str:
@@ -574,7 +580,9 @@ class ClaimPreparer:
             if not exists and is_of_other_boot:
                 self._ended_elsewhere.add((claim.driver, claim.uid))
                 self._others = [
-                    it for it in self._others if (it.driver, it.uid) != (claim.driver, claim.uid)
+                    other
+                    for other in self._others
+                    if (other.driver, other.uid) != (claim.driver, claim.uid)
                 ]
         elif self.records.claims.get(claim.uid) is not claim or self._lock(claim.uid).locked():
             pass  # a call about it is at work
@@ -695,7 +703,7 @@ class ClaimPreparer:
         """
         places: dict[str, tuple[str, Claim]] = {}
         for claim in filter(None, map(self.records.claims.get, uids)):
-            nodes = (it for edits in claim.edits for it in edits.get("deviceNodes", ()))
+            nodes = (edit for edits in claim.edits for edit in edits.get("deviceNodes", ()))
             for node in nodes:
                 host_path = node.get("hostPath", node["path"])
                 other_path, other = places.setdefault(node["path"], (host_path, claim))

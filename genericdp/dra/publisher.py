@@ -397,7 +397,7 @@ class Publisher:
                 changes = [value.watch() for value in values]
                 due = await self._reconcile()
                 await until(
-                    lambda changes=changes: any(it() for it in changes),  # type: ignore[misc]
+                    lambda changes=changes: any(change() for change in changes),  # type: ignore[misc]
                     *values,
                     timeout_seconds=None if due == inf else max(0.0, due - now()),
                 )

@@ -202,7 +202,9 @@ def is_well_formed(item: Json) -> bool:
         and type(generation := pool.get("generation", 0)) is int
         and 0 <= generation < _MAX_GENERATION
         and isinstance(devices, list)
-        and all(isinstance(one, dict) and isinstance(one.get("name"), str) for one in devices)
+        and all(
+            isinstance(device, dict) and isinstance(device.get("name"), str) for device in devices
+        )
     )
 
 

@@ -101,7 +101,7 @@ def _links(files: Iterable[FoundFile]) -> list[str]:
 
 
 def _group(entries: list[Entry], subsystem: str, kinds: Kinds) -> CatalogGroup:
-    itself = next((one for one in entries if _is_place(one)), None)
+    itself = next((entry for entry in entries if _is_place(entry)), None)
     members = sorted((one for one in entries if one is not itself), key=_member_order)
     return CatalogGroup(
         hardware=entries[0].place,

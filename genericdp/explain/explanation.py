@@ -175,7 +175,7 @@ def nothing_found_by(
             near = _nearest(selector, found.misses[0], resource, inventory)
             yield f"{text} ({trouble})" if trouble else text, near
     injects = (resource.inject, *(one.inject for one in resource.match))
-    for entry in (one for inject in injects for one in inject.devices or ()):
+    for entry in (device for inject in injects for device in inject.devices or ()):
         if entry.subsystem and entry.subsystem not in inventory.host.subsystems():
             yield f"inject.devices: {{subsystem: {entry.subsystem}}}", ""
 
@@ -483,8 +483,12 @@ def _headline(asked: Asked, verdicts: Sequence[Verdict]) -> str:
         closest = f"{best.closest.words}{about}"
     reason = best.reason
     if best.outcome is VerdictKind.OFFERED:  # under several names with ``exclusive: false``
-        offers = [one for one in verdicts if one.outcome is best.outcome and not one.is_elsewhere]
-        names = dict.fromkeys(f"{one.device_id} of {one.resource.name}" for one in offers)
+        offers = [
+            verdict
+            for verdict in verdicts
+            if verdict.outcome is best.outcome and not verdict.is_elsewhere
+        ]
+        names = dict.fromkeys(f"{offer.device_id} of {offer.resource.name}" for offer in offers)
         reason = "; ".join(filter(None, (" and ".join(names), best.reason)))
     return _SENTENCES[best.outcome].format(
         device=asked.shown,

@@ -74,7 +74,7 @@ def refuse_plain(
     In a copy of a machine without sysfs any file may stand for a device.
     """
     file = asked.candidate.file
-    wanted = (selector.candidates for one in resources for selector in one.match)
+    wanted = (selector.candidates for resource in resources for selector in resource.match)
     types = {type_ for one in wanted if isinstance(one, PathSelector) for type_ in one.types}
     is_device = asked.candidate.device is not None or file.type in {*NODE_TYPES, *types}
     if is_device or awaited_by(file.path, resources) or not inventory.host.subsystems():
@@ -150,7 +150,7 @@ def _by_name(text: str, inventory: Inventory) -> Iterator[tuple[str, Candidate |
 
 def _named(subsystem: str, name: str, inventory: Inventory) -> Candidate | None:
     members = inventory.host.members(subsystem)
-    return _first((one for one in members if one.name == name), inventory)
+    return _first((member for member in members if member.name == name), inventory)
 
 
 def _first(devices: Iterable[SysDevice], inventory: Inventory) -> Candidate | None:

@@ -199,8 +199,8 @@ class Health:
 
     def forget(self, resource: str) -> None:
         """Stop watching a resource."""
-        for one in self._devices.pop(resource, {}).values():
-            self._forget(one)
+        for device in self._devices.pop(resource, {}).values():
+            self._forget(device)
         self._log.follow()
 
     def reports(self) -> Reports:
@@ -241,7 +241,7 @@ class Health:
             self._log.close()
 
     def _all(self) -> list[DeviceHealth]:
-        return [one for devices in self._devices.values() for one in devices.values()]
+        return [device for devices in self._devices.values() for device in devices.values()]
 
     def _update(self, device: DeviceHealth) -> None:
         """Plan and tell what follows from another state of a device.

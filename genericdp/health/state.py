@@ -108,7 +108,7 @@ class DeviceHealth:
 
         A healthy device is presumed to stay healthy until the new probes have failed often enough.
         """
-        old, new = ([one.probe for one in of.probes] for of in (self.device, device))
+        old, new = ([probe.probe for probe in of.probes] for of in (self.device, device))
         healthy = not self.reasons
         self.device = device
         self.states = [
@@ -119,16 +119,16 @@ class DeviceHealth:
     @property
     def log_states(self) -> list[LogState]:
         """The states of the ``kernelLog`` probes."""
-        return [one for one in self.states if isinstance(one, LogState)]
+        return [state for state in self.states if isinstance(state, LogState)]
 
     def next_due(self, *, running: bool) -> float:
         """Return when a line stops counting or, unless one is ``running``, a probe runs next."""
         states = self.log_states if running else self.states
-        return min((one.due for one in states if one.due is not None), default=math.inf)
+        return min((state.due for state in states if state.due is not None), default=math.inf)
 
     def due_probe(self, now: float) -> ProbeState | None:
         """Return the probe that has been due for longest, if any."""
-        due = [one for one in self.states if isinstance(one, ProbeState) and one.due <= now]
+        due = [state for state in self.states if isinstance(state, ProbeState) and state.due <= now]
         return min(due, key=lambda one: one.due, default=None)
 
     def add(self, state: ProbeState, outcome: Outcome, now: float) -> None:
@@ -148,15 +148,17 @@ class DeviceHealth:
 
     def expire(self, now: float) -> bool:
         """Drop the kernel log lines that no longer count; return whether there were any."""
-        expired = [one for one in self.log_states if one.expire(now)]
+        expired = [state for state in self.log_states if state.expire(now)]
         return bool(expired)
 
     def update_reasons(self) -> None:
         """Bring the reasons up to date with the states."""
         self.reasons = tuple(
-            replace(reason, text=f"{one.bound.check.name}: {reason}", subject=one.bound.check.name)
-            for one in self.states
-            if (reason := one.reason) is not None
+            replace(
+                reason, text=f"{state.bound.check.name}: {reason}", subject=state.bound.check.name
+            )
+            for state in self.states
+            if (reason := state.reason) is not None
         )
 
 

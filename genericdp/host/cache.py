@@ -148,7 +148,7 @@ class HostCache:
             for owner in (*told, _LINKED):
                 self._forget_texts(owner)
             devices = [one for one in map(self._devices.get, told) if one is not None]
-            numbers = {one.number for one in devices}
+            numbers = {device.number for device in devices}
             self.files.forget(told | self._device_files(told), numbers)
         if paths or stale.all_files:
             # Of files outside sysfs nothing tells: each of these events is taken for one of them.
@@ -172,13 +172,15 @@ class HostCache:
             or files.has_node(told.number)
             or self._devices.lists(subsystem)
             or any(map(files.has_met, (*paths, f"/sys/bus/{subsystem}", f"/sys/class/{subsystem}")))
-            or any(it in self._texts or not self._places.isdisjoint(upwards(it)) for it in paths)
+            or any(
+                path in self._texts or not self._places.isdisjoint(upwards(path)) for path in paths
+            )
         )
 
     def _device_files(self, syspaths: Collection[str]) -> set[str]:
         """Return the paths of devices' files, and the links to them that udev has recorded."""
         devices = (one for one in map(self._devices.get, syspaths) if one is not None)
-        return {path for one in devices for path in (one.device_file, *one.links) if path}
+        return {path for device in devices for path in (device.device_file, *device.links) if path}
 
     def _devices_at(self, entries: Collection[str], paths: Collection[str]) -> set[str]:
         """Return the devices whose files lie at these paths.

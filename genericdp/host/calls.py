@@ -92,7 +92,9 @@ def mounts() -> Iterator[tuple[str, str, str, str]]:
     """
     with suppress(OSError), Path("/proc/self/mountinfo").open("rb") as lines:
         for fields in (os.fsdecode(line).split(" ") for line in lines):
-            root, point = (_OCTAL.sub(lambda at: chr(int(at[1], 8)), one) for one in fields[3:5])
+            root, point = (
+                _OCTAL.sub(lambda at: chr(int(at[1], 8)), field) for field in fields[3:5]
+            )
             yield fields[2], root, point, fields[fields.index("-") + 1]
 
 

@@ -96,7 +96,9 @@ class DeviceFiles:
         if (segments := self._segments.get(folder)) is None:
             return False
         # There may be one for each device: those that begin otherwise cost no expression.
-        if any(name.startswith(segments[one]) and _finds(one, name) for one in segments):
+        if any(
+            name.startswith(segments[segment]) and _finds(segment, name) for segment in segments
+        ):
             return True
         walks = self._walks
         for listed in [one for one in self._names if one in walks and walks[one].at == folder]:
@@ -129,7 +131,7 @@ class DeviceFiles:
         walks = {
             path: walk
             for path, walk in self._walks.items()
-            if not any(_is_within(one, changed) for one in {path, walk.at, *walk.links})
+            if not any(_is_within(link, changed) for link in {path, walk.at, *walk.links})
         }
 
         def is_current(path: str) -> bool:
@@ -154,7 +156,7 @@ class DeviceFiles:
 
         for path in [one for one in self._files if not is_current(one)]:
             self._old_files[path] = self._files.pop(path)
-        for folder in [one for one in self._names if not is_listed(one)]:
+        for folder in [name for name in self._names if not is_listed(name)]:
             self._old_names[folder] = self._names.pop(folder)
         self._walks = walks
         self.why_unreadable.clear()

@@ -127,7 +127,7 @@ class FolderWatch:
         by_number: dict[int, list[tuple[str, str]]] = {}
         for folder, (number, awaited) in self._watched.items():
             by_number.setdefault(number, []).append((folder, awaited))
-        changes = [one for event in events for one in self._changes(event, by_number)]
+        changes = [change for event in events for change in self._changes(event, by_number)]
         # The kernel uses the number of a dropped watch again: the next one must count as new.
         dropped = {event.wd for event in events if event.mask & flags.IGNORED}
         self._watched = {

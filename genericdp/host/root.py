@@ -84,7 +84,7 @@ class Root:
         Of a copy of a machine, that is below the top-level folders that are copied.
         """
         if self.is_machine:
-            return seeing_host([one[1:] for one in calls.mounts()])
+            return seeing_host([mount[1:] for mount in calls.mounts()])
         folders = frozenset(self.entries_if_any("/", {}))
         return lambda path: path[1:].partition("/")[0] in folders
 
@@ -190,10 +190,10 @@ def upwards(path: str) -> Iterator[str]:
 
 def note(path: str, seen: set[str]) -> None:
     """Add a path and all folders that it lies in; those of a path in the set are there, too."""
-    for one in upwards(path):
-        if one in seen:
+    for directory in upwards(path):
+        if directory in seen:
             return
-        seen.add(one)
+        seen.add(directory)
 
 
 def seeing_host(found: Sequence[tuple[str, str, str]]) -> Callable[[str], bool]:

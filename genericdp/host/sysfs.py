@@ -92,7 +92,7 @@ class SysDevices:
         """Return the devices whose folders the device's folder lies in, the nearest first."""
         if device.syspath not in self._ancestors:
             _, *folders = upwards(device.syspath)
-            found = (self.get(one) for one in folders if len(one) > len(_DEVICES))
+            found = (self.get(folder) for folder in folders if len(folder) > len(_DEVICES))
             self._ancestors[device.syspath] = tuple(one for one in found if one is not None)
         return self._ancestors[device.syspath]
 
@@ -120,7 +120,7 @@ class SysDevices:
     def below(self, folder: str, subsystem: str) -> tuple[SysDevice, ...]:
         """Return those of them that lie below a folder; the others cost nothing."""
         if subsystem not in self._sorted:
-            self._sorted[subsystem] = sorted(one.syspath for one in self.members(subsystem))
+            self._sorted[subsystem] = sorted(member.syspath for member in self.members(subsystem))
         syspaths = self._sorted[subsystem]
         # The character after a slash is a zero: what begins with the folder lies in between.
         within = syspaths[bisect_left(syspaths, f"{folder}/") : bisect_left(syspaths, f"{folder}0")]

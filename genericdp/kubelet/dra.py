@@ -238,7 +238,11 @@ def _check_unserved(path: Path) -> None:
 
 
 def _with_valid_uid(claims: Iterable[api.Claim]) -> list[ClaimRef]:
-    return [ClaimRef(it.namespace, it.name, it.uid) for it in claims if _UID.fullmatch(it.uid)]
+    return [
+        ClaimRef(claim.namespace, claim.name, claim.uid)
+        for claim in claims
+        if _UID.fullmatch(claim.uid)
+    ]
 
 
 def _error_text(reason: str) -> str:

@@ -62,7 +62,7 @@ def ignore(numbers: Iterable[signal.Signals]) -> None:
 
 def not_ignored(numbers: Iterable[signal.Signals]) -> tuple[signal.Signals, ...]:
     """Return the signals that the parent process did not ask to ignore, as nohup does."""
-    return tuple(one for one in numbers if signal.getsignal(one) is not signal.SIG_IGN)
+    return tuple(number for number in numbers if signal.getsignal(number) is not signal.SIG_IGN)
 
 
 @contextmanager

@@ -227,7 +227,7 @@ class DeviceManager:
         """
         resource, devices = client.resource, response.devices
         self.observed.lists[resource] += 1
-        self.healthy[resource] = {one.ID for one in devices if one.health == HEALTHY}
+        self.healthy[resource] = {device.ID for device in devices if device.health == HEALTHY}
         self.unhealthy[resource] = {one.ID for one in devices if one.health != HEALTHY}
         self.save()
         self.announce()
@@ -245,12 +245,14 @@ class DeviceManager:
     def allocated_to(self, pod_uid: str, container: str) -> tuple[Allocation, ...]:
         """Return the allocations of a container."""
         return tuple(
-            one for one in self.allocations if (one.pod_uid, one.container) == (pod_uid, container)
+            allocation
+            for allocation in self.allocations
+            if (allocation.pod_uid, allocation.container) == (pod_uid, container)
         )
 
     def release_all_but(self, active: Collection[str]) -> None:
         """Free the devices of all pods but the active ones, by UID (ALL-3)."""
-        if any(one.pod_uid not in active for one in self.allocations):
+        if any(allocation.pod_uid not in active for allocation in self.allocations):
             self.allocations = [one for one in self.allocations if one.pod_uid in active]
             self.free_unallocated()
 

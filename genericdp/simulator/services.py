@@ -166,7 +166,7 @@ class PodResources(podresources_pb2_grpc.PodResourcesListerServicer):
         return podresources_pb2.ListPodResourcesResponse(pod_resources=map(self._pod, pods))
 
     def _pod(self, pod: Pod) -> podresources_pb2.PodResources:
-        containers = [self._container(pod, one) for one in pod.containers]
+        containers = [self._container(pod, container) for container in pod.containers]
         return podresources_pb2.PodResources(
             name=pod.uid, namespace="default", containers=containers
         )

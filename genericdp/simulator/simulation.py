@@ -161,7 +161,7 @@ class Simulation:
 
     def _is_probed(self) -> bool:
         """Return whether every device has been probed that slices wait for."""
-        slices = (one for one in self._node_resources().values() if one.slices)
+        slices = (resource for resource in self._node_resources().values() if resource.slices)
         return all(one.is_probed for one in slices)
 
     def _node_resources(self) -> dict[str, NodeResource]:
@@ -237,10 +237,10 @@ class Simulation:
         if daemon is None or daemon.decided.value != daemon.resources.value:
             return False
         return all(
-            bool(one.capacity) is not bool(one.document["empty"])
-            and (one.allocatable < one.capacity) is bool(one.unhealthy)
-            for one in self._node_resources().values()
-            if not one.slices
+            bool(resource.capacity) is not bool(resource.document["empty"])
+            and (resource.allocatable < resource.capacity) is bool(resource.unhealthy)
+            for resource in self._node_resources().values()
+            if not resource.slices
         )
 
 

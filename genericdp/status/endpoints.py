@@ -130,7 +130,7 @@ class Endpoints:
     async def _read_hardware(self) -> None:
         """Read names of hardware in a thread; if that takes long, go on without what is missing."""
         lists = self._sources.supervisor.lists.value.values()
-        listed = [one.device.identity for each in lists for one in each.devices.values()]
+        listed = [entry.device.identity for each in lists for entry in each.devices.values()]
         known = self._hardware
 
         def read() -> HardwareOf:

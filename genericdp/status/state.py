@@ -150,9 +150,9 @@ class DaemonState:
     def not_ready(self) -> tuple[str, ...]:
         """Return why the daemon is not ready, a line for each reason; empty: it is ready."""
         lacking = [
-            f"{one.resource.name}: not registered: {one.reason}"
-            for one in self.resources
-            if not one.registered
+            f"{state.resource.name}: not registered: {state.reason}"
+            for state in self.resources
+            if not state.registered
         ]
         if self.config.loaded is None:
             refused = self.config.refused
@@ -211,11 +211,11 @@ def _shown(states: Iterable[ResourceState]) -> Iterator[ResourceState]:
 
     Those that have, of what has no name or that there is nothing, have nothing to register.
     """
-    for one in states:
-        if one.devices is NOT_YET_DECIDED or not one.resource.names:
-            yield one
-        elif one.devices.is_shown:
-            yield replace(one, registered=True, reason="")
+    for state in states:
+        if state.devices is NOT_YET_DECIDED or not state.resource.names:
+            yield state
+        elif state.devices.is_shown:
+            yield replace(state, registered=True, reason="")
 
 
 def _resource(
@@ -262,7 +262,9 @@ def as_json(state: DaemonState, hardware: HardwareOf | None = None) -> dict[str,
         "goneClaims": state.claims.get("gone"),
         "holders": {"known": not state.holders_unknown, "reason": state.holders_unknown},
         "descriptors": {"used": supply.used, "most": supply.most, "short": supply.is_short},
-        "resources": [_resource_document(one, hardware or {}) for one in state.resources],
+        "resources": [
+            _resource_document(resource_state, hardware or {}) for resource_state in state.resources
+        ],
         "events": state.events,
     }
 

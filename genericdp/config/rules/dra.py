@@ -36,7 +36,9 @@ def check_served_by(resource: Field) -> None:
 def check_classes(resources: Iterable[Field]) -> None:
     """Refuse names of which two would have the same DeviceClass."""
     owners: dict[str, str] = {}
-    for field in (name for one in resources if is_served_by_dra(one) for name in _names(one)):
+    for field in (
+        name for resource in resources if is_served_by_dra(resource) for name in _names(resource)
+    ):
         name = field.text or ""
         for its in class_names(name):
             if (other := owners.setdefault(its, name)) != name:
@@ -98,7 +100,7 @@ def _check_choice(resource: Field) -> None:
 
 
 def _check_attributes(attributes: Field) -> None:
-    for one in attributes:
-        if one.key in RESERVED:
-            message = f"every device has an attribute {quoted(one.key)} already"
-            one.refuse(message, f"names that are taken: {', '.join(RESERVED)}", of_key=True)
+    for attribute in attributes:
+        if attribute.key in RESERVED:
+            message = f"every device has an attribute {quoted(attribute.key)} already"
+            attribute.refuse(message, f"names that are taken: {', '.join(RESERVED)}", of_key=True)

@@ -70,7 +70,9 @@ def _check_matched(resource: Field, policy: Policy) -> None:
     for selector in () if is_listed else resource["match"]:
         if selector["udev"].value is not None and not section.rules:
             selector["udev"].refuse("it asks for device nodes", section.says)
-        types = {one.value for one in selector["type"].strings()} or {*PathSelector(globs=()).types}
+        types = {string.value for string in selector["type"].strings()} or {
+            *PathSelector(globs=()).types
+        }
         if types & _NODE_TYPES:
             for path in selector["path"].strings():
                 _check_path(path, section, is_glob=True)

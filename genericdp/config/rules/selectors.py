@@ -40,7 +40,7 @@ def check_selectors(resource: Field) -> None:
                 selector.refuse(f"duplicate of the selector {shown_path(first.path)}{loss}")
     nodes = (entry for inject in injects(resource) for entry in inject["devices"])
     for entry in (*resource["match"], *nodes):
-        for path in (one for one in entry["path"].strings() if "$(" not in str(one.value)):
+        for path in (string for string in entry["path"].strings() if "$(" not in str(string.value)):
             _warn_of_nodes(path, entry, has_exclude=bool(resource["exclude"].value))
     _check_injected(resource)
     _warn_of_shares(resource)
@@ -54,7 +54,7 @@ def _warn_of_shares(resource: Field) -> None:
     for inject, selectors in zip(injects(resource), takers, strict=True):
         nodes = [one for one in inject["devices"] if "w" in (one["permissions"].text or "rw")]
         given += nodes
-        if any("$(device.path" in str(one["path"].value) for one in nodes):
+        if any("$(device.path" in str(node["path"].value) for node in nodes):
             given += selectors
     if replicas(resource) > 1 and any(map(_names_disks, given)):
         message = "containers that write to one disk at the same time destroy its filesystem"
