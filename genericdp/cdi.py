@@ -64,10 +64,10 @@ def specs(
             continue
         # What is not there must have no entry: its nodes could be another device's by now.
         given = {
-            device_id: container_edits(edits([one.device]), [one.device], everything=everything)
-            for device_id, one in lists[name].devices.items()
+            device_id: container_edits(edits([entry.device]), [entry.device], everything=everything)
+            for device_id, entry in lists[name].devices.items()
             # With another name a runtime would refuse the whole spec.
-            if one.is_complete and is_cdi_name(f"{name}={device_id}")
+            if entry.is_complete and is_cdi_name(f"{name}={device_id}")
         }
         if spec := spec_of(name, given):
             found[name] = spec
@@ -76,27 +76,29 @@ def specs(
 
 def left_out(resources: Mapping[str, Resource], lists: DeviceLists) -> dict[str, str]:
     """Return which resources and devices are in no spec without Kubernetes, and why."""
-    found = {name: why for name, one in resources.items() if (why := _why_not_alone(one))}
+    found = {name: why for name, resource in resources.items() if (why := _why_not_alone(resource))}
     full_names = (
         f"{name}={device_id}"
         for name in resources.keys() - found
         for device_id in lists[name].devices
     )
     why = "a CDI device's name begins and ends with a letter or digit (see id)"
-    return found | {one: why for one in sorted(full_names) if not is_cdi_name(one)}
+    return found | {
+        full_name: why for full_name in sorted(full_names) if not is_cdi_name(full_name)
+    }
 
 
 def _why_not_alone(resource: Resource) -> str:
     """Return why a resource has no spec that suffices without Kubernetes; empty: it has one."""
-    injects = (resource.inject, *(one.inject for one in resource.match))
-    references = [ref for one in templates_of(injects) for ref in one.references]
+    injects = (resource.inject, *(selector.inject for selector in resource.match))
+    references = [ref for template in templates_of(injects) for ref in template.references]
     if any(map(is_share, references)):
         return "it uses $(device.share), which only a kubelet's request has"
     if any(reference.scope == "allocation" for reference in references):
         return "it uses $(allocation.index), which only a kubelet's request has"
     if any(inject.annotations for inject in injects):
         return "it gives annotations, which a CDI spec cannot"
-    if any(one.cdi for one in injects):
+    if any(inject.cdi for inject in injects):
         return "it gives CDI devices of others, which a CDI spec cannot (say --device for each)"
     if resource.name_template is None and not is_cdi_kind(resource.name):
         return "its name is no CDI kind: the domain and the type have to begin with a letter"
@@ -109,10 +111,10 @@ def spec_of(kind: str, given: Mapping[str, Edits]) -> bytes:
     Its version is the lowest that has what is used: runtimes ignore specs that are newer than they
     are.
     """
-    entries = [{"name": name, "containerEdits": one} for name, one in given.items() if one]
+    entries = [{"name": name, "containerEdits": edits} for name, edits in given.items() if edits]
     if not entries:
         return b""
-    nodes = (node for one in given.values() for node in one.get("deviceNodes", ()))
+    nodes = (node for edits in given.values() for node in edits.get("deviceNodes", ()))
     version = "0.3.0"
     if any(str(entry["name"])[0].isdecimal() for entry in entries) or any(
         "hostPath" in node for node in nodes

@@ -137,7 +137,7 @@ def _put_in_force(supervisor: Supervisor, loaded: Loaded) -> None:
     supervisor.resources.value = loaded.resources
     todo = plan(without_policy(supervisor.wanted), without_policy(running))
     changes = "" if is_first else f", {todo}"
-    if any(one.policy != loaded.policy for one in running.values()):
+    if any(plugin.policy != loaded.policy for plugin in running.values()):
         changes += ", under another policy"
     origin = ", ".join(map(str, loaded.files))
     if (policy := loaded.policy) is not None:

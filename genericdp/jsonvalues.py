@@ -43,11 +43,11 @@ def as_record(value: Any) -> Any:  # noqa: ANN401
     if isinstance(value, tuple | list):
         return list(map(as_record, value))
     if isinstance(value, dict):
-        return {key: as_record(it) for key, it in value.items()}
+        return {key: as_record(entry) for key, entry in value.items()}
     return {
-        key: dict(its) if has_pairs else as_record(its)
+        key: dict(field_value) if has_pairs else as_record(field_value)
         for name, key, _, has_pairs in _fields(type(value))  # type: ignore[arg-type]
-        for its in (getattr(value, name),)
+        for field_value in (getattr(value, name),)
     }
 
 
@@ -67,18 +67,18 @@ def _value(kind: Any, record: Any) -> Any:  # noqa: ANN401
     if isinstance(kind, type) and is_dataclass(kind):
         _check(record, dict)
         return kind(
-            **{name: _of(its, record[key], pairs) for name, key, its, pairs in _fields(kind)}
+            **{name: _of(type_, record[key], pairs) for name, key, type_, pairs in _fields(kind)}
         )
     if origin is list:
         _check(record, list)
-        return [_value(arguments[0], it) for it in record]
+        return [_value(arguments[0], entry) for entry in record]
     if origin is tuple:
         _check(record, list)
         kinds = repeat(arguments[0], len(record)) if arguments[-1] is ... else arguments
-        return tuple(_value(its, it) for its, it in zip(kinds, record, strict=True))
+        return tuple(_value(type_, entry) for type_, entry in zip(kinds, record, strict=True))
     if origin is dict:
         _check(record, dict)
-        return {key: _value(arguments[1], it) for key, it in record.items()}
+        return {key: _value(arguments[1], entry) for key, entry in record.items()}
     if origin is UnionType:  # with None
         return None if record is None else _value(arguments[0], record)
     _check(record, int if kind is float else kind)
@@ -114,4 +114,4 @@ def _fields(kind: type) -> list[tuple[str, str, Any, bool]]:
 
 def _key(name: str) -> str:
     """Return the key of a field: ``is_node`` is ``node``, ``kernel_name`` is ``kernelName``."""
-    return re.sub("_([a-z])", lambda it: it[1].upper(), name.removeprefix("is_"))
+    return re.sub("_([a-z])", lambda match: match[1].upper(), name.removeprefix("is_"))

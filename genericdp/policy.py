@@ -90,10 +90,10 @@ class Policy:
         """Return why a path must not be mounted."""
         if refusal := _path_refusal(self.mounts, "mounts", path, target):
             return refusal
-        for one in () if read_only else (path, target):
-            rules = self.mounts.rules_for(one)
+        for checked in () if read_only else (path, target):
+            rules = self.mounts.rules_for(checked)
             if all(rule.read_only for rule in rules):
-                return f"{one} may be mounted only for reading ({rules[0].says_read_only})"
+                return f"{checked} may be mounted only for reading ({rules[0].says_read_only})"
         return ""
 
     def file_refusal(self, path: str, target: str) -> str:

@@ -191,7 +191,7 @@ class Gate:
         return check
 
     def _forget(self, check: Work[str]) -> None:
-        self._checks = {name: one for name, one in self._checks.items() if one is not check}
+        self._checks = {name: other for name, other in self._checks.items() if other is not check}
         if check.done():
             check.exception()  # raised where it is awaited, if anybody still waits
 

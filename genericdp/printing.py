@@ -49,7 +49,7 @@ def did_you_mean(word: str, known: Iterable[str], *, prefix: str = "") -> str:
 
     A prefix that all have is not compared.
     """
-    others = [one.removeprefix(prefix) for one in known]
+    others = [name.removeprefix(prefix) for name in known]
     meant = closest(word.removeprefix(prefix), others, cutoff=0.7)
     return f" (did you mean {prefix}{meant}?)" if meant else ""
 
@@ -63,7 +63,7 @@ def meant_or_listed(name: str, known: Collection[str], intro: str) -> str:
     """Return what was probably meant by an unknown name, else the first of what there is."""
     # Names are not similar for being in one domain.
     domain = name[: name.find("/") + 1]
-    shared = domain if any(one.startswith(domain) for one in known) else ""
+    shared = domain if any(name.startswith(domain) for name in known) else ""
     listed = f" ({intro}: {first_few([*known], _MAX_LISTED) or 'none'})"
     return did_you_mean(name, known, prefix=shared) or listed
 

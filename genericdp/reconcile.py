@@ -153,7 +153,7 @@ class Reconciler:
     @property
     def running(self) -> dict[str, Plugin]:
         """The running plugins, by resource name."""
-        return {name: one.plugin for name, one in self._running.items()}
+        return {name: running.plugin for name, running in self._running.items()}
 
     def probe_results(self, resource: str) -> Mapping[str, tuple[Outcome | None, ...]]:
         """Return the latest result of each probe of a resource, by device ID."""
@@ -183,14 +183,16 @@ class Reconciler:
             wanted = await self.dra.choose_back_ends(wanted, names)
         decision = await self._decide(wanted, full=full)
         named = resulting(wanted.values(), decision.lists)
-        served = {name: one for name, one in named.items() if not one.names}
+        served = {name: resource for name, resource in named.items() if not resource.names}
         self._watch_health(tasks, named, decision.lists)
         # Before the kubelet can ask for a device, its spec is there.
         await self._write_specs(served, decision.lists, full=full)
         self.has_health_news, health = self.health_news.watch(), self._health
         reports = {} if health is None else health.reports()
         # Off the loop, as all that takes longer the more devices there are.
-        by_plugin = [n for n, one in served.items() if one.served_by is ServedBy.DEVICE_PLUGIN]
+        by_plugin = [
+            n for n, resource in served.items() if resource.served_by is ServedBy.DEVICE_PLUGIN
+        ]
         decision, responses, news = await in_worker(
             partial(_concluded, decision, self.lists.value, reports, self._spec_errors, by_plugin)
         )
@@ -243,7 +245,7 @@ class Reconciler:
         self, wanted: Mapping[str, Resource], lists: DeviceLists, *, full: bool
     ) -> None:
         """Write the CDI specs, and note for which resources that fails."""
-        by_cdi = any(one.inject.by is InjectBy.CDI for one in wanted.values())
+        by_cdi = any(resource.inject.by is InjectBy.CDI for resource in wanted.values())
         if self._written == {} and not by_cdi and not self._settings.without_kubelet:
             return  # as on most nodes
 
@@ -279,14 +281,16 @@ class Reconciler:
         if self._settings.without_kubelet:
             return False
         # What lives counts, not what was asked for last: a task that died is started again.
-        self._running = {n: one for n, one in self._running.items() if not one.task.done()}
-        todo = plan(wanted, {name: one.resource for name, one in self._running.items()})
+        self._running = {
+            n: running for n, running in self._running.items() if not running.task.done()
+        }
+        todo = plan(wanted, {name: running.resource for name, running in self._running.items()})
         self._stop(todo, tasks)
         for name in todo.update:
             self._running[name].update(wanted[name])
         sent = [
-            one.servicer.set_devices(lists[name], responses.get(name))
-            for name, one in self._running.items()
+            running.servicer.set_devices(lists[name], responses.get(name))
+            for name, running in self._running.items()
         ]
         for name in wanted:
             if name in todo.start:
@@ -309,7 +313,7 @@ class Reconciler:
         for name, resource in wanted.items():
             if resource.health:
                 listed = lists[name].devices.items()
-                here = {one: its.device for one, its in listed if its.is_present}
+                here = {name: entry.device for name, entry in listed if entry.is_present}
                 template = lists[name].template
                 # A name that has just resulted is new, but not so what it results from.
                 delayed = name in self._running or template in self.lists.value
@@ -329,7 +333,7 @@ class Reconciler:
 
     async def _uses_dra(self, settings: DraSettings, wanted: Mapping[str, Resource]) -> bool:
         """Return whether the DRA driver has to run: for resources, or for claims of before."""
-        if any(one.served_by is ServedBy.DRA for one in wanted.values()):
+        if any(resource.served_by is ServedBy.DRA for resource in wanted.values()):
             return True
         if self._has_claims is None:  # once: on most nodes it costs no reconcile anything
             folder = settings.claims_folder
@@ -364,8 +368,8 @@ class Reconciler:
     ) -> None:
         gates = {
             name: dra.gates.get(name) or self._gate(name)
-            for name, one in served.items()
-            if one.served_by is ServedBy.DRA
+            for name, resource in served.items()
+            if resource.served_by is ServedBy.DRA
         }
         for name, gate in gates.items():
             gate.set_devices(decision.lists[name])

@@ -157,7 +157,9 @@ class Supervisor:
         Not those of sysfs, of which inotify tells nothing: uevents do.
         """
         live = "/sys/" if self.root.is_machine else "/nowhere/"
-        folders = (one for one in self._reader.folders if not one.startswith(live))
+        folders = (
+            directory for directory in self._reader.folders if not directory.startswith(live)
+        )
         masks = {self.root.real(folder) or "/": ENTRIES for folder in folders}
         fresh = await self._watch.set_folders({**masks, self._records: RECORDS})
         if self._records in fresh:
@@ -174,7 +176,7 @@ class Supervisor:
     def wanted(self) -> dict[str, Resource]:
         """What should run on this node, by name."""
         found = for_node(self.resources.value or (), self.settings.node_name)
-        return {one.name: one for one in found}
+        return {resource.name: resource for resource in found}
 
     @property
     def named(self) -> dict[str, Resource]:
@@ -282,7 +284,7 @@ class Supervisor:
         # However often there is other news meanwhile.
         due_in = max(0.0, self._full_look_due - now)
         longest = due_in if self._watch.complete else self._pace.poll
-        dues = (one for one in (decision.due, self._reader.due) if one is not None)
+        dues = (due for due in (decision.due, self._reader.due) if due is not None)
         return min([longest, *(max(0.0, due - now) for due in dues)])
 
     @property

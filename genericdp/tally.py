@@ -141,5 +141,5 @@ class Tally:
 
 def probe_names(resource: Resource) -> tuple[str, ...]:
     """Return kind and place of each probe of a resource (``exec-0``), in the config's order."""
-    kinds = (one.check.kind for one in resource.health)
+    kinds = (probe.check.kind for probe in resource.health)
     return tuple(f"{kind}-{index}" for index, kind in enumerate(kinds))

@@ -150,9 +150,9 @@ def _unavailable(devices: DeviceList, nothing: Sequence[tuple[str, str]]) -> Ite
     if reason and cause != Code.NOT_OFFERED:  # that is told one by one
         yield f"no devices: {reason}"
         nothing = ()
-    for device_id, one in devices.devices.items():
-        if not one.is_healthy:
-            yield f"{device_id} is Unhealthy: {printable(one.text)}"
+    for device_id, entry in devices.devices.items():
+        if not entry.is_healthy:
+            yield f"{device_id} is Unhealthy: {printable(entry.text)}"
     for left in devices.not_offered:
         yield printable(f"not offered: {left.device.path}: {left.text}")
     yield from (f"nothing found: {text}" for text, _ in nothing)
@@ -208,5 +208,5 @@ def edits_as_json(edits: ContainerEdits) -> dict[str, object]:
     }
 
 
-def _by_config_key(one: DeviceSpec | BindMount) -> dict[str, object]:
-    return {config_key(name): value for name, value in asdict(one).items()}
+def _by_config_key(edit: DeviceSpec | BindMount) -> dict[str, object]:
+    return {config_key(name): value for name, value in asdict(edit).items()}

@@ -59,16 +59,16 @@ def execute(arguments: argparse.Namespace) -> int:
     skipped = left_out(resources, lists)
     for name, why in skipped.items():
         print_warning(f"{name} is left out: {why}")
-    for name, one in resources.items():
+    for name, resource in resources.items():
         if name not in skipped:
-            _warn(one, lists[name], has_spec=name in found)
+            _warn(resource, lists[name], has_spec=name in found)
     for path in (folder / file_name(name) for name in resources.keys() - found if folder):
         if remove_ours(path):
             print_lines([f"{path}: removed, since no device is left for it"])
     if not found:
         raise GenericdpError("there is nothing to write a CDI spec for")
     if folder is None:
-        print_document("".join(one.decode() for one in found.values()))
+        print_document("".join(spec.decode() for spec in found.values()))
     else:
         _write(folder, found)
     return 1 if skipped else 0
@@ -93,9 +93,9 @@ def _folder_of(arguments: argparse.Namespace) -> Path | None:
 def _warn(resource: Resource, devices: DeviceList, *, has_spec: bool) -> None:
     """Warn of what a spec lacks."""
     name = resource.name
-    for device_id, one in devices.devices.items():
-        if not one.is_complete:
-            print_warning(f"{name}: {device_id} is left out: {one.text}")
+    for device_id, entry in devices.devices.items():
+        if not entry.is_complete:
+            print_warning(f"{name}: {device_id} is left out: {entry.text}")
     if not has_spec:
         why, cause = devices.why_empty
         if cause:

@@ -24,17 +24,19 @@ def execute(arguments: argparse.Namespace) -> int:
         found = [_described(file) for folder in folders for file in spec_files(folder)]
     except OSError as error:
         raise GenericdpError(f"{error.filename}: {reason_of(error).lower()}") from error
-    lines = table([_TITLES, *(row for one in found for row in _rows(one))])
+    lines = table([_TITLES, *(row for spec in found for row in _rows(spec))])
     if not found:
-        places = " or ".join(f"{one}{'' if one.is_dir() else ' (not there)'}" for one in folders)
+        places = " or ".join(
+            f"{directory}{'' if directory.is_dir() else ' (not there)'}" for directory in folders
+        )
         lines = [f"genericdp has written no CDI spec to {places}"]
     print_result(found, lines, arguments.output)
     return 0
 
 
-def _described(one: SpecFile) -> dict[str, Any]:
+def _described(file: SpecFile) -> dict[str, Any]:
     try:
-        spec = json.loads(one.content) if one.is_ours else {"devices": ()}
+        spec = json.loads(file.content) if file.is_ours else {"devices": ()}
         devices = []
         for device in spec["devices"]:
             nodes = device["containerEdits"].get("deviceNodes", ())
@@ -42,20 +44,20 @@ def _described(one: SpecFile) -> dict[str, Any]:
             devices.append({"name": name, "nodes": [str(node["path"]) for node in nodes]})
     except DAMAGE:
         devices = []  # somebody has changed it
-    return {"file": str(one.path), "spec": _state(one), "devices": devices}
+    return {"file": str(file.path), "spec": _state(file), "devices": devices}
 
 
-def _state(one: SpecFile) -> str:
+def _state(spec: SpecFile) -> str:
     """Return in a word or two who looks after a spec."""
-    if not one.is_ours:
+    if not spec.is_ours:
         return "not of genericdp"
-    if one.is_maintained:
+    if spec.is_maintained:
         return "maintained"
-    return "static" if one.path.parent == STATIC_FOLDER else "not maintained"
+    return "static" if spec.path.parent == STATIC_FOLDER else "not maintained"
 
 
-def _rows(one: dict[str, Any]) -> Iterator[tuple[str, ...]]:
-    if not one["devices"]:
-        yield ("", "", one["spec"], one["file"])
-    for device in one["devices"]:
-        yield (device["name"], " ".join(device["nodes"]), one["spec"], one["file"])
+def _rows(document: dict[str, Any]) -> Iterator[tuple[str, ...]]:
+    if not document["devices"]:
+        yield ("", "", document["spec"], document["file"])
+    for device in document["devices"]:
+        yield (device["name"], " ".join(device["nodes"]), document["spec"], document["file"])

@@ -122,14 +122,14 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     if not argv or argv[0].startswith("-"):
         _parse_without_command(argv)
     name, words = command_of(argv)
-    if any(one.startswith(f"{name} ") for one in COMMANDS):
+    if any(command.startswith(f"{name} ") for command in COMMANDS):
         if words and not words[0].startswith("-"):
             name = f"{name} {words[0]}"
         elif name not in COMMANDS:
             _parse_without_command(words, group=name)
     if name not in COMMANDS:
         hint = did_you_mean(name, COMMANDS)
-        group = "".join(f"{one} " for one in name.split()[:-1])
+        group = "".join(f"{word} " for word in name.split()[:-1])
         raise UsageError(f"there is no command {quoted(name)}{hint} (see genericdp {group}--help)")
     parser = parser_of(name)
     take_variables(parser)
@@ -138,7 +138,7 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
 
 def _parse_without_command(argv: Sequence[str], *, group: str = "") -> NoReturn:
     """Show what there is, or raise UsageError; ``group``: the first word of some commands."""
-    listed = {name: one.about for name, one in COMMANDS.items() if name.startswith(group)}
+    listed = {name: command.about for name, command in COMMANDS.items() if name.startswith(group)}
     width = max(map(len, listed))
     lines = "\n".join(f"    {name:{width}}  {about}" for name, about in listed.items())
     parser = Parser(
@@ -150,7 +150,7 @@ def _parse_without_command(argv: Sequence[str], *, group: str = "") -> NoReturn:
     parser.add_argument("command", metavar="COMMAND", help="one of the commands below")
     known = {flag for argument in parser.arguments for flag in argument.option_strings}
     found = (command_of(argv[i:])[0] for i in range(len(argv)))
-    command = next((one.split() for one in found if one in COMMANDS), None)
+    command = next((words.split() for words in found if words in COMMANDS), None)
     if command is not None and argv[0] not in known:
         words = [word for word in argv if word not in {*command, "--"}]
         ordered = shell_words(["genericdp", *command, *words])

@@ -30,14 +30,16 @@ def execute(arguments: argparse.Namespace) -> int:
         resource for resource in usable_resources(arguments) if resource.served_by is ServedBy.DRA
     )
     # Resources for different nodes may have equal names.
-    names = dict.fromkeys(name for one in served for name in one.names or (one.name,))
+    names = dict.fromkeys(
+        name for resource in served for name in resource.names or (resource.name,)
+    )
     if not names:
         raise GenericdpError(
             "no resource of the config has servedBy: dra, and others need no DeviceClass"
         )
     for name in names:
-        for about, one in _classes(name, arguments.dra_driver):
-            print_document(f"---\n# {about}\n{yaml_document(one)}")
+        for about, manifest in _classes(name, arguments.dra_driver):
+            print_document(f"---\n# {about}\n{yaml_document(manifest)}")
     return 0
 
 

@@ -43,7 +43,7 @@ _RENAMED = (
 def print_difference(arguments: argparse.Namespace, old: Loaded, new: Loaded) -> None:
     """Print what going from one usable config to another would do on this node."""
     node_name = node_name_of(arguments)
-    before, after = (for_node(one.resources, node_name) for one in (old, new))
+    before, after = (for_node(config.resources, node_name) for config in (old, new))
     difference, weak = patiently(
         root_of(arguments),
         lambda host: (
@@ -127,7 +127,7 @@ def _difference(
     # Some devices come later, once those that have their nodes or IDs now are forgotten.
     settled = decided(new, previous={}).lists
     before, after = resulting(old, was), resulting(new, now)
-    keep_seconds = {name: one.forget_after_seconds for name, one in after.items()}
+    keep_seconds = {name: resource.forget_after_seconds for name, resource in after.items()}
     return {
         "resources": compare(tuple(before.values()), tuple(after.values())),
         "devices": _Renames(was, now, settled, keep_seconds).changes(),
@@ -280,7 +280,7 @@ def _change_text(changed: dict[str, Any]) -> str:
 
 def _key_text(change: dict[str, _SHORT]) -> str:
     before, after = (
-        "default" if one is None else str(one) for one in (change["before"], change["after"])
+        "default" if value is None else str(value) for value in (change["before"], change["after"])
     )
     return f"{change['key']} ({before} → {after})" if before != after else str(change["key"])
 
@@ -288,23 +288,23 @@ def _key_text(change: dict[str, _SHORT]) -> str:
 def _device_lines(name: str, changes: dict[str, list[dict[str, Any]]] | None) -> Iterator[str]:
     if changes is None:
         return
-    for change in changes["changeId"]:
+    for renamed in changes["changeId"]:
         seconds, before, is_here = (
-            change["unhealthySeconds"],
-            change["before"],
-            change["resource"] == name,
+            renamed["unhealthySeconds"],
+            renamed["before"],
+            renamed["resource"] == name,
         )
-        former = before if is_here else f"{before} of {change['resource']}"
+        former = before if is_here else f"{before} of {renamed['resource']}"
         # Of another resource, its own line says that.
         stays = (
             f": {before} stays listed as Unhealthy for {seconds} s" if seconds and is_here else ""
         )
-        yield f"    ~ {former} → {change['after']}  {change['path']}{stays}"
-    for one in changes["appear"]:
-        yield f"    + {one['id']}  {one['path']}"
-    for one in changes["go"]:
-        seconds, reason = one["unhealthySeconds"], one["reason"]
-        becomes = " and ".join(f"{new['id']} of {new['resource']}" for new in one["becomes"])
+        yield f"    ~ {former} → {renamed['after']}  {renamed['path']}{stays}"
+    for added in changes["appear"]:
+        yield f"    + {added['id']}  {added['path']}"
+    for removed in changes["go"]:
+        seconds, reason = removed["unhealthySeconds"], removed["reason"]
+        becomes = " and ".join(f"{new['id']} of {new['resource']}" for new in removed["becomes"])
         unhealthy = f"Unhealthy for {seconds} s ({reason})" if seconds else ""
         why = "; ".join(filter(None, (becomes and f"becomes {becomes}", unhealthy)))
-        yield f"    - {one['id']}  {one['path']}{why and f': {why}'}"
+        yield f"    - {removed['id']}  {removed['path']}{why and f': {why}'}"

@@ -167,7 +167,12 @@ def _as_text(found: Sequence[view.Document], arguments: argparse.Namespace) -> I
     yield from table([columns, *rows])
     yield from who_probes((device for _, device in devices), arguments)
     read = [
-        {**each, "notOffered": [it for it in each["notOffered"] if it["code"] is not Code.HANGING]}
+        {
+            **each,
+            "notOffered": [
+                device for device in each["notOffered"] if device["code"] is not Code.HANGING
+            ],
+        }
         for each in found
     ]
     titled = {
@@ -204,10 +209,10 @@ def _as_text(found: Sequence[view.Document], arguments: argparse.Namespace) -> I
 
 def _claims(probed: Sequence[Probed]) -> Iterator[str]:
     """Yield what claims see of each device that DRA serves."""
-    for one in probed:
-        for i, (name, text) in enumerate(claim_lines(one.listed.device)):
+    for device in probed:
+        for i, (name, text) in enumerate(claim_lines(device.listed.device)):
             if i == 0:
-                yield from ("", f"{one.resource} {one.listed.device.id}, as claims see it:")
+                yield from ("", f"{device.resource} {device.listed.device.id}, as claims see it:")
             yield f"  {name:<10}  {text}"
 
 

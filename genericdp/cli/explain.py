@@ -142,14 +142,14 @@ def _closest(verdicts: Sequence[Verdict]) -> list[Verdict]:
         return list(verdicts)
     close = sorted(unrelated, key=_conditions_held, reverse=True)[:_MAX_UNRELATED]
     if len(unrelated) < len(verdicts):
-        close = [one for one in close if _conditions_held(one) > 0]
+        close = [verdict for verdict in close if _conditions_held(verdict) > 0]
     hidden = {*map(id, unrelated)} - {*map(id, close)}
-    return [one for one in verdicts if id(one) not in hidden]
+    return [verdict for verdict in verdicts if id(verdict) not in hidden]
 
 
 def _conditions_held(verdict: Verdict) -> int:
     tries = [verdict.closest] if verdict.closest else verdict.tries
-    return max((one.held for one in tries), default=-1)
+    return max((attempt.held for attempt in tries), default=-1)
 
 
 def _tried(attempt: Try) -> Iterator[str]:

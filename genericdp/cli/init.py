@@ -100,7 +100,7 @@ def execute(arguments: argparse.Namespace) -> int:
     text = _text_of(found, machine, root_option(arguments))
     if problems := load_in_time([STDIN], {STDIN: text.encode()}).problems:
         raise GenericdpError(f"this config would not be valid, please report it: {problems[0]}")
-    for weak in (it for one in found for it in one.weak):
+    for weak in (weak_id for found_example in found for weak_id in found_example.weak):
         print_warning(str(weak))
     if arguments.file is not None:
         write_new(arguments.file, text.encode())
@@ -161,9 +161,13 @@ def _find(examples: Sequence[_Example], host: HostCache) -> list[_Found]:
     kept: dict[str, tuple[_Example, Resource]] = {}
     for example in examples:
         before = [resource for _, resource in kept.values()]
-        tried = [one for one in example.resources if one.name not in kept]
+        tried = [resource for resource in example.resources if resource.name not in kept]
         lists = discover_once([*before, *tried], host, "").lists
-        kept |= {one.name: (example, one) for one in tried if _is_healthy(lists[one.name])}
+        kept |= {
+            resource.name: (example, resource)
+            for resource in tried
+            if _is_healthy(lists[resource.name])
+        }
     resources = [resource for _, resource in kept.values()]
     lists = discover_once(resources, host, "").lists
     weak = tuple(weak_ids(resources, lists, Inventory(host)))
@@ -191,15 +195,17 @@ def _text_of(found: Sequence[_Found], machine: str, root: list[str]) -> str:
     width = max(map(len, commands))
     text = _HEAD.format(
         machine=machine,
-        commands="\n".join(f"#   {one:{width}}    {what}" for one, what in commands.items()),
+        commands="\n".join(
+            f"#   {command:{width}}    {what}" for command, what in commands.items()
+        ),
         resource=found[0].name if found else "example.com/my-device",
     )
-    for _, group in groupby(found, key=lambda one: one.example.name):
+    for _, group in groupby(found, key=lambda pair: pair.example.name):
         of_example = list(group)
         example = of_example[0].example
         resources = "\n".join(
-            "".join(f"  # {line}\n" for line in _now(one)) + example.texts[one.name]
-            for one in of_example
+            "".join(f"  # {line}\n" for line in _now(pair)) + example.texts[pair.name]
+            for pair in of_example
         )
         text += f"---\n# {example.name}\n#\n{example.head}\nresources:\n{resources}"
     text += "" if found else _TEMPLATE

@@ -150,7 +150,7 @@ def shell_words(words: Iterable[str]) -> str:
 def _dollar_quoted(word: str) -> str:
     plain = set(range(0x20, 0x7F)) - {*b"\\'"}
     content = word.encode(errors="surrogateescape")
-    quoted = "".join(chr(one) if one in plain else f"\\{one:03o}" for one in content)
+    quoted = "".join(chr(byte) if byte in plain else f"\\{byte:03o}" for byte in content)
     return f"$'{quoted}'"
 
 

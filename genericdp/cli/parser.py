@@ -69,7 +69,9 @@ class Parser(argparse.ArgumentParser):
 
     def parse(self, argv: Sequence[str]) -> argparse.Namespace:
         """Parse arguments; raises UsageError, first of all for an option that does not exist."""
-        known = [n for one in self.arguments for n in one.option_strings if n.startswith("--")]
+        known = [
+            n for argument in self.arguments for n in argument.option_strings if n.startswith("--")
+        ]
         for word in argv:
             option = word.partition("=")[0]
             if word == "--":
@@ -84,7 +86,7 @@ class Parser(argparse.ArgumentParser):
         if extra:
             hint = ""
             if takes_file and extra[0].endswith((".yaml", ".yml")):
-                configs = (f"--config {one}" for one in (*namespace.config, extra[0]))
+                configs = (f"--config {config}" for config in (*namespace.config, extra[0]))
                 hint = f" (did you mean {' '.join(configs)}?)"
             self.error(f"unrecognized arguments: {' '.join(extra)}{hint}")
         if takes_file and not namespace.config and not getattr(namespace, "all", False):

@@ -76,7 +76,9 @@ class Probed:
     @property
     def state(self) -> view.DeviceState:
         """What the kubelet would be told after a first round of these probes."""
-        if not self.listed.is_healthy or any(one and not one.ok for one in self.outcomes):
+        if not self.listed.is_healthy or any(
+            outcome and not outcome.ok for outcome in self.outcomes
+        ):
             return view.DeviceState.UNHEALTHY
         was_run = all(outcome for _, outcome in self._outcomes())
         return view.DeviceState.HEALTHY if was_run else view.DeviceState.UNPROBED
@@ -84,7 +86,7 @@ class Probed:
     @property
     def reason(self) -> str:
         """Why it is not Healthy, or what a single run cannot tell; empty if there is no more."""
-        said = ((bound.check.name, self._said(one)) for bound, one in self._outcomes())
+        said = ((bound.check.name, self._said(outcome)) for bound, outcome in self._outcomes())
         texts = dict.fromkeys(f"{name}: {text}" for name, text in said if text)
         known = self.listed.text or "; ".join(texts)
         return known or (view.NOT_PROBED if self.state is view.DeviceState.UNPROBED else "")
@@ -168,7 +170,7 @@ def execute(arguments: argparse.Namespace) -> int:
     found = documents(lists, probed)
     lines = chain(_as_text(probed, wide=arguments.output == "wide"), _without_probes(lists))
     print_result({"resources": found}, lines, arguments.output)
-    return 0 if all(one.state is view.DeviceState.HEALTHY for one in probed) else 1
+    return 0 if all(device.state is view.DeviceState.HEALTHY for device in probed) else 1
 
 
 def _selected(
@@ -177,14 +179,14 @@ def _selected(
     """Return what is asked for; raises UsageError if there is no such thing."""
     if resource is not None:
         refuse_unknown(resource, lists)
-    among = {name: one for name, one in lists.items() if resource in {None, name}}
+    among = {name: listed for name, listed in lists.items() if resource in {None, name}}
     if device is None:
         return among
     found = {
-        name: DeviceList(entries=(one,))
+        name: DeviceList(entries=(entry,))
         for name, listed in among.items()
-        for device_id, one in listed.devices.items()
-        if device in one.device.shares
+        for device_id, entry in listed.devices.items()
+        if device in entry.device.shares
     }
     if not found:
         ids = (device_id for listed in among.values() for device_id in listed.devices)
@@ -229,8 +231,8 @@ class _Round:
         async with self._commands:
             try:
                 if self._root.is_machine:
-                    for one in health:
-                        self._log.watch(one.log_states, lambda: None)
+                    for state in health:
+                        self._log.watch(state.log_states, lambda: None)
                     self._log.follow()
                 with progress(self._how_far):
                     probed = await asyncio.gather(*map(self._probe, self._devices, health))

@@ -196,13 +196,13 @@ class _Screen:
             yield self._next_step(picture)
 
     def _next_step(self, picture: Picture) -> str:
-        available = next((name for name, one in picture.items() if one.allocatable), None)
+        available = next((name for name, resource in picture.items() if resource.allocatable), None)
         if _is_example(self._arguments.config):
             words, what = ["init", "my.yaml"], "a config for this machine"
         elif available is not None:
             words = suggestion("allocate", self._arguments, f"{available}=1")
             what = "what a container gets"
-        elif any(one.unhealthy for one in picture.values()):
+        elif any(resource.unhealthy for resource in picture.values()):
             words, what = suggestion("probe", self._arguments), "what its probes say"
         else:
             words, what = ["hardware", *root_option(self._arguments)], "what this machine has"
@@ -210,12 +210,14 @@ class _Screen:
         explained = f"{line}   # {what}"
         return explained if len(explained) <= _COLUMNS else line
 
-    def _is_worth_a_line(self, name: str, one: NodeResource) -> bool:
-        before = (self._shown and self._shown.get(name)) or one
-        return any((one.capacity, one.allocatable, before.capacity, before.allocatable))
+    def _is_worth_a_line(self, name: str, resource: NodeResource) -> bool:
+        before = (self._shown and self._shown.get(name)) or resource
+        return any((resource.capacity, resource.allocatable, before.capacity, before.allocatable))
 
     def _amounts(self, picture: Picture) -> dict[str, list[str]]:
-        listed = [name for name, one in picture.items() if self._is_worth_a_line(name, one)]
+        listed = [
+            name for name, resource in picture.items() if self._is_worth_a_line(name, resource)
+        ]
         capacity, allocatable = (
             self._amount_lines(picture, listed, part) for part in ("capacity", "allocatable")
         )

@@ -248,23 +248,28 @@ def _titled(title: str, rows: Rows) -> Iterator[ColoredLine]:
 def _resource_rows(status: StatusDocument) -> Rows:
     heading = ("RESOURCE", "REGISTERED", "FOR", "HEALTHY", "ALLOCATABLE", "CAPACITY", "WHY")
     rows: Rows = [(FAINT, heading)]
-    for one in status["resources"]:
-        registered, devices = one["registered"], one["devices"]
+    for resource in status["resources"]:
+        registered, devices = resource["registered"], resource["devices"]
         cells = (
-            one["name"],
-            ("yes" if registered else "NO") + (", DRA" if one.get("servedBy") == "dra" else ""),
-            _for(one, status),
-            f"{len(devices) - _unhealthy(one)} of {len(devices)}",
-            f"{one['allocatable']:d}",
-            f"{one['capacity']:d}",
-            "; ".join(filter(None, ("" if registered else one["reason"], one["contested"]))),
+            resource["name"],
+            ("yes" if registered else "NO")
+            + (", DRA" if resource.get("servedBy") == "dra" else ""),
+            _for(resource, status),
+            f"{len(devices) - _unhealthy(resource)} of {len(devices)}",
+            f"{resource['allocatable']:d}",
+            f"{resource['capacity']:d}",
+            "; ".join(
+                filter(None, ("" if registered else resource["reason"], resource["contested"]))
+            ),
         )
-        rows.append((BAD if not registered else ODD if one["contested"] else PLAIN, cells))
+        rows.append((BAD if not registered else ODD if resource["contested"] else PLAIN, cells))
     return rows
 
 
 def _device_rows(status: StatusDocument, more: Sequence[str]) -> Rows:
-    devices = [(one["name"], each) for one in status["resources"] for each in one["devices"]]
+    devices = [
+        (resource["name"], each) for resource in status["resources"] for each in resource["devices"]
+    ]
     holders = ["HELD BY"] if any(each.get("holders") for _, each in devices) else []
     columns = ("RESOURCE", "ID", "STATE", "FOR", "NODES", "NUMA", *more, *holders, "WHY")
     rows: Rows = [(FAINT, columns)]
@@ -283,14 +288,14 @@ def _held_by(device: StatusDocument) -> str:
     """Return who holds a device; of a shared one, the holders of its first shares."""
     held = device.get("holders", ())
     named = [
-        f"{one['holder']} ({one['share']})" if device["shares"] > 1 else f"{one['holder']}"
-        for one in held
+        f"{hold['holder']} ({hold['share']})" if device["shares"] > 1 else f"{hold['holder']}"
+        for hold in held
     ]
     return first_few(named, _MAX_HOLDERS)
 
 
-def _for(one: StatusDocument, status: StatusDocument) -> str:
-    return "" if one["since"] is None else span(one["since"], status["time"])
+def _for(hold: StatusDocument, status: StatusDocument) -> str:
+    return "" if hold["since"] is None else span(hold["since"], status["time"])
 
 
 def _event_rows(events: Sequence[StatusDocument]) -> Rows:
@@ -314,7 +319,7 @@ def _summary(status: StatusDocument) -> str:
     if not resources:
         return "The config has no resource for this node."
     registered = sum(bool(resource["registered"]) for resource in resources)
-    devices = sum(len(one["devices"]) for one in resources)
+    devices = sum(len(resource["devices"]) for resource in resources)
     healthy = devices - sum(map(_unhealthy, resources))
     return (
         f"{_all_or(registered, len(resources), 'resource')} registered,"
@@ -322,8 +327,8 @@ def _summary(status: StatusDocument) -> str:
     )
 
 
-def _all_or(count: int, of: int, one: str) -> str:
-    return plural(of, one) if count == of else f"{count:,} of {plural(of, one)}"
+def _all_or(count: int, of: int, singular: str) -> str:
+    return plural(of, singular) if count == of else f"{count:,} of {plural(of, singular)}"
 
 
 def visible(text: str, most: int = MAX_CHARACTERS) -> str:

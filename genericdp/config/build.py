@@ -59,7 +59,7 @@ def _resource(
 def _arguments(mapping: Mapping[str, Any], **convert: _Convert) -> dict[str, Any]:
     """Return the keys that are written, as arguments of their dataclass."""
     return {
-        _OTHER_NAMES.get(key) or _HUMP.sub("_", key).lower(): convert.get(key, lambda one: one)(
+        _OTHER_NAMES.get(key) or _HUMP.sub("_", key).lower(): convert.get(key, lambda value: value)(
             value
         )
         for key, value in mapping.items()
@@ -71,12 +71,12 @@ def _of(kind: type, **convert: _Convert) -> _Convert:
     return lambda mapping: kind(**_arguments(mapping, **convert))
 
 
-def _each(one: _Convert) -> _Convert:
-    return lambda values: tuple(map(one, values))
+def _each(convert: _Convert) -> _Convert:
+    return lambda values: tuple(map(convert, values))
 
 
-def _by_key(one: _Convert) -> _Convert:
-    return lambda mapping: {key: one(value) for key, value in mapping.items()}
+def _by_key(convert: _Convert) -> _Convert:
+    return lambda mapping: {key: convert(value) for key, value in mapping.items()}
 
 
 def _selector(selector: Mapping[str, Any]) -> model.Selector:

@@ -68,6 +68,6 @@ def check_config(
     for check_all in OF_ALL_RESOURCES:
         check_all(resources)
     found = [(document, finding) for document, findings in checked for finding in findings]
-    warnings = {problem_of(one, document) for document, one in found if one.warning}
-    problems = {problem_of(one, document) for document, one in found if not one.warning}
+    warnings = {problem_of(finding, document) for document, finding in found if finding.warning}
+    problems = {problem_of(finding, document) for document, finding in found if not finding.warning}
     return sorted(problems), sorted(warnings)

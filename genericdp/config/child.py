@@ -137,7 +137,7 @@ def decode(text: bytes) -> Loaded:
             "warnings": tuple(Problem(*warning) for warning in message["warnings"]),
             "files": tuple(map(Path, message["files"])),
             "policy": policy,
-            "texts": tuple((name, os.fsencode(one)) for name, one in message["texts"]),
+            "texts": tuple((name, os.fsencode(text)) for name, text in message["texts"]),
             "pinned": tuple(message["pinned"]),
         }
         return Loaded(**{**message, **values})

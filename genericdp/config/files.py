@@ -115,7 +115,7 @@ def _files_of(path: Path) -> list[Path]:
         return [path]
     names = calls.listdir(str(path))
     found = (path / name for name in names if not name.startswith("."))
-    if files := sorted(one for one in found if one.name.endswith(SUFFIXES)):
+    if files := sorted(file for file in found if file.name.endswith(SUFFIXES)):
         return files
     raise OSError(errno.ENODATA, os.strerror(errno.ENODATA), path)
 

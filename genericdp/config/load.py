@@ -91,7 +91,9 @@ def load_plain(
         problems=tuple(sorted(set(unquoted(problems, contents)))),
         warnings=(*rules.warnings, *unquoted(warnings, contents)),
         files=tuple(path for path, _ in files),
-        texts=tuple((path.name, one.text) for path, one in files if isinstance(one, Content)),
+        texts=tuple(
+            (path.name, content.text) for path, content in files if isinstance(content, Content)
+        ),
         pinned=tuple(_pinned(watched)),
     )
     good = [] if problems else documents

@@ -47,7 +47,7 @@ def load_policy(path: pathlib.Path, given: Content | OSError) -> Loaded:
         for field, form in formatted(written, resolved_schema(POLICY)):
             check_text(field, form, None)
         problems += (problem_of(finding, document) for finding in findings if not finding.warning)
-        warnings = [problem_of(one, document) for one in findings if one.warning]
+        warnings = [problem_of(finding, document) for finding in findings if finding.warning]
     if problems:
         return Loaded(problems=tuple(problems), policy_is_unusable=True)
     return Loaded(
@@ -89,21 +89,21 @@ def _section(document: Document, key: str) -> Section:
     if key == "devices":
         default = schema(POLICY)["$defs"]["devices"]["properties"]["paths"]["default"]
         at, listed = ("devices", "paths"), listed.get("paths", default)
-    rules = tuple(_rule(document, (*at, i), one) for i, one in enumerate(listed))
+    rules = tuple(_rule(document, (*at, i), entry) for i, entry in enumerate(listed))
     allowed = first_few([rule.text for rule in rules], _MAX_LISTED) or "none"
     return Section(says=f"{where} says {key}: {allowed}", rules=rules)
 
 
-def _rule(document: Document, path: KeyPath, one: str | dict[str, Any]) -> Rule:
+def _rule(document: Document, path: KeyPath, entry: str | dict[str, Any]) -> Rule:
     place = f"{document.file}:{document.mark(path).line}"
-    if isinstance(one, str):
-        return Rule(text=one, place=place)
+    if isinstance(entry, str):
+        return Rule(text=entry, place=place)
     return Rule(
-        text=one.get("hostPath") or one["path"],
+        text=entry.get("hostPath") or entry["path"],
         place=place,
-        read_only=one.get("readOnly", True),
-        sha256=one.get("sha256", "").lower(),
-        env=tuple(one.get("env", ())),
+        read_only=entry.get("readOnly", True),
+        sha256=entry.get("sha256", "").lower(),
+        env=tuple(entry.get("env", ())),
     )
 
 

@@ -103,8 +103,11 @@ def _unwrap(config_map: Document, text: str) -> tuple[list[Document], list[Probl
             found, wrong = read(config_map.file, _in_place(inner, value.mark, lines).encode())
         else:
             found, wrong = read(config_map.file, inner.encode())
-            found = [replace(one, place=value.mark) for one in found]
-            wrong = [one._replace(line=value.mark.line, column=value.mark.column) for one in wrong]
+            found = [replace(problem, place=value.mark) for problem in found]
+            wrong = [
+                problem._replace(line=value.mark.line, column=value.mark.column)
+                for problem in wrong
+            ]
         documents += found
         problems += wrong
     return documents, problems
@@ -207,7 +210,7 @@ class _Builder:
         if isinstance(event, yaml.MappingStartEvent):
             return YamlNode(mark=mark, items=self._items(path), faulty=faulty)
         if isinstance(event, yaml.SequenceStartEvent):
-            entries = (self.node(one, (*path, i)) for i, one in enumerate(self._children()))
+            entries = (self.node(child, (*path, i)) for i, child in enumerate(self._children()))
             return YamlNode(mark=mark, entries=tuple(entries), faulty=faulty)
         text: str = event.value
         self._size += len(text) // 100
@@ -224,7 +227,7 @@ class _Builder:
 
     def _children(self) -> Iterator[Any]:
         """Yield what begins the entries of a collection that has begun, and take its end."""
-        return takewhile(lambda one: not isinstance(one, yaml.CollectionEndEvent), self._events)
+        return takewhile(lambda event: not isinstance(event, yaml.CollectionEndEvent), self._events)
 
     def _items(self, path: KeyPath) -> dict[str, tuple[Mark, YamlNode]]:
         items: dict[str, tuple[Mark, YamlNode]] = {}
@@ -298,7 +301,11 @@ def _syntax_problem(file: str, text: str, error: yaml.MarkedYAMLError) -> Proble
         if begin is not None and (mark is None or begin.line != mark.line):
             message += f" that begins on line {begin.line + 1}"
     # At the end of the file there is nothing to point to; where it began there is.
-    known = [one for one in (mark, begin) if one is not None and one.line < len(lines)]
+    known = [
+        position
+        for position in (mark, begin)
+        if position is not None and position.line < len(lines)
+    ]
     if known:
         place = _mark(known[0])
     else:
@@ -334,7 +341,7 @@ def _colon_hint(lines: list[str], place: Mark) -> str:
         return "write a space after the ':' of a key"
     if ": " in line[: place.column - 1]:
         return "quote a text that holds ': '"
-    above = next((one for one in reversed(lines[: place.line - 1]) if one.strip()), "")
+    above = next((text for text in reversed(lines[: place.line - 1]) if text.strip()), "")
     if _indentation(above) == _indentation(line):
         return f"line {place.line - 1} lacks a ': '"
     return "begin the key in the same column as the one above"

@@ -52,7 +52,11 @@ def resolved_schema(kind: str = CONFIG) -> Schema:
             return list(map(resolved, part))
         if not isinstance(part, dict):
             return part
-        own = {key: resolved(one) for key, one in part.items() if key not in {"$ref", "$defs"}}
+        own = {
+            key: resolved(subschema)
+            for key, subschema in part.items()
+            if key not in {"$ref", "$defs"}
+        }
         named = resolved(definitions[part["$ref"].rpartition("/")[2]]) if "$ref" in part else {}
         both = {
             key: {**named[key], **own[key]} for key in {"properties"} & named.keys() & own.keys()

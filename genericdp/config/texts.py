@@ -161,7 +161,7 @@ def _parsed(field: Field, text: str, values: Set[str] | None) -> Template | None
         field.refuse(str(error))
         return None
     place = place_of(field)
-    found = [one for part in parsed.references if (one := complaint(part, place, values))]
+    found = [problem for part in parsed.references if (problem := complaint(part, place, values))]
     for message, hint in found:
         field.refuse(message, hint)
     for part in parsed.references:

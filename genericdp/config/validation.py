@@ -69,7 +69,11 @@ def validate(document: Document, kind: str) -> tuple[list[Finding], Document]:
     if hopeless := _hopeless(document.data, errors):
         return [hopeless], replace(document, data=None)
     if telling := _keys_of_another_kind(document.data, kind):
-        errors = [one for one in errors if one.validator == "const" and one.path[0] in telling]
+        errors = [
+            failure
+            for failure in errors
+            if failure.validator == "const" and failure.path[0] in telling
+        ]
     wrong_type = {(*error.absolute_path,) for error in errors if error.validator == "type"}
     findings: list[Finding] = []
     wrong: set[KeyPath] = set()
@@ -85,7 +89,7 @@ def validate(document: Document, kind: str) -> tuple[list[Finding], Document]:
             finding._replace(of_key=True) if of_key else finding for finding in field.findings
         )
         if error.validator in _DROPPED and not of_key:
-            wrong |= {one.path for one in field.findings}
+            wrong |= {finding.path for finding in field.findings}
     data = None if telling else _without(document.data, wrong, ())
     return list(dict.fromkeys(findings)), replace(document, data=data)
 
@@ -95,7 +99,9 @@ def _hopeless(data: Plain, errors: list[ValidationError]) -> Finding | None:
     is_bare = isinstance(data, dict) and "apiVersion" not in data
     key, peer = ("groups", "squat") if is_bare else ("devicematch", "smarter")
     listed = data.get("devices") if is_bare else data
-    if isinstance(listed, list) and any(isinstance(one, dict) and key in one for one in listed):
+    if isinstance(listed, list) and any(
+        isinstance(entry, dict) and key in entry for entry in listed
+    ):
         hint = f"convert it: genericdp convert --from {peer} FILE"
         return Finding((), "this is a config of another device plugin", hint)
     # What is wrong is not known in full, so no rule can look at the rest.
@@ -215,7 +221,7 @@ def _missing(field: Field, error: Violation) -> None:
 
 
 def _alternatives(field: Field, error: Violation) -> None:
-    choices = [one["required"][0] for one in error.validator_value]
+    choices = [choice["required"][0] for choice in error.validator_value]
     listed = ", ".join(choices)
     present = [choice for choice in choices if choice in error.instance]
     below_hardware = keys_of(error.schema["properties"].get("hardware", {}))

@@ -200,7 +200,7 @@ def _add_property(entry: Part, resource: ConvertedResource) -> None:
 
 def _subsystem(resource: ConvertedResource) -> str:
     """Return the only subsystem that the rules ask for; empty if there is not exactly one."""
-    found = {str(one.value["udev"].get("subsystem", "")) for one in resource.match}
+    found = {str(selector.value["udev"].get("subsystem", "")) for selector in resource.match}
     return found.pop() if len(found) == 1 else ""
 
 
@@ -224,7 +224,7 @@ def _add_rules(rules: Sequence[str], resource: ConvertedResource) -> None:
 
 def _add(entries: list[CommentedValue], entry: CommentedValue) -> None:
     """Add an entry, or its comments to one that is equal."""
-    same = next((one for one in entries if one.value == entry.value), None)
+    same = next((other for other in entries if other.value == entry.value), None)
     if same is None:
         entries.append(entry)
     else:
@@ -266,12 +266,12 @@ def _selectors(
     excluded = []
     for term in terms:
         if term.is_negated:
-            one = deepcopy(selector)
+            copied = deepcopy(selector)
             if term.field in _OF_ANCESTORS:
                 # One such ancestor is too many, whatever else must hold for another.
-                one.pop("hardware", None)
-            _add_term(one, term, resource)
-            excluded.append(CommentedValue(_complete(one), [f"{term.written}."]))
+                copied.pop("hardware", None)
+            _add_term(copied, term, resource)
+            excluded.append(CommentedValue(_complete(copied), [f"{term.written}."]))
     return _complete(selector), excluded
 
 

@@ -67,21 +67,25 @@ def convert(peer: str, file: str, content: bytes) -> Converted:
     source, plugin = Source(file=file), PEERS[peer]
     title = f"Converted from {file.rpartition('/')[2]}, a config of {plugin.PLUGIN}."
     draft = ConfigDraft(head=[f"{title} What is not the same has a comment.", *plugin.HEAD])
-    for document in (one for parsed in parse(source, content) for one in objects(parsed)):
+    for document in (found for parsed in parse(source, content) for found in objects(parsed)):
         plugin.convert(_configs(document, peer, draft), draft)
     if source.problems:
         return Converted(problems=tuple(sorted(set(source.problems))))
     if all(resource.withheld for resource in draft.resources):
         return Converted(problems=(_nothing(file, draft),))
-    draft.head += [_SHARED] if any(one.exclusive for one in draft.resources[1:]) else []
+    draft.head += [_SHARED] if any(resource.exclusive for resource in draft.resources[1:]) else []
     text = render(draft)
     if wrong := load([STDIN], pipes={STDIN: text.encode()}).problems:
-        messages = (f"the result would not be valid: {one.path}: {one.message}" for one in wrong)
+        messages = (
+            f"the result would not be valid: {problem.path}: {problem.message}" for problem in wrong
+        )
         return Converted(problems=tuple(unusable(file, message) for message in messages))
     return Converted(
         text=text,
-        resources=tuple(one.name for one in draft.resources if not one.withheld),
-        withheld={one.name: one.withheld for one in draft.resources if one.withheld},
+        resources=tuple(resource.name for resource in draft.resources if not resource.withheld),
+        withheld={
+            resource.name: resource.withheld for resource in draft.resources if resource.withheld
+        },
     )
 
 
@@ -90,7 +94,7 @@ def _configs(document: Part, peer: str, draft: ConfigDraft) -> list[Part]:
     plugin = PEERS[peer]
     found = list(find(document, plugin.is_config, plugin.MARKER))
     if found:
-        paths = (shown_path(one.source.within or one.path) for one in found)
+        paths = (shown_path(part.source.within or part.path) for part in found)
         shown = dict.fromkeys(path.removeprefix(".") for path in paths)
         if document.shown not in shown:
             draft.left.append(f"Of {called(document)}, only {', '.join(shown)} was converted.")
@@ -123,10 +127,10 @@ def _hint(document: Part, asked: str) -> str:
 
 def _nothing(file: str, draft: ConfigDraft) -> Problem:
     reasons = [f"{resource.name}: {resource.withheld}" for resource in draft.resources]
-    left = [line for one in draft.resources for line in one.left] + draft.left
+    left = [line for resource in draft.resources for line in resource.left] + draft.left
     reasons += [line for line in left if not line.startswith(" ")]
     why = "".join(f"\n    {reason}" for reason in reasons)
-    shown = [one for one in draft.resources if one.match][:_MAX_SHOWN]
-    begun = "".join(f"\n    {line}" for one in shown for line in resource_lines(one))
+    shown = [resource for resource in draft.resources if resource.match][:_MAX_SHOWN]
+    begun = "".join(f"\n    {line}" for resource in shown for line in resource_lines(resource))
     start = f"\n    What it has become so far:{begun}" if begun else ""
     return unusable(file, f"nothing in it can be converted{':' if why else ''}{why}{start}")

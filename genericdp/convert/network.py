@@ -53,4 +53,4 @@ def link_layers(types: Sequence[str], resource: ConvertedResource) -> str | list
     if unknown := [type_ for type_ in types if type_ not in LINK_LAYERS]:
         why = f"only {', '.join(LINK_LAYERS)} can be read from sysfs"
         resource.left.append(f"Not converted, linkTypes {', '.join(unknown)}: {why}.")
-    return any_of(LINK_LAYERS[one] for one in types if one in LINK_LAYERS) or "none"
+    return any_of(LINK_LAYERS[type_] for type_ in types if type_ in LINK_LAYERS) or "none"

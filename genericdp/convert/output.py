@@ -177,7 +177,9 @@ def _list(key: str, entries: Iterable[CommentedValue]) -> list[str]:
     lines: list[str] = []
     for entry in entries:
         value = entry.value
-        flat = len(value) > 1 and not any(isinstance(one, dict | list) for one in value.values())
+        flat = len(value) > 1 and not any(
+            isinstance(entry, dict | list) for entry in value.values()
+        )
         items = [yaml_flow(value)] if flat else [x for k, v in value.items() for x in _keyed(k, v)]
         lines += [*_comment(entry.comments), f"- {items[0]}", *_indent(items[1:])]
     return [f"{key}:", *_indent(lines)] if lines else []
@@ -191,7 +193,7 @@ def _keyed(key: str, value: object) -> list[str]:
     if isinstance(value, dict):
         inner = [line for k, v in value.items() for line in _keyed(str(k), v)]
     else:
-        inner = [f"- {yaml_flow(one)}" for one in value]
+        inner = [f"- {yaml_flow(entry)}" for entry in value]
     return [f"{yaml_text(key)}:", *_indent(inner)]
 
 
@@ -208,5 +210,5 @@ def _comment(texts: Iterable[str]) -> list[str]:
         wrapped = [safe]
         if not safe.startswith(" "):
             wrapped = textwrap.wrap(safe, _WIDTH, break_long_words=False, break_on_hyphens=False)
-        lines += [f"# {one}".rstrip() for one in wrapped or [""]]
+        lines += [f"# {line}".rstrip() for line in wrapped or [""]]
     return lines

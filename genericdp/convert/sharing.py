@@ -26,14 +26,18 @@ def share_hardware(resources: Sequence[ConvertedResource]) -> None:
     Only where containers share each device anyway: with one container for each name there is a
     comment instead.
     """
-    offered = [one for one in resources if not one.withheld]
-    types = [one.name.rpartition("/")[2] for one in offered]
+    offered = [candidate for candidate in resources if not candidate.withheld]
+    types = [candidate.name.rpartition("/")[2] for candidate in offered]
     for resource, kind in zip(offered, types, strict=True):
-        others = [one for one in offered if one is not resource and _overlap(one, resource)]
+        others = [
+            candidate
+            for candidate in offered
+            if candidate is not resource and _overlap(candidate, resource)
+        ]
         if not others:
             continue
         names = ", ".join(other.name for other in others)
-        can_share = all(one.replicas > 1 for one in (resource, *others))
+        can_share = all(sharer.replicas > 1 for sharer in (resource, *others))
         comment = (_SHARES if can_share else _FIRST).format(others=names)
         if comment not in resource.comments:
             resource.comments.append(comment)
@@ -50,11 +54,11 @@ def _own_part(resource: ConvertedResource) -> str:
     return "-$(device.name)" if has_path else "-$(usb.port)"
 
 
-def _overlap(one: ConvertedResource, other: ConvertedResource) -> bool:
+def _overlap(resource: ConvertedResource, other: ConvertedResource) -> bool:
     """Return whether two resources surely select a device in common, if it is there."""
     if any(
         json.dumps(mine.value, sort_keys=True) == json.dumps(theirs.value, sort_keys=True)
-        for mine in one.match
+        for mine in resource.match
         for theirs in other.match
     ):
         return True
@@ -62,14 +66,16 @@ def _overlap(one: ConvertedResource, other: ConvertedResource) -> bool:
         first == second
         or (not has_wildcard(first) and _finds(second, unescape(first)))
         or (not has_wildcard(second) and _finds(first, unescape(second)))
-        for first in _globs(one)
+        for first in _globs(resource)
         for second in _globs(other)
     )
 
 
 def _finds(pattern: str, path: str) -> bool:
     names = zip(pattern.split("/"), path.split("/"), strict=False)
-    return pattern.count("/") == path.count("/") and all(matches(one, name) for one, name in names)
+    return pattern.count("/") == path.count("/") and all(
+        matches(segment, name) for segment, name in names
+    )
 
 
 def _globs(resource: ConvertedResource) -> Iterator[str]:

@@ -117,7 +117,7 @@ def _expanded(word: str) -> list[str]:
         at = token.end()
     if prod(map(len, choices)) > MAX_NAMES:
         return [""]
-    return ["".join(one) for one in product(*choices)]
+    return ["".join(letters) for letters in product(*choices)]
 
 
 def _members(inner: str) -> str:

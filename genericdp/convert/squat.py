@@ -113,12 +113,12 @@ class SquatGroup:
 
     def is_like(self, others: Sequence[SquatGroup]) -> bool:
         """Return whether one resource can offer this group beside others."""
-        one = others[0]
-        sizes = {(group.count, len(group.paths), len(group.usb)) for group in (self, one)}
+        first = others[0]
+        sizes = {(group.count, len(group.paths), len(group.usb)) for group in (self, first)}
         if len(sizes) > 1:
             return False
         if len(self.paths) == 1:
-            mine, other = self.paths[0], one.paths[0]
+            mine, other = self.paths[0], first.paths[0]
             return (mine.manner, mine.mount_path) == (other.manner, other.mount_path)
         if self.paths:
             return _series([*(other.paths for other in others), self.paths]) is not None
@@ -214,7 +214,7 @@ def _add_text(text: str, word: Part, domain: str, draft: ConfigDraft) -> None:
         if part.children():
             _add_device(part, domain, draft)
         elif "," in part.text():
-            name, *globs = (one.strip() for one in part.text().split(","))
+            name, *globs = (word.strip() for word in part.text().split(","))
             paths = (GroupPath(glob=_glob(glob, part)) for glob in globs)
             groups = [SquatGroup(count=1, paths=(path,)) for path in paths]
             _add_resources(f"{domain}/{name}", part, groups, draft)
@@ -248,12 +248,12 @@ def _groups(entry: Part, draft: ConfigDraft) -> Iterator[SquatGroup]:
     """Yield what a group offers; with paths and usb it offers both, each for itself."""
     keys = entry.keys()
     count = keys.take("count").number(1) or 1
-    if paths := tuple(_path(one, draft) for one in keys.take("paths").entries()):
+    if paths := tuple(_path(part, draft) for part in keys.take("paths").entries()):
         yield SquatGroup(count=count, paths=paths)
     # MicroShift calls it usbs.
     usb = (*keys.take("usb").entries(), *keys.take("usbs").entries())
     if usb:
-        yield SquatGroup(count=count, usb=tuple(_usb(one, draft) for one in usb))
+        yield SquatGroup(count=count, usb=tuple(_usb(part, draft) for part in usb))
     draft.left += keys.rest(PLUGIN, _REASONS)
 
 
@@ -315,7 +315,7 @@ def _usb(part: Part, draft: ConfigDraft) -> CommentedValue:
 def _add_resources(name: str, part: Part, groups: Sequence[SquatGroup], draft: ConfigDraft) -> None:
     """Add the resources for one device of the config."""
     part.resource_name(name)
-    if max([len(groups), *(len(one.paths) + len(one.usb) for one in groups)]) > MAX_PATHS:
+    if max([len(groups), *(len(group.paths) + len(group.usb) for group in groups)]) > MAX_PATHS:
         part.fail(f"more than {MAX_PATHS} groups, or paths or USB devices of a group")
         return
     if not groups:
@@ -339,7 +339,7 @@ def _add_resources(name: str, part: Part, groups: Sequence[SquatGroup], draft: C
 
 
 def _add_usb(resource: ConvertedResource, groups: Sequence[SquatGroup]) -> None:
-    for entry in (one for group in groups for one in group.usb):
+    for entry in (selector for group in groups for selector in group.usb):
         if all(entry.value != other.value for other in resource.match):
             resource.match.append(entry)
     if len(groups[0].usb) > 1:
@@ -358,15 +358,17 @@ def _add_paths(resource: ConvertedResource, rows: Sequence[Row]) -> None:
         resource.withheld = _NOT_PAIRED if templates is None else "no device file finds the devices"
         resource.comments += [f"  path: {path.glob}" for path in row]
         return
-    globs = any_of(one[anchor].glob for one in rows)
+    globs = any_of(row[anchor].glob for row in rows)
     selector: Values = {"path": globs}
     resource.match, resource.devices = [CommentedValue(selector)], []
     if around := templates[anchor]:
-        texts = (re.sub(r"([\\.+*?()|\[\]{}^$])", r"\\\1", one) for one in around.split(_KEY))
+        texts = (
+            re.sub(r"([\\.+*?()|\[\]{}^$])", r"\\\1", literal) for literal in around.split(_KEY)
+        )
         regex = f"^{'(.*)'.join(texts)}$"
         resource.values["key"] = CommentedValue({"text": "$(device.path)", "regex": regex})
     for i, (path, template) in enumerate(zip(row, templates, strict=True)):
-        place, glob = _place([one[i] for one in rows]) or path.mount_path, template or path.glob
+        place, glob = _place([row[i] for row in rows]) or path.mount_path, template or path.glob
         _give(resource, path, "$(device.path)" if i == anchor else glob, place)
         if i != anchor and not path.optional:
             resource.values[f"path{i + 1}"] = CommentedValue({"link": glob})
@@ -401,8 +403,8 @@ def _series(rows: Sequence[Row]) -> list[str] | None:
     for column in zip(*rows, strict=True):
         texts = [re.split(r"(\d+)", path.glob) for path in column]
         manners = {
-            (path.manner, path.is_pattern, len(one))
-            for path, one in zip(column, texts, strict=True)
+            (path.manner, path.is_pattern, len(text))
+            for path, text in zip(column, texts, strict=True)
         }
         if len(manners) > 1 or column[0].is_pattern or _place(column) is None:
             return None

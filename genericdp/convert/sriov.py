@@ -219,9 +219,9 @@ def _match(
         _add(resource.comments, _NO_KERNEL)
 
 
-def _add(found: list[Any], one: object) -> None:
-    if one not in found:
-        found.append(one)
+def _add(found: list[Any], value: object) -> None:
+    if value not in found:
+        found.append(value)
 
 
 def _conditions(asked: SriovSelector, resource: ConvertedResource) -> Values:
@@ -296,8 +296,8 @@ def _alternatives(parents: Sequence[Part], resource: ConvertedResource) -> list[
             named = {entry.text().partition("#")[0].lower() for entry in part.entries()}
             if len(named) < len(part.entries()):
                 _add(resource.comments, _ONLY_FIRST)
-            asked = [_parent(one, resource) for one in part.entries()]
-            found = [{**one, **other} for one in found for other in asked]
+            asked = [_parent(entry, resource) for entry in part.entries()]
+            found = [{**alternative, **other} for alternative in found for other in asked]
     return found
 
 

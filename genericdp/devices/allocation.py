@@ -123,8 +123,10 @@ class _AnswerBuilder:
         self, device: Device, key: str, edit: DeviceSpec | BindMount
     ) -> DeviceSpec | BindMount:
         """Return what is at the place of an edit, which is new or the same thing of the host."""
-        first, its, present = self._places.setdefault(edit.container_path, (device.id, key, edit))
-        if its == key and type(present) is type(edit):
+        first, owner_key, present = self._places.setdefault(
+            edit.container_path, (device.id, key, edit)
+        )
+        if owner_key == key and type(present) is type(edit):
             return present
         both = {present.host_path, edit.host_path}
         if first == device.id:
@@ -147,8 +149,8 @@ class _AnswerBuilder:
     def edits(self) -> ContainerEdits:
         added = [edit for _, _, edit in self._places.values()]
         return ContainerEdits(
-            devices=tuple(one for one in added if isinstance(one, DeviceSpec)),
-            mounts=tuple(one for one in added if isinstance(one, BindMount)),
+            devices=tuple(edit for edit in added if isinstance(edit, DeviceSpec)),
+            mounts=tuple(edit for edit in added if isinstance(edit, BindMount)),
             env={name: variable.joined(values) for name, (variable, values) in self._env.items()},
             annotations={key: ",".join(values) for key, values in self._annotations.items()},
             cdi=tuple(self._cdi),

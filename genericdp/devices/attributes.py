@@ -79,7 +79,8 @@ def attributes_of(
     if resource.served_by is not ServedBy.DRA:
         return {}
     found = {
-        name: value_of(one, lookup) for name, one in {**_BUILT_IN, **resource.attributes}.items()
+        name: value_of(attribute, lookup)
+        for name, attribute in {**_BUILT_IN, **resource.attributes}.items()
     }
     return found if device is None else found | _standard(resource, device, host)
 
@@ -89,8 +90,8 @@ def _standard(resource: Resource, device: SysDevice, host: Host) -> dict[str, At
 
     Claims ask for devices with equal ones (``matchAttribute``), so a placeholder would be wrong.
     """
-    below = (nearest(one, host, is_pci_function) for one in hardware_below(device, host))
-    functions = {one.syspath: one.name for one in below if one is not None}
+    below = (nearest(hardware, host, is_pci_function) for hardware in hardware_below(device, host))
+    functions = {function.syspath: function.name for function in below if function is not None}
     roots = {root[1] for syspath in functions if (root := _ROOT.match(syspath))}
     spot = spot_of((device,), host)
     nodes = {*spot.numa_nodes} if resource.topology is TopologyMode.AUTO else set()

@@ -118,7 +118,7 @@ def _lost(
     late = _missing_since(former, now)
     had = tuple(dict.fromkeys((*former.device.members, *former.lost)))
     lost = {member: former.lost.get(member, late) for member in missing(had, members)}
-    return {it: since for it, since in lost.items() if now < _forgotten_at(resource, since)}
+    return {name: since for name, since in lost.items() if now < _forgotten_at(resource, since)}
 
 
 def _missing_since(former: Entry[Device], now: float) -> float:
@@ -151,7 +151,9 @@ def missing(before: Sequence[Member], members: Sequence[Member]) -> tuple[Member
 
 def hidden_by(resource: Resource, device: Device, inventory: Inventory) -> str:
     """Return the glob that hangs and so hides whether a device is still there; or nothing."""
-    found_by = (it for it in path_globs(resource.match) if glob.matches(it, device.path))
+    found_by = (
+        pattern for pattern in path_globs(resource.match) if glob.matches(pattern, device.path)
+    )
     globs = (*found_by, *path_globs(resource.exclude))
     return next((pattern for pattern in globs if pattern in inventory.hanging), "")
 
@@ -172,12 +174,12 @@ class WhyGone:
         self._inventory = inventory
         lists = [others[made.template], made] if made.template else [made]
         self._refused = {
-            entry.device.key: entry.reasons[0] for it in lists for entry in it.not_offered
+            entry.device.key: entry.reasons[0] for listed in lists for entry in listed.not_offered
         }
         self._resource_of_key = {
             entry.device.key: name
-            for name, it in others.items()
-            for entry in it.entries
+            for name, listed in others.items()
+            for entry in listed.entries
             if isinstance(entry.device, Device)
         }
         self._matched = frozenset(member.key for member in match.members)

@@ -69,7 +69,7 @@ def plan(wanted: Mapping[str, Resource], running: Mapping[str, Resource]) -> Pla
 
 def without_policy(resources: Mapping[str, Resource]) -> dict[str, Resource]:
     """Return what the config alone says."""
-    return {name: replace(one, policy=None) for name, one in resources.items()}
+    return {name: replace(resource, policy=None) for name, resource in resources.items()}
 
 
 def _options(resource: Resource) -> tuple[bool, bool]:
@@ -125,10 +125,10 @@ def _device_changes(
     if after.empty and not _is_known(after.empty, before.empty):
         what = "" if after.empty.code is Code.RENAMED else "no devices: "
         yield Change(f"{what}{after.empty}", name)
-    came = {one: "" for one in now if one not in was}
-    left = {one: "" for one in was if one not in now}
+    came = {name: "" for name in now if name not in was}
+    left = {name: "" for name in was if name not in now}
     first, recovered, fallen, other = _changed(was, now)
-    probed = [one for one in first if one in was]
+    probed = [name for name in first if name in was]
     changed = len({*came, *left, *probed, *recovered, *fallen})
     if is_first and first:
         yield Change(f"devices that are probed for the first time: {len(now)}", name)
@@ -194,7 +194,11 @@ def _refusals(name: str, before: DeviceList, after: DeviceList) -> Iterator[Chan
     if left_out and left_out != _left_out(before):
         text = f"list full: left out are {left_out} of the devices"
         yield Change(text, name, level=logging.WARNING)
-    logged = {(it.device.path, kind) for it in before.not_offered for kind in kinds_of(it.reasons)}
+    logged = {
+        (entry.device.path, kind)
+        for entry in before.not_offered
+        for kind in kinds_of(entry.reasons)
+    }
     # Of what is listed it has been logged already why it is Unhealthy.
     told = {
         (key, reason.code)
@@ -250,8 +254,8 @@ def shared_ids(lists: Mapping[str, DeviceList]) -> frozenset[str]:
     """
     seen: set[str] = set()
     repeated: set[str] = set()
-    for one in lists.values():
-        ids = {name for name, its in one.devices.items() if not its.device.is_served_by_dra}
+    for listed in lists.values():
+        ids = {name for name, entry in listed.devices.items() if not entry.device.is_served_by_dra}
         repeated |= seen & ids
         seen |= ids
     return frozenset(repeated)

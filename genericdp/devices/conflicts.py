@@ -46,7 +46,7 @@ def arbitrated(
         resource: [entry for entry in made.entries if not is_wanting(entry)]
         for resource, made in lists.items()
     }
-    for _, resource, entry in sorted(wanting, key=lambda it: it[0]):
+    for _, resource, entry in sorted(wanting, key=lambda claim: claim[0]):
         if (reason := claims.refusal(resource, entry.device)) is None:
             claims.enter(resource, entry.device)
             decided[resource].append(entry.after(Event.MADE))

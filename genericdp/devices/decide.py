@@ -118,7 +118,7 @@ def decide(
 
 def _due(lists: DeviceLists, previous: Mapping[str, DeviceList], *, now: float) -> float | None:
     """Return when time alone changes one of the lists; None: never."""
-    dues = [next_due(it, now=now) for it in lists.values() if it.undecided is None]
+    dues = [next_due(listed, now=now) for listed in lists.values() if listed.undecided is None]
     has_left = any(
         before.devices.keys() - lists.get(name, NOTHING).devices.keys()
         for name, before in previous.items()
@@ -235,7 +235,11 @@ class _Pass:
                     parts[resource.name] = self._made(resource, owners, names)
             if resource.name in parts:
                 continue
-            listed = [it for it in names.of(resource) if it == resource.name or it in self.previous]
+            listed = [
+                name
+                for name in names.of(resource)
+                if name == resource.name or name in self.previous
+            ]
             parts[resource.name] = [self._part(resource, name) for name in listed]
             for before in (part.before for part in parts[resource.name]):
                 owners.enter(resource, (key for device in before.kept for key in device.keys))

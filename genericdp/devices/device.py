@@ -102,8 +102,8 @@ class Variable:
 
     def joined(self, values: Iterable[str]) -> str:
         """Return what a container sees of the distinct values of its devices."""
-        one = self.declared
-        return f"{one.prefix}{one.separator.join(values)}{one.suffix}"
+        template = self.declared
+        return f"{template.prefix}{template.separator.join(values)}{template.suffix}"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -73,7 +73,7 @@ def grouped(
     Index and order of discovery play no part (D2): only the text counts.
     """
     if resource.group_by is None:
-        return [CandidateGroup(members=(one,)) for one in candidates], []
+        return [CandidateGroup(members=(member,)) for member in candidates], []
     members: dict[str, list[Candidate]] = {}
     lacking: list[Entry[Unmade]] = []
     for candidate in candidates:
@@ -194,7 +194,9 @@ class FormerDevices:
         A group is known by its text, or by its members if no other group has the text now. It may
         be listed under several IDs: the present one, and those that it has lost.
         """
-        found = {it.device.id: it for it in self._known.get(key, ())} if is_group else {}
+        found = (
+            {former.device.id: former for former in self._known.get(key, ())} if is_group else {}
+        )
         places = ((hardware.location, hardware.part) for hardware in identities)
         for trait in chain(*zip(appearances, places, strict=True)):
             for listed in self._known.get(trait, ()):
@@ -339,7 +341,7 @@ class Namer:
             is_held = Name(name, device.id, served_by) in self._held.by_name
             if device.named_by == self._rule or is_held:
                 return Naming(device.id, device.named_by, weak=device.weak_id)
-        for held in (it for own in identities if not listed for it in self._held.of(own)):
+        for held in (hold for own in identities if not listed for hold in self._held.of(own)):
             if (held.name.resource, held.name.served_by) == (name, served_by):
                 return Naming(held.name.device_id)
         return None
@@ -378,8 +380,8 @@ class Namer:
                 return DefaultName(group.text)
             return _default_name(group.members[0], self._host)
         texts: dict[str, str] = {}
-        for member, its in zip(group.members, names, strict=True):
-            texts.setdefault(expand(template, its.get_text), member.file.printable_path)
+        for member, variables in zip(group.members, names, strict=True):
+            texts.setdefault(expand(template, variables.get_text), member.file.printable_path)
         if not (text := _only(texts, "its members have different ids")):
             raise UnusableValueError(f"its id '{template}' is an empty text")
         return DefaultName(text)

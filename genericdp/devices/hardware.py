@@ -85,25 +85,25 @@ def lineage(device: SysDevice, host: Host) -> tuple[SysDevice, ...]:
 
 def nearest(device: SysDevice, host: Host, wanted: Callable[[SysDevice], bool]) -> SysDevice | None:
     """Return the nearest of the device and what it sits on that is as wanted."""
-    for one in lineage(device, host):
-        if wanted(one):
-            return one
-        if one.subsystem == "usb" and not one.devtype:
+    for ancestor in lineage(device, host):
+        if wanted(ancestor):
+            return ancestor
+        if ancestor.subsystem == "usb" and not ancestor.devtype:
             return None  # its uevent could not be read: the hub above must not pass for it
-        if not one.subsystem and host.why_unreadable(f"{one.syspath}/subsystem"):
+        if not ancestor.subsystem and host.why_unreadable(f"{ancestor.syspath}/subsystem"):
             return None
     return None
 
 
 def driver_of(device: SysDevice, host: Host) -> str | None:
     """Return its driver, or that of the nearest ancestor that has one."""
-    return next((one.driver for one in lineage(device, host) if one.driver), None)
+    return next((ancestor.driver for ancestor in lineage(device, host) if ancestor.driver), None)
 
 
 def numa_node_of(device: SysDevice, host: Host) -> int | None:
     """Return the NUMA node of the nearest that has one, if it is online; -1 is none (LAW-8)."""
-    for one in lineage(device, host):
-        node = host.attribute(one.syspath, "numa_node")
+    for ancestor in lineage(device, host):
+        node = host.attribute(ancestor.syspath, "numa_node")
         if node is not None and (number := decimal(node)) is not None:
             return number if number in online_nodes(host) else None
     return None
@@ -332,7 +332,9 @@ def place_of(device: SysDevice, host: Host) -> SysDevice | None:
 
 def function_of(device: SysDevice, host: Host) -> SysDevice | None:
     """Return the USB device, PCI function or platform device that it is or sits on."""
-    return nearest(device, host, lambda one: _is_place(one) and not is_usb_interface(one))
+    return nearest(
+        device, host, lambda ancestor: _is_place(ancestor) and not is_usb_interface(ancestor)
+    )
 
 
 def nodes_nearby(
@@ -404,11 +406,11 @@ def rank_name(device: SysDevice, host: Host) -> str | None:
         return None
     has_node = device.number is not None
     neighbours = {device.syspath} | {
-        one.syspath
-        for one in host.below(place.syspath, device.subsystem)
-        if (one.number is not None) == has_node
-        and (its := place_of(one, host)) is not None
-        and its.syspath == place.syspath
+        child.syspath
+        for child in host.below(place.syspath, device.subsystem)
+        if (child.number is not None) == has_node
+        and (child_place := place_of(child, host)) is not None
+        and child_place.syspath == place.syspath
     }
     name = f"{place.name}-{device.subsystem}"
     rank = sorted(neighbours, key=natural_key).index(device.syspath)

@@ -113,9 +113,9 @@ class HardwareIdentity:
         Vendor and product decide only where a unique fact cannot: cheap devices have no serial
         number. What could not be read is unknown, never different.
         """
-        mine, its = dict(self.unique), dict(other.unique)
-        common = {kind for kind in mine.keys() & its.keys() if mine[kind] or its[kind]}
-        if any(mine[kind] != its[kind] for kind in common):
+        mine, theirs = dict(self.unique), dict(other.unique)
+        common = {kind for kind in mine.keys() & theirs.keys() if mine[kind] or theirs[kind]}
+        if any(mine[kind] != theirs[kind] for kind in common):
             return Nature.DIFFERENT
         if common:
             return Nature.EQUAL
@@ -123,7 +123,7 @@ class HardwareIdentity:
             return Nature.UNKNOWN
         if self.model != other.model:
             return Nature.DIFFERENT
-        return Nature.UNKNOWN if mine or its else Nature.EQUAL
+        return Nature.UNKNOWN if mine or theirs else Nature.EQUAL
 
     def is_same(self, other: HardwareIdentity) -> bool:
         """Return whether both are the same hardware at the same place, for all that is known."""
@@ -248,7 +248,9 @@ def _net(device: SysDevice, _: SysDevice, host: Host) -> Iterator[str]:
 
 def _input(device: SysDevice, place: SysDevice, host: Host) -> Iterator[str]:
     """Yield the end of the physical path and of the name of an input device."""
-    node = next((one for one in lineage(device, host) if _INPUT.fullmatch(one.name)), device)
+    node = next(
+        (ancestor for ancestor in lineage(device, host) if _INPUT.fullmatch(ancestor.name)), device
+    )
     yield from _interface_tail(_read(node.syspath, "phys", host) or "", place, host)
     name = _read(node.syspath, "name", host) or ""
     hid = next((ancestor for ancestor in host.ancestors(node) if ancestor.subsystem == "hid"), None)
@@ -260,7 +262,9 @@ def _input(device: SysDevice, place: SysDevice, host: Host) -> Iterator[str]:
 
 def _hidraw(device: SysDevice, place: SysDevice, host: Host) -> Iterator[str]:
     """Yield the end of the physical path of a HID device, and what is unique about it."""
-    hid = next((one for one in lineage(device, host) if one.subsystem == "hid"), None)
+    hid = next(
+        (ancestor for ancestor in lineage(device, host) if ancestor.subsystem == "hid"), None
+    )
     if hid is None:
         return
     yield from _interface_tail(hid.properties.get("HID_PHYS", ""), place, host)
@@ -423,7 +427,9 @@ def _parts(device: SysDevice, place: SysDevice, host: Host) -> list[str]:
 def _addresses(device: SysDevice, place: SysDevice, host: Host) -> list[str]:
     """Return the addresses of a device on the buses below a place."""
     parts: list[str] = []
-    below = [one for one in lineage(device, host) if len(one.syspath) > len(place.syspath)]
+    below = [
+        ancestor for ancestor in lineage(device, host) if len(ancestor.syspath) > len(place.syspath)
+    ]
     for parent in reversed(below):
         if is_scsi_device(parent):
             parts += _scsi_address(parent, host)
@@ -472,9 +478,10 @@ def _why_weak(device: SysDevice, place: SysDevice, host: Host) -> str:
         if _ATA_PORT.match(device.syspath) or _SAS_END.match(device.syspath):
             return ""
         hosts = [
-            one
-            for one in host.below(place.syspath, "scsi_host")
-            if (its := place_of(one, host)) is not None and its.syspath == place.syspath
+            scsi_host
+            for scsi_host in host.below(place.syspath, "scsi_host")
+            if (host_place := place_of(scsi_host, host)) is not None
+            and host_place.syspath == place.syspath
         ]
         if len(hosts) > 1:
             return f"only {_AT_BOOT}: {place.name} has several SCSI hosts"
@@ -487,13 +494,15 @@ def _virtual_name(device: SysDevice, host: Host) -> DefaultName | None:
     Device-mapper and RAID devices have UUIDs, multipath NVMe namespaces a WWID, IOMMU groups the
     addresses of their functions.
     """
-    for one in lineage(device, host):
-        if one.subsystem != "block":
+    for ancestor in lineage(device, host):
+        if ancestor.subsystem != "block":
             break
-        partition = device.name.removeprefix(one.name).lstrip("p") if one is not device else ""
+        partition = (
+            device.name.removeprefix(ancestor.name).lstrip("p") if ancestor is not device else ""
+        )
         suffix = f"-p{partition}" if partition else ""
         for kind, file in (("dm", "dm/uuid"), ("md", "md/uuid"), ("nvme", "wwid")):
-            if one.name.startswith(kind) and (uuid := _read(one.syspath, file, host)):
+            if ancestor.name.startswith(kind) and (uuid := _read(ancestor.syspath, file, host)):
                 return DefaultName(f"{kind}-{uuid}{suffix}")
     if device.subsystem == "vfio" and (group := group_number(device.name)) is not None:
         if functions := functions_of(group, host):
@@ -565,8 +574,8 @@ def _parts_at(
     """Count the devices of a subsystem at a place by what tells them apart."""
     found: Counter[tuple[bool, tuple[str, ...]]] = Counter()
     for device in host.below(place.syspath, subsystem):
-        its = place_of(device, host)
-        if its is not None and its.syspath == place.syspath:
+        hardware = place_of(device, host)
+        if hardware is not None and hardware.syspath == place.syspath:
             with suppress(UnusableValueError):
                 found[_part_key(device, place, host)] += 1
     return found
@@ -628,14 +637,17 @@ def _files_of_facts(
     device: SysDevice, hardware: SysDevice | None, host: Host
 ) -> Iterator[tuple[str, str, str]]:
     """Yield the kinds of unique facts that a device may have, with device and attribute of each."""
-    for one in lineage(device, host):
+    for ancestor in lineage(device, host):
         for subsystem, name, kind in _UNIQUE:
-            if subsystem == one.subsystem:
-                yield f"{subsystem} {kind}", one.syspath, name
+            if subsystem == ancestor.subsystem:
+                yield f"{subsystem} {kind}", ancestor.syspath, name
         # Else it is made up by the kernel or an administrator.
-        if one.subsystem == "net" and host.attribute(one.syspath, "addr_assign_type") == "0":
-            yield "net MAC", one.syspath, "address"
-        if one is hardware:
+        if (
+            ancestor.subsystem == "net"
+            and host.attribute(ancestor.syspath, "addr_assign_type") == "0"
+        ):
+            yield "net MAC", ancestor.syspath, "address"
+        if ancestor is hardware:
             return
 
 
@@ -701,8 +713,8 @@ def interchangeable_models(resource: Resource) -> Callable[[str], bool]:
         return any(
             kind == its_kind
             and all(
-                glob.matches_any(its, number, ignore_case=True)
-                for its, number in zip(globs, numbers.split(":"), strict=False)
+                glob.matches_any(pattern, number, ignore_case=True)
+                for pattern, number in zip(globs, numbers.split(":"), strict=False)
             )
             for its_kind, *globs in named
         )

@@ -74,8 +74,8 @@ def _of_disks(lists: Mapping[str, DeviceList], inventory: Inventory) -> dict[str
     nodes = [
         (name, device_id, node)
         for name, listed in lists.items()
-        for device_id, one in listed.devices.items()
-        for node in (one.device.nodes if one.is_present else ())
+        for device_id, entry in listed.devices.items()
+        for node in (entry.device.nodes if entry.is_present else ())
         if _DISK.search(f"{node.key} {node.identity.syspath}")
     ]
     warnings: dict[str, dict[str, str]] = {name: {} for name in lists}

@@ -204,10 +204,10 @@ class Names:
         look = self._look(pattern if real is None else f"{glob.escape(real)}/{name}")
         if look.dangling:
             raise AmbiguousValueError(f"{look.dangling[0]} is a link that leads nowhere")
-        if (one := look.untrusted) is not None:
-            why = f"{one.path} must not be read: {one.mount_refusal}"
+        if (untrusted := look.untrusted) is not None:
+            why = f"{untrusted.path} must not be read: {untrusted.mount_refusal}"
             raise UnusableValueError(why, Code.FORBIDDEN)
-        paths = [one.path for one in look.by_target.get(syspath, ()) if one.is_link]
+        paths = [file.path for file in look.by_target.get(syspath, ()) if file.is_link]
         if not paths:
             raise LackingValueError(f"no link among {glob.unescape(pattern)} leads to {syspath}")
         if (count := len(paths)) > 1:

@@ -144,7 +144,10 @@ class _Maker:
         self._inventory = inventory
         self._host = inventory.host
         # Without ``devices`` an entry of ``match`` adds no nodes.
-        added = [replace(one.inject, devices=one.inject.devices or ()) for one in resource.match]
+        added = [
+            replace(selector.inject, devices=selector.inject.devices or ())
+            for selector in resource.match
+        ]
         # By the entry that takes a member: all that is given, and the part that differs between
         # members, each with the bytes of its literal text.
         common, *of_entries = (
@@ -153,8 +156,8 @@ class _Maker:
         )
         self._injects = [
             # As mostly, an entry of ``match`` has nothing of its own to give.
-            (common, of_entry) if any(templates_of(one)) or one.devices else (common,)
-            for one, of_entry in zip(added, of_entries, strict=True)
+            (common, of_entry) if any(templates_of(inject)) or inject.devices else (common,)
+            for inject, of_entry in zip(added, of_entries, strict=True)
         ]
         self._checks_size = _literal_size((resource.health, resource.hooks))
 
@@ -171,23 +174,32 @@ class _Maker:
         if resource.inject.devices is None:
             _check_nodes(resource, group, host)
         names = [Names(member, resource=resource, inventory=inventory) for member in group.members]
-        identities = tuple(self._namer.identity_of_member(it, name) for it in group.members)
+        identities = tuple(self._namer.identity_of_member(member, name) for member in group.members)
         naming = self._namer.naming(group, name, names, identities)
         device_id = naming.id
-        for its in names:
-            its.device_id = device_id
-        lookups = [budget.counted(its.get_text) for its in names]
+        for member_names in names:
+            member_names.device_id = device_id
+        lookups = [budget.counted(member_names.get_text) for member_names in names]
         given = list(self._given(zip(group.members, lookups, entries, strict=True), budget))
         nodes, missing, paths = self._nodes(given)
         mounts = [
             mount
-            for one in given
-            for it in one.inject.mounts
-            for mount in _mount_points(it, one.lookup, host, replicas=resource.replicas)
+            for injection in given
+            for given_mount in injection.inject.mounts
+            for mount in _mount_points(
+                given_mount, injection.lookup, host, replicas=resource.replicas
+            )
         ]
-        variables = [(name, it, one) for one in given for name, it in one.inject.env.items()]
-        values = _bound((name, it.value, one.lookup) for name, it, one in variables)
-        declared = {name: it for name, it, _ in reversed(variables)}  # the first one counts
+        variables = [
+            (name, variable, injection)
+            for injection in given
+            for name, variable in injection.inject.env.items()
+        ]
+        values = _bound(
+            (name, variable.value, injection.lookup) for name, variable, injection in variables
+        )
+        # The first one counts.
+        declared = {name: variable for name, variable, _ in reversed(variables)}
         if paths and not nodes and not missing:
             why = "all nodes of inject.devices are optional and absent"
             raise UnusableValueError(why, Code.NOTHING_TO_INJECT)
@@ -210,12 +222,16 @@ class _Maker:
             mounts=tuple(dict.fromkeys(mounts)),
             env={name: Variable(values=values[name], declared=declared[name]) for name in values},
             annotations=_bound(
-                (key, text, one.lookup)
-                for one in given
-                for key, text in one.inject.annotations.items()
+                (key, text, injection.lookup)
+                for injection in given
+                for key, text in injection.inject.annotations.items()
             ),
             cdi=tuple(
-                dict.fromkeys(_cdi_name(it, one.lookup) for one in given for it in one.inject.cdi)
+                dict.fromkeys(
+                    _cdi_name(cdi_name, injection.lookup)
+                    for injection in given
+                    for cdi_name in injection.inject.cdi
+                )
             ),
             cdi_name=_own_cdi_name(resource, name, device_id) if nodes else "",
             identity=first.file.identity,
@@ -251,7 +267,8 @@ class _Maker:
         """Raise UnusableValueError if no container can get it."""
         # Else it always fits: a node at its own path.
         if device.members or any(
-            one.inject.devices or one.inject.mounts or one.inject.annotations for one in injected
+            injection.inject.devices or injection.inject.mounts or injection.inject.annotations
+            for injection in injected
         ):
             edits([device])
         given = (device.nodes, device.given_mounts, device.env, device.annotations, device.cdi)
@@ -369,7 +386,7 @@ def _member(candidate: Candidate, hardware: HardwareIdentity) -> Member:
 
 def _check_nodes(resource: Resource, group: CandidateGroup, host: Host) -> None:
     """Check that what was selected as ``udev`` has a device file; in a group another may."""
-    alone = not any(one.has_node for one in group.members)
+    alone = not any(member.has_node for member in group.members)
     for member in group.members:
         expects_file = member.device is not None and member.device.number is not None
         is_udev = resource.match[min(member.entries)].candidates.kind == "udev"
@@ -400,8 +417,8 @@ def _differing(inject: Inject) -> Inject:
     """Return the part of an ``inject`` that can differ between the members of a group."""
 
     def differs(value: object) -> bool:
-        names = (ref for one in templates_of(value) for ref in one.references)
-        return not all(one.scope in _LATER or is_share(one) for one in names)
+        names = (ref for template in templates_of(value) for ref in template.references)
+        return not all(reference.scope in _LATER or is_share(reference) for reference in names)
 
     nodes = inject.devices
     return replace(
@@ -409,7 +426,7 @@ def _differing(inject: Inject) -> Inject:
         devices=nodes
         and tuple(node for node in nodes if node.subsystem is not None or differs(node)),
         mounts=tuple(filter(differs, inject.mounts)),
-        env={name: one for name, one in inject.env.items() if differs(one)},
+        env={name: variable for name, variable in inject.env.items() if differs(variable)},
         annotations={key: text for key, text in inject.annotations.items() if differs(text)},
         cdi=tuple(filter(differs, inject.cdi)),
     )
@@ -480,12 +497,14 @@ def _own_cdi_name(resource: Resource, name: str, device_id: str) -> str:
 
 def bound_probes(resource: Resource, lookup: Lookup) -> tuple[BoundProbe, ...]:
     """Return the probes for one device; raises UnusableValueError for a text that it lacks."""
-    return tuple(BoundProbe(probe=one, check=one.check.bind(lookup)) for one in resource.health)
+    return tuple(
+        BoundProbe(probe=probe, check=probe.check.bind(lookup)) for probe in resource.health
+    )
 
 
 def bound_hooks(resource: Resource, lookup: Lookup) -> dict[HookName, Hook[str]]:
     """Return the hooks for one device; raises UnusableValueError for a text that it lacks."""
     return {
-        name: Hook(command=one.command.bind(lookup), timeout_seconds=one.timeout_seconds)
-        for name, one in resource.hooks.items()
+        name: Hook(command=hook.command.bind(lookup), timeout_seconds=hook.timeout_seconds)
+        for name, hook in resource.hooks.items()
     }

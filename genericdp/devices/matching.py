@@ -88,7 +88,7 @@ def excluded(resource: Resource, inventory: Inventory) -> Excluded:
     for candidate in found.candidates:
         for name in {candidate.key, candidate.file.identity.syspath or candidate.key}:
             entries.setdefault(name, []).extend(candidate.entries.items())
-    return Excluded(entries=entries, hidden=[(i, one.why) for i, one in found.hidden])
+    return Excluded(entries=entries, hidden=[(i, selector.why) for i, selector in found.hidden])
 
 
 @dataclass(slots=True)
@@ -235,7 +235,7 @@ def match(resource: Resource, owners: Owners, inventory: Inventory) -> Match:
         excluded=out,
         misses=found.misses,
         unreadable=frozenset(unreadable - owners.claims.keys()),
-        hidden=tuple(one for _, one in found.hidden),
+        hidden=tuple(hidden for _, hidden in found.hidden),
     )
 
 
@@ -243,7 +243,7 @@ def _wrong_types(
     resource: Resource, own: set[str], inventory: Inventory
 ) -> Iterator[Entry[Unmade]]:
     # Only for paths written out: `/dev/*` finds folders too, and nobody wants to read of them.
-    for paths in (one.candidates for one in resource.match):
+    for paths in (selector.candidates for selector in resource.match):
         if not isinstance(paths, PathSelector):
             continue
         for pattern in paths.globs:
@@ -323,16 +323,16 @@ def _entries(resource: Resource, key: str, texts: Sequence[str], count: int) -> 
 
 def _why_missed(selector: Selector, misses: Misses, key: str) -> tuple[Code, str]:
     """Return which condition nothing meets that a selector looks at, and what was found."""
-    failed = [one for _, one in misses.samples[key].values()]
-    texts = [shown(one.found) for one in failed if one.found is not None]
-    one = next((one for one in failed if one.found is None), failed[0])
+    failed = [condition for _, condition in misses.samples[key].values()]
+    texts = [shown(condition.found) for condition in failed if condition.found is not None]
+    closest = next((condition for condition in failed if condition.found is None), failed[0])
     cause = Code.NOT_MATCHED
     if key.startswith("values.") and not texts:
         cause = Code.VALUE_MISSING
     elif texts:
-        one = replace(failed[0], found=first_few(texts, _MAX_LISTED))
-    looked = sum(n for one, n in misses.counts.items() if one != selector.candidates.kind)
-    return cause, f"{plural(looked, _noun(selector.candidates))}, none fits: {complaint(one)}"
+        closest = replace(failed[0], found=first_few(texts, _MAX_LISTED))
+    looked = sum(n for kind, n in misses.counts.items() if kind != selector.candidates.kind)
+    return cause, f"{plural(looked, _noun(selector.candidates))}, none fits: {complaint(closest)}"
 
 
 def _noun(wanted: Candidates) -> str:

@@ -47,8 +47,8 @@ def preferred_ids(
     """
     required = set(must)
     if preference is Preference.AUTO:
-        shares = (one for one in (*available, *must) if "::" in one)
-        several = replicas > 1 or any(device_id_of(one) in devices for one in shares)
+        shares = (share for share in (*available, *must) if "::" in share)
+        several = replicas > 1 or any(device_id_of(share) in devices for share in shares)
         preference = Preference.SPREAD if several else Preference.CLOSEST
     if preference is Preference.NONE or size < max(1, len(required)):
         return []
@@ -143,6 +143,6 @@ def _sum_of_distances(counts: Counter[int], spots: Sequence[Spot]) -> int:
     return sum(counts[a] * counts[b] * _distance(a, b, spots) for a, b in combinations(counts, 2))
 
 
-def _distance(one: int, other: int, spots: Sequence[Spot]) -> int:
+def _distance(first: int, other: int, spots: Sequence[Spot]) -> int:
     """Return the distance between two shares, which is 0 on one device."""
-    return 0 if one == other else distance(spots[one], spots[other])
+    return 0 if first == other else distance(spots[first], spots[other])

@@ -105,10 +105,12 @@ def resulting(
 ) -> dict[str, Resource]:
     """Return resources by name; those that result from one with a template follow it."""
     found: dict[str, Resource] = {}
-    its = results(lists)
+    resulting_names = results(lists)
     for resource in resources:
         found[resource.name] = resource
-        found |= {name: with_name(resource, name) for name in its.get(resource.name, ())}
+        found |= {
+            name: with_name(resource, name) for name in resulting_names.get(resource.name, ())
+        }
     return found
 
 

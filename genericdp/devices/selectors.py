@@ -126,7 +126,7 @@ class Selection:
 
         None: it is known which is the first.
         """
-        doubts = [(i, one.why) for i, one in self.hidden if one.may_hold(candidate)]
+        doubts = [(i, selector.why) for i, selector in self.hidden if selector.may_hold(candidate)]
         doubts += ((i, why) for i, why in candidate.entries.items() if why)
         surely = min((i for i, why in candidate.entries.items() if not why), default=inf)
         return min((doubt for doubt in doubts if doubt[0] < surely), default=None)
@@ -145,26 +145,28 @@ def select(selectors: Sequence[Selector], resource: Resource, inventory: Invento
                 missed.add(thing, failed)
             elif (candidate := inventory.candidate(thing)) is not None:
                 why = "" if failed is None else failed.unreadable
-                one = Candidate(file=candidate.file, device=candidate.device, entries={i: why})
-                found.setdefault(candidate.key, []).append(one)
+                uncertain = Candidate(
+                    file=candidate.file, device=candidate.device, entries={i: why}
+                )
+                found.setdefault(candidate.key, []).append(uncertain)
         if parts := [*_hidden(selector.candidates, inventory)]:
-            seen = frozenset(one.key for one in things)
+            seen = frozenset(thing.key for thing in things)
             hidden += [(i, part._replace(seen=seen)) for part in parts]
     candidates = map(_under_one_name, found.values())
     return Selection(
-        candidates=sorted(candidates, key=lambda one: natural_key(one.path)),
+        candidates=sorted(candidates, key=lambda candidate: natural_key(candidate.path)),
         hidden=hidden,
         misses=misses,
     )
 
 
 def _under_one_name(found: Sequence[Candidate]) -> Candidate:
-    def rank(one: Candidate) -> tuple[object, ...]:
+    def rank(candidate: Candidate) -> tuple[object, ...]:
         # What is certain counts before what is not, a name that may be handed out before one that
         # may not, a link before a node.
-        is_refused = bool(one.file.refusal)
-        is_certain = "" in one.entries.values()
-        return not is_certain, is_refused, not one.file.is_link, natural_key(one.path)
+        is_refused = bool(candidate.file.refusal)
+        is_certain = "" in candidate.entries.values()
+        return not is_certain, is_refused, not candidate.file.is_link, natural_key(candidate.path)
 
     if len(found) == 1:
         return found[0]
@@ -288,15 +290,19 @@ def _wanted(selector: SysSelector) -> Iterator[tuple[str, Globs, bool]]:
     for name, key in KINDS[selector.kind].keys.items():
         if name in selector.keys:
             yield name, selector.keys[name], key.hexadecimal
-    yield from ((f"properties.{name}", its, False) for name, its in selector.properties.items())
-    yield from ((f"attributes.{name}", its, False) for name, its in selector.attributes.items())
+    yield from (
+        (f"properties.{name}", expected, False) for name, expected in selector.properties.items()
+    )
+    yield from (
+        (f"attributes.{name}", expected, False) for name, expected in selector.attributes.items()
+    )
 
 
 def _unmet(
     selector: SysSelector, device: SysDevice, host: Host, *, prefix: str = "", sitting: SysDevice
 ) -> Iterator[Condition]:
     asked = _conditions(selector, device, host, prefix=prefix, sitting=sitting)
-    return (one for one in asked if not one.holds)
+    return (condition for condition in asked if not condition.holds)
 
 
 def _lacking(kind: str, device: SysDevice, host: Host, *, prefix: str) -> Condition:
@@ -333,15 +339,15 @@ def _any_ancestor(selector: SysSelector, device: SysDevice, host: Host) -> Condi
     Best is one that may take it after all, then the one of which most conditions hold.
     """
     failures: list[tuple[int, Condition]] = []
-    for one in lineage(device, host):
-        asked = list(_conditions(selector, one, host, prefix="hardware.", sitting=device))
+    for ancestor in lineage(device, host):
+        asked = list(_conditions(selector, ancestor, host, prefix="hardware.", sitting=device))
         failed = [i for i, condition in enumerate(asked) if not condition.holds]
         if not failed:
             return None
         surely = next((i for i in failed if not asked[i].unreadable), None)
         held = len(asked) if surely is None else failed[0]
         failures.append((held, asked[failed[0] if surely is None else surely]))
-    return max(failures, key=lambda one: one[0])[1] if failures else None
+    return max(failures, key=lambda failure: failure[0])[1] if failures else None
 
 
 def _unmet_values(
@@ -403,7 +409,9 @@ def _as_config(part: SysSelector | Mapping[str, Globs] | Globs) -> object:
         order = [key for key in KINDS[part.kind].keys if key in part.keys]
         nested = {"properties": part.properties, "attributes": part.attributes}
         keys = {key: _as_config(part.keys[key]) for key in order}
-        return keys | {key: _as_config(its) for key, its in nested.items() if its}
+        return keys | {
+            key: _as_config(keys_below) for key, keys_below in nested.items() if keys_below
+        }
     if isinstance(part, Mapping):
         return {key: _as_config(globs) for key, globs in part.items()}
     return part[0] if len(part) == 1 else list(part)
@@ -421,7 +429,7 @@ def conditions_before(selector: Selector, key: str) -> int:
         if not isinstance(part, PathSelector):
             keys += (f"{prefix}{part.kind}.{name}" for name, *_ in _wanted(part))
     # A key may be that of all below it: "hardware", "usb".
-    return next((i for i, it in enumerate(keys) if f"{it}.".startswith(f"{key}.")), len(keys))
+    return next((i for i, name in enumerate(keys) if f"{name}.".startswith(f"{key}.")), len(keys))
 
 
 def any_of(texts: Iterable[str]) -> str:

@@ -100,32 +100,32 @@ def bus_path(syspath: str) -> BusPath:
     return (syspath[:start], *hops) if hops else (syspath,)
 
 
-def distance(one: Spot, other: Spot) -> Distance:
+def distance(spot: Spot, other: Spot) -> Distance:
     """Return the distance between two devices: that of the members that come closest."""
-    if one.closeness and one.closeness == other.closeness:
+    if spot.closeness and spot.closeness == other.closeness:
         return Distance.DEVICE
     least = Distance.OTHER
-    for mine in one.bus_paths:
+    for mine in spot.bus_paths:
         for path in other.bus_paths:
             if mine[0] == path[0]:
                 least = min(least, _below_one_root(mine, path))
-    if least > Distance.NUMA_NODE and not set(one.numa_nodes).isdisjoint(other.numa_nodes):
+    if least > Distance.NUMA_NODE and not set(spot.numa_nodes).isdisjoint(other.numa_nodes):
         return Distance.NUMA_NODE
     return least
 
 
-def _below_one_root(one: BusPath, other: BusPath) -> Distance:
+def _below_one_root(path: BusPath, other: BusPath) -> Distance:
     """Compare what is below the nearest common ancestor.
 
     One step down a PCI bus is one function, and each switch is two of them (upstream and
     downstream port); one step down a USB bus is one hub or device.
     """
     shared = 0
-    for mine, its in zip(one, other, strict=False):
-        if mine != its:
+    for mine, theirs in zip(path, other, strict=False):
+        if mine != theirs:
             break
         shared += 1
-    below, beside = one[shared:], other[shared:]
+    below, beside = path[shared:], other[shared:]
     if below == beside or _one_slot(below, beside):
         return Distance.DEVICE
     if shared == 1:
@@ -154,8 +154,12 @@ def spot_of(members: Sequence[SysDevice], host: Host, closeness: str | None = No
     """
     if not members and not closeness:
         return NOWHERE
-    hardware = {one.syspath: one for member in members for one in hardware_below(member, host)}
-    nodes = {numa_node_of(one, host) for one in hardware.values()}
+    hardware = {
+        hardware_device.syspath: hardware_device
+        for member in members
+        for hardware_device in hardware_below(member, host)
+    }
+    nodes = {numa_node_of(hardware_device, host) for hardware_device in hardware.values()}
     return Spot(
         syspaths=tuple(hardware),
         numa_nodes=tuple(sorted(node for node in nodes if node is not None)),
@@ -182,10 +186,10 @@ def hardware_below(device: SysDevice, host: Host) -> tuple[SysDevice, ...]:
     stands on nothing is all there is.
     """
     seen: dict[str, SysDevice] = {}
-    for one in (pending := [device]):
-        if one.syspath not in seen and len(seen) < _MAX_LAYERS:
-            seen[one.syspath] = one
-            pending += backing_devices(one, host) if one.syspath.startswith(_VIRTUAL) else ()
+    for parent in (pending := [device]):
+        if parent.syspath not in seen and len(seen) < _MAX_LAYERS:
+            seen[parent.syspath] = parent
+            pending += backing_devices(parent, host) if parent.syspath.startswith(_VIRTUAL) else ()
     found = (syspath for syspath in seen if not syspath.startswith(_VIRTUAL))
     return tuple(seen[syspath] for syspath in sorted(found, key=natural_key)) or (device,)
 
@@ -197,11 +201,13 @@ def backing_devices(device: SysDevice, host: Host) -> Sequence[SysDevice]:
         return () if group is None else functions_of(group, host)
     if device.subsystem != "block":
         return ()
-    for one in lineage(device, host):
-        if one.subsystem == "block" and (slaves := _linked(one.syspath, "slaves/*", host)):
+    for ancestor in lineage(device, host):
+        if ancestor.subsystem == "block" and (
+            slaves := _linked(ancestor.syspath, "slaves/*", host)
+        ):
             return slaves
-        if one.subsystem == "nvme-subsystem":
-            beside = _linked(one.syspath, "nvme*", host)
+        if ancestor.subsystem == "nvme-subsystem":
+            beside = _linked(ancestor.syspath, "nvme*", host)
             return [other for other in beside if _CONTROLLER.fullmatch(other.name)]
     return ()
 
@@ -210,7 +216,7 @@ def _linked(folder: str, links: str, host: Host) -> list[SysDevice]:
     """Return the devices that links in a folder lead to."""
     targets = (host.realpath(path) for path in host.paths(f"{escape(folder)}/{links}"))
     found = (host.device(target) for target in targets if target is not None)
-    return [one for one in found if one is not None]
+    return [device for device in found if device is not None]
 
 
 def group_number(name: str) -> str | None:
@@ -222,7 +228,7 @@ def group_number(name: str) -> str | None:
 def functions_of(group: str, host: Host) -> tuple[SysDevice, ...]:
     """Return what is in an IOMMU group without its bridges, which no driver has to give up."""
     found = _linked(f"/sys/kernel/iommu_groups/{group}", "devices/*", host)
-    return tuple(one for one in found if not _is_bridge(one, host))
+    return tuple(device for device in found if not _is_bridge(device, host))
 
 
 def _is_bridge(device: SysDevice, host: Host) -> bool:

@@ -409,7 +409,10 @@ def are_same(
     """
     return any(
         mine.is_same(other)
-        or (mine.has_moved_from(other) and not any(it.is_same(other) for it in present()))
+        or (
+            mine.has_moved_from(other)
+            and not any(identity.is_same(other) for identity in present())
+        )
         for mine in wanted
         for other in held
     )

@@ -155,7 +155,7 @@ class DraDriver:
 
         ``by_plugin`` are the names that the device plugin serves or has not stopped serving.
         """
-        by_dra = (one for one in wanted.values() if one.served_by is ServedBy.DRA)
+        by_dra = (resource for resource in wanted.values() if resource.served_by is ServedBy.DRA)
         self._dra_wanted = frozenset[str]().union(*map(_possible_names, by_dra))
         by_plugin = {*by_plugin, *self._by_peers}  # before the kubelet is asked
         trouble, may_have_records = "", False
@@ -171,18 +171,18 @@ class DraDriver:
             new = [name for name in wanted if self._in_force_as(name) is None]
             self._apply(wanted, dict.fromkeys(new, _Verdict(trouble, None)))
             return self._in_force
-        moving = {name: one for name, one in wanted.items() if self._moves(one)}
+        moving = {name: resource for name, resource in wanted.items() if self._moves(resource)}
         pods: Collection[str] | _Verdict = _Verdict(trouble, None)
-        if not trouble and any(one.served_by is ServedBy.DRA for one in moving.values()):
+        if not trouble and any(resource.served_by is ServedBy.DRA for resource in moving.values()):
             pods = await self._held_by_pods()
         verdicts = {
-            name: self._check_dra(one, pods, by_plugin)
-            if one.served_by is ServedBy.DRA
-            else self._check_plugin(one, trouble)
-            for name, one in moving.items()
+            name: self._check_dra(resource, pods, by_plugin)
+            if resource.served_by is ServedBy.DRA
+            else self._check_plugin(resource, trouble)
+            for name, resource in moving.items()
         }
         waiting = {name: verdict for name, verdict in verdicts.items() if verdict.why_not}
-        settled = [one for name, one in wanted.items() if name not in waiting]
+        settled = [resource for name, resource in wanted.items() if name not in waiting]
         if trouble := trouble or await self._save_served(settled):
             waiting = dict.fromkeys(moving, _Verdict(trouble, None)) | waiting
         self._apply(wanted, waiting)
@@ -288,9 +288,9 @@ class DraDriver:
         """Save which resources DRA serves; return why that fails; empty: it is saved."""
         settings, before = self._settings, self._dra_now or frozenset()
         by_dra = before.difference(*map(self._dra_names, settled))
-        for one in settled:
-            if one.served_by is ServedBy.DRA:
-                by_dra |= _possible_names(one)
+        for resource in settled:
+            if resource.served_by is ServedBy.DRA:
+                by_dra |= _possible_names(resource)
         try:
             # Somebody may have removed or damaged the file.
             if by_dra != before or not by_dra <= await in_worker(
@@ -311,12 +311,12 @@ class DraDriver:
                 latch.update("", ended=f"servedBy: {now} is in force now" if has_changed else "")
         in_force = dict(wanted)
         for name, (why, meanwhile, is_transient) in waiting.items():
-            one, last = wanted[name], self._in_force_as(name)
+            resource, last = wanted[name], self._in_force_as(name)
             latch = self._logged.setdefault(name, Latch(log, resource=name))
             level = logging.INFO if is_transient else logging.WARNING
-            latch.update(why, "not served by %s yet: %s", one.served_by, why, level=level)
+            latch.update(why, "not served by %s yet: %s", resource.served_by, why, level=level)
             # Those that neither serves need some value: the reconciler leaves ``withheld`` out.
-            in_force[name] = replace(one, served_by=meanwhile or ServedBy.DEVICE_PLUGIN)
+            in_force[name] = replace(resource, served_by=meanwhile or ServedBy.DEVICE_PLUGIN)
             if last is not None and last.served_by is meanwhile:
                 in_force[name] = last
         self._in_force, self._waiting = in_force, waiting
@@ -413,7 +413,7 @@ class DraDriver:
         if slices is None or slices.by_name.value is None or self._parts is None or why:
             why = why or "the API server has not said yet which there are"
             return f"it cannot be known whether its ResourceSlices are deleted: {why}", False
-        if any(one in self.gates for one in resources):
+        if any(name in self.gates for name in resources):
             return _DELETED_FIRST, True
         pools = {pool_name(self._node_name, resource) for resource in resources}
         state = self._parts.publisher.state.value

@@ -58,7 +58,9 @@ def recorded(asked: Claim, results: tuple[Result, ...], devices: Devices) -> Cla
     claim = replace(
         asked,
         results=results,
-        holds=tuple(_hold(key, its, devices[key]) for key, its in shares.items()),
+        holds=tuple(
+            _hold(key, share_numbers, devices[key]) for key, share_numbers in shares.items()
+        ),
         devices=tuple(
             _given(key, device, is_held=key in shares) for key, device in devices.items()
         ),
@@ -88,7 +90,7 @@ def contradicting(given: Iterable[Edits]) -> set[str]:
         for variable in edits.get("env", ()):
             name, _, value = variable.partition("=")
             values.setdefault(name, set()).add(value)
-    return {name for name, its in values.items() if len(its) > 1}
+    return {name for name, texts in values.items() if len(texts) > 1}
 
 
 def locate(
@@ -117,7 +119,7 @@ def locate(
                 continue
             if file is None and (why := host.files.why_unreadable.get(place.path)):
                 raise ClaimError(f"{place.path} cannot be read ({why})")
-            listed = listed or [it for device in on_offer() for it in _places(device)]
+            listed = listed or [place for device in on_offer() for place in _places(device)]
             if (now := _found_again(place, listed)) is not None:
                 moved[place] = now
             else:

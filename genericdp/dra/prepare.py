@@ -245,7 +245,9 @@ class ClaimPreparer:
         if before is not None:
             before, missing = await self._located(before)
         claim, fresh = self._planned(asked, before, missing)
-        if holders := {(it.driver, it.uid): it for _, _, it in self._conflicts(claim)}:
+        if holders := {
+            (holder.driver, holder.uid): holder for _, _, holder in self._conflicts(claim)
+        }:
             for holder in holders.values():
                 with suppress(GenericdpError):  # then it stays as it is
                     await self.check(holder)
@@ -325,20 +327,20 @@ class ClaimPreparer:
 
     def _complete_devices(self) -> list[Device]:
         listed = (listed for gate in self._gates() for listed in gate.devices.devices.values())
-        return [it.device for it in listed if it.is_present and it.is_complete]
+        return [entry.device for entry in listed if entry.is_present and entry.is_complete]
 
     def _present(self) -> Iterable[HardwareIdentity]:
         """Yield the hardware that is on offer, whether it is healthy or not."""
         listed = (listed for gate in self._gates() for listed in gate.devices.devices.values())
-        return (own for it in listed if it.is_present for own in it.device.identities)
+        return (own for entry in listed if entry.is_present for own in entry.device.identities)
 
     def _is_hardware(self, known: Collection[HardwareIdentity], device: Device) -> bool:
         """Return whether a device is the hardware that was known, and no part of it another."""
         now = device.identities
         has_other = any(
-            mine.is_at_place_of(its) and mine.nature_of(its) is Nature.DIFFERENT
+            mine.is_at_place_of(hold) and mine.nature_of(hold) is Nature.DIFFERENT
             for mine in now
-            for its in known
+            for hold in known
         )
         return not has_other and are_same(now, known, self._present)
 
@@ -352,13 +354,13 @@ class ClaimPreparer:
         held = {hold.key for hold in claim.holds}
         for gate in self._gates():
             name, seconds = gate.resource, gate.timeouts.prepare
-            its = [
+            results = [
                 result
                 for result in claim.results
                 if result.resource == name and result.key in fresh
             ]
             for hooks in (_HOOKS, ()):
-                shares = [it.share for it in its if (it.key in held) is bool(hooks)]
+                shares = [result.share for result in results if (result.key in held) is bool(hooks)]
                 if shares:
                     async with limited(name, "NodePrepareResources", seconds) as unfinished:
                         ready = await gate.prepare(shares, hooks if run_hooks else (), unfinished)
@@ -392,7 +394,7 @@ class ClaimPreparer:
 
     def _why_refused(self, claim: Claim) -> str:
         """Return why a claim cannot have its hardware now; empty: it can."""
-        unreadable = [it for uid, it in self.records.unreadable.items() if uid != claim.uid]
+        unreadable = [why for uid, why in self.records.unreadable.items() if uid != claim.uid]
         if unreadable and claim.uid not in self.records.claims:
             return str(unreadable[0])
         for hold, held, holder in self._conflicts(claim):
@@ -409,11 +411,11 @@ class ClaimPreparer:
     def _conflicts(self, claim: Claim) -> Iterable[tuple[Hold, Hold, Claim]]:
         """Yield what another claim has of a claim's hardware, with that claim."""
         for hold in claim.holds:
-            for its, holder in self._other_holds(claim):
-                if are_same(hold.identities, its.identities, self._present) and not is_shared(
-                    hold, its
+            for other, holder in self._other_holds(claim):
+                if are_same(hold.identities, other.identities, self._present) and not is_shared(
+                    hold, other
                 ):
-                    yield hold, its, holder
+                    yield hold, other, holder
 
     def _other_holds(self, claim: Claim) -> Iterable[tuple[Hold, Claim]]:
         """Yield all that other claims hold, with the claim.

@@ -178,31 +178,33 @@ class StoredSlices:
         if self._watching is not None and not self._watching.expired():
             self._watching.reschedule(self._list_at)
 
-    async def send(self, verb: str, one: Json) -> None:
+    async def send(self, verb: str, slice_: Json) -> None:
         """Send a request of ``slices.plan``, and store the answer; raise ApiError."""
         try:
-            await self._send(verb, one)
+            await self._send(verb, slice_)
         finally:
             self._written.send()  # also where it fails: it may have been carried out
 
-    async def _send(self, verb: str, one: Json) -> None:
-        metadata = one["metadata"]
+    async def _send(self, verb: str, slice_: Json) -> None:
+        metadata = slice_["metadata"]
         path = slice_path(metadata.get("name", ""))
         if verb == "delete":
             version = metadata["resourceVersion"]
             await self._client.delete(path, uid=metadata["uid"], resource_version=version)
             known = (self.by_name.value or {}).items()
-            self.by_name.value = {name: it for name, it in known if name != metadata["name"]}
+            self.by_name.value = {
+                name: slice_ for name, slice_ in known if name != metadata["name"]
+            }
             self._sent.pop(metadata["name"], None)
             return
         if verb == "update":
-            answer = await self._client.update(path, one)
+            answer = await self._client.update(path, slice_)
         else:
-            answer = await self._client.create(SLICES, one)
+            answer = await self._client.create(SLICES, slice_)
             self.list_again(within=self._list_within)
         if not (self._is_ours(answer) and _is_usable(answer)):
             raise ApiError("the API server's answer is not the ResourceSlice that was sent")
-        changed = set(_differences(content_of(one), content_of(answer))) - self._logged
+        changed = set(_differences(content_of(slice_), content_of(answer))) - self._logged
         if changed and len(self._logged) < _MAX_LOGGED:
             log.warning(
                 "the API server, or a webhook of it, changes or drops fields of ResourceSlices:"
@@ -211,7 +213,7 @@ class StoredSlices:
             )
             self._logged |= changed
         owners = {"ownerReferences": metadata["ownerReferences"]}
-        sent = answer | {"metadata": answer["metadata"] | owners, "spec": one["spec"]}
+        sent = answer | {"metadata": answer["metadata"] | owners, "spec": slice_["spec"]}
         self._sent[answer["metadata"]["name"]] = answer, sent
         self._store(sent)
 
@@ -266,8 +268,10 @@ class StoredSlices:
             listed, version = await self._client.list(SLICES, self._selector)
             if not has_written():  # else the list may be older than a write
                 break
-        found = {one["metadata"]["name"]: self._as_sent(one) for one in self._usable(listed)}
-        self._sent = {name: it for name, it in self._sent.items() if name in found}
+        found = {
+            slice_["metadata"]["name"]: self._as_sent(slice_) for slice_ in self._usable(listed)
+        }
+        self._sent = {name: slice_ for name, slice_ in self._sent.items() if name in found}
         self.by_name.value = found
         self.listed.send()
         if missing is not None:
@@ -412,11 +416,11 @@ class Publisher:
             return inf
         resources = {pool_name(self.slices.node_name, name): name for name in wanted}
         slices: dict[str, list[Json]] = {name: [] for name in (*resources, _OTHERS)}
-        for one in stored.values():
-            slices.get(one["spec"]["pool"]["name"], slices[_OTHERS]).append(one)
+        for slice_ in stored.values():
+            slices.get(slice_["spec"]["pool"]["name"], slices[_OTHERS]).append(slice_)
         self._pools = {name: self._pools.get(name) or _new(resources.get(name)) for name in slices}
         others = self._pools[_OTHERS]
-        gone = [("delete", it) for it in slices[_OTHERS] if not is_ending(it)]
+        gone = [("delete", slice_) for slice_ in slices[_OTHERS] if not is_ending(slice_)]
         others.set_plan(tuple(resources), gone)
         waiting = {}
         for name, resource in resources.items():
@@ -431,7 +435,7 @@ class Publisher:
         for name, resource in resources.items():
             state[resource] = waiting.get(name) or self._why(self._pools[name], len(slices[name]))
         if why := self._why(others, 0):
-            state |= {it["spec"]["pool"]["name"]: why for it in slices[_OTHERS]}
+            state |= {slice_["spec"]["pool"]["name"]: why for slice_ in slices[_OTHERS]}
         self.state.value = state
         dues = [self._probed_by] if waiting else []
         dues += [self._retry_at] if any(pool.todo for pool in self._pools.values()) else []
@@ -458,9 +462,11 @@ class Publisher:
         What the server itself says is no new content: the Node could be another one each time.
         """
         is_time, is_same_node = now() >= self._retry_at, self._node in (None, node)
-        pools = [it for it in self._pools.values() if it.todo and it.is_known()]
-        new = [it for it in pools if is_same_node and it.wanted != it.written]
-        due = pools if is_time else [] if self._failure else [it for it in new if not it.error]
+        pools = [pool for pool in self._pools.values() if pool.todo and pool.is_known()]
+        new = [pool for pool in pools if is_same_node and pool.wanted != pool.written]
+        due = (
+            pools if is_time else [] if self._failure else [pool for pool in new if not pool.error]
+        )
         if not due:
             return
         self._node = node
@@ -484,8 +490,8 @@ class Publisher:
             deletions = [request for request in pool.todo if request[0] == "delete"]
             most = _MAX_DELETIONS if pool.is_repeated else len(deletions)
             try:
-                for verb, one in (*deletions[:most], *pool.todo[len(deletions) :]):
-                    await self.slices.send(verb, one)
+                for verb, slice_ in (*deletions[:most], *pool.todo[len(deletions) :]):
+                    await self.slices.send(verb, slice_)
             except ApiError as error:
                 failures.append(error)
                 if error.status in _UNSURE:
@@ -509,9 +515,11 @@ class Publisher:
             pool.trouble.update(reason, "ResourceSlices are not as they should be: %s", reason)
         elif not pool.todo:
             devices = plural(len(pool.wanted[-1]), "device") if pool.wanted else ""
-            it = f"{devices} in {plural(count, 'ResourceSlice')} published"
-            pool.trouble.update("", ended=it)
-        return reason or (_NOT_WRITTEN if any(it[0] == "create" for it in pool.todo) else "")
+            text = f"{devices} in {plural(count, 'ResourceSlice')} published"
+            pool.trouble.update("", ended=text)
+        return reason or (
+            _NOT_WRITTEN if any(change[0] == "create" for change in pool.todo) else ""
+        )
 
 
 def _new(resource: str | None) -> _Published:
@@ -541,8 +549,8 @@ def _differences(sent: Any, stored: Any, path: str = "") -> Iterator[str]:  # no
         for key in {**sent, **stored}:
             yield from _differences(sent.get(key), stored.get(key), f"{path}.{key}".lstrip("."))
     elif isinstance(sent, list) and isinstance(stored, list) and len(sent) == len(stored):
-        for one, other in zip(sent, stored, strict=True):
-            yield from _differences(one, other, f"{path}[]")
+        for mine, other in zip(sent, stored, strict=True):
+            yield from _differences(mine, other, f"{path}[]")
     elif sent != stored:
         yield path
 

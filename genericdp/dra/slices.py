@@ -70,7 +70,10 @@ def devices_of(resource_name: str, devices: DeviceList, *, extended_resource: bo
     shares: dict[str, str] = {}
     not_offered: dict[str, str] = {}
     for listed in devices.devices.values():
-        own = {key: _attribute(it.type, it.value) for key, it in listed.device.attributes.items()}
+        own = {
+            key: _attribute(attribute.type, attribute.value)
+            for key, attribute in listed.device.attributes.items()
+        }
         own["resource"] = _attribute("string", resource_name)
         own["extendedResource"] = _attribute("bool", extended_resource)
         for share in listed.device.shares:
@@ -104,11 +107,11 @@ def next_layout(before: Layout, listed: Iterable[str]) -> Layout:
         for name in staying:
             waiting.pop(name, None)
     newcomers = list(waiting)
-    indexes = chain(tuple(slices), (one for one in count() if one not in slices))
+    indexes = chain(tuple(slices), (number for number in count() if number not in slices))
     while newcomers:
-        its = slices.setdefault(next(indexes), [])
-        room = MAX_PER_SLICE - len(its)
-        its += newcomers[:room]
+        members = slices.setdefault(next(indexes), [])
+        room = MAX_PER_SLICE - len(members)
+        members += newcomers[:room]
         del newcomers[:room]
     if not slices:
         slices[min(before, default=0)] = []
@@ -118,17 +121,17 @@ def next_layout(before: Layout, listed: Iterable[str]) -> Layout:
 def layout_of(observed: Iterable[Json]) -> Layout:
     """Return the layout of a pool's ResourceSlices in the API."""
     return {
-        index: tuple(device["name"] for device in one["spec"].get("devices") or ())
-        for index, one in sorted(_by_index(observed).items())
+        index: tuple(device["name"] for device in slice_["spec"].get("devices") or ())
+        for index, slice_ in sorted(_by_index(observed).items())
     }
 
 
 def _by_index(observed: Iterable[Json]) -> dict[int, Json]:
     """Return one slice for each index: of several with the same, the first by name."""
     found: dict[int, Json] = {}
-    for one in sorted(observed, key=lambda one: str(one["metadata"]["name"])):
-        if index := _INDEX.match(one["metadata"]["name"]):
-            found.setdefault(int(index[1], 16), one)
+    for slice_ in sorted(observed, key=lambda slice_: str(slice_["metadata"]["name"])):
+        if index := _INDEX.match(slice_["metadata"]["name"]):
+            found.setdefault(int(index[1], 16), slice_)
     return found
 
 
@@ -152,35 +155,37 @@ def plan(
     all slices of its latest generation are there. A generation that is still incomplete is
     completed.
     """
-    kept = {index: one for index, one in _by_index(observed).items() if index in layout}
-    names_kept = {one["metadata"]["name"] for one in kept.values()}
-    generations = [one["spec"]["pool"].get("generation", 0) for one in observed]
+    kept = {index: slice_ for index, slice_ in _by_index(observed).items() if index in layout}
+    names_kept = {slice_["metadata"]["name"] for slice_ in kept.values()}
+    generations = [slice_["spec"]["pool"].get("generation", 0) for slice_ in observed]
     latest = max(generations, default=0)
-    current = [one for one, its in zip(observed, generations, strict=True) if its == latest]
+    current = [
+        slice_ for slice_, number in zip(observed, generations, strict=True) if number == latest
+    ]
     fits = all(
-        one["metadata"]["name"] in names_kept
-        and one["spec"]["pool"].get("resourceSliceCount") == len(layout)
-        for one in current
+        slice_["metadata"]["name"] in names_kept
+        and slice_["spec"]["pool"].get("resourceSliceCount") == len(layout)
+        for slice_ in current
     )
 
     def changes(generation: int) -> list[tuple[str, Json]]:
         found = []
         for index, names in layout.items():
             listed = [devices[name] for name in names if name in devices]
-            one = _slice(pool, index, listed, generation, len(layout))
+            slice_ = _slice(pool, index, listed, generation, len(layout))
             if index not in kept:
-                found.append(("create", one))
-            elif content_of(one) != content_of(kept[index]):
+                found.append(("create", slice_))
+            elif content_of(slice_) != content_of(kept[index]):
                 found.append(
-                    ("update", one | {"metadata": kept[index]["metadata"] | one["metadata"]})
+                    ("update", slice_ | {"metadata": kept[index]["metadata"] | slice_["metadata"]})
                 )
         return found
 
     todo = changes(max(latest, 1))
     if not fits or (len(current) == len(layout) and len(todo) > 1):
         todo = changes(latest + 1)
-    obsolete = (one for one in observed if one["metadata"]["name"] not in names_kept)
-    gone = [("delete", one) for one in obsolete if not is_ending(one)]
+    obsolete = (slice_ for slice_ in observed if slice_["metadata"]["name"] not in names_kept)
+    gone = [("delete", slice_) for slice_ in obsolete if not is_ending(slice_)]
     return gone + todo
 
 
@@ -208,14 +213,16 @@ def is_well_formed(item: Json) -> bool:
     )
 
 
-def content_of(one: Json) -> Json:
+def content_of(slice_: Json) -> Json:
     """Return the fields of a slice in the API that the driver decides.
 
     Kubernetes 1.34 has null where later versions omit empty fields.
     """
     return {
-        "ownerReferences": one["metadata"].get("ownerReferences", []),
-        "spec": {key: value for key, value in (one.get("spec") or {}).items() if value is not None},
+        "ownerReferences": slice_["metadata"].get("ownerReferences", []),
+        "spec": {
+            key: value for key, value in (slice_.get("spec") or {}).items() if value is not None
+        },
     }
 
 

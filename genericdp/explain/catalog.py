@@ -102,7 +102,7 @@ def _links(files: Iterable[FoundFile]) -> list[str]:
 
 def _group(entries: list[Entry], subsystem: str, kinds: Kinds) -> CatalogGroup:
     itself = next((entry for entry in entries if _is_place(entry)), None)
-    members = sorted((one for one in entries if one is not itself), key=_member_order)
+    members = sorted((entry for entry in entries if entry is not itself), key=_member_order)
     return CatalogGroup(
         hardware=entries[0].place,
         itself=None if itself is None else _run([itself], kinds),
@@ -135,7 +135,7 @@ def _runs(members: list[Entry], kinds: Kinds) -> Iterator[Run]:
         if len(run) >= _FEWEST_RUN:
             yield _run(run, kinds)
         else:
-            yield from (_run([one], kinds) for one in run)
+            yield from (_run([entry], kinds) for entry in run)
 
 
 def _likeness(entry: Entry) -> tuple[str, ...]:

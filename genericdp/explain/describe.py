@@ -168,9 +168,9 @@ def buses_of(device: SysDevice, host: Host) -> dict[str, dict[str, str]]:
     """Return what ``usb``, ``pci`` and ``net`` selectors can ask for, each of the nearest one."""
     found: dict[str, dict[str, str]] = {}
     for bus, is_one in BUSES.items():
-        if (one := nearest(device, host, is_one)) is not None:
+        if (nearest_device := nearest(device, host, is_one)) is not None:
             keys = KINDS[bus].keys
-            sources = {key: source_device(bus, one, key, host, device) for key in keys}
+            sources = {key: source_device(bus, nearest_device, key, host, device) for key in keys}
             texts = {key: text_of(bus, source, key, host) for key, source in sources.items()}
             found[bus] = {key: text for key, text in texts.items() if text}
     return found
@@ -188,7 +188,7 @@ def hardware_ids(buses: Mapping[str, Mapping[str, str]]) -> dict[str, object]:
 def as_glob(text: str) -> str:
     """Return a glob for exactly this text; a byte that no config can hold may be any."""
     escaped = glob.escape(text)
-    return "".join("?" if "\ud800" <= one <= "\udfff" else one for one in escaped)
+    return "".join("?" if "\ud800" <= character <= "\udfff" else character for character in escaped)
 
 
 def claim_lines(device: Device) -> Iterator[tuple[str, str]]:
@@ -199,13 +199,13 @@ def claim_lines(device: Device) -> Iterator[tuple[str, str]]:
     more = f" and {len(shares) - _MAX_SHARES:,} more" if len(shares) > _MAX_SHARES else ""
     yield "in slices", f"{', '.join(map(label, shares[:_MAX_SHARES]))}{more}"
     attributes = device.attributes.items()
-    yield "attributes", ", ".join(f"{name} {_as_cel(one)}" for name, one in attributes)
-    for name, one in attributes:
-        if one.note:
-            yield name, f"is {_as_cel(one)}: {one.note}"
+    yield "attributes", ", ".join(f"{name} {_as_cel(value)}" for name, value in attributes)
+    for name, value in attributes:
+        if value.note:
+            yield name, f"is {_as_cel(value)}: {value.note}"
 
 
-def _as_cel(one: AttributeValue) -> str:
+def _as_cel(value: AttributeValue) -> str:
     """Return a value as the expressions of claims compare it."""
-    text = json.dumps(one.value, ensure_ascii=False)
-    return f"semver({text})" if one.type is AttributeType.VERSION else text
+    text = json.dumps(value.value, ensure_ascii=False)
+    return f"semver({text})" if value.type is AttributeType.VERSION else text

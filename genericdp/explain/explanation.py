@@ -117,7 +117,7 @@ class Verdict:
     @property
     def is_elsewhere(self) -> bool:
         """Whether it is for other nodes, and does not take the device there either."""
-        untaken = all(one.failed for one in self.tries)
+        untaken = all(attempt.failed for attempt in self.tries)
         return self.outcome is VerdictKind.OTHER_NODE and untaken
 
 
@@ -140,14 +140,14 @@ def explain(
     here = for_node(resources, inventory.node_name)
     verdicts = []
     for resource in resources:
-        if not any(resource is one for one in here):
+        if not any(resource is other for other in here):
             verdicts.append(_elsewhere(asked, _Trial(resource, inventory)))
             continue
         named = (
-            _verdict(asked, _Trial(one, inventory), lists.get(name, NOTHING))
-            for name, one in resulting([resource], lists).items()
+            _verdict(asked, _Trial(with_name, inventory), lists.get(name, NOTHING))
+            for name, with_name in resulting([resource], lists).items()
         )
-        best = min(named, key=lambda one: (_rank(one), one.has_changed))
+        best = min(named, key=lambda verdict: (_rank(verdict), verdict.has_changed))
         verdicts.append(replace(best, empty=lists.get(resource.name, NOTHING).why_empty))
     return Explanation(asked=asked, headline=_headline(asked, verdicts), verdicts=tuple(verdicts))
 
@@ -174,7 +174,7 @@ def nothing_found_by(
             text, trouble = selector_text(selector), next(iter(reasons), "")
             near = _nearest(selector, found.misses[0], resource, inventory)
             yield f"{text} ({trouble})" if trouble else text, near
-    injects = (resource.inject, *(one.inject for one in resource.match))
+    injects = (resource.inject, *(selector.inject for selector in resource.match))
     for entry in (device for inject in injects for device in inject.devices or ()):
         if entry.subsystem and entry.subsystem not in inventory.host.subsystems():
             yield f"inject.devices: {{subsystem: {entry.subsystem}}}", ""
@@ -185,7 +185,9 @@ def _nearest(selector: Selector, misses: Misses, resource: Resource, inventory: 
     found: list[tuple[int, float, str]] = []
     for thing, first in misses.samples.get(misses.nearest(selector), {}).values():
         if (candidate := inventory.candidate(thing)) is not None:
-            lacking = [complaint(one) for one in unmet(selector, thing, resource, inventory)]
+            lacking = [
+                complaint(condition) for condition in unmet(selector, thing, resource, inventory)
+            ]
             likeness = SequenceMatcher(None, first.found or "", " ".join(first.wanted)).ratio()
             text = f"nearest: {_named(candidate)}: {'; '.join(lacking)}"
             found.append((-len(lacking), likeness, text))
@@ -226,7 +228,7 @@ class _Trial:
             files = chain.from_iterable(map(self.inventory.found, wanted.globs))
             found = [file for file in files if file.key == candidate.key]
             if found:
-                fitting = (one for one in found if one.type in wanted.types)
+                fitting = (file for file in found if file.type in wanted.types)
                 return next(fitting, candidate.file), None
             path = where if device is None or candidate.has_node else None
             return None, Condition(key="path", wanted=wanted.globs, found=path, where=where)
@@ -242,7 +244,7 @@ class _Trial:
 
     def _words(self, failed: Condition, candidate: Candidate, selector: Selector) -> str:
         if isinstance(selector.candidates, PathSelector) and failed.key == "path":
-            hanging = [one for one in failed.wanted if one in self.inventory.hanging]
+            hanging = [path for path in failed.wanted if path in self.inventory.hanging]
             if hanging:
                 return f"may look at it, but looking at {any_of(hanging)} does not end"
             if stolen := self._link_elsewhere(failed.wanted, candidate):
@@ -266,11 +268,13 @@ class _Trial:
         device, host = candidate.device, self.inventory.host
         if device is None:
             return None
-        for one in lineage(device, host):
-            below = self.inventory.of_device(one) if one.syspath != device.syspath else None
+        for ancestor in lineage(device, host):
+            below = (
+                self.inventory.of_device(ancestor) if ancestor.syspath != device.syspath else None
+            )
             if below is not None and any(tried.failed is None for tried in self.tries(below)):
                 return below
-            if is_hardware(one):
+            if is_hardware(ancestor):
                 break  # a hub that it hangs on, and the controller of that, only carry it
         return None
 
@@ -280,9 +284,9 @@ class _Trial:
             return ()
         folder = f"{candidate.device.syspath}/"
         found: dict[str, Candidate] = {}
-        for one in self._looked_at(folder):
-            if (one.file.identity.syspath or "").startswith(folder):
-                found.setdefault(one.key, one)
+        for path in self._looked_at(folder):
+            if (path.file.identity.syspath or "").startswith(folder):
+                found.setdefault(path.key, path)
             if len(found) >= _MAX_ABOVE:
                 break
         return tuple(found.values())
@@ -307,7 +311,7 @@ def _held(selector: Selector, candidate: Candidate, failed: Condition) -> int:
     """Count the conditions that held before one failed."""
     if failed.key in {"path", "udev.subsystem", *KINDS}:
         folder = candidate.path.rpartition("/")[0]
-        beside = any(one.rpartition("/")[0] == folder for one in failed.wanted)
+        beside = any(path.rpartition("/")[0] == folder for path in failed.wanted)
         return 0 if failed.key == "path" and beside else _OTHER_KIND
     if candidate.device is None:
         return 0
@@ -331,7 +335,7 @@ def _verdict(asked: Asked, trial: _Trial, offer: DeviceList) -> Verdict:
         return Verdict(resource=resource, outcome=VerdictKind.UNDECIDED, reason=reason)
     tries = trial.tries(candidate)
     verdict = Verdict(resource=resource, outcome=VerdictKind.NOT_TAKEN, tries=tries)
-    if all(one.failed is not None for one in tries):
+    if all(attempt.failed is not None for attempt in tries):
         return _brought_along(verdict, candidate, offer) or _related(verdict, asked, trial, offer)
     if entry := _exclude_entry(trial, candidate):
         return replace(verdict, outcome=entry[0], reason=entry[1])
@@ -387,9 +391,9 @@ def _related(verdict: Verdict, asked: Asked, trial: _Trial, offer: DeviceList) -
     """Look at what sits on the device and at what it sits on."""
     above = {candidate.key: candidate for candidate in trial.above(asked.candidate)}
     offered = {
-        device_id: " and ".join(_named(above[key]) for key in its)
+        device_id: " and ".join(_named(above[key]) for key in shared_keys)
         for device_id, listed in offer.devices.items()
-        if (its := [key for key in listed.device.keys if key in above])
+        if (shared_keys := [key for key in listed.device.keys if key in above])
     }
     if offered:
         texts = [f"{what} as {device_id}" for device_id, what in offered.items()]
@@ -411,13 +415,13 @@ def _related(verdict: Verdict, asked: Asked, trial: _Trial, offer: DeviceList) -
             hint = f"to offer {asked.shown} itself {_match(device, trial.inventory.host)}"
         return replace(verdict, outcome=VerdictKind.BELOW, reason=named, hint=hint)
     of_above = (
-        replace(one, about=candidate.file.printable_path)
+        replace(attempt, about=candidate.file.printable_path)
         for candidate in above.values()
-        for one in trial.tries(candidate)
+        for attempt in trial.tries(candidate)
     )
-    failed = [one for one in (*verdict.tries, *of_above) if one.failed is not None]
+    failed = [attempt for attempt in (*verdict.tries, *of_above) if attempt.failed is not None]
     # Of equals the first: the device itself, and the first entry.
-    return replace(verdict, closest=max(failed, key=lambda one: one.held, default=None))
+    return replace(verdict, closest=max(failed, key=lambda attempt: attempt.held, default=None))
 
 
 def _named(candidate: Candidate, *, with_kind: bool = False) -> str:

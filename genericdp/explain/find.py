@@ -75,7 +75,12 @@ def refuse_plain(
     """
     file = asked.candidate.file
     wanted = (selector.candidates for resource in resources for selector in resource.match)
-    types = {type_ for one in wanted if isinstance(one, PathSelector) for type_ in one.types}
+    types = {
+        type_
+        for selector in wanted
+        if isinstance(selector, PathSelector)
+        for type_ in selector.types
+    }
     is_device = asked.candidate.device is not None or file.type in {*NODE_TYPES, *types}
     if is_device or awaited_by(file.path, resources) or not inventory.host.subsystems():
         return asked
@@ -120,7 +125,9 @@ def _by_path(text: str, inventory: Inventory) -> Iterator[tuple[str, Candidate |
     else:
         yield f"there is no {printable(path)}, or it is a link that leads nowhere", None
         # Its file may be missing only here, as in a container with a /dev of its own.
-        named = (one for one in every(inventory) if path in (one.device_file, *one.links))
+        named = (
+            device for device in every(inventory) if path in (device.device_file, *device.links)
+        )
         yield "no device of sysfs has such a file", _first(named, inventory)
 
 
@@ -144,7 +151,7 @@ def _by_name(text: str, inventory: Inventory) -> Iterator[tuple[str, Candidate |
     if "/" not in text.strip("/"):
         file = inventory.file(f"/dev/{text}")
         yield f"there is no /dev/{name}", None if file is None else inventory.of_file(file)
-    anything = (one for one in every(inventory) if one.name == text)
+    anything = (device for device in every(inventory) if device.name == text)
     yield f"the kernel calls no device {name}", _first(anything, inventory)
 
 
@@ -155,7 +162,7 @@ def _named(subsystem: str, name: str, inventory: Inventory) -> Candidate | None:
 
 def _first(devices: Iterable[SysDevice], inventory: Inventory) -> Candidate | None:
     found = (inventory.of_device(device) for device in devices)
-    return next((one for one in found if one is not None), None)
+    return next((device for device in found if device is not None), None)
 
 
 def every(inventory: Inventory) -> Iterator[SysDevice]:
@@ -184,7 +191,7 @@ def names_like(pattern: str, inventory: Inventory) -> tuple[str, ...]:
             if device is not None and function_of(device, inventory.host) is not None:
                 begin_alike.append(file.path)
     close = get_close_matches(stem, alike, n=_MAX_NEAR, cutoff=_LIKE) if stem else []
-    near = [path for one in close for path in sorted(alike[one], key=natural_key)]
+    near = [path for name in close for path in sorted(alike[name], key=natural_key)]
     near += sorted(begin_alike, key=natural_key)
     return tuple(map(printable, dict.fromkeys(near)))[:_MAX_NEAR]
 
@@ -200,7 +207,7 @@ def _near(text: str, inventory: Inventory) -> tuple[str, ...]:
     if text.startswith("/") and inventory.found(f"{pattern.rpartition('/')[0]}/*"):
         return names_like(pattern, inventory)
     known = filter(is_worth_naming, every(inventory))
-    names = {one.device_file if text.startswith("/") else one.name for one in known}
+    names = {device.device_file if text.startswith("/") else device.name for device in known}
     close = get_close_matches(text, sorted(names, key=natural_key), n=_MAX_NEAR, cutoff=0.6)
     return tuple(map(printable, close))
 

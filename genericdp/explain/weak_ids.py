@@ -77,7 +77,7 @@ def weak_ids(
     """Yield the weak IDs in device lists, by resource and reason."""
     declared = {resource.name: resource for resource in resources}
     for name, listed in lists.items():
-        devices = [one.device for one in listed.devices.values()]
+        devices = [entry.device for entry in listed.devices.values()]
         reasons = dict.fromkeys(device.weak_id for device in devices if device.weak_id)
         if not reasons:
             continue
@@ -115,7 +115,7 @@ def _names_of(device: Device, resource: Resource, inventory: Inventory) -> list[
 
 def _text_of(names: Sequence[Names], fact: tuple[str, str]) -> str | None:
     """Return a fact that all members of a device share, or None."""
-    texts = {_text_of_member(one, fact) for one in names}
+    texts = {_text_of_member(name, fact) for name in names}
     return texts.pop() or None if len(texts) == 1 else None
 
 

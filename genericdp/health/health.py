@@ -176,25 +176,27 @@ class Health:
         has_appeared = resource in self._devices or (delayed and template)
         since = now if has_appeared else -math.inf
         known = self._devices.setdefault(resource, {})
-        before = {one.device.identity: one for one in known.values()}
+        before = {known_device.device.identity: known_device for known_device in known.values()}
         for device_id in known.keys() - devices.keys():
             self._forget(known.pop(device_id))
         for device_id, device in devices.items():
-            one = known.get(device_id)
-            if one is None or not one.is_same(device):
-                if one is not None:
-                    self._forget(one)
+            known_device = known.get(device_id)
+            if known_device is None or not known_device.is_same(device):
+                if known_device is not None:
+                    self._forget(known_device)
                 appeared = _appeared(device, before.get(device.identity), since)
-                one = DeviceHealth.new(resource, device, now, since=appeared, delayed=delayed)
-                known[device_id] = one
-            elif one.device.probes == device.probes:  # as mostly
-                one.device = device
+                known_device = DeviceHealth.new(
+                    resource, device, now, since=appeared, delayed=delayed
+                )
+                known[device_id] = known_device
+            elif known_device.device.probes == device.probes:  # as mostly
+                known_device.device = device
                 continue
             else:
-                self._log.forget(one.log_states)
-                one.set_device(device, now)
-            self._log.watch(one.log_states, partial(self._update, one))
-            self._update(one)
+                self._log.forget(known_device.log_states)
+                known_device.set_device(device, now)
+            self._log.watch(known_device.log_states, partial(self._update, known_device))
+            self._update(known_device)
         self._log.follow()
 
     def forget(self, resource: str) -> None:
@@ -206,7 +208,9 @@ class Health:
     def reports(self) -> Reports:
         """Return a snapshot of the health of all devices."""
         return {
-            resource: {(name, one.device.identity): one.reasons for name, one in devices.items()}
+            resource: {
+                (name, device.device.identity): device.reasons for name, device in devices.items()
+            }
             for resource, devices in self._devices.items()
         }
 
@@ -217,9 +221,9 @@ class Health:
         """
         return {
             device_id: tuple(
-                state.last if isinstance(state, ProbeState) else None for state in one.states
+                state.last if isinstance(state, ProbeState) else None for state in device.states
             )
-            for device_id, one in self._devices.get(resource, {}).items()
+            for device_id, device in self._devices.get(resource, {}).items()
         }
 
     async def run(self) -> None:

@@ -216,7 +216,7 @@ class KernelLog:
 
     def follow(self) -> None:
         """Read what has to be read for the devices that are watched now."""
-        self._rules = {rule: one for rule, one in self._rules.items() if one.devices}
+        self._rules = {rule: tail for rule, tail in self._rules.items() if tail.devices}
         if not self._rules:
             self.close()
         elif self._has_new_rule:

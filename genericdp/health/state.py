@@ -129,7 +129,7 @@ class DeviceHealth:
     def due_probe(self, now: float) -> ProbeState | None:
         """Return the probe that has been due for longest, if any."""
         due = [state for state in self.states if isinstance(state, ProbeState) and state.due <= now]
-        return min(due, key=lambda one: one.due, default=None)
+        return min(due, key=lambda probe: probe.due, default=None)
 
     def add(self, state: ProbeState, outcome: Outcome, now: float) -> None:
         """Take a result of one of the probes, and set the time of its next run.

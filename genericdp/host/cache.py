@@ -147,7 +147,7 @@ class HostCache:
             told = self._devices.forget(told)
             for owner in (*told, _LINKED):
                 self._forget_texts(owner)
-            devices = [one for one in map(self._devices.get, told) if one is not None]
+            devices = [device for device in map(self._devices.get, told) if device is not None]
             numbers = {device.number for device in devices}
             self.files.forget(told | self._device_files(told), numbers)
         if paths or stale.all_files:
@@ -179,7 +179,7 @@ class HostCache:
 
     def _device_files(self, syspaths: Collection[str]) -> set[str]:
         """Return the paths of devices' files, and the links to them that udev has recorded."""
-        devices = (one for one in map(self._devices.get, syspaths) if one is not None)
+        devices = (device for device in map(self._devices.get, syspaths) if device is not None)
         return {path for device in devices for path in (device.device_file, *device.links) if path}
 
     def _devices_at(self, entries: Collection[str], paths: Collection[str]) -> set[str]:
@@ -487,7 +487,9 @@ class HostReader:
         what was read before udev had its chance.
         """
         now = self._now()
-        late = {one for one, since in self._arrived.items() if now - since >= RECORD_SECONDS}
+        late = {
+            syspath for syspath, since in self._arrived.items() if now - since >= RECORD_SECONDS
+        }
         stale.syspaths |= set(filter(self._host.files.has_met, late))
         for syspath in late:
             del self._arrived[syspath]

@@ -105,7 +105,9 @@ def _mounted() -> dict[str, str]:
     """
     numbers = {point: "" if kind in _BY_FILE else number for number, _, point, kind in mounts()}
     # Whatever hangs there: without it nothing runs.
-    return {point: "" if one == numbers.get("/") else one for point, one in numbers.items()}
+    return {
+        point: "" if number == numbers.get("/") else number for point, number in numbers.items()
+    }
 
 
 def watch(work: Watched | None) -> None:

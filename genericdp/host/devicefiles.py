@@ -101,7 +101,7 @@ class DeviceFiles:
         ):
             return True
         walks = self._walks
-        for listed in [one for one in self._names if one in walks and walks[one].at == folder]:
+        for listed in [path for path in self._names if path in walks and walks[path].at == folder]:
             self._old_names[listed] = self._names.pop(listed)
         return False
 
@@ -154,7 +154,7 @@ class DeviceFiles:
                 and not f"{folder}/".startswith(_SILENT)
             )
 
-        for path in [one for one in self._files if not is_current(one)]:
+        for path in [file for file in self._files if not is_current(file)]:
             self._old_files[path] = self._files.pop(path)
         for folder in [name for name in self._names if not is_listed(name)]:
             self._old_names[folder] = self._names.pop(folder)
@@ -426,7 +426,9 @@ def _name_refusal(path: str) -> str:
         return "its name is not valid UTF-8"
     import unicodedata  # few nodes have such names
 
-    control = any(unicodedata.category(one) == "Cc" for one in path if not one.isprintable())
+    control = any(
+        unicodedata.category(character) == "Cc" for character in path if not character.isprintable()
+    )
     return "its name holds a control character" if control else ""
 
 

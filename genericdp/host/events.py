@@ -89,7 +89,7 @@ class FolderWatch:
             self._poll_instead(why)
         if self.complete:
             self._polled.update("", ended=f"{self._what} can be watched again")
-        return {one for one, place in self._watched.items() if before.get(one) != place}
+        return {path for path, place in self._watched.items() if before.get(path) != place}
 
     @contextmanager
     def _unread(self, inotify: INotify) -> Iterator[INotify]:

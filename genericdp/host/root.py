@@ -205,8 +205,10 @@ def seeing_host(found: Sequence[tuple[str, str, str]]) -> Callable[[str], bool]:
     if "overlay" not in types.get("/", "overlay") and _OF_CONTAINERS.isdisjoint(types):
         return lambda _: True
     # What is mounted last hides what was below.
-    latest = [(one[1], _is_of_host(*one)) for one in reversed(found) if one[1] != "/"]
-    return lambda path: next((its for at, its in latest if f"{path}/".startswith(f"{at}/")), False)
+    latest = [(mount[1], _is_of_host(*mount)) for mount in reversed(found) if mount[1] != "/"]
+    return lambda path: next(
+        (is_of_host for at, is_of_host in latest if f"{path}/".startswith(f"{at}/")), False
+    )
 
 
 def _is_of_host(root: str, point: str, filesystem: str) -> bool:

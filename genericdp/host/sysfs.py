@@ -93,7 +93,9 @@ class SysDevices:
         if device.syspath not in self._ancestors:
             _, *folders = upwards(device.syspath)
             found = (self.get(folder) for folder in folders if len(folder) > len(_DEVICES))
-            self._ancestors[device.syspath] = tuple(one for one in found if one is not None)
+            self._ancestors[device.syspath] = tuple(
+                device for device in found if device is not None
+            )
         return self._ancestors[device.syspath]
 
     def subsystems(self) -> tuple[str, ...]:
@@ -114,7 +116,7 @@ class SysDevices:
                 if (syspath := self._linked(folder, entry)) is not None
             }
             found = map(self.get, sorted(syspaths, key=natural_key))
-            self._members[subsystem] = tuple(one for one in found if one is not None)
+            self._members[subsystem] = tuple(device for device in found if device is not None)
         return self._members[subsystem]
 
     def below(self, folder: str, subsystem: str) -> tuple[SysDevice, ...]:
@@ -133,10 +135,14 @@ class SysDevices:
         before = {syspath: self._devices.pop(syspath, None) for syspath in forgotten}
         self._ancestors.clear()
         self._subsystems, self._has_records = None, False
-        moved = {one for one in before if before[one] is None or self.get(one) is None}
+        moved = {
+            syspath for syspath in before if before[syspath] is None or self.get(syspath) is None
+        }
         if moved:
             # The kernel tells of a move, but not of what moves along.
-            below = {one for one in self._devices if not moved.isdisjoint(upwards(one))} - forgotten
+            below = {
+                syspath for syspath in self._devices if not moved.isdisjoint(upwards(syspath))
+            } - forgotten
             before |= {syspath: self._devices.pop(syspath) for syspath in below}
         for device in (*before.values(), *map(self.get, before)):
             subsystem = "" if device is None else device.subsystem

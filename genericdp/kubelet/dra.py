@@ -158,7 +158,7 @@ class DraPlugin:
         _check_unserved(self._registration_socket)
 
     def _find_sockets(self) -> list[SocketIdentity | None]:
-        return [find_socket(one)[0] for one in (self._socket, self._registration_socket)]
+        return [find_socket(path)[0] for path in (self._socket, self._registration_socket)]
 
     async def _get_info(self, _request: bytes) -> bytes:
         # The kubelet asks before it registers: an earlier registration does not count any longer.
@@ -187,7 +187,9 @@ class DraPlugin:
         for claim in claims:
             result = results.get(claim.uid, "this is not a UID")
             try:
-                devices = () if isinstance(result, str) else [api.Device(**it) for it in result]
+                devices = (
+                    () if isinstance(result, str) else [api.Device(**device) for device in result]
+                )
             except UnicodeError:  # half of a surrogate pair, which JSON can hold
                 result, devices = "the name of a request is not valid UTF-8", ()
             if isinstance(result, str):

@@ -297,16 +297,18 @@ class PeerWatch:
                     found.append(Peer(name=name, bound_ns=status.st_ctime_ns, **parts.groupdict()))
         known, self._dead_since = self._dead_since, {}
         running = set()
-        for instance in {one.instance for one in found}:
-            its = [one for one in found if one.instance == instance]
-            if instance in self._connections or self._connect(instance, its):
+        for instance in {bound.instance for bound in found}:
+            sockets = [bound for bound in found if bound.instance == instance]
+            if instance in self._connections or self._connect(instance, sockets):
                 running.add(instance)
             else:
-                self._dead_since |= {one: known.get(one) or since_when(one.bound_ns) for one in its}
+                self._dead_since |= {
+                    bound: known.get(bound) or since_when(bound.bound_ns) for bound in sockets
+                }
         self._remove_leftovers()
         for instance in self._connections.keys() - running:
             self._disconnect(instance)
-        return tuple(one for one in found if one.instance in running)
+        return tuple(bound for bound in found if bound.instance in running)
 
     def _remove_leftovers(self) -> None:
         """Remove the sockets of instances that do not run, unless they are new."""

@@ -100,7 +100,9 @@ class Servicer:
                 asked = parsed(api.AllocateRequest, request).container_requests
                 shares = [share for container in asked for share in container.devices_ids]
                 self._gave(shares)  # an edit of the config may come before the answer
-                containers = [await self._edits(it.devices_ids, unfinished) for it in asked]
+                containers = [
+                    await self._edits(container.devices_ids, unfinished) for container in asked
+                ]
         self._gave(shares)
         log.debug("allocated: %s", containers)
         return allocation(containers)

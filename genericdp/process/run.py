@@ -349,19 +349,19 @@ class Commands:
 
     def _is_stuck(self, argv: Sequence[str], env: Mapping[str, str]) -> bool:
         """Return whether a command was run before, could not be killed, and is still there."""
-        if any(one.is_stuck for one in self._ended):
+        if any(child.is_stuck for child in self._ended):
             self._sweep()
-        return any(one.is_stuck and one.command == (argv, env) for one in self._ended)
+        return any(child.is_stuck and child.command == (argv, env) for child in self._ended)
 
     def _left_of(self, child: _Child) -> list[_Process]:
         """Sweep, and return what may be left of a command that has ended."""
         left = self._sweep()
-        others = {one.pid for one in self._ended if one is not child}
+        others = {ended.pid for ended in self._ended if ended is not child}
         return [
-            one
-            for one in left
-            if one.session == child.pid
-            or (one.session not in others and one.started >= child.started)
+            process
+            for process in left
+            if process.session == child.pid
+            or (process.session not in others and process.started >= child.started)
         ]
 
     def _sweep(self) -> list[_Process]:
@@ -371,12 +371,14 @@ class Commands:
         been started by each command that was running then: it is killed when those have ended, or
         when there are very many.
         """
-        running = {one.pid for one in self._running}
-        oldest = min((one.started for one in self._running), default=inf)
-        ended = {one.pid for one in self._ended}
-        dying = [one for one in self._ended if one.process.poll() is None]
-        left = [_Process(pid=one.pid, session=one.pid, started=one.started) for one in dying]
-        known = running | {one.pid for one in dying}
+        running = {child.pid for child in self._running}
+        oldest = min((child.started for child in self._running), default=inf)
+        ended = {child.pid for child in self._ended}
+        dying = [child for child in self._ended if child.process.poll() is None]
+        left = [
+            _Process(pid=child.pid, session=child.pid, started=child.started) for child in dying
+        ]
+        known = running | {child.pid for child in dying}
         spared = []
         for orphan in _children():
             if orphan.pid in known:
@@ -396,8 +398,8 @@ class Commands:
             for orphan in spared:
                 _kill(orphan.pid)
             left += spared
-        sessions = {one.session for one in left}
-        self._ended = {one for one in self._ended if one.pid in sessions}
+        sessions = {process.session for process in left}
+        self._ended = {child for child in self._ended if child.pid in sessions}
         return left
 
     def _note_death(self) -> None:
@@ -458,7 +460,9 @@ def _children() -> list[_Process]:
         text = Path(f"/proc/{own}/task/{own}/children").read_text()
         pids = [int(pid) for pid in text.split()]
     except FileNotFoundError:  # a kernel without CONFIG_PROC_CHILDREN
-        pids = [int(one.name) for one in Path("/proc").iterdir() if one.name.isdigit()]
+        pids = [
+            int(directory.name) for directory in Path("/proc").iterdir() if directory.name.isdigit()
+        ]
     found = []
     for pid in pids:
         with suppress(FileNotFoundError, ProcessLookupError):
@@ -473,9 +477,9 @@ def _children() -> list[_Process]:
 def _descendants(pid: int) -> list[int]:
     """Return the process IDs below a process, as far as they can be seen."""
     found = [pid]
-    for one in found:  # also those that are appended
+    for process in found:  # also those that are appended
         with suppress(OSError):
-            for file in Path(f"/proc/{one}/task").glob("*/children"):
+            for file in Path(f"/proc/{process}/task").glob("*/children"):
                 found.extend(int(child) for child in file.read_text().split())
     return found[1:]
 
@@ -502,7 +506,10 @@ def _prctl(option: int, value: int) -> None:
 def decoded(data: bytes | bytearray) -> str:
     """Decode as UTF-8, and escape all that is not, or that no terminal should see."""
     text = data.decode("utf-8", "backslashreplace")
-    return "".join(one if one.isprintable() or one in "\t\n" else printable(one) for one in text)
+    return "".join(
+        character if character.isprintable() or character in "\t\n" else printable(character)
+        for character in text
+    )
 
 
 def outcome_of(code: int | None, output: str, *, seconds: float, timeout_seconds: float) -> Outcome:

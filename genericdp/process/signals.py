@@ -45,13 +45,13 @@ def exit_on(
         sys.unraisablehook = lambda _: None
         # And of a coroutine that the event loop was about to run.
         warnings.simplefilter("ignore", RuntimeWarning)
-        for one in numbers:
-            signal.signal(one, then)
+        for signal_number in numbers:
+            signal.signal(signal_number, then)
         raise SystemExit(128 + number if code is None else code)
 
-    for one in numbers:
-        _after_exit[one] = then
-        signal.signal(one, handle)
+    for signal_number in numbers:
+        _after_exit[signal_number] = then
+        signal.signal(signal_number, handle)
 
 
 def ignore(numbers: Iterable[signal.Signals]) -> None:

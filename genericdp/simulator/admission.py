@@ -60,11 +60,11 @@ class Admitter:
         held = list(manager.allocated_to(pod.uid, container.name))
         random.shuffle(held)
         try:
-            for one in held:
-                await _pre_start(manager, one)
+            for hold in held:
+                await _pre_start(manager, hold)
         except SimulatedKubeletError as error:
             return Start(given=None, reason="CreateContainerConfigError", message=str(error))
-        return Start(given=_merged(one.response for one in held))
+        return Start(given=_merged(hold.response for hold in held))
 
     def release_ended(self, manager: DeviceManager) -> None:
         """Free the devices of pods that are not active any more; no call says so (ALL-3)."""
@@ -213,7 +213,7 @@ def _merged(responses: Iterable[pb.ContainerAllocateResponse]) -> ContainerEdits
             mounts.setdefault(mount.container_path, bind)
         env = {**response.envs, **env}
         annotations = {**response.annotations, **annotations}
-        cdi.update((one.name, None) for one in response.cdi_devices)
+        cdi.update((cdi_device.name, None) for cdi_device in response.cdi_devices)
     return ContainerEdits(
         devices=tuple(devices.values()),
         mounts=tuple(mounts.values()),

@@ -114,7 +114,11 @@ class Plugins:
         if endpoint is None:
             return False
         endpoint.client = None
-        left = [one for one in self._endpoints.values() if one.resource == client.resource]
+        left = [
+            endpoint
+            for endpoint in self._endpoints.values()
+            if endpoint.resource == client.resource
+        ]
         if left:
             self.current[client.resource] = left[0]
         return not left
@@ -228,7 +232,7 @@ class DeviceManager:
         resource, devices = client.resource, response.devices
         self.observed.lists[resource] += 1
         self.healthy[resource] = {device.ID for device in devices if device.health == HEALTHY}
-        self.unhealthy[resource] = {one.ID for one in devices if one.health != HEALTHY}
+        self.unhealthy[resource] = {device.ID for device in devices if device.health != HEALTHY}
         self.save()
         self.announce()
 
@@ -253,7 +257,9 @@ class DeviceManager:
     def release_all_but(self, active: Collection[str]) -> None:
         """Free the devices of all pods but the active ones, by UID (ALL-3)."""
         if any(allocation.pod_uid not in active for allocation in self.allocations):
-            self.allocations = [one for one in self.allocations if one.pod_uid in active]
+            self.allocations = [
+                allocation for allocation in self.allocations if allocation.pod_uid in active
+            ]
             self.free_unallocated()
 
     def free_unallocated(self) -> None:

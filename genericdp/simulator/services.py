@@ -173,9 +173,11 @@ class PodResources(podresources_pb2_grpc.PodResourcesListerServicer):
 
     def _container(self, pod: Pod, container: Container) -> podresources_pb2.ContainerResources:
         devices = [
-            podresources_pb2.ContainerDevices(resource_name=one.resource, device_ids=[device_id])
-            for one in self._manager.allocated_to(pod.uid, container.name)
-            for device_id in one.ids
+            podresources_pb2.ContainerDevices(
+                resource_name=allocation.resource, device_ids=[device_id]
+            )
+            for allocation in self._manager.allocated_to(pod.uid, container.name)
+            for device_id in allocation.ids
         ]
         claims = [
             podresources_pb2.DynamicResource(claim_namespace="default", claim_name=name)

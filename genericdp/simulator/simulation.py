@@ -155,19 +155,27 @@ class Simulation:
             return False
         return all(
             self._kubelet.observed.lists[name]
-            for name, one in self._supervisor.named.items()
-            if not one.names and one.served_by is ServedBy.DEVICE_PLUGIN
+            for name, resource in self._supervisor.named.items()
+            if not resource.names and resource.served_by is ServedBy.DEVICE_PLUGIN
         )
 
     def _is_probed(self) -> bool:
         """Return whether every device has been probed that slices wait for."""
         slices = (resource for resource in self._node_resources().values() if resource.slices)
-        return all(one.is_probed for one in slices)
+        return all(resource.is_probed for resource in slices)
 
     def _node_resources(self) -> dict[str, NodeResource]:
         """Return what the node shows, by resource."""
-        lists, named = (it.lists.value, it.named) if (it := self._supervisor) else ({}, {})
-        by_dra = {n for n, one in named.items() if one.served_by is ServedBy.DRA and not one.names}
+        lists, named = (
+            (supervisor.lists.value, supervisor.named)
+            if (supervisor := self._supervisor)
+            else ({}, {})
+        )
+        by_dra = {
+            n
+            for n, resource in named.items()
+            if resource.served_by is ServedBy.DRA and not resource.names
+        }
         kubelet = self._kubelet
         return {
             name: NodeResource(
@@ -189,7 +197,7 @@ class Simulation:
         pool = Pool(name=pool_name(node, name), driver=self._driver, node_name=node, node_uid="")
         offered = devices_of(name, devices, extended_resource=True)
         layout = next_layout({}, offered.shares)
-        return tuple(one["spec"] for _, one in plan(pool, layout, offered.devices, ()))
+        return tuple(slice_["spec"] for _, slice_ in plan(pool, layout, offered.devices, ()))
 
     async def _run_pod(self) -> None:
         """Admit the pod and start its container; raise GenericdpError if it is rejected."""

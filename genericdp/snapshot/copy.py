@@ -165,22 +165,22 @@ class _Sysfs:
 
     def _device_folder(self, path: str, subsystem: str) -> Iterator[tuple[str, str]]:
         """Copy a folder; yield the folders in it with the subsystem that they belong to."""
-        found = {one.name: one for one in self._scan(path)}
+        found = {entry.name: entry for entry in self._scan(path)}
         if "uevent" in found:
             subsystem = self._link_text(f"{path}/subsystem").rpartition("/")[2]
         self._copy.add_folder(path)
-        for name, one in found.items():
+        for name, member in found.items():
             below = f"{path}/{name}"
-            if one.is_symlink():
+            if member.is_symlink():
                 self._add_link(below)
-            elif one.is_dir(follow_symlinks=False):
+            elif member.is_dir(follow_symlinks=False):
                 is_system = path == _SYSTEM and name not in _OF_SYSTEM
                 # A device may have the name of such a folder.
                 is_skipped = _is_skipped_folder(name) and not self._mode(f"{below}/uevent")
                 if not is_system and not is_skipped and below.count("/") < _MAX_DEPTH:
                     yield below, subsystem
-            elif one.is_file(follow_symlinks=False) and not _is_skipped(name, subsystem):
-                self._add_file(below, one)
+            elif member.is_file(follow_symlinks=False) and not _is_skipped(name, subsystem):
+                self._add_file(below, member)
 
     def _mode(self, path: str) -> int:
         """Return the mode of a file; 0 if there is none."""
@@ -207,14 +207,14 @@ class _Sysfs:
                 self._copy.leave_out(path, error)
             return []
 
-    def _add_file(self, path: str, one: os.DirEntry[str]) -> None:
+    def _add_file(self, path: str, entry: os.DirEntry[str]) -> None:
         """Copy an attribute that is a small text; of a uevent file at least that it exists."""
         try:
-            status = one.stat(follow_symlinks=False)
+            status = entry.stat(follow_symlinks=False)
         except FileNotFoundError:
             return  # just gone
         content = self._text(path, status)
-        if content is not None or one.name == "uevent":
+        if content is not None or entry.name == "uevent":
             self._copy.add(ArchiveEntry(path, Kind.FILE, content or b""))
 
     def _text(self, path: str, status: os.stat_result) -> bytes | None:
@@ -257,9 +257,9 @@ class _Sysfs:
         for group in self._scan("sys/kernel/iommu_groups"):
             path = f"sys/kernel/iommu_groups/{group.name}"
             self._copy.add_folder(path)
-            for one in self._scan(path):
-                if one.is_file(follow_symlinks=False) and one.name in {"name", "type"}:
-                    self._add_file(f"{path}/{one.name}", one)
+            for entry in self._scan(path):
+                if entry.is_file(follow_symlinks=False) and entry.name in {"name", "type"}:
+                    self._add_file(f"{path}/{entry.name}", entry)
             self._add_members(f"{path}/devices")
 
     def copy_lists(self) -> None:
@@ -282,13 +282,13 @@ class _Sysfs:
         found = self._scan(folder)
         if found or self._is_plain(folder):
             self._copy.add_folder(folder)
-        for one in found:
-            path = f"{folder}/{one.name}"
-            if one.is_symlink():
+        for entry in found:
+            path = f"{folder}/{entry.name}"
+            if entry.is_symlink():
                 text = self._link_text(path)
                 if led_to(path, text) in self._copy.entries:
                     self._copy.add(ArchiveEntry(path, Kind.LINK, target=text))
-            elif folder.startswith("sys/dev/") and one.is_dir():
+            elif folder.startswith("sys/dev/") and entry.is_dir():
                 # Of a copy: a node whose number sysfs does not have, as _Dev adds it.
                 for file in self._scan(path):
                     if file.name == "uevent" and file.is_file(follow_symlinks=False):
@@ -304,13 +304,13 @@ class _Sysfs:
     def copy_udev_records(self) -> None:
         """Copy the udev database."""
         folder = posixpath.relpath(UDEV_RECORDS, "/")
-        for one in self._scan(folder):
+        for entry in self._scan(folder):
             self._copy.add_folder(folder)
-            path = f"{folder}/{one.name}"
-            if one.name.startswith(".") or not one.is_file(follow_symlinks=False):
+            path = f"{folder}/{entry.name}"
+            if entry.name.startswith(".") or not entry.is_file(follow_symlinks=False):
                 continue
             try:
-                if one.stat(follow_symlinks=False).st_mode & stat.S_IROTH:
+                if entry.stat(follow_symlinks=False).st_mode & stat.S_IROTH:
                     self._copy.add(ArchiveEntry(path, Kind.FILE, self._content(path)))
             except OSError as error:
                 self._copy.leave_out(path, error)

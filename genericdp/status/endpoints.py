@@ -95,11 +95,13 @@ class Endpoints:
                     await self._read_hardware()
                 make = partial(_status, self._hardware)
                 return await self._cached("/status", make, with_results=True)
-        shown = [one for one in ABOUT if self._shows_status or one not in _WITH_DEVICES]
+        shown = [
+            endpoint for endpoint in ABOUT if self._shows_status or endpoint not in _WITH_DEVICES
+        ]
         why = "nothing is here; what there is:"
         if path in _WITH_DEVICES:
             why = "it is switched off here (--no-status), since it shows serial numbers"
-        return _text(404, why, *(f"  {one:9} {ABOUT[one]}" for one in shown))
+        return _text(404, why, *(f"  {endpoint:9} {ABOUT[endpoint]}" for endpoint in shown))
 
     async def _cached(
         self, key: str, make: Callable[[DaemonState], Response], *, with_results: bool = False
@@ -135,7 +137,10 @@ class Endpoints:
 
         def read() -> HardwareOf:
             host = HostCache(self._sources.supervisor.root)
-            return {one: known.get(one) or view.hardware_of(one, host) for one in listed}
+            return {
+                identity: known.get(identity) or view.hardware_of(identity, host)
+                for identity in listed
+            }
 
         reading = self._reading = self._reading or start(read)
         await asyncio.wait([reading], timeout=_HARDWARE_SECONDS)

@@ -78,9 +78,13 @@ async def _first_lists(sources: Sources) -> None:
     """Wait until the kubelet has the first lists, but not for long: devices come first."""
     lists = sources.supervisor.lists
     await until(lambda: bool(lists.value), lists, timeout_seconds=_FIRST_LISTS_SECONDS)
-    active = [one.registration.active for one in sources.supervisor.reconciler.running.values()]
+    active = [
+        plugin.registration.active for plugin in sources.supervisor.reconciler.running.values()
+    ]
     await until(
-        lambda: all(one.value for one in active), *active, timeout_seconds=_FIRST_LISTS_SECONDS
+        lambda: all(is_active.value for is_active in active),
+        *active,
+        timeout_seconds=_FIRST_LISTS_SECONDS,
     )
 
 
@@ -144,21 +148,21 @@ def _bind(host: str, port: int) -> socket.socket:
     # With the number of the interface, which bind() itself does not take from fe80::1%eth0.
     found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
     family, *_, where = found[0]
-    one = socket.create_server(
+    bound = socket.create_server(
         where,
         family=family,
         backlog=BACKLOG,
         dualstack_ipv6=host == "::" and socket.has_dualstack_ipv6(),
     )
-    one.settimeout(0)
-    return one
+    bound.settimeout(0)
+    return bound
 
 
-def _url(one: socket.socket) -> str:
-    host, port = one.getsockname()[:2]
+def _url(bound: socket.socket) -> str:
+    host, port = bound.getsockname()[:2]
     return f"http://[{host}]:{port}/" if ":" in host else f"http://{host}:{port}/"
 
 
 def _close(sockets: list[socket.socket]) -> None:
-    for one in sockets:
-        one.close()
+    for bound in sockets:
+        bound.close()

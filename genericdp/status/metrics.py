@@ -138,8 +138,8 @@ class _MetricsCollector(Collector):
     def collect(self) -> Iterable[MetricFamily]:
         """Return the metrics."""
         families: dict[str, Any] = {
-            one.name: _FAMILIES[one.kind](one.name, one.meaning, labels=one.labels)
-            for one in METRICS
+            metric.name: _FAMILIES[metric.kind](metric.name, metric.meaning, labels=metric.labels)
+            for metric in METRICS
         }
         for name, labels, value in self._samples:
             if isinstance(value, Durations):
@@ -159,8 +159,8 @@ def _samples(state: DaemonState, tally: Tally, *, each_device: bool) -> Iterator
         if each_device:
             shown = listed[: min(room, MAX_PER_RESOURCE)]
             room, left_out = room - len(shown), left_out + len(listed) - len(shown)
-            for one in shown:
-                yield "device_healthy", (name, one.device.id), one.is_healthy
+            for entry in shown:
+                yield "device_healthy", (name, entry.device.id), entry.is_healthy
         # A resource that has just been added is counted from its first reconcile on.
         if (counted := tally.resources.get(name)) is not None:
             yield from _of_tally(name, counted)
@@ -192,11 +192,11 @@ def _of_process(state: DaemonState, tally: Tally) -> Iterator[Sample]:
 
 def _of_resource(state: ResourceState) -> Iterator[Sample]:
     name, listed = state.resource.name, state.devices.devices.values()
-    unhealthy = sum(not one.is_healthy for one in listed)
+    unhealthy = sum(not entry.is_healthy for entry in listed)
     yield "devices", (name, "Healthy"), len(listed) - unhealthy
     yield "devices", (name, "Unhealthy"), unhealthy
     left_out = state.devices.not_offered
-    codes = Counter(one.code for one in left_out)
+    codes = Counter(reason.code for reason in left_out)
     for code, number in codes.items():
         if code is not Code.EXCLUDED:
             yield "not_offered", (name, code), number

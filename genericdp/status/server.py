@@ -94,11 +94,11 @@ class Server:
         """Serve forever at listening sockets; closes them in the end."""
         try:
             async with asyncio.TaskGroup() as tasks:
-                for one in sockets:
-                    tasks.create_task(self._accept(one, tasks), name="HTTP")
+                for bound in sockets:
+                    tasks.create_task(self._accept(bound, tasks), name="HTTP")
         finally:
-            for one in sockets:
-                one.close()
+            for bound in sockets:
+                bound.close()
 
     async def _accept(self, listener: socket.socket, tasks: asyncio.TaskGroup) -> None:
         loop, accepted = asyncio.get_running_loop(), 0
@@ -117,18 +117,23 @@ class Server:
             task = tasks.create_task(self._serve(connection), name="HTTP connection")
             self._connections[connection] = task
             # Also if it is canceled before its first step.
-            task.add_done_callback(lambda _, one=connection: self._forget(one))  # type: ignore[misc]
+            task.add_done_callback(lambda _, connection_=connection: self._forget(connection_))  # type: ignore[misc]
             accepted += 1
             await asyncio.sleep(0 if accepted % _AT_ONCE else _PAUSE_SECONDS)
 
     def _open(self) -> list[_Connection]:
-        return [one for one, task in self._connections.items() if not task.cancelling()]
+        return [
+            connection for connection, task in self._connections.items() if not task.cancelling()
+        ]
 
     def _close_oldest(self) -> None:
         """Close the oldest connection without a complete request, else the oldest of all."""
         open_ = self._open()
-        for one in [*(one for one in open_ if not one.has_request), *open_][:1]:
-            self._connections[one].cancel()
+        for connection in [
+            *(connection for connection in open_ if not connection.has_request),
+            *open_,
+        ][:1]:
+            self._connections[connection].cancel()
 
     def _keep_body(self, connection: _Connection, body: bytes) -> None:
         """Record the body that is being sent; above the limit, close the oldest other connections.

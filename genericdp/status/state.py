@@ -183,10 +183,12 @@ def collect_state(sources: Sources, *, with_results: bool = False) -> DaemonStat
         resources=tuple(
             _shown(
                 replace(
-                    _resource(one, plugins.get(one.name), supervisor, with_results=with_results),
-                    holders=holders.get(one.name, {}),
+                    _resource(
+                        resource, plugins.get(resource.name), supervisor, with_results=with_results
+                    ),
+                    holders=holders.get(resource.name, {}),
                 )
-                for one in supervisor.named.values()
+                for resource in supervisor.named.values()
             )
         ),
         holders_unknown=supervisor.holders_unknown,

@@ -40,9 +40,9 @@ def check_classes(resources: Iterable[Field]) -> None:
         name for resource in resources if is_served_by_dra(resource) for name in _names(resource)
     ):
         name = field.text or ""
-        for its in class_names(name):
-            if (other := owners.setdefault(its, name)) != name:
-                message = f"the DeviceClass {its} would be that of {quoted(other)} too"
+        for class_name in class_names(name):
+            if (other := owners.setdefault(class_name, name)) != name:
+                message = f"the DeviceClass {class_name} would be that of {quoted(other)} too"
                 field.refuse(message, "give one of them another name")
 
 

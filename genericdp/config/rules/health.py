@@ -54,4 +54,6 @@ def _check_kind(check: Field, *, several: bool = False) -> None:
     """Find what the kind of a check knows to be wrong with it."""
     if check.value is not None:
         found = KINDS[check.key].mistakes(check.value, several=several)
-        check.findings.extend(one._replace(path=(*check.path, *one.path)) for one in found)
+        check.findings.extend(
+            finding._replace(path=(*check.path, *finding.path)) for finding in found
+        )

@@ -101,11 +101,11 @@ def _warn_of_paths(inject: Field, *, own_nodes: bool) -> None:
 
 def _check_joins(variable: Field, first: dict[str, tuple[Field, EnvVar]]) -> None:
     """Find a variable whose values would be joined in two ways."""
-    written = {one.key: one.value for one in variable if one.key in _JOINS}
+    written = {field.key: field.value for field in variable if field.key in _JOINS}
     how = EnvVar(value=Template(()), **written)
-    other, its = first.setdefault(variable.key, (variable, how))
-    if its != how:
-        different = next(key for key in _JOINS if getattr(its, key) != getattr(how, key))
+    other, written_before = first.setdefault(variable.key, (variable, how))
+    if written_before != how:
+        different = next(key for key in _JOINS if getattr(written_before, key) != getattr(how, key))
         message = f"its {different} is not that of {shown_path(other.path)}"
         variable.refuse(message, "all values of a variable are joined in one way", of_key=True)
 

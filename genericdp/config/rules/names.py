@@ -29,10 +29,12 @@ def check_resulting_names(resource: Field) -> None:
     elif has_names and not references:
         message = f"the name {quoted(name)} is no template, so 'names' has no meaning"
         names.refuse(message, "omit it", of_key=True)
-    for one in names if references else ():
-        start, of_name = _WILDCARD.split(one.text or "")[0], name.partition("$(")[0]
-        if one.text is not None and not (start.startswith(of_name) or of_name.startswith(start)):
-            one.refuse(f"{quoted(one.text)} cannot result from the name {quoted(name)}")
+    for reference in names if references else ():
+        start, of_name = _WILDCARD.split(reference.text or "")[0], name.partition("$(")[0]
+        if reference.text is not None and not (
+            start.startswith(of_name) or of_name.startswith(start)
+        ):
+            reference.refuse(f"{quoted(reference.text)} cannot result from the name {quoted(name)}")
 
 
 def check_equal_names(resources: Sequence[Field]) -> None:

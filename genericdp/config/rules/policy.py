@@ -39,11 +39,11 @@ def check_policy(resource: Field, policy: Policy) -> None:
         _check_path(value["link"], policy.files, is_glob=True)
         _check_path(value["linkedBy"], policy.files, is_glob=True)
         _check_path(value["file"], policy.files)
-    for one in (*resource["health"], *resource["hooks"]):
+    for command in (*resource["health"], *resource["hooks"]):
         for kind, check in KINDS.items():
             for key in check.files:
-                _check_path(one[kind][key], policy.files)
-        _check_command(one["exec"], policy)
+                _check_path(command[kind][key], policy.files)
+        _check_command(command["exec"], policy)
 
 
 def _check_inject(inject: Field, policy: Policy) -> None:

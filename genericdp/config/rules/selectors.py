@@ -32,7 +32,9 @@ def check_selectors(resource: Field) -> None:
             check_declared(value, value.key, values, of_key=True)
         # Of one with a mistake, the rest says nothing.
         if _is_whole(selector.value):
-            conditions = {key: one for key, one in selector.value.items() if key != "inject"}
+            conditions = {
+                key: condition for key, condition in selector.value.items() if key != "inject"
+            }
             first = seen.setdefault(json.dumps(conditions, sort_keys=True), selector)
             if first is not selector:
                 is_other = selector.path[-2] != first.path[-2]
@@ -50,9 +52,9 @@ def check_selectors(resource: Field) -> None:
 def _warn_of_shares(resource: Field) -> None:
     match = list(resource["match"])
     given = [] if "devices" in resource["inject"].written() else match[:]
-    takers = [match, *([one] for one in match)]
+    takers = [match, *([selector] for selector in match)]
     for inject, selectors in zip(injects(resource), takers, strict=True):
-        nodes = [one for one in inject["devices"] if "w" in (one["permissions"].text or "rw")]
+        nodes = [entry for entry in inject["devices"] if "w" in (entry["permissions"].text or "rw")]
         given += nodes
         if any("$(device.path" in str(node["path"].value) for node in nodes):
             given += selectors
@@ -79,7 +81,7 @@ def _warn_of_control_nodes(resource: Field) -> None:
         for field in selector["path"].strings():
             pattern = str(field.value)
             for node in (unescape(text) for text in control if has_wildcard(pattern)):
-                if _finds(pattern, node) and not any(_finds(one, node) for one in excluded):
+                if _finds(pattern, node) and not any(_finds(exclude, node) for exclude in excluded):
                     message = f"this matches {node}, too, which comes with every device"
                     field.warn(
                         message, f"write {_without(pattern, node)}exclude: [{{path: {node}}}]"
@@ -95,14 +97,16 @@ def _without(pattern: str, node: str) -> str:
 def _finds(pattern: str, path: str) -> bool:
     """Return whether a glob finds a path: no wildcard stands for a slash."""
     names = zip(pattern.split("/"), path.split("/"), strict=False)
-    return pattern.count("/") == path.count("/") and all(matches(one, name) for one, name in names)
+    return pattern.count("/") == path.count("/") and all(
+        matches(segment, name) for segment, name in names
+    )
 
 
 def _warn_of_nodes(path: Field, entry: Field, *, has_exclude: bool) -> None:
     text, types = str(path.value), _texts(entry["type"]) or ["char", "block"]
     # What sits on certain hardware is not every device.
     is_narrow = not {"hardware", "values"}.isdisjoint(entry.written())
-    memory = next((one for one in _MEMORY if "char" in types and matches(text, one)), "")
+    memory = next((glob for glob in _MEMORY if "char" in types and matches(text, glob)), "")
     if text == "/dev/*" and not is_narrow:
         path.warn("this is every device of the machine", "name those that pods may have")
     elif has_wildcard(text) and (is_narrow or has_exclude):

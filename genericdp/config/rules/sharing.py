@@ -20,7 +20,7 @@ _NOT_EXCLUSIVE = "exclusive: false"
 
 def check_exclusive(resources: Sequence[Field]) -> None:
     """Find resources that cannot have hardware in common, although they say so."""
-    sharing = [one for one in resources if one["exclusive"].value is False]
+    sharing = [resource for resource in resources if resource["exclusive"].value is False]
     first: dict[str, Field] = {}
     for resource in sharing:
         _check_shares(resource)
@@ -37,7 +37,7 @@ def check_exclusive(resources: Sequence[Field]) -> None:
         if other["name"].text != resource["name"].text:
             message = f"with '{_NOT_EXCLUSIVE}' this is also the id of {shown_path(other.path)}"
             resource["id"].refuse(message, "begin each with a text of its own")
-    if len({one["name"].text for one in sharing}) == 1:
+    if len({resource["name"].text for resource in sharing}) == 1:
         message = f"no other resource says '{_NOT_EXCLUSIVE}': it has no effect"
         hint = "write it in each resource that may have the same hardware"
         sharing[0]["exclusive"].warn(message, hint, of_key=True)

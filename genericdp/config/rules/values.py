@@ -49,4 +49,9 @@ def _in_order(values: Field, uses: dict[str, set[str]]) -> list[str]:
 
 def _used(value: Field) -> set[str]:
     sources = (references_in(value[kind].text or "") for kind in ValueKind)
-    return {one.name for found in sources for one in found or () if one.scope == "value"}
+    return {
+        reference.name
+        for found in sources
+        for reference in found or ()
+        if reference.scope == "value"
+    }
