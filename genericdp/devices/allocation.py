@@ -52,7 +52,7 @@ def edits_at(devices: Iterable[tuple[int, Device, Collection[int]]]) -> Containe
 def edits_for_kubelet(
     devices: Iterable[Device], shares: Mapping[str, Collection[int]] | None = None
 ) -> ContainerEdits:
-    """Return the same as the kubelet is told it: nodes that come by CDI are named instead."""
+    """Return the edits for the kubelet: nodes that come by CDI are CDI names instead."""
     devices = list(devices)
     given = edits(devices, shares)
     names = sorted({device.cdi_name for device in devices if device.cdi_name}, key=natural_key)

@@ -73,7 +73,7 @@ def attributes_of(
 ) -> dict[str, AttributeValue]:
     """Return the attributes of a device by name; none if its resource is not served by DRA.
 
-    ``device`` is its first member, if sysfs knows it, and ``lookup`` returns the texts of that
+    ``device`` is its first member, if sysfs knows it, and ``lookup`` returns the variables of that
     member. An attribute that the device lacks has an empty value and a note that says why.
     """
     if resource.served_by is not ServedBy.DRA:
@@ -88,7 +88,7 @@ def attributes_of(
 def _standard(resource: Resource, device: SysDevice, host: Host) -> dict[str, AttributeValue]:
     """Return the standard attributes, without those that are not known for sure.
 
-    Claims ask for devices with equal ones (``matchAttribute``), so a placeholder would be wrong.
+    Claims request devices with equal ones (``matchAttribute``), so a placeholder would be wrong.
     """
     below = (nearest(hardware, host, is_pci_function) for hardware in hardware_below(device, host))
     functions = {function.syspath: function.name for function in below if function is not None}
@@ -134,7 +134,7 @@ def _integer(text: str) -> int | None:
 
 
 def _version(text: str) -> str | None:
-    """Return a semantic version: leading zeros removed, missing parts zero; None if it is none."""
+    """Return a semantic version: leading zeros removed, missing parts zero; or None."""
     if (found := _VERSION.fullmatch(text)) is None:
         return None
     major, minor, patch, rest = found.groups()
@@ -147,4 +147,4 @@ _PARSERS: Mapping[AttributeType, tuple[str, Callable[[str], str | int | None]]] 
     AttributeType.BOOL: ("neither true nor false", lambda text: _BOOLEANS.get(text.lower())),
     AttributeType.VERSION: ("no version such as 1.2.3", _version),
 }
-"""What to say of a text that is no value of this type, and how to parse one."""
+"""The message for a string that is not a value of this type, and the parser."""

@@ -31,7 +31,7 @@ GROUP_SECONDS = 0.3
 def settling(before: DeviceList, *, now: float) -> Callable[[Entry[Device]], Entry[Device]]:
     """Return what decides whether a group is offered, or waits until its members stay the same.
 
-    The kernel tells of the members of a group one after the other: a container that asks in
+    The kernel reports the members of a group one after the other: a container that asks in
     between must not be given half of it. What is listed or there at the first look is complete.
     What has stayed the same and then loses to another device need not wait once more.
     """
@@ -159,7 +159,7 @@ def hidden_by(resource: Resource, device: Device, inventory: Inventory) -> str:
 
 
 class WhyGone:
-    """Why devices that were listed, and members of them, are not there any more."""
+    """The reasons why listed devices, and members of them, are missing."""
 
     def __init__(
         self,
@@ -206,7 +206,7 @@ class WhyGone:
         return Event.GONE, (self._gone(device),)
 
     def _gone(self, device: Device) -> Reason:
-        """Return why a device is gone that nothing keeps from being offered."""
+        """Return why a device is missing that no rule excludes."""
         if hanging := hidden_by(self._resource, device, self._inventory):
             return Reason(Code.HANGING, f"looking at {hanging} does not end")
         new_id = self._ids.get(device.appearances, "")

@@ -31,7 +31,7 @@ _DOUBTFUL = "should not be on offer"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Plan:
-    """What has to be done, by resource name; what is in both is begun anew."""
+    """Plugins to stop and to start, by resource name; a name in both is restarted."""
 
     stop: frozenset[str] = frozenset()
     update: frozenset[str] = frozenset()
@@ -39,12 +39,12 @@ class Plan:
 
     @property
     def anew(self) -> frozenset[str]:
-        """Those that stay and have to register again."""
+        """Plugins that keep running and have to register again."""
         return self.stop & self.start
 
     @property
     def changed(self) -> frozenset[str]:
-        """Those that stay, and differ."""
+        """Plugins that keep running with a changed resource."""
         return self.update | self.anew
 
     def __str__(self) -> str:
@@ -58,7 +58,7 @@ def plan(wanted: Mapping[str, Resource], running: Mapping[str, Resource]) -> Pla
     """Compare what should be with what is."""
     both = wanted.keys() & running.keys()
     changed = {name for name in both if wanted[name] != running[name]}
-    # A kubelet asks for the options once for each registration (REG-7).
+    # A kubelet requests the options once for each registration (REG-7).
     anew = {name for name in changed if _options(wanted[name]) != _options(running[name])}
     return Plan(
         stop=frozenset(running.keys() - wanted.keys() | anew),
@@ -77,7 +77,7 @@ def _options(resource: Resource) -> tuple[bool, bool]:
 
 
 class Change(NamedTuple):
-    """What a decision has changed, as one line of the log."""
+    """A change that a decision made, as one line of the log."""
 
     text: str
     resource: str = ""
@@ -154,7 +154,7 @@ def _device_changes(
 
 
 def _is_known(reason: Reason, before: Reason | None) -> bool:
-    """Return whether a reason is no news: a text alone is none."""
+    """Return whether a reason is known already: another wording alone is not news."""
     return before is not None and kinds_of([reason]) == kinds_of([before])
 
 
@@ -171,7 +171,7 @@ def _changed(
     for device_id, entry in now.items():
         former = was.get(device_id)
         reasons = () if former is None else former.reasons
-        # A text alone is no news: a temperature is another one each time.
+        # Another wording alone is not news: a temperature changes each time.
         if kinds_of(entry.reasons) == kinds_of(reasons):
             continue
         was_probed = former is None or former.state is not State.PROBING
@@ -250,7 +250,7 @@ def _left_out(devices: DeviceList) -> int:
 def shared_ids(lists: Mapping[str, DeviceList]) -> frozenset[str]:
     """Return the IDs that several resources use: kubelets up to 1.36 mix them up (LAW-4).
 
-    They are not told of what DRA serves.
+    They do not list what DRA serves.
     """
     seen: set[str] = set()
     repeated: set[str] = set()

@@ -86,7 +86,7 @@ def _rank(device: Device, before: Entry[Device]) -> int:
 
 @dataclass(slots=True)
 class _Claims:
-    """Who has which ID of a resource, and which node of the host."""
+    """The owners of the IDs of a resource, and of nodes of the host."""
 
     ids: dict[tuple[str, str], Device] = field(default_factory=dict)
     shared_ids: dict[str, tuple[str, Device]] = field(default_factory=dict)

@@ -368,7 +368,7 @@ class _Pass:
             part.name: part.made.each_wanting(partial(self._unless_held, part, present, awaited))
             for part in decided
         }
-        # Unguarded, since no resource can make it fail: it looks up and sorts texts. The longest,
+        # Unguarded, since no resource can make it fail: it looks up and sorts strings. The longest,
         # a path, cannot have the more than 4,300 digits at which int() raises (natural_key).
         former = {part.name: part.former.of_device for part in decided}
         return arbitrated(lists, absent, former), awaited

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 MAX_REPLICAS = 10_000
 MAX_LENGTH = 63 - len(f"::{MAX_REPLICAS - 1}")
 """Of an id without a share's suffix; the same for any ``replicas``, so that changing it
-renames nothing (LAW-4 asks for 63 at most)."""
+renames nothing (LAW-4 requires 63 at most)."""
 
 _FOREIGN = re.compile(r"[^A-Za-z0-9._:-]|:\Z")
 """A colon at the end would become part of the ``::`` before a share's number."""
@@ -119,7 +119,7 @@ class Member:
 
 
 class NamingRule(NamedTuple):
-    """What the config says about the IDs of a resource."""
+    """The rules of the config for the IDs of a resource."""
 
     id: Template | None
     group_by: Template | None
@@ -153,7 +153,7 @@ class Device:
     cdi: tuple[str, ...] = ()
     """CDI devices of others that come with it."""
     cdi_name: str = ""
-    """The CDI device that stands for its nodes; empty: the kubelet is told of the nodes."""
+    """The CDI device that stands for its nodes; empty: the kubelet gets the nodes."""
     missing: tuple[Reason, ...] = ()
     """What it needs and the host lacks: it is Unhealthy."""
     identity: Identity
@@ -176,7 +176,7 @@ class Device:
 
     @property
     def is_served_by_dra(self) -> bool:
-        """Whether claims select it, and the kubelet is told of no such device."""
+        """Return whether claims select it and no device plugin lists it."""
         return bool(self.attributes)
 
     @property
@@ -191,7 +191,7 @@ class Device:
 
     @property
     def appearances(self) -> tuple[Identity, ...]:
-        """How its hardware appears now, of each member; other ones after each replug."""
+        """Return how each member of the hardware appears now: a replug changes it."""
         return tuple(member.identity for member in self.members) or (self.identity,)
 
     @property

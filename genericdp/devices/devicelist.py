@@ -1,4 +1,4 @@
-"""Device lists: what a resource tells the kubelet, with the reasons for what it does not."""
+"""Device lists: the devices that a resource reports to the kubelet, and why others are left out."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Entry(Generic[SubjectT_co]):
     device: SubjectT_co
     state: State = State.NOT_OFFERED
     reasons: tuple[Reason, ...] = ()
-    """Why it is not Healthy; of a device that is Healthy there are none."""
+    """Why it is not Healthy; a Healthy device has none."""
     since: float = -inf
     """Since when it is in this state, on the monotonic clock, in seconds."""
     lost: Mapping[Member, float] = field(default_factory=dict)
@@ -65,17 +65,17 @@ class Entry(Generic[SubjectT_co]):
 
     @property
     def is_healthy(self) -> bool:
-        """Whether containers can get it."""
+        """Return whether containers can get it."""
         return self.state is State.HEALTHY
 
     @property
     def is_present(self) -> bool:
-        """Whether it is listed and its hardware is there."""
+        """Return whether it is listed and its hardware is present."""
         return self.state in LISTED and self.state is not State.MISSING
 
     @property
     def is_complete(self) -> bool:
-        """Whether all of it is there, whatever its probes say."""
+        """Return whether all of its hardware is present, whatever its probes say."""
         return self.is_present and all(reason.code in OF_HEALTH for reason in self.reasons)
 
 
@@ -129,7 +129,7 @@ class DeviceList:
     undecided: Reason | None = None
     """Why nothing could be decided at last, and what it had stays; None: it was decided."""
     empty: Reason | None = None
-    """Why there are no devices; None: there are."""
+    """Why there are no devices; None if there are."""
     warnings: Mapping[str, str] = field(default_factory=dict)
     """By ID, why a device should not be on offer."""
     template: str = ""
@@ -167,7 +167,7 @@ class DeviceList:
 
     @property
     def is_probed(self) -> bool:
-        """Whether each probe of its devices has a result."""
+        """Return whether each probe of its devices has a result."""
         return all(entry.state is not State.PROBING for entry in self.devices.values())
 
     @property
@@ -182,7 +182,7 @@ class DeviceList:
 
     @property
     def is_shown(self) -> bool:
-        """Whether there is more to tell than that others have its devices, as of a template."""
+        """Return whether there is more to show than that other names have the devices."""
         return self.empty is None or self.empty.code is not Code.RENAMED or bool(self.not_offered)
 
     @property
@@ -200,7 +200,7 @@ NOTHING = DeviceList()
 
 
 def next_due(devices: DeviceList, *, now: float) -> float | None:
-    """Return the next moment at which time alone changes an entry; None: there is none."""
+    """Return the next moment at which time alone changes an entry, or None."""
     return min((entry.due for entry in devices.entries if now < entry.due < inf), default=None)
 
 

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CandidateGroup:
-    """What is to be one device."""
+    """The candidates that are to be one device."""
 
     members: tuple[Candidate, ...]
     """At least one, in natural order of their paths."""
@@ -56,7 +56,7 @@ class CandidateGroup:
 
     @property
     def key(self) -> str:
-        """What the device is on the host."""
+        """The appearance of the device on the host."""
         return self.members[0].key if self.text is None else f"group {self.text}"
 
     def refused(self, reason: Reason) -> Entry[Unmade]:
@@ -103,7 +103,7 @@ def grouped(
 
 
 def _lacking(resource: Resource, members: Sequence[Candidate]) -> str:
-    """Return which of the members that ``groupNeeds`` asks for a group lacks; empty if none."""
+    """Return which of the members that ``groupNeeds`` requires a group lacks; empty if none."""
     needs, here, entries = resource.group_needs, len(members), len(resource.match)
     if needs is None:
         return ""
@@ -140,7 +140,9 @@ def resource_name(
             texts.setdefault(
                 expand(resource.name_template, names.get_text), member.file.printable_path
             )
-        except LackingValueError as error:  # as the network card beside a GPU has no GPU model
+        except (
+            LackingValueError
+        ) as error:  # as a network card in the group of a GPU has no GPU model
             lacking = error
     if not texts:
         raise LackingValueError(f"name: {lacking}") from lacking
@@ -362,7 +364,7 @@ class Namer:
             return Naming(former_id)
         return None
 
-    # Each device asks for all of them.
+    # Each device needs all of them.
     @cached_property
     def _group_keys(self) -> frozenset[str]:
         return frozenset(group.key for group in self._groups)

@@ -1,4 +1,4 @@
-"""The hardware that a device is or sits on: USB device, PCI function, platform device."""
+"""The hardware that a device is or is attached to: USB device, PCI function, platform device."""
 
 from __future__ import annotations
 
@@ -79,12 +79,12 @@ def is_net_interface(device: SysDevice) -> bool:
 
 
 def lineage(device: SysDevice, host: Host) -> tuple[SysDevice, ...]:
-    """Return the device itself, then what it sits on, the nearest first."""
+    """Return the device itself, then its parents, the nearest first."""
     return (device, *host.ancestors(device))
 
 
 def nearest(device: SysDevice, host: Host, wanted: Callable[[SysDevice], bool]) -> SysDevice | None:
-    """Return the nearest of the device and what it sits on that is as wanted."""
+    """Return the nearest of the device and its parents that satisfies a predicate."""
     for ancestor in lineage(device, host):
         if wanted(ancestor):
             return ancestor
@@ -101,7 +101,7 @@ def driver_of(device: SysDevice, host: Host) -> str | None:
 
 
 def numa_node_of(device: SysDevice, host: Host) -> int | None:
-    """Return the NUMA node of the nearest that has one, if it is online; -1 is none (LAW-8)."""
+    """Return the NUMA node of the nearest that has one, if online; -1 means none (LAW-8)."""
     for ancestor in lineage(device, host):
         node = host.attribute(ancestor.syspath, "numa_node")
         if node is not None and (number := decimal(node)) is not None:
@@ -125,7 +125,7 @@ Ask = Callable[["SysDevice", "Host"], "str | None"]
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """What selectors and templates can ask of a device."""
+    """The kinds of hardware facts that selectors and templates can use."""
 
     file: str = ""
     """Where in the device's folder the answer stands."""
@@ -134,9 +134,9 @@ class Key:
     prefix: str = ""
     """What is left out of that, if it begins so."""
     interface: bool = False
-    """Whether the USB interface has it that a device is or sits on."""
+    """Whether it belongs to the USB interface that a device is or is attached to."""
     hexadecimal: bool = False
-    """Whether its texts are hexadecimal numbers, which compare without case."""
+    """Whether its values are hexadecimal numbers, which compare without case."""
 
 
 def _name(device: SysDevice, _: Host) -> str:
@@ -171,7 +171,7 @@ class Kind:
     shown: tuple[str, ...] = ()
     """Keys that people know such hardware by."""
     type_key: str = ""
-    """The key of what such a device is, which selects it beside the hardware that it sits on."""
+    """The key that selects such a device itself, apart from the hardware that it is attached to."""
     has_node: bool = False
     """Whether it has a device file."""
 
@@ -238,9 +238,9 @@ KINDS: Mapping[str, Kind] = {
         has_node=True,
     ),
 }
-"""By the key that names the candidates. What tells devices of one place apart: ``identity.py``."""
+"""By the key that names the candidates. ``identity.py`` distinguishes devices at one place."""
 BUSES = {name: kind.is_one for name, kind in KINDS.items() if name != "udev"}
-"""What the kinds of hardware are called, beside any device, and how each is told."""
+"""The names of the kinds of hardware, and of any device, with the test for each."""
 HARDWARE = {name: kind for name, kind in KINDS.items() if kind.model}
 """The kinds that other devices are parts of."""
 
@@ -297,7 +297,7 @@ def file_of(kind: str, name: str, where: str) -> str:
 def why_unread(kind: str, name: str, device: SysDevice, host: Host, *, above: bool = False) -> str:
     """Return what could not be read of what a selector asks under a key; empty: all could be.
 
-    Without a name, it is whether the device is of the kind or, with ``above``, sits on one.
+    Without a name: whether the device is of the kind or, with ``above``, is attached to one.
     """
     for file in _files_of(kind, name, device, host, above=above):
         if why := host.why_unreadable(file):
@@ -306,7 +306,7 @@ def why_unread(kind: str, name: str, device: SysDevice, host: Host, *, above: bo
 
 
 def _files_of(kind: str, name: str, device: SysDevice, host: Host, *, above: bool) -> Iterator[str]:
-    """Yield the files that tell of a device, or of what it sits on, what a selector asks."""
+    """Yield the files of a device, or of its parents, that a selector reads."""
     key, file = KINDS[kind].keys.get(name), file_of(kind, name, device.syspath)
     if key is not None and key.ask is driver_of:
         for parent in lineage(device, host):
@@ -326,12 +326,12 @@ def _is_place(device: SysDevice) -> bool:
 
 
 def place_of(device: SysDevice, host: Host) -> SysDevice | None:
-    """Return the USB interface (or device), PCI function or platform device that it sits on."""
+    """Return the parent that is a USB interface (or device), PCI function or platform device."""
     return next((ancestor for ancestor in host.ancestors(device) if _is_place(ancestor)), None)
 
 
 def function_of(device: SysDevice, host: Host) -> SysDevice | None:
-    """Return the USB device, PCI function or platform device that it is or sits on."""
+    """Return the USB device, PCI function or platform device that it is or is attached to."""
     return nearest(
         device, host, lambda ancestor: _is_place(ancestor) and not is_usb_interface(ancestor)
     )
@@ -342,7 +342,7 @@ def nodes_nearby(
 ) -> tuple[SysDevice, ...]:
     """Return the devices of a subsystem, called by any of ``names``, that belong to a device.
 
-    They are those of the nearest device that has some: the device itself, then what it sits on, up
+    They are those of the nearest device that has some: the device itself, then its parents, up
     to its function. What belongs to another piece of the function, as to another SCSI device,
     namespace or subfunction, is never among them.
     """
@@ -363,7 +363,7 @@ def nodes_nearby(
             and nearest(node, host, is_subfunction) == subfunction
             and (holder == device or _pieces(node, host) <= own_pieces)
         ]
-        # A node of the same subsystem looks for those beside it; only disks have others in them.
+        # A node of the same subsystem looks for its siblings; only disks have others in them.
         if found and (found != [device] or subsystem == "block"):
             return tuple(found)
         is_last = is_scsi_device(holder) and subsystem in SCSI_SUBSYSTEMS
@@ -379,7 +379,7 @@ def _at_or_below(device: SysDevice, host: Host, subsystem: str) -> tuple[SysDevi
 
 
 def _pieces(device: SysDevice, host: Host) -> frozenset[str]:
-    """Return what a device is or sits on that its function has several of."""
+    """Return the device or parent of which its function has several."""
     pieces = set[str]()
     for ancestor in lineage(device, host):
         # A SCSI device whose uevent cannot be read must not pass for a part of its controller.

@@ -49,18 +49,18 @@ class HeldDevice:
     holders: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Who has it, by share, for messages: ``pod default/listen``, ``claim default/stick``."""
     is_known: bool = True
-    """Whether it is known who has it; else somebody may."""
+    """Whether the holder is known; if not, there may be one."""
     withheld: Mapping[str, str] = field(default_factory=dict)
     """Why shares must not be offered although only their holder has them, by share."""
 
     @property
     def may_be_held(self) -> bool:
-        """Whether a pod or claim has it, for all that is known."""
+        """Return whether a pod or claim has it, as far as is known."""
         return bool(self.holders) or not self.is_known
 
     @property
     def holder(self) -> str:
-        """Who has it, for messages."""
+        """Return the holders, for messages."""
         names = dict.fromkeys(who for several in self.holders.values() for who in several)
         return first_few([*names], 3) if names else "a pod, perhaps"
 

@@ -1,7 +1,7 @@
 """Hardware identity: what a device is, and the default ID that follows from it.
 
 An ID that counted a device's neighbors would name other hardware as soon as one of them came or
-went. So whatever tells devices at one place apart is a fact of the device itself: ``_SUBSYSTEMS``
+went. So whatever distinguishes devices at one place is a fact of the device itself: ``_SUBSYSTEMS``
 lists these facts.
 """
 
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 
 class Nature(StrEnum):
-    """How the natures of two identities compare."""
+    """The result of comparing the natures of two identities."""
 
     EQUAL = "equal"
     DIFFERENT = "different"
@@ -54,7 +54,7 @@ class Nature(StrEnum):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class HardwareIdentity:
-    """What a device is: its place and its nature.
+    """The identity of a device: its place and its nature.
 
     It stays the same after a replug into the same port and after a reboot, whatever name, number
     and inode the kernel gives the device then.
@@ -63,11 +63,11 @@ class HardwareIdentity:
     location: str
     """Where the hardware is: a PCI address, a USB port of a controller, a platform device."""
     part: str = ""
-    """Which part of the hardware it is: interface, subsystem, and what tells its siblings apart."""
+    """The part of the hardware: interface, subsystem, and what distinguishes its siblings."""
     unique: tuple[tuple[str, str], ...] = field(default=(), metadata={PAIRS: True})
     """Facts that no other hardware has, by kind, sorted: serial numbers, WWNs, UUIDs.
 
-    Where there are none, the attributes that the config makes the ID of: `_DECLARED` and the name,
+    Without such facts, the attributes that the config makes the ID of: `_DECLARED` and the name,
     with an empty text where the device has no such attribute.
     """
     model: str = ""
@@ -75,7 +75,7 @@ class HardwareIdentity:
     is_unreadable: bool = False
     """Whether a unique fact could not be read."""
     kernel_name: str = ""
-    """The kernel's name, which tells only those apart that nothing else does."""
+    """The kernel's name, which distinguishes only devices that nothing else does."""
     is_ambiguous: bool = False
     """Whether another device had the same place when it was made, so that the name counts."""
 
@@ -85,7 +85,7 @@ class HardwareIdentity:
 
     @property
     def is_complete(self) -> bool:
-        """Whether every fact that counts could be read: one may appear after its device."""
+        """Return whether every fact that counts could be read: one may appear after its device."""
         return not self.is_unreadable and all(text for _, text in self.unique)
 
     @property
@@ -152,7 +152,7 @@ class DefaultName(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Fact:
-    """Something about a device itself that tells it from others at one place."""
+    """A fact of a device itself that distinguishes it from others at one place."""
 
     word: str
     """Stands before the value in an ID, so that no part of an ID is a bare number."""
@@ -163,7 +163,7 @@ class _Fact:
     plain: str = "0"
     """The value that adds nothing."""
     on_pci_only: bool = False
-    """Whether it counts only below a PCI function: elsewhere the place tells devices apart."""
+    """Whether it counts only below a PCI function: elsewhere the place distinguishes devices."""
 
 
 _Parts = Callable[["SysDevice", "SysDevice", "Host"], Iterator[str]]
@@ -172,18 +172,18 @@ _Parts = Callable[["SysDevice", "SysDevice", "Host"], Iterator[str]]
 
 @dataclass(frozen=True, slots=True)
 class _Subsystem:
-    """What tells the devices of a subsystem apart at one place."""
+    """The facts that distinguish the devices of a subsystem at one place."""
 
     number: str = r"\d+"
-    """What is cut out of the kernel's name, once: the rest tells kinds of devices apart."""
+    """What is cut out of the kernel's name, once: the rest distinguishes kinds of devices."""
     plain: tuple[str, ...] = ()
-    """Kinds that add nothing to an ID, beside the name of the subsystem."""
+    """Kinds that add nothing to an ID, in addition to the name of the subsystem."""
     facts: tuple[_Fact, ...] = ()
     more: _Parts | None = None
 
 
 _WHOLE = ".*"
-"""The kernel's name tells nothing."""
+"""The kernel's name distinguishes nothing."""
 
 
 def _scsi_address(scsi: SysDevice, host: Host) -> Iterator[str]:
@@ -207,7 +207,7 @@ def _scsi_address(scsi: SysDevice, host: Host) -> Iterator[str]:
 
 
 def _block(device: SysDevice, _: SysDevice, host: Host) -> Iterator[str]:
-    """Yield what tells a disk apart, then its partition."""
+    """Yield what distinguishes a disk, then its partition."""
     parents = [ancestor for ancestor in host.ancestors(device) if ancestor.subsystem == "block"]
     disk = parents[-1] if parents else device
     if (found := _NAMESPACE.fullmatch(disk.name)) and "/nvme" in disk.syspath:
@@ -270,7 +270,8 @@ def _hidraw(device: SysDevice, place: SysDevice, host: Host) -> Iterator[str]:
     yield from _interface_tail(hid.properties.get("HID_PHYS", ""), place, host)
     unique = hid.properties.get("HID_UNIQ", "")
     usb = nearest(place, host, is_usb_device)
-    # Mostly it is the serial number of the USB device, which tells nothing within the device.
+    # Mostly it is the serial number of the USB device, which distinguishes nothing within the
+    # device.
     if usb is None or unique != (_read(usb.syspath, "serial", host) or ""):
         yield from _part("", unique)
 
@@ -292,13 +293,13 @@ def _platform(device: SysDevice, _: SysDevice, host: Host) -> Iterator[str]:
 
 
 def _tty(device: SysDevice, place: SysDevice, host: Host) -> Iterator[str]:
-    """Yield the kernel's name of a serial port of a PCI card, if nothing else tells its port."""
+    """Yield the kernel's name of a serial port of a PCI card that nothing else identifies."""
     if _is_counted_port(device, place, host):
         yield from _part("", device.name)
 
 
 def _is_counted_port(device: SysDevice, place: SysDevice, host: Host) -> bool:
-    """Return whether only the kernel's count tells a serial port: before Linux 6.5."""
+    """Return whether only the kernel's count identifies a serial port: before Linux 6.5."""
     buses = {ancestor.subsystem for ancestor in host.ancestors(device)}
     return (is_pci_function(place) or place.name.startswith("serial8250")) and not (
         {"serial-base", "usb-serial"} & buses
@@ -417,7 +418,7 @@ def _value(fact: _Fact, device: SysDevice, place: SysDevice, host: Host) -> Iter
 
 
 def _parts(device: SysDevice, place: SysDevice, host: Host) -> list[str]:
-    """Return what tells a device at a place from others of its subsystem there.
+    """Return what distinguishes a device at a place from others of its subsystem there.
 
     Raise UnusableValueError if a fact cannot be read.
     """
@@ -439,7 +440,7 @@ def _addresses(device: SysDevice, place: SysDevice, host: Host) -> list[str]:
 
 
 def _own_parts(device: SysDevice, place: SysDevice, host: Host) -> list[str]:
-    """Return what tells a device from others with its addresses."""
+    """Return what distinguishes a device from others with its addresses."""
     parts: list[str] = []
     usual = _Subsystem(number=_WHOLE) if device.subsystem in _ADDRESSES else _Subsystem()
     kind = _SUBSYSTEMS.get(device.subsystem, usual)
@@ -535,10 +536,10 @@ def identity_of(
 ) -> HardwareIdentity:
     """Return what a device is; raise UnusableValueError if a fact of its place cannot be read.
 
-    ``interchangeable`` tells of a model (``usb 0403:6001``) whether the config names several that
-    it may change to and from: such a model tells nothing. ``declared`` names the attributes by
-    which the config tells hardware apart. ``siblings`` caches what else is at a place, for as long
-    as the host stays as it is.
+    ``interchangeable`` returns for a model (``usb 0403:6001``) whether the config names several
+    that it may change to and from: such a model distinguishes nothing. ``declared`` names the
+    attributes by which the config distinguishes hardware. ``siblings`` caches what else is at a
+    place, for as long as the host stays as it is.
     """
     if device is None:
         return HardwareIdentity(location=file.target, part=str(file.type))
@@ -571,7 +572,7 @@ def _part_key(device: SysDevice, place: SysDevice, host: Host) -> tuple[bool, tu
 def _parts_at(
     place: SysDevice, subsystem: str, host: Host
 ) -> Counter[tuple[bool, tuple[str, ...]]]:
-    """Count the devices of a subsystem at a place by what tells them apart."""
+    """Count the devices of a subsystem at a place by what distinguishes them."""
     found: Counter[tuple[bool, tuple[str, ...]]] = Counter()
     for device in host.below(place.syspath, subsystem):
         hardware = place_of(device, host)
@@ -674,7 +675,7 @@ def _model(hardware: SysDevice, host: Host) -> str:
 def declared_attributes(resource: Resource) -> tuple[str, ...]:
     """Return the attributes that a resource's IDs are made of, if they are made of nothing else.
 
-    With such an ``id`` the config says that these attributes tell hardware apart: the file behind
+    With such an ``id`` the config says that these attributes distinguish hardware: the file behind
     a loop device, or the serial number of a board that only its driver knows where to find.
     """
     found: set[str] = set()

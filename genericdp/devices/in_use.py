@@ -1,8 +1,8 @@
-"""What should not be on offer: disks that the system is on, VFIO groups in use, control nodes.
+"""Hardware that must not be offered: disks of the system, VFIO groups in use, control nodes.
 
-A control node is one that containers need beside each device: ``/dev/davinci*`` matches the NPUs of
-a machine, and ``/dev/davinci_manager``. It would be one more device, Healthy, and of no use to a
-pod.
+A control node is one that containers need in addition to each device: ``/dev/davinci*`` matches the
+NPUs of a machine, and ``/dev/davinci_manager``. It would be one more device, Healthy, and of no use
+to a pod.
 """
 
 from __future__ import annotations
@@ -97,7 +97,9 @@ def _find_uses(inventory: Inventory, found: dict[str, str]) -> str:
     swaps = re.findall(r"(?m)^/dev/\S+", host.text(_SWAPS) or "")
     for number, use, path in (*used, *(("", "swap", path) for path in swaps)):
         syspath = number and host.realpath(f"/sys/dev/block/{number}")
-        if not syspath and (file := inventory.file(path)):  # of btrfs the number is none of a disk
+        if not syspath and (
+            file := inventory.file(path)
+        ):  # btrfs has numbers of its own, not of a disk
             syspath = file.identity.syspath
         pending = [host.device(syspath)] if syspath else []
         for device in pending:
@@ -121,7 +123,7 @@ def why_not_bound(nodes: Iterable[DeviceNode], host: Host, wanted: Iterable[str]
     ``wanted`` are paths of nodes that may not exist.
     """
     groups = [_group_of(node.host_path, node.identity.syspath, host) for node in nodes]
-    # Before all is bound there is no node yet: why not is what a person has to know.
+    # Before all is bound there is not a node yet, and the reason is what a person has to know.
     groups += (_group_of(path, None, host) for path in wanted)
     for group in dict.fromkeys(filter(None, groups)):
         for function in functions_of(group, host):

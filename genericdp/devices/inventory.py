@@ -1,4 +1,4 @@
-"""What is found on the host, as values, their natural order, and what can be asked about it."""
+"""Files and devices found on the host, as values, their natural order, and queries about it."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ Siblings = dict[tuple[str, str], "Counter[tuple[bool, tuple[str, ...]]]"]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Identity:
-    """What tells a device from another one that has taken its place."""
+    """The facts that distinguish a device from another one in its place."""
 
     inode: int
     device_number: tuple[int, int] | None = None
@@ -75,12 +75,12 @@ class FoundFile:
 
     @property
     def printable_path(self) -> str:
-        """The path for people: what cannot be printed is escaped."""
+        """The human-readable path: what cannot be printed is escaped."""
         return printable(self.path)
 
     @property
     def is_link(self) -> bool:
-        """Whether the path is another name of the target."""
+        """Return whether the path is another name of the target."""
         return self.path != self.target
 
     @property
@@ -91,7 +91,7 @@ class FoundFile:
 
 @dataclass(frozen=True, kw_only=True)
 class Look:
-    """What one glob found, and the folders in which a change could change that."""
+    """The files that one glob found, and the folders in which a change could change that."""
 
     files: tuple[FoundFile, ...] = ()
     folders: frozenset[str] = frozenset()
@@ -102,7 +102,7 @@ class Look:
 
     @cached_property
     def by_target(self) -> Mapping[str, Sequence[FoundFile]]:
-        """What the glob finds, by what it leads to."""
+        """Return the files of the glob by their targets."""
         found = dict[str, list[FoundFile]]()
         for file in self.files:
             found.setdefault(file.target, []).append(file)
@@ -131,7 +131,7 @@ def _in_decimal(address: re.Match[str]) -> str:
 
 
 def decimal(text: str, *, max_digits: int = 19) -> int | None:
-    """Return a number of the kernel; None for what is none, however long (Python would raise)."""
+    """Return a number of the kernel, or None; for long ones Python would raise."""
     return int(text) if text.isdecimal() and len(text) <= max_digits else None
 
 
@@ -201,7 +201,7 @@ class Candidate:
 
     @property
     def path(self) -> str:
-        """What it was found by."""
+        """The entries that found it."""
         return self.file.path
 
     @property
@@ -211,12 +211,12 @@ class Candidate:
 
     @property
     def has_node(self) -> bool:
-        """Whether it has a device file."""
+        """Return whether it has a device file."""
         return self.file.type in NODE_TYPES
 
 
 class Host(Protocol):
-    """What can be asked about the host in one reconcile; answers stay the same within it.
+    """The queries about the host in one reconcile; answers stay the same within it.
 
     What cannot be read is lacking, with the reason in ``why_unreadable``.
     """
@@ -225,10 +225,10 @@ class Host(Protocol):
         """Return what a glob finds; None if that is known to hang."""
 
     def device(self, syspath: str) -> SysDevice | None:
-        """Return the device of a folder, or None if there is none."""
+        """Return the device of a folder, or None."""
 
     def ancestors(self, device: SysDevice) -> Iterable[SysDevice]:
-        """Return the devices that it sits on, the nearest first."""
+        """Return the parents of a device, the nearest first."""
 
     def members(self, subsystem: str) -> tuple[SysDevice, ...]:
         """Return the devices of a subsystem, in natural order of their syspaths."""
@@ -257,7 +257,7 @@ class Host(Protocol):
     def text(self, path: str, *, limit: int = MAX_TEXT) -> str | None:
         """Return a file's content, stripped; None if it has more bytes than that.
 
-        Links are not followed but for the kernel's own: ``target`` tells where they lead.
+        Links are not followed but for the kernel's own: ``target`` returns where they lead.
         """
 
     def paths(self, pattern: str) -> tuple[str, ...]:
@@ -291,7 +291,7 @@ class Inventory:
         return self.look(glob).files
 
     def look(self, glob: str) -> Look:
-        """Return what the glob finds, and what it may find beside that; nothing if it hangs."""
+        """Return what the glob finds, and what else it may find; nothing if it hangs."""
         look = self.host.look(glob)
         if look is None:
             self.hanging.add(glob)
@@ -302,7 +302,7 @@ class Inventory:
         return next(iter(self.found(escape(path))), None)
 
     def candidate(self, thing: FoundFile | SysDevice) -> Candidate | None:
-        """Make a candidate of a file or device; None if it vanished just now."""
+        """Make a candidate of a file or device; None if it has just disappeared."""
         return self.of_device(thing) if isinstance(thing, SysDevice) else self.of_file(thing)
 
     def of_file(self, found: FoundFile) -> Candidate:
@@ -312,7 +312,7 @@ class Inventory:
         return Candidate(file=found, device=device)
 
     def of_device(self, device: SysDevice) -> Candidate | None:
-        """Make a candidate of a device of sysfs; None if it vanished just now."""
+        """Make a candidate of a device of sysfs; None if it has just disappeared."""
         path = device.device_file if device.number is not None else ""
         file = self.file(path) if path else None
         if file is None or file.key != device.key:
@@ -331,7 +331,7 @@ class Inventory:
                 yield
         except HostError:
             raise
-        except Exception as error:  # noqa: BLE001  # whatever it is: it is told, the others go on
+        except Exception as error:  # noqa: BLE001  # whatever it is: it is logged, the others continue
             if isinstance(error, MemoryError):
                 error.with_traceback(None)  # which holds all that was built until then
             self.failures.setdefault(resource, error)

@@ -1,4 +1,4 @@
-"""The texts that templates name, for one candidate, and the values that a resource declares."""
+"""Template variables of one candidate, and the values that a resource declares."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _MAX_KEPT = 1024
 
 
 class Names:
-    """Answers for one candidate; each text is found out when it is first asked for."""
+    """The variables of one candidate; each is computed when it is first used."""
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class Names:
         self._host = inventory.host
         self._node_name = inventory.node_name
         self._is_selecting = is_selecting
-        """Whether a selector asks: what nobody can know is an error, whatever the default."""
+        """Whether a selector asks: then an unknown value is an error, whatever the default."""
         syspath = candidate.device.syspath if candidate.device else ""
         surely, by_default = (
             inventory.values.setdefault((resource.name, candidate.path, syspath, sure), {})
@@ -199,7 +199,7 @@ class Names:
             raise LackingValueError("it has no folder in sysfs")
         folder, _, name = pattern.rpartition("/")
         # Each of 256 functions has a path of its own to their card. With its links resolved these
-        # are one folder, looked at once; but a policy allows the path as the config writes it.
+        # are one folder, read once; but a policy allows the path as the config writes it.
         real = None if glob.has_wildcard(folder) else self._host.realpath(glob.unescape(folder))
         look = self._look(pattern if real is None else f"{glob.escape(real)}/{name}")
         if look.dangling:

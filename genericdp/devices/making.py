@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from genericdp.template import Lookup
 
 _LATER = ("allocation", "device.share")
-"""Scopes and names whose texts are only known when a container asks."""
+"""Scopes and names whose values are only known at an allocation."""
 
 
 def make_devices(
@@ -94,7 +94,7 @@ def make_devices(
 
 @dataclass(slots=True)
 class _TextBudget:
-    """How many bytes of text a device may still have.
+    """The bytes of text that a device may still have.
 
     Counted before they are made: 10,000 variables of 60 KiB, in a config of 200 KB, take 600 MB.
     """
@@ -102,13 +102,13 @@ class _TextBudget:
     left: int
 
     def spend(self, size: int) -> None:
-        """Subtract some bytes; raises UnusableValueError if there are not so many left."""
+        """Subtract some bytes; raise UnusableValueError if fewer are left."""
         self.left -= size
         if self.left < 0:
             raise UnusableValueError(f"its texts take more than {MAX_TEXTS >> 20} MiB together")
 
     def counted(self, lookup: Lookup) -> Lookup:
-        """Return a lookup whose texts are subtracted."""
+        """Return a lookup that subtracts what it returns."""
 
         def look(scope: str, name: str, /) -> str | None:
             text = lookup(scope, name)
@@ -120,11 +120,11 @@ class _TextBudget:
 
 
 class _Injection(NamedTuple):
-    """What one ``inject``, of the resource or of an entry of ``match``, gives for one member."""
+    """One ``inject``, of the resource or of an entry of ``match``, for one member."""
 
     member: Candidate
     lookup: Lookup
-    """The texts of the member."""
+    """The variables of the member."""
     inject: Inject
 
 
@@ -282,7 +282,7 @@ class _Maker:
         self, given: Iterable[_Injection]
     ) -> tuple[list[DeviceNode], list[Reason], list[str]]:
         """Return the device nodes of all members, what must be there and is not, and the paths
-        that were asked for, with or without wildcards; they may not exist.
+        that were requested, with or without wildcards; they may not exist.
         """
         nodes, missing, paths = [], [], []
         for member, lookup, inject in given:
@@ -335,7 +335,7 @@ class _Maker:
     def _found(
         self, entry: DeviceNodeSelector, pattern: str, candidate: Candidate
     ) -> tuple[FoundFile, ...]:
-        """Return what there is of the nodes that an entry of ``inject.devices`` asks for."""
+        """Return the existing nodes that an entry of ``inject.devices`` names."""
         if entry.subsystem is not None:
             return self._nearby(entry.subsystem, entry, candidate)
         if glob.has_wildcard(pattern):
@@ -439,7 +439,7 @@ def _literal_size(value: object) -> int:
 
 
 def _bound(texts: Iterable[tuple[str, Template, Lookup]]) -> dict[str, tuple[Template, ...]]:
-    """Expand the texts of each key for all members; equal ones count once."""
+    """Expand the templates of each key for all members; equal results count once."""
     found: dict[str, dict[Template, None]] = {}
     for key, text, lookup in texts:
         found.setdefault(key, {})[bind(text, lookup, later=_LATER)] = None
@@ -496,14 +496,14 @@ def _own_cdi_name(resource: Resource, name: str, device_id: str) -> str:
 
 
 def bound_probes(resource: Resource, lookup: Lookup) -> tuple[BoundProbe, ...]:
-    """Return the probes for one device; raises UnusableValueError for a text that it lacks."""
+    """Return the probes for one device; raise UnusableValueError for a value that it lacks."""
     return tuple(
         BoundProbe(probe=probe, check=probe.check.bind(lookup)) for probe in resource.health
     )
 
 
 def bound_hooks(resource: Resource, lookup: Lookup) -> dict[HookName, Hook[str]]:
-    """Return the hooks for one device; raises UnusableValueError for a text that it lacks."""
+    """Return the hooks for one device; raise UnusableValueError for a value that it lacks."""
     return {
         name: Hook(command=hook.command.bind(lookup), timeout_seconds=hook.timeout_seconds)
         for name, hook in resource.hooks.items()

@@ -47,16 +47,16 @@ _NO_MATCH = ("nothing on this node matches", "match")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Excluded:
-    """What a resource must not take, nor bring along with something else.
+    """The hardware that a resource must not match, nor inject along with another device.
 
-    What cannot be read excludes: each entry has its place in ``exclude``, and why nobody can know
+    What cannot be read excludes: each entry has its place in ``exclude``, and why it is unknown
     whether it takes the thing; empty: it surely does.
     """
 
     entries: Mapping[str, Sequence[tuple[int, str]]]
     """By the thing's key and by its syspath."""
     hidden: Sequence[tuple[int, str]]
-    """What may take anything, since not all that it looks at can be seen."""
+    """Entries that may match anything, since part of what they read cannot be read."""
 
     def reason(self, file: FoundFile) -> Reason | None:
         """Return why the file is out; None if it is not."""
@@ -73,7 +73,7 @@ class Excluded:
 
 
 def _names_of(file: FoundFile) -> Iterator[str]:
-    """Yield its key, its syspath and those above: what sits on something is excluded with it."""
+    """Yield its key, its syspath and those above: a child is excluded with its parent."""
     yield file.key
     syspath = file.identity.syspath
     while syspath:
@@ -93,18 +93,18 @@ def excluded(resource: Resource, inventory: Inventory) -> Excluded:
 
 @dataclass(slots=True)
 class Owners:
-    """Which of the earlier resources of a config has a candidate, by its key.
+    """Candidates that earlier resources of a config have, by key.
 
     A resource claims what it takes: its members, and what it may take (``Match.unreadable``).
     One that cannot be decided keeps what its last list owned; if there was none, all that its
-    selectors might look at is reserved. Among devices, those on a list that are absent just now
+    selectors might match is reserved. Among devices, those on a list that are absent just now
     (``_Pass._absent`` of decide.py) keep their IDs and nodes.
     """
 
     claims: dict[str, tuple[Resource, bool]] = field(default_factory=dict)
     """The owner of each, and whether it surely is: something of it may not be readable."""
     reserved: list[tuple[Resource, Hidden]] = field(default_factory=list)
-    """Where resources look of which nobody knows what they take there."""
+    """Globs and subsystems of resources whose matches are unknown."""
     listed: Callable[[], Mapping[Identity, Collection[str]]] = dict
     """Return which resources have a thing on their last lists: there it stays, whatever is unsure
     now."""
@@ -117,7 +117,7 @@ class Owners:
         self.reserved += ((resource, hidden) for hidden in (found.hidden if found else ()))
 
     def reserve(self, resource: Resource) -> None:
-        """Let nobody have what a resource might take that could not be decided yet."""
+        """Reserve what a resource might match that could not be decided yet."""
         self.reserved += ((resource, Hidden(entry.candidates, "")) for entry in resource.match)
 
     def why_not(self, candidate: Candidate, resource: Resource) -> Reason | None:
@@ -171,7 +171,7 @@ def why_none(resources: Sequence[Resource], node_name: str) -> str:
 
 
 def reads_properties(resource: Resource) -> bool:
-    """Return whether the resource asks for what udev records, beyond what the kernel says."""
+    """Return whether the resource uses udev records, not only what the kernel reports."""
     selectors = (*resource.match, *resource.exclude)
     asking = (part for entry in selectors for part in (entry.candidates, *entry.hardware))
     if any(isinstance(part, SysSelector) and part.properties for part in asking):
@@ -185,13 +185,13 @@ def reads_properties(resource: Resource) -> bool:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Match:
-    """What one resource takes, and what it cannot take."""
+    """The candidates of one resource, and why others are not offered."""
 
     members: tuple[Candidate, ...]
     refused: tuple[Entry[Unmade], ...]
     excluded: Excluded
     misses: Mapping[int, Misses]
-    """What entries of ``match`` looked at and surely do not take."""
+    """What entries of ``match`` read and certainly do not match."""
     unreadable: frozenset[str]
     """The keys of what is not offered because something of it cannot be read."""
     hidden: tuple[Hidden, ...]
@@ -242,7 +242,8 @@ def match(resource: Resource, owners: Owners, inventory: Inventory) -> Match:
 def _wrong_types(
     resource: Resource, own: set[str], inventory: Inventory
 ) -> Iterator[Entry[Unmade]]:
-    # Only for paths written out: `/dev/*` finds folders too, and nobody wants to read of them.
+    # Only for paths written out: `/dev/*` finds folders too, and a line for each would hide the
+    # rest.
     for paths in (selector.candidates for selector in resource.match):
         if not isinstance(paths, PathSelector):
             continue
@@ -279,7 +280,7 @@ def why_undecided(resource: Resource, failed: str) -> Reason:
 def _reason(cause: Code, resource: Resource, seen: str) -> Reason:
     """Return a cause as a sentence about the selectors that are to blame.
 
-    Only another cause, or other selectors, are news: not what else comes and goes on the host.
+    Only another cause, or other selectors, are news: not other devices of the host.
     """
     text, key = _BLAMED.get(cause, _NO_MATCH)
     selectors: Sequence[Selector] = resource.exclude if key == "exclude" else resource.match
@@ -306,7 +307,7 @@ def _why_not_matched(resource: Resource, found: Match) -> tuple[Code, str]:
 
 
 _CLOSER = (Code.NOT_MATCHED, Code.VALUE_MISSING)
-"""Of selectors that look at something, the one that comes closest has the last of these."""
+"""In order: the closest of several selectors is the one that fails at the last of these."""
 
 
 def _entries(resource: Resource, key: str, texts: Sequence[str], count: int) -> str:
@@ -322,7 +323,7 @@ def _entries(resource: Resource, key: str, texts: Sequence[str], count: int) -> 
 
 
 def _why_missed(selector: Selector, misses: Misses, key: str) -> tuple[Code, str]:
-    """Return which condition nothing meets that a selector looks at, and what was found."""
+    """Return the condition that no device of a selector meets, and the values found."""
     failed = [condition for _, condition in misses.samples[key].values()]
     texts = [shown(condition.found) for condition in failed if condition.found is not None]
     closest = next((condition for condition in failed if condition.found is None), failed[0])

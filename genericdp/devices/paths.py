@@ -1,4 +1,4 @@
-"""Where paths lead, and which of them must not be read."""
+"""Targets of paths, and paths that must not be read."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _OF_OTHERS = ("/sys/fs/", "/sys/kernel/")
 
 
 class PathTarget(NamedTuple):
-    """Where a path leads, whether or not there is something."""
+    """The target of a path, whether or not it exists."""
 
     target: str
     refusal: str = ""

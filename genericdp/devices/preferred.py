@@ -22,7 +22,7 @@ MAX_STARTS = 16
 MAX_COMPARED = 16
 """Number of the container's shares that a further device is compared with."""
 _MAX_ID_LENGTH = 255
-"""Characters that natural order looks at in an ID that no device has."""
+"""Characters that natural order compares in an ID that no device has."""
 
 
 def preferred_ids(
@@ -39,10 +39,10 @@ def preferred_ids(
     ``devices`` are those of the resource in natural order of their IDs; this order decides
     between equally good ones. The order of the other arguments, which is random (PRF-2), changes
     nothing. IDs of no device are given last, where others do not suffice. If there are fewer than
-    ``size``: all of them. Empty, which is no preference, if that is what is wanted, or if more
+    ``size``: all of them. Empty, which means any, if that is what is wanted, or if more
     IDs must be given than ``size``. Never raises (PRF-4).
 
-    ``auto`` is spread if devices have several shares, which ``replicas`` tells where only the
+    ``auto`` is spread if devices have several shares, which ``replicas`` shows where only the
     first ones are left, and closest otherwise.
     """
     required = set(must)
@@ -112,7 +112,7 @@ def choose_greedily(
     taken: Counter[int] = Counter()
     for _ in range(size):
         # What the container gets of one device never brings another forward, so only the first
-        # has to be ranked anew.
+        # has to be ranked again.
         while (now := rank(heap[0][1])) > heap[0][0]:
             heapreplace(heap, (now, heap[0][1]))
         _, device = heap[0]

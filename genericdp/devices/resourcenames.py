@@ -66,7 +66,7 @@ def name_problem(name: str) -> str | None:
 
 
 def label(text: str) -> str:
-    """Return a DNS label for a text: the text itself if it is one, else one with its digest."""
+    """Return a DNS label: the string itself if it is one, else a label with its digest."""
     clean = _NOT_IN_LABEL.sub("-", text.lower()).strip("-")
     if clean == text and 0 < len(clean) <= _MAX_LABEL:
         return text
@@ -74,7 +74,7 @@ def label(text: str) -> str:
 
 
 def cut(clean: str, max_length: int, text: str) -> str:
-    """Return as much as fits of what was made of a text, with the text's digest at its end."""
+    """Return as much of a label as fits, with the digest of the original string at its end."""
     digest = hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:_DIGITS]
     return f"{clean[: max_length - _DIGITS - 1].rstrip('-./')}-{digest}".lstrip("-")
 
@@ -115,7 +115,7 @@ def resulting(
 
 
 class NameOwners:
-    """Which resource of the config has which name: its own one, and those that result from it."""
+    """Resources of the config by name: their own names, and those that result from templates."""
 
     def __init__(self, resources: Iterable[Resource], previous: Mapping[str, DeviceList]) -> None:
         listed = {resource.name: resource for resource in resources}

@@ -52,11 +52,11 @@ class Condition:
     why: str = ""
     """Of a value: why nothing was found."""
     unreadable: str = ""
-    """Of one that does not hold: why nobody can know whether it does; empty: it surely does not."""
+    """Why it is unknown whether the condition holds; empty if it certainly does not."""
 
     @property
     def holds(self) -> bool:
-        """Return whether it does; without globs it asks for nothing."""
+        """Return whether it does; without globs anything does."""
         if not self.wanted:
             return True
         return self.found is not None and glob.matches_any(
@@ -65,7 +65,7 @@ class Condition:
 
 
 class Hidden(NamedTuple):
-    """A part of what a selector looks at in which there may be more than can be seen."""
+    """A part of what a selector reads that may hold more than can be read."""
 
     wanted: Candidates
     why: str
@@ -90,13 +90,13 @@ class Hidden(NamedTuple):
 
 @dataclass(slots=True)
 class Misses:
-    """What a selector looked at and did not take, by the first condition that does not hold."""
+    """What a selector read and did not match, by the first condition that does not hold."""
 
     counts: Counter[str] = field(default_factory=Counter)
     samples: dict[str, dict[str | None, tuple[FoundFile | SysDevice, Condition]]] = field(
         default_factory=dict
     )
-    """By key, for each text that was found, of many texts some: the first that has it."""
+    """By key, for some of the values found: the first condition that has it."""
 
     def add(self, thing: FoundFile | SysDevice, failed: Condition) -> None:
         """Count a file or device that a condition keeps from being taken."""
@@ -113,13 +113,13 @@ class Misses:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Selection:
-    """What the selectors of a list make of the host; they go by their places in it."""
+    """The result of the selectors of a list, which are identified by their index."""
 
     candidates: Sequence[Candidate]
     """What any of them takes or may take, each thing once, in natural order of its path."""
     hidden: Sequence[tuple[int, Hidden]]
     misses: Mapping[int, Misses]
-    """What they looked at and surely do not take."""
+    """What they read and certainly do not match."""
 
     def why_unknown(self, candidate: Candidate) -> tuple[int, str] | None:
         """Return the selector that may be the first to take a candidate, and why it only may.
@@ -133,7 +133,7 @@ class Selection:
 
 
 def select(selectors: Sequence[Selector], resource: Resource, inventory: Inventory) -> Selection:
-    """Look once at all that the selectors of a list look at."""
+    """Evaluate the selectors of a list, each against everything that it reads."""
     found: dict[str, list[Candidate]] = {}
     hidden, misses = [], {}
     for i, selector in enumerate(selectors):
@@ -177,7 +177,7 @@ def _under_one_name(found: Sequence[Candidate]) -> Candidate:
 
 
 def _things(wanted: Candidates, inventory: Inventory) -> Iterator[FoundFile | SysDevice]:
-    """Yield what a selector looks at, without what udev has yet to record."""
+    """Yield what a selector reads, without what udev has yet to record."""
     awaited = inventory.host.awaited
     if isinstance(wanted, PathSelector):
         for file in (file for pattern in wanted.globs for file in inventory.found(pattern)):
@@ -191,7 +191,7 @@ def _things(wanted: Candidates, inventory: Inventory) -> Iterator[FoundFile | Sy
 
 
 def _hidden(wanted: Candidates, inventory: Inventory) -> Iterator[Hidden]:
-    """Yield where a selector may look at more than can be seen."""
+    """Yield the parts of what a selector reads that cannot be read completely."""
     host = inventory.host
     if isinstance(wanted, PathSelector):
         for pattern in wanted.globs:
@@ -224,7 +224,7 @@ def subsystem_globs(selector: SysSelector) -> Globs:
 
 
 def is_candidate_of(selector: SysSelector, device: SysDevice) -> bool:
-    """Return whether the selector looks at such devices at all."""
+    """Return whether the selector is about such devices at all."""
     if selector.kind == "udev":
         subsystems = subsystem_globs(selector)
         return not subsystems or glob.matches_any(subsystems, device.subsystem)
@@ -236,7 +236,7 @@ def why_not(
 ) -> Condition | None:
     """Return the condition for which a selector does not take a file or device; None: it takes it.
 
-    One that surely does not hold, else one of which nobody can know (``Condition.unreadable``).
+    One that certainly does not hold, else an unknown one (``Condition.unreadable``).
     """
     unknown = None
     for condition in unmet(selector, thing, resource, inventory):
@@ -264,7 +264,7 @@ def unmet(
     else:
         device = inventory.of_file(thing).device
         yield from _unmet_hardware(selector.hardware, device, host, thing.printable_path)
-    # Last: a device file need not be looked at for nothing.
+    # Last: it saves reading device files.
     if selector.values and (candidate := inventory.candidate(thing)) is not None:
         yield from _unmet_values(selector.values, candidate, resource, inventory)
 
@@ -272,7 +272,7 @@ def unmet(
 def _conditions(
     selector: SysSelector, device: SysDevice, host: Host, *, prefix: str = "", sitting: SysDevice
 ) -> Iterator[Condition]:
-    """Yield the conditions of a selector for one device; ``sitting`` is what sits on it."""
+    """Yield the conditions of a selector for one device; ``sitting`` is its child."""
     kind = selector.kind
     for name, globs, ignore_case in _wanted(selector):
         asked = source_device(kind, device, name, host, sitting)
@@ -286,7 +286,7 @@ def _conditions(
 
 
 def _wanted(selector: SysSelector) -> Iterator[tuple[str, Globs, bool]]:
-    """Yield what a selector asks for, by the keys of the config, and whether case is ignored."""
+    """Yield what a selector requires, by the keys of the config, and whether case is ignored."""
     for name, key in KINDS[selector.kind].keys.items():
         if name in selector.keys:
             yield name, selector.keys[name], key.hexadecimal
@@ -306,7 +306,7 @@ def _unmet(
 
 
 def _lacking(kind: str, device: SysDevice, host: Host, *, prefix: str) -> Condition:
-    """Return that a device is not, or does not sit on, hardware of some kind."""
+    """Return the failed condition of a device that is not of a kind and has no such parent."""
     unreadable = why_unread(kind, "", device, host, above=bool(prefix))
     key, where = f"{prefix}{kind}", device.syspath
     return Condition(key=key, wanted=("*",), found=None, where=where, unreadable=unreadable)
@@ -315,7 +315,7 @@ def _lacking(kind: str, device: SysDevice, host: Host, *, prefix: str) -> Condit
 def _unmet_hardware(
     hardware: Sequence[SysSelector], device: SysDevice | None, host: Host, where: str = ""
 ) -> Iterator[Condition]:
-    """Yield the conditions on what the device is or sits on that do not hold.
+    """Yield the conditions on the device and its parents that do not hold.
 
     ``where``: what was asked if sysfs knows nothing of it.
     """
@@ -385,7 +385,7 @@ def path_globs(selectors: Iterable[Selector]) -> tuple[str, ...]:
 
 
 def shown(text: str) -> str:
-    """Return a text of the host on one line, shortened if it is long."""
+    """Return a string of the host on one line, shortened if it is long."""
     return shortened(printable(text), _MAX_SHOWN)
 
 

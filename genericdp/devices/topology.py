@@ -1,4 +1,4 @@
-"""Where devices sit (PCI, USB, NUMA nodes, IOMMU groups) and how far apart."""
+"""Locations of devices (PCI, USB, NUMA nodes, IOMMU groups) and distances between them."""
 
 from __future__ import annotations
 
@@ -61,12 +61,12 @@ class Distance(IntEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Spot:
-    """Where a device sits."""
+    """The location of a device."""
 
     syspaths: tuple[str, ...] = ()
     """Of its members, each of the hardware: that of the PCI function for a VFIO group."""
     numa_nodes: tuple[int, ...] = ()
-    """Real ones only: -1 is none (LAW-8)."""
+    """Without -1, which means that there is none (LAW-8)."""
     closeness: str | None = None
     """Devices with an equal text are as close as one device: a link that sysfs does not show."""
 
@@ -150,7 +150,7 @@ def _is_attached(below: BusPath) -> bool:
 def spot_of(members: Sequence[SysDevice], host: Host, closeness: str | None = None) -> Spot:
     """Return where a device sits that is made of these members.
 
-    ``closeness`` is the text of the value that tells of links which sysfs does not show.
+    ``closeness`` is the value that names links which sysfs does not show.
     """
     if not members and not closeness:
         return NOWHERE

@@ -33,7 +33,7 @@ class State(StrEnum):
 
 
 class Event(StrEnum):
-    """What a reconcile finds out about a device."""
+    """Facts about a device in one reconcile."""
 
     SETTLING = "settling"
     """Its group has changed just now."""

@@ -1,4 +1,4 @@
-"""Whether devices work: probes, thresholds, and the commands that probes and hooks run."""
+"""Device health: probes, thresholds, and the commands that probes and hooks run."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ class ThreadCheck(Check, ABC):
 
     @abstractmethod
     def activity(self, device: Device) -> str:
-        """Return what it does, for people; while that hangs, nothing of the same name starts."""
+        """Return a human-readable name; while a check hangs, none of the same name starts."""
 
     @abstractmethod
     def look(self, device: Device, root: Root, before: bytes) -> Outcome:
-        """Make the check once, with the device's bound texts.
+        """Make the check once, with the device's bound values.
 
-        ``before`` is the digest of an earlier outcome; empty: there is none.
+        ``before`` is the digest of an earlier outcome; empty for the first one.
         """

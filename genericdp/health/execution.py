@@ -1,4 +1,4 @@
-"""Execution of commands for devices, probes or hooks: what the policy permits, so many at once."""
+"""Execution of probe and hook commands: what the policy permits, a limited number at once."""
 
 from __future__ import annotations
 
@@ -75,8 +75,8 @@ async def run_for(
 async def why_not_permitted(policy: Policy | None, program: str, *, timeout_seconds: float) -> str:
     """Return why a program must not be run; empty: it may. Raise nothing.
 
-    Whoever may write to the file can still exchange it between this and the start: the digest
-    guards against what is there, not against a race by a user who owns the program.
+    A process that may write to the file can still exchange it between this and the start: the
+    digest guards against what is there, not against a race by a user who owns the program.
     """
     if policy is None:
         return ""
@@ -105,10 +105,10 @@ def sha256(path: str) -> str:
     """Return the SHA-256 digest of a file as 64 lower-case hexadecimal digits.
 
     It is remembered as long as the file's inode, size and times are the same. A write that leaves
-    all of them as they are is not seen; root can do that, and nobody else. Links are followed.
+    all of them as they are is not seen; only root can do that. Links are followed.
     Raises OSError; may hang.
     """
-    import hashlib  # OpenSSL, four megabytes: fast, and only a policy asks for it
+    import hashlib  # OpenSSL, four megabytes: fast, and only a policy needs it
 
     with opened(path) as (descriptor, _):
         state = _state(os.fstat(descriptor))
@@ -212,13 +212,13 @@ class HookRunner:
     ) -> None:
         """Run that hook of each device that has one; raise UnusableDeviceError if any fails.
 
-        If the call is canceled, ``unfinished`` tells, by device, the hook that had not ended: its
+        If the call is canceled, ``unfinished`` has, by device, the hook that had not ended: its
         own, or the one that it waited for.
         """
         asked = [
             (device, hook) for device in devices if (hook := device.hooks.get(name)) is not None
         ]
-        # All to their end, so that none goes on after the answer; canceled with the call.
+        # All to their end, so that none runs after the answer; canceled with the call.
         async with asyncio.TaskGroup() as tasks:
             running = [
                 tasks.create_task(

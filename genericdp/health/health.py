@@ -82,7 +82,7 @@ class Probes:
     ) -> Outcome:
         """Run ``read`` in a thread, and return its outcome with the time that it took.
 
-        ``what`` it does, for people; while one of a name hangs, no other is begun.
+        ``what`` names it, human-readable; while one of a name hangs, no other starts.
         """
         if hangs(what):
             return Outcome(reason=f"{what} does not end")
@@ -113,7 +113,7 @@ class Probes:
 
         def ended(result: asyncio.Future[Outcome]) -> None:
             self._hanging[resource] -= 1
-            result.exception()  # nobody waits for it any longer
+            result.exception()  # its result is no longer awaited
 
         result.add_done_callback(ended)
         return Outcome(reason=f"{what} does not end", seconds=time.monotonic() - asked)
@@ -123,7 +123,7 @@ class Health:
     """Owns the state of each device under watch; ``run`` must run meanwhile.
 
     ``changed`` is called on the loop whenever the reasons of a device have changed, also from
-    within ``watch``, but within ``text_seconds`` if only their texts have. ``tally`` counts the
+    within ``watch``, but within ``text_seconds`` if only their wording has. ``tally`` counts the
     results of probes.
     """
 
@@ -145,7 +145,7 @@ class Health:
         self._now = now
         self._text_seconds = text_seconds
         self._telling: asyncio.TimerHandle | None = None
-        """Calls ``changed`` soon for what is told late; None: there is nothing."""
+        """Calls ``changed`` soon for delayed news; None if there is none."""
         self._devices: dict[str, dict[str, DeviceHealth]] = {}
         """By resource and ID."""
         self._log = KernelLog(open_log=open_log, now=now)
@@ -248,10 +248,10 @@ class Health:
         return [device for devices in self._devices.values() for device in devices.values()]
 
     def _update(self, device: DeviceHealth) -> None:
-        """Plan and tell what follows from another state of a device.
+        """Plan and report what follows from another state of a device.
 
-        Another text alone, as a temperature has it with each probe, is told late: a reconcile is
-        not worth it.
+        Another wording alone, as a temperature has it with each probe, is reported late: a
+        reconcile is not worth it.
         """
         self._plan(device)
         before = device.reasons

@@ -32,7 +32,7 @@ _HEX = re.compile(r"(?:0x)?[0-9a-f]+(?:[.:-][0-9a-f]+)*")
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """A text in a form in which equal ones are easily found."""
+    """A string normalized for comparison."""
 
     stem: str
     function: str = ""
@@ -45,13 +45,13 @@ class Name:
 
 
 DeviceNames = tuple[Name, ...]
-"""The texts of the groups that ``where`` compares, in the order of the groups' names."""
+"""The strings of the groups that ``where`` compares, in the order of the groups' names."""
 Stems = tuple[str, ...]
 
 
 @lru_cache(maxsize=16_384)
 def name_of(text: str) -> Name:
-    """Normalize a text: hexadecimal ones to lower case, PCI addresses to one form."""
+    """Normalize a string: hexadecimal numbers to lower case, PCI addresses to one form."""
     lower = text.lower()
     if _HEX.fullmatch(lower) is None:
         return Name(text)
@@ -74,7 +74,7 @@ def names_match(these: DeviceNames, those: DeviceNames) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class LogRule:
-    """What is the same in a probe for all devices, so that a line is matched once for all."""
+    """The part of a probe that is the same for all devices: a line is matched once for all."""
 
     regex: str
     where: tuple[str, ...]

@@ -27,7 +27,7 @@ class ProbeState:
     due: float
     """Time of the next run, in seconds of the monotonic clock."""
     healthy: bool | None = None
-    """None: there is no result yet. A device that was healthy when the config changed its probes is
+    """None before the first result. A device that was healthy when the config changed its probes is
     presumed to be healthy."""
     contrary: int = 0
     """Number of consecutive results that contradict ``healthy``."""
@@ -104,7 +104,7 @@ class DeviceHealth:
         return self.device.identity == device.identity
 
     def set_device(self, device: Device, now: float) -> None:
-        """Take over other probes of the same device; keep the results if only their texts differ.
+        """Take over other probes of the same device; keep the results if only their strings differ.
 
         A healthy device is presumed to stay healthy until the new probes have failed often enough.
         """

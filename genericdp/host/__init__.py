@@ -1,1 +1,1 @@
-"""The only place that reads the host: device files, sysfs, and what tells that they changed."""
+"""The only place that reads the host: device files, sysfs, and the events of their changes."""

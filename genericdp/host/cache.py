@@ -1,4 +1,4 @@
-"""What the host has said: asked off the loop, remembered by path until an event makes it stale.
+"""Cache of host reads by path, which events invalidate; reads run in a worker thread.
 
 What hangs concerns what lies in it, nothing else.
 """
@@ -42,12 +42,12 @@ NEXT_LOOK_SECONDS = 1.0
 """How long at most once something else hangs in the same reconcile: all of a server may be gone."""
 
 AGAIN_SECONDS = 2.0
-"""After this time what could not be read is looked at again,"""
+"""After this time what could not be read is read again,"""
 MAX_AGAIN_SECONDS = 30.0
 """and after twice the time whenever that was in vain, but for no longer than this."""
 
 _MAX_KEPT = 1024
-"""Longer texts are read again whenever they are asked for: any number may be asked for."""
+"""Longer content is not cached: any number of files may be read."""
 
 _LINKED = "attributes behind links"
 """Any device's event is taken for one of them, as ``device/vendor`` is another device's."""
@@ -56,7 +56,7 @@ _HINTS = {MAX_TEXT: " (a value with file and regex can take a part of it)"}
 
 @dataclass(slots=True)
 class Stale:
-    """What events have reported since the last reconcile, so that it has to be read again."""
+    """What events have invalidated since the last reconcile."""
 
     syspaths: set[str] = field(default_factory=set)
     """Devices, by their folders in sysfs."""
@@ -71,7 +71,7 @@ class Stale:
 
 
 class HostCache:
-    """Answers from a root, and remembers them until it is told to forget.
+    """Caches reads of a root until ``forget``.
 
     One thread asks at a time; another one may ask meanwhile what it waits for. ``before`` gives
     what could be read earlier, for what cannot be read now.
@@ -81,16 +81,16 @@ class HostCache:
         self.awaiting: Collection[str] = ()
         """Devices that have just appeared and that udev has yet to record."""
         self.folders: set[str] = set()
-        """Where a change could change what globs find, of those asked for in this reconcile."""
+        """Where a change could change what globs find, of those read in this reconcile."""
         self.hanging: set[str] = set()
-        """What was asked for in this reconcile and could not be read, since it hangs."""
+        """What hung when it was read in this reconcile."""
         self.found_awaited: set[str] = set()
         """Those of ``awaiting`` that were asked about in this reconcile and have no record."""
         self._root = root
         self._reading = ""
         """What is being read; empty: nothing."""
         self._seen = set[str]()
-        """All that has been met on the way to what was asked for."""
+        """All paths met on the way to what was read."""
         self.files: DeviceFiles = self._other_files(None if before is None else before.files)
         """What is known of the paths of files."""
         self._looks: dict[str, Look] = {}
@@ -103,7 +103,7 @@ class HostCache:
         self._texts: dict[str, dict[tuple[str, int], str | None]] = {}
         """By the device whose attribute it is; ``_LINKED``; empty: of no device."""
         self._places = set[str]()
-        """The directories in sysfs of texts that are not in that of their device itself."""
+        """Directories in sysfs of attributes that are not in that of their device itself."""
         self._why_unreadable: dict[str, str] = {}
         self._sees: Callable[[str], bool] | None = None
 
@@ -112,7 +112,7 @@ class HostCache:
     ) -> Work[T]:
         """Run ``work`` in a daemon thread until it ends, or one system call takes longer than that.
 
-        Return its future; if that is not done, ``what`` it looks at hangs. What is ``stale`` is
+        Return its future; if that is not done, ``what`` it reads hangs. What is ``stale`` is
         read again.
         """
 
@@ -129,7 +129,7 @@ class HostCache:
         return working
 
     def forget(self, stale: Stale) -> None:
-        """Begin a reconcile: ask again what events have told of, and what nothing tells of."""
+        """Begin a reconcile: forget what events were about, and what no event is ever about."""
         self._looks.clear()
         self.hanging.clear()
         self.found_awaited.clear()
@@ -137,39 +137,39 @@ class HostCache:
         self.folders = set()
         if stale.all_files:
             is_elsewhere, self.files = self.files.is_elsewhere, self._other_files(self.files)
-            self.files.is_elsewhere = is_elsewhere  # as the texts from there stay
-        told = stale.syspaths | self._devices.owners_of(stale.records)
-        paths = stale.paths | told | self._device_files(told)
+            self.files.is_elsewhere = is_elsewhere  # as the content from there stays
+        changed = stale.syspaths | self._devices.owners_of(stale.records)
+        paths = stale.paths | changed | self._device_files(changed)
         self.files.forget(paths)
         if paths:
-            told |= self._devices_at(stale.paths, paths)
-        if told:
-            told = self._devices.forget(told)
-            for owner in (*told, _LINKED):
+            changed |= self._devices_at(stale.paths, paths)
+        if changed:
+            changed = self._devices.forget(changed)
+            for owner in (*changed, _LINKED):
                 self._forget_texts(owner)
-            devices = [device for device in map(self._devices.get, told) if device is not None]
+            devices = [device for device in map(self._devices.get, changed) if device is not None]
             numbers = {device.number for device in devices}
-            self.files.forget(told | self._device_files(told), numbers)
+            self.files.forget(changed | self._device_files(changed), numbers)
         if paths or stale.all_files:
-            # Of files outside sysfs nothing tells: each of these events is taken for one of them.
+            # No event is about files outside sysfs: each of these events may be about one of them.
             self._forget_texts("")
 
     def _other_files(self, before: DeviceFiles | None) -> DeviceFiles:
         return DeviceFiles(self._root, before, guard=self.guarded, seen=self._seen)
 
-    def concerns(self, told: Uevent | str) -> bool:
+    def concerns(self, event: Uevent | str) -> bool:
         """Return whether an event may be about what has been read; no one may ask meanwhile.
 
-        ``told``: what the kernel told, a path, or the name of a file of the udev database. What
-        nothing tells of, as files in /proc, is read again with what events are about.
+        ``event``: a uevent, a path, or the name of a file of the udev database. What no
+        event is ever about, as files in /proc, is read again with what events are about.
         """
-        if isinstance(told, str):
-            return self.files.has_met(told) if "/" in told else self._devices.records(told)
-        files, subsystem = self.files, told.subsystem
-        paths = {told.syspath, told.former_syspath} - {""}
+        if isinstance(event, str):
+            return self.files.has_met(event) if "/" in event else self._devices.records(event)
+        files, subsystem = self.files, event.subsystem
+        paths = {event.syspath, event.former_syspath} - {""}
         return (
             files.is_elsewhere
-            or files.has_node(told.number)
+            or files.has_node(event.number)
             or self._devices.lists(subsystem)
             or any(map(files.has_met, (*paths, f"/sys/bus/{subsystem}", f"/sys/class/{subsystem}")))
             or any(
@@ -185,7 +185,7 @@ class HostCache:
     def _devices_at(self, entries: Collection[str], paths: Collection[str]) -> set[str]:
         """Return the devices whose files lie at these paths.
 
-        A file may be there before the kernel tells of its device: it is believed for ``entries``,
+        A file may be there before the uevent of its device: it is believed for ``entries``,
         and where nothing is known of the device.
         """
         files: dict[str, FoundFile | None] = {}
@@ -226,7 +226,7 @@ class HostCache:
 
     @property
     def unreadable(self) -> dict[str, str]:
-        """Why paths cannot be read: in each folder the first one, and none below another."""
+        """Return why paths cannot be read: in each folder the first one, and none below another."""
         why = self.files.why_unreadable
         first: dict[str, str] = {}
         for path in sorted(why):
@@ -278,7 +278,7 @@ class HostCache:
     def text(self, path: str, *, limit: int = MAX_TEXT) -> str | None:
         """Return a file's content, stripped; None if it cannot be read or has more bytes than that.
 
-        Links are not followed but for the kernel's own: ``target`` tells where they lead.
+        Links are not followed but for the kernel's own: ``target`` returns where they lead.
         """
         return self._remembered("", path, limit)
 
@@ -366,7 +366,7 @@ class HostReader:
         self._stale = Stale()
         self._is_asking = False
         self._unjudged: dict[Uevent | str, None] = {}
-        """What was told while the host was asked: whether it is about that is known at the end."""
+        """Events that came during a read: whether they are about it is known at its end."""
         self._blind = Latch(log)
         """Whether nothing can be concluded from the host just now."""
         self._unreadable: dict[str, str] = {}
@@ -382,7 +382,7 @@ class HostReader:
         self._host = HostCache(self._root, self._host)
 
     def mark_event(self, event: Uevent | None) -> None:
-        """Have what the kernel told of read again, if it was read. None: everything is."""
+        """Invalidate what a uevent is about, if it was read; None invalidates everything."""
         if event is not None and event.action == "add":
             self._arrived[event.syspath] = self._now()
         elif event is not None and event.action == "remove":
@@ -394,7 +394,7 @@ class HostReader:
         self._mark(name)
 
     def mark_file(self, path: str | None) -> None:
-        """Have a path of the host looked at again, if it was, that may lead to something else.
+        """Invalidate a path of the host, if it was read, that may lead to something else.
 
         None: any.
         """
@@ -404,23 +404,23 @@ class HostReader:
             self._stale.all_files = True
             self._look_again()
 
-    def _mark(self, told: Uevent | str | None) -> None:
-        if self._is_asking and told is not None:
-            self._unjudged[told] = None
-        elif self._makes_stale(told):
+    def _mark(self, event: Uevent | str | None) -> None:
+        if self._is_asking and event is not None:
+            self._unjudged[event] = None
+        elif self._makes_stale(event):
             self._look_again()
 
-    def _makes_stale(self, told: Uevent | str | None) -> bool:
+    def _makes_stale(self, event: Uevent | str | None) -> bool:
         """Note what is to be read again after an event; return whether anything is."""
         stale = self._stale
-        if told is None:
+        if event is None:
             stale.everything = True
-        elif not self._host.concerns(told):
+        elif not self._host.concerns(event):
             return False
-        elif isinstance(told, str):
-            (stale.paths if "/" in told else stale.records).add(told)
+        elif isinstance(event, str):
+            (stale.paths if "/" in event else stale.records).add(event)
         else:
-            stale.syspaths |= {told.syspath, told.former_syspath} - {""}
+            stale.syspaths |= {event.syspath, event.former_syspath} - {""}
         return True
 
     async def ask(
@@ -430,18 +430,18 @@ class HostReader:
         full: bool = True,
         wants_records: bool = False,
     ) -> T:
-        """Run work in a daemon thread, made anew where something hangs, and return its result.
+        """Run work in a daemon thread, another one where something hangs, and return its result.
 
         ``full``: everything is read again, else what is stale. ``wants_records``: whether the
-        work asks for what udev records. Raises what it raises; waits while nothing can be read.
+        work uses udev records. Raises what it raises; waits while nothing can be read.
         """
         self._is_asking = True
         try:
             return await self._ask(make_work, full=full, wants_records=wants_records)
         finally:
             self._is_asking = False
-            told, self._unjudged = self._unjudged, {}
-            if any([*map(self._makes_stale, told)]):
+            events, self._unjudged = self._unjudged, {}
+            if any([*map(self._makes_stale, events)]):
                 self._look_again()
 
     async def _ask(
@@ -516,7 +516,7 @@ class HostReader:
         leave_alone(result)
 
         def ended(_: Work[Any]) -> None:  # what it found is out of date anyway
-            self._ask_everything()  # the present one has been told that it hangs
+            self._ask_everything()  # the present one knows that it hangs
             self._look_again()
 
         result.add_done_callback(ended)

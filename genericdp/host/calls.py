@@ -22,21 +22,21 @@ T = TypeVar("T")
 
 Cause: TypeAlias = str | tuple[str, str]
 """What work hangs on: a filesystem, by its number; a call, by its name and path; or what it does,
-for people."""
+human-readable."""
 
 
 class HangsError(Exception):
-    """What is known to hang was about to be looked at.
+    """A path that is known to hang was about to be read.
 
-    It is no OSError, which would be an answer about the path.
+    Not an OSError, which would be an answer about the path.
     """
 
 
 class Watched:
-    """What a thread works on, and the system call that it is in."""
+    """The work of a thread, and the system call that it is in."""
 
     what = ""
-    """What it looks at, for people."""
+    """What it reads, human-readable."""
     since: float | None = None
     """When its present system call began, on the monotonic clock; None: it is in none."""
     call: tuple[str, str | int] | None = None
@@ -50,7 +50,7 @@ class Watched:
 
 
 class Patience:
-    """Whether one system call of watched work takes longer than so many seconds.
+    """Detects that one system call of watched work takes longer than some seconds.
 
     Time in which the one who asks was late does not count: a thread of a process that gets no
     processor makes no progress either.
@@ -64,7 +64,7 @@ class Patience:
 
     def is_over(self) -> bool:
         """Ask, once the pause is over."""
-        now, since = time.monotonic(), self._work.since  # read once: the thread goes on meanwhile
+        now, since = time.monotonic(), self._work.since  # read once: the thread continues meanwhile
         if since is None or since != self._since:
             self._lasted = 0.0
         elif now - self._asked < 2 * self.pause:
@@ -119,7 +119,7 @@ def watch(work: Watched | None) -> None:
 
 
 def looking_at(what: str) -> None:
-    """Note what this thread looks at from now on."""
+    """Note what this thread reads from now on."""
     if (work := getattr(_thread, "work", None)) is not None:
         work.what = what
 
@@ -191,7 +191,7 @@ def watched(call: Callable[P, T]) -> Callable[P, T]:
             _refuse(name, path, work)
         if work is None:
             return call(*args, **options)
-        # No context manager: that costs three times as much, 20,000 times in a look.
+        # No context manager: that costs three times as much, 20,000 times in a scan.
         if isinstance(place, str):
             work.path = place
         work.call = (name, place)  # type: ignore[assignment]  # by contract

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _SILENT = ("/sys/", "/proc/")
 """Where inotify reports nothing."""
 _OF_DEVICES = ("/sys/devices/", "/sys/class/", "/sys/bus/")
-"""Where in sysfs only events of the devices there tell of changes."""
+"""The part of sysfs whose changes only uevents of its devices report."""
 _MAGIC = re.compile(r"[*?[]")
 
 
@@ -44,7 +44,7 @@ class _Expansion:
 
 
 class DeviceFiles:
-    """Caches what is at the paths of a root, until it is told which of them may have changed.
+    """Caches what is at the paths of a root, until ``forget`` names those that may have changed.
 
     What cannot be read is what it was when it could be: no error is an absence. ``before`` has
     what was read earlier, for what cannot be read now.
@@ -58,14 +58,14 @@ class DeviceFiles:
         guard: Guard = lambda _, read: read(),
         seen: set[str] | None = None,
     ) -> None:
-        """``seen`` gets all that is met on the way to what is looked at."""
+        """``seen`` gets all paths met on the way to what is read."""
         self._root = root
         self._guard = guard
         self._seen = set() if seen is None else seen
         self._segments: dict[str, dict[str, str]] = {}
         """By the folder where it really lies: what has been looked for in it, with its start."""
         self.is_elsewhere = False
-        """Whether something in sysfs was looked at of which no event of its own device tells."""
+        """Whether something in sysfs was read that no uevent of its own device is about."""
         self._numbers = set[tuple[int, int]]()
         """Of the nodes that sysfs has had no device for."""
         self._files: dict[str, FoundFile | None] = {}
@@ -86,7 +86,7 @@ class DeviceFiles:
         self._nodes_of_copy: Mapping[str, tuple[FileType, tuple[int, int] | None]] | None = None
 
     def has_met(self, path: str) -> bool:
-        """Return whether what has been looked at may be something else if a path has changed.
+        """Return whether a read result may be another one if a path has changed.
 
         Of a folder in which that is not so, it is known no longer what else it has.
         """
@@ -110,11 +110,11 @@ class DeviceFiles:
         return self._walk(path).at
 
     def has_node(self, number: tuple[int, int] | None) -> bool:
-        """Return whether a node has been looked at that a device may be about to be known of."""
+        """Return whether a node has been read whose device may be about to appear."""
         return number in self._numbers
 
     def drop_outdated(self) -> None:
-        """Forget what is out of date: the reconcile that ends here has not asked for it."""
+        """Forget what is out of date: the reconcile that ends here has not read it."""
         self._old_files.clear()
         self._old_names.clear()
 
@@ -223,7 +223,7 @@ class DeviceFiles:
         return True
 
     def _examine(self, path: str) -> FoundFile:
-        # Anew: nothing reports a change of a link in sysfs, or of who may turn one.
+        # Not cached: nothing reports a change of a link in sysfs, or of who may turn one.
         walk = self._walk_anew(path)
         walk.check()
         target, status = walk.at, self._root.lstat(walk.at)
@@ -231,7 +231,7 @@ class DeviceFiles:
         if number is not None:
             syspath = syspath_of(self._root, file_type, number)
             if syspath is None and self._root.lstat(target).st_ino != status.st_ino:
-                # A device that vanishes loses its node first, then its entry in sysfs.
+                # A device that disappears loses its node first, then its entry in sysfs.
                 raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), target)
         else:
             # A device without a file is known by its folder.
@@ -316,7 +316,7 @@ class DeviceFiles:
         prefix = _MAGIC.split(segment, maxsplit=1)[0]
         at = self._walk(folder).at
         # There may be links to other devices (holders/*), or directories that come with one: the
-        # kernel tells of those devices, and not of this one.
+        # kernel reports those devices, and not this one.
         self.is_elsewhere = self.is_elsewhere or at.startswith("/sys/devices/")
         self._segments.setdefault(at, {})[segment] = prefix
         if folder not in self._names:
@@ -371,7 +371,7 @@ class DeviceFiles:
             number = (os.major(status.st_rdev), os.minor(status.st_rdev))
             return FileType.CHAR if stat.S_ISCHR(mode) else FileType.BLOCK, number
         if not self._root.is_machine and target.startswith("/dev/"):
-            # Not a cached_property: those share one lock, and a look that hangs would hold it.
+            # Not a cached_property: those share one lock, and a read that hangs would hold it.
             if self._nodes_of_copy is None:
                 self._nodes_of_copy = device_names(self._root)
             return self._nodes_of_copy.get(target.removeprefix("/dev/"), (FileType.FILE, None))
@@ -380,7 +380,7 @@ class DeviceFiles:
     def _node_refusal(self, walk: Walk, status: os.stat_result) -> str:
         """Return why a node cannot be trusted: it, and every link to it, must lie on /dev itself.
 
-        Anybody can write to /dev/shm; a link from there must not smuggle a device in.
+        Every user can write to /dev/shm; a link from there must not smuggle a device in.
         """
         trusted = set()
         for folder in ("/dev", "/dev/pts"):

@@ -72,7 +72,7 @@ class FolderWatch:
         """Watch these folders and no others, each for the events of its mask.
 
         Return those that are new, have come, gone or been replaced since the last call. The owner
-        has to look at them again: they may have changed before the watch was set.
+        has to read them again: they may have changed before the watch was set.
         """
         self.complete, before = True, self._watched
         numbers = {number for number, _ in before.values()}
@@ -142,7 +142,7 @@ class FolderWatch:
         """Yield the folders that an event concerns, each with an entry; None: any entry."""
         if event.mask & flags.Q_OVERFLOW:
             yield from ((folder, None) for folder in self._watched)
-        elif not event.mask & flags.IGNORED:  # also told of a watch that we have removed
+        elif not event.mask & flags.IGNORED:  # also comes for a watch that we have removed
             for folder, awaited in by_number.get(event.wd, ()):
                 if event.name in {"", awaited}:
                     yield folder, None
@@ -153,7 +153,7 @@ class FolderWatch:
 def _watch_all(
     inotify: INotify, folders: Mapping[str, int], before: set[int]
 ) -> tuple[dict[str, tuple[int, str]], list[OSError]]:
-    """Watch folders, each for the events of its mask, and none of those of ``before`` beside them.
+    """Watch folders, each for the events of its mask, and end other watches of ``before``.
 
     Return the watches by folder, and why others cannot be watched.
     """
@@ -193,7 +193,7 @@ def _watch(inotify: INotify, folder: str, mask: int, numbers: set[int]) -> tuple
 
 @watched
 def _add(folder: str, inotify: INotify, mask: int, numbers: set[int]) -> int | None:
-    """Watch a folder; return None if there is none."""
+    """Watch a folder; return None if it is missing."""
     try:
         number: int = inotify.add_watch(folder, mask | _ALWAYS)
     except (FileNotFoundError, NotADirectoryError):
@@ -297,13 +297,13 @@ class Uevents:
 
 def uevent_of(device: pyudev.Device) -> Uevent:
     """Convert an event without reading sysfs; raise UnicodeError."""
-    told = device.properties.get
-    former = told("DEVPATH_OLD") if device.action == "move" else None
-    major, minor = (decimal(told(name) or "", max_digits=9) for name in ("MAJOR", "MINOR"))
+    get_property = device.properties.get
+    former = get_property("DEVPATH_OLD") if device.action == "move" else None
+    major, minor = (decimal(get_property(name) or "", max_digits=9) for name in ("MAJOR", "MINOR"))
     return Uevent(
         action=device.action,
         syspath=device.sys_path,
         former_syspath=f"/sys{former}" if former else "",
-        subsystem=told("SUBSYSTEM") or "",
+        subsystem=get_property("SUBSYSTEM") or "",
         number=None if major is None or minor is None else (major, minor),
     )

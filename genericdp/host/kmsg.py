@@ -26,7 +26,7 @@ _DEVICE = os.makedev(1, 11)
 MAX_BYTES = 16_384
 """More than any kernel makes of one record."""
 SLICE_SECONDS = 0.005
-"""After so long the loop gets its turn."""
+"""After this time the loop gets its turn."""
 AGAIN_AFTER_SECONDS = 30.0
 """When a log that cannot be read is tried again."""
 LOSSES_TOLD_EACH_SECONDS = 60.0
@@ -50,7 +50,7 @@ class LogRecord:
 
     @property
     def by_kernel(self) -> bool:
-        """Whether the kernel itself wrote it: user space can write any facility but this."""
+        """Return whether the kernel itself wrote it: user space can write any other facility."""
         return self.priority >> 3 == 0
 
 
@@ -72,7 +72,7 @@ def parse(data: bytes) -> LogRecord | None:
 
 
 Log = RawIOBase
-"""Where records come from: each read gives one, or None if there is none yet."""
+"""A source of records: each read gives one, or None if none has come yet."""
 
 
 def open_log(path: str = PATH) -> Log:
@@ -102,7 +102,7 @@ class KernelRecords:
     ) -> None:
         self.unreadable = Latch(log)
         self.caught_up = False
-        """Whether all that the log held has been told: what is told now happens now."""
+        """Whether all that the log held has been reported: new records happen now."""
         self._told = told
         self._paused = paused
         self._open_log = open_log
@@ -146,7 +146,7 @@ class KernelRecords:
 
     def _drain(self, source: Log) -> None:
         until = time.perf_counter() + SLICE_SECONDS
-        while source is self._log and time.perf_counter() < until:  # who is told may stop
+        while source is self._log and time.perf_counter() < until:  # the callback may stop it
             try:
                 data = source.read(MAX_BYTES)
             except BrokenPipeError:
@@ -173,7 +173,7 @@ class KernelRecords:
             self._lost += max(record.sequence - self._next, 0)
         self._next = record.sequence + 1
         now = time.monotonic()
-        # Whoever floods the kernel's log must not flood ours.
+        # A flood of the kernel's log must not flood ours.
         if self._lost and now - self._told_losses_at >= LOSSES_TOLD_EACH_SECONDS:
             log.warning("%d records of the kernel's log were lost: it is overrun", self._lost)
             self._lost, self._told_losses_at = 0, now

@@ -1,7 +1,7 @@
 """Follows paths on descriptors: where a path leads, who can change that, and what is there.
 
 Each step is held with O_PATH, which opens nothing: neither a FIFO nor a device notices it. What is
-held has been checked as it is, so whoever swaps files, links or folders meanwhile changes nothing.
+held has been checked as it is, so swapping files, links or folders meanwhile has no effect.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class NotAFileError(OSError):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Walk:
-    """Where a path leads."""
+    """The target of a path."""
 
     at: str
     """The final path, or how far it could be followed."""
@@ -61,8 +61,8 @@ class Walk:
 def walk(path: str, *, top: str = "", past_missing: bool = False) -> Walk:
     """Follow every link as far as there is something; raises nothing.
 
-    Links lead within the folder ``top``. ``past_missing`` takes what cannot be looked at for no
-    link, and goes on to the end.
+    Links lead within the folder ``top``. With ``past_missing``, what cannot be read is assumed not
+    to be a link.
     """
     with closing(_Walker(path, top)) as walker:
         walker.go(past_missing=past_missing)
@@ -223,7 +223,7 @@ class _Walker:
             ):
                 return f"the link {link} lies in a folder that anybody can write to"
             owners.add(status.st_uid)
-        # In place of root: the owner of /dev, in user namespaces and copies; whoever we are.
+        # In place of root: the owner of /dev, in user namespaces and copies; and our own user.
         if not owners <= {0, dev.st_uid, os.geteuid()}:
             return f"the link {link} can be turned by a user who is not root"
         return ""

@@ -38,7 +38,7 @@ _PARTITIONS = ("", "/home", "/opt", "/run", "/srv", "/usr", "/var")
 class Root:
     """Reads paths of the host below a folder; links lead within that folder too.
 
-    Paths are texts, because those of sysfs and of devices need not be tidy. Each method raises
+    Paths are strings, because those of sysfs and of devices need not be tidy. Each method raises
     OSError as the call of ``os`` does.
     """
 
@@ -49,7 +49,7 @@ class Root:
         self._listed: set[str] = set()
 
     def wary(self) -> Self:
-        """Return the same root for somebody who concludes from what is not there that it is gone.
+        """Return the same root for callers that treat "missing" as "removed".
 
         It raises HostError where a call fails for lack of descriptors or memory.
         """
@@ -58,7 +58,7 @@ class Root:
         return wary
 
     def _heed(self, error: OSError) -> None:
-        """Raise HostError if an error says nothing about the path and this root is wary."""
+        """Raise HostError if an error says nothing about the path and this root is strict."""
         if self._wary and is_shortage(error):
             raise HostError(reason_of(error)) from error
 
@@ -71,7 +71,7 @@ class Root:
 
     @property
     def is_machine(self) -> bool:
-        """Whether this is the running machine itself."""
+        """Return whether this is the running machine itself."""
         return not self._prefix
 
     def real(self, path: str) -> str:
@@ -97,9 +97,9 @@ class Root:
         return self._heeding(calls.listdir, self._followed(path) or "/")
 
     def entries_if_any(self, path: str, why_unreadable: dict[str, str]) -> list[str]:
-        """Return the same, nothing where there is no such folder, or it could never be read.
+        """Return the same, nothing where the folder is missing or could never be read.
 
-        ``why_unreadable`` then gets the reason. A wary root raises HostError where one cannot be
+        ``why_unreadable`` then gets the reason. A strict root raises HostError where one cannot be
         read any longer.
         """
         try:
@@ -114,7 +114,7 @@ class Root:
         return names
 
     def read_text(self, path: str, *, limit: int = 65_536) -> str:
-        """Return the start of a file's content; what is no UTF-8 is escaped."""
+        """Return the start of a file's content; bytes that are not UTF-8 are escaped."""
         return self.read_bytes(path, limit=limit).decode(errors="backslashreplace")
 
     def read_bytes(self, path: str, *, limit: int, follow_symlinks: bool = True) -> bytes:
@@ -127,7 +127,7 @@ class Root:
     def _read(self, path: str, limit: int, *, follow_symlinks: bool) -> bytes:
         if is_kernels_own(path):
             if self.is_machine:
-                # Read thousands of times in a look, and there is nothing to check: in sysfs
+                # Read thousands of times in a scan, and there is nothing to check: in sysfs
                 # there are only folders, regular files, and links that the kernel has made.
                 descriptor = calls.open(path, os.O_RDONLY | os.O_CLOEXEC)
                 try:
@@ -159,7 +159,7 @@ class Root:
     def walk(self, path: str, *, past_missing: bool = False) -> Walk:
         """Follow every link as far as there is something; raises nothing.
 
-        ``past_missing`` takes what cannot be looked at for no link, and goes on to the end.
+        With ``past_missing``, what cannot be read is assumed not to be a link.
         """
         walk = pathwalk.walk(path, top=self._prefix, past_missing=past_missing)
         if walk.error is not None:

@@ -1,4 +1,4 @@
-"""Reads devices from sysfs and the udev database, each only when it is asked for, and once.
+"""Reads devices from sysfs and the udev database, each on demand, and once.
 
 The records of the database hold what udev's rules have found out about a device.
 """
@@ -37,7 +37,7 @@ Guard = Callable[[str, Callable[[], str]], str]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class UdevRecord:
-    """What one file of the database holds."""
+    """The content of one file of the database."""
 
     properties: Mapping[str, str] = field(default_factory=dict)
     """With those that libudev derives from the rest; empty: udev has taken it away."""
@@ -47,12 +47,12 @@ class UdevRecord:
 
 
 class SysDevices:
-    """The devices of one root. It remembers what it has read until it is told to ``forget``."""
+    """The devices of one root. It caches what it has read until ``forget``."""
 
     def __init__(
         self, root: Root, *, guard: Guard = lambda _, read: read(), seen: set[str] | None = None
     ) -> None:
-        """``seen`` gets the folders that are looked at, and all that they lie in."""
+        """``seen`` gets the folders that are read, and all of their parents."""
         self._root = root
         self.guard = guard
         self._seen = set() if seen is None else seen
@@ -66,17 +66,17 @@ class SysDevices:
         self._members: dict[str, tuple[SysDevice, ...]] = {}
         """In natural order."""
         self._sorted: dict[str, list[str]] = {}
-        """Their syspaths, sorted as texts."""
+        """Their syspaths, sorted as strings."""
         self._subsystems: tuple[str, ...] | None = None
         self._records: set[str] | None = None
-        """The names of the files in the udev database when they were last asked for."""
+        """The names of the files in the udev database when they were last listed."""
         self._has_records = False
         """Whether no other names have come since, for all that is known."""
         self._owners: dict[str, str] = {}
         """The devices that were read, by the name of their file there."""
 
     def get(self, syspath: str) -> SysDevice | None:
-        """Return the device of a folder below /sys/devices, or None if there is none."""
+        """Return the device of a folder below /sys/devices, or None."""
         if syspath not in self._devices:
             note(syspath, self._seen)
             self._devices[syspath] = self._read(syspath)
@@ -139,7 +139,7 @@ class SysDevices:
             syspath for syspath in before if before[syspath] is None or self.get(syspath) is None
         }
         if moved:
-            # The kernel tells of a move, but not of what moves along.
+            # The kernel reports a move, but not what moves along.
             below = {
                 syspath for syspath in self._devices if not moved.isdisjoint(upwards(syspath))
             } - forgotten
@@ -167,7 +167,7 @@ class SysDevices:
         was_empty = UDEV_RECORDS in self.why_unreadable
         self._records = set(self._entries(UDEV_RECORDS))
         if was_empty is bool(self._records):
-            # udevd has just started, or its database is gone: that concerns every device.
+            # udevd has just started, or its database is missing: that concerns every device.
             return set(self._owners.values())
         return {self._owners[name] for name in records if name in self._owners}
 
@@ -219,7 +219,7 @@ class SysDevices:
             self._records = set(self._entries(UDEV_RECORDS))
             self._has_records = True
             if not self._records:
-                # Whoever excludes by a property must not take that for "has no such property".
+                # An exclude by a property must not take that for "has no such property".
                 self.why_unreadable.setdefault(UDEV_RECORDS, _NO_RECORDS)
         if why := self.why_unreadable.get(UDEV_RECORDS):
             self.why_unreadable[syspath] = f"{UDEV_RECORDS} cannot be read: {why}"
@@ -234,7 +234,7 @@ class SysDevices:
             return None
 
     def _text(self, path: str) -> str:
-        """Return the content of a file; what is no UTF-8 is escaped."""
+        """Return the content of a file; bytes that are not UTF-8 are escaped."""
 
         def read() -> str:
             content = self._root.read_bytes(path, limit=_MAX_BYTES + 1)
@@ -275,7 +275,8 @@ def record_name(syspath: str, subsystem: str, uevent: Mapping[str, str]) -> str:
 def lines_of(text: str) -> list[str]:
     """Take a file of udev or a ``uevent`` apart as libudev does.
 
-    A carriage return or NUL ends a line too, and what has no end is no line: it may be cut off.
+    A carriage return or NUL ends a line too, and what has no end does not count as a line: it may
+    be cut off.
     """
     if "\r" in text or "\0" in text:
         text = text.replace("\r", "\n").replace("\0", "\n")
@@ -329,7 +330,7 @@ def _properties(
 def syspath_of(root: Root, file_type: FileType, number: tuple[int, int]) -> str | None:
     """Return the sysfs folder of a device number, as ``/sys/devices/…``, if it has one.
 
-    Raises OSError where nobody can know.
+    Raise OSError where that is unknown.
     """
     return _led_to(root, f"/sys/dev/{file_type}", f"{number[0]}:{number[1]}")
 
@@ -342,7 +343,7 @@ def _led_to(root: Root, folder: str, entry: str) -> str | None:
         if error.errno not in {errno.EINVAL, *ABSENT}:
             raise
         return None
-    # There are no links below /sys/devices, so this needs no look at each folder.
+    # /sys/devices has no links below it, so this need not read each folder.
     path = posixpath.normpath(posixpath.join(folder, target))
     return path if path.startswith(_DEVICES) else None
 
@@ -350,7 +351,7 @@ def _led_to(root: Root, folder: str, entry: str) -> str | None:
 def plugged_of(read: Callable[[str], str], file_type: FileType, syspath: str | None) -> str:
     """Return what grows with each replug: a disk's ``diskseq``, or the USB device number.
 
-    Empty where the kernel has neither. A device number alone does not tell a replug (D5).
+    Empty where the kernel has neither. A device number alone does not show a replug (D5).
     ``read`` gives a file's content, and raises OSError.
     """
     if syspath is None:
@@ -361,7 +362,7 @@ def plugged_of(read: Callable[[str], str], file_type: FileType, syspath: str | N
             if sequence := read_attribute(read, folder, "diskseq"):
                 return f"diskseq {sequence}"
     folder = syspath
-    # Only what hangs on a USB bus is worth the look at each folder above.
+    # Only for a USB device is it worth reading each folder above.
     while "/usb" in folder:
         number = read_attribute(read, folder, "devnum")
         if number and (bus := read_attribute(read, folder, "busnum")):

@@ -26,7 +26,7 @@ T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 MAX_IDLE = 4
-"""So many are kept; more come when more looks happen at once, or hang, and end after theirs."""
+"""The number that is kept; further ones come when more reads run at once or hang."""
 
 AGAIN_AFTER_SECONDS = 0.5
 """Where no thread can be started: when to try again."""
@@ -57,7 +57,7 @@ class Work(Watched, asyncio.Future[T]):
 
 
 class HangingError(TimeoutError):
-    """A look that does not end: it is left alone, and nobody begins another one meanwhile."""
+    """A read that does not end: it is left alone, and no other one starts meanwhile."""
 
 
 async def in_worker(work: Callable[[], T], what: str | Path = "") -> T:
@@ -65,8 +65,8 @@ async def in_worker(work: Callable[[], T], what: str | Path = "") -> T:
 
     A thread that never comes back is left alone: it holds up neither others nor, unlike one of
     ``asyncio.to_thread``, the exit. Raise HangingError, which is an OSError, if that takes too
-    long for ``what`` is looked at, a path or words for people, or if that is known to hang;
-    without it, wait forever. A result that can be closed is closed where nobody waits for it any
+    long for ``what`` is read, a path or a human-readable name, or if that is known to hang;
+    without it, wait forever. A result that can be closed is closed where it is not awaited any
     longer.
     """
     if isinstance(what, Path):
@@ -147,10 +147,10 @@ def run_in_time(work: Callable[[], T], seconds: float) -> T:
 def start(work: Callable[[], T], what: str = "", *, is_one_call: bool = False) -> Work[T]:
     """Start ``work`` as ``in_worker`` does; return a future of the running loop.
 
-    ``what`` it looks at is for people.
+    ``what`` names what it reads, human-readable.
 
     What has to end in time is each watched system call. If it ``is_one_call``, so has the rest, as
-    one call; a watched call within it starts the time anew.
+    one call; a watched call within it starts the time again.
     """
     loop = asyncio.get_running_loop()
     done: Work[T] = Work(loop=loop)
@@ -170,7 +170,9 @@ def start(work: Callable[[], T], what: str = "", *, is_one_call: bool = False) -
         finally:
             calls.watch(None)
             calls.release(done)
-        with suppress(RuntimeError):  # the loop has been closed meanwhile: nobody waits
+        with suppress(
+            RuntimeError
+        ):  # the loop has been closed meanwhile: the result is not awaited
             loop.call_soon_threadsafe(deliver)
 
     _run(job, done)
@@ -179,7 +181,7 @@ def start(work: Callable[[], T], what: str = "", *, is_one_call: bool = False) -
 
 def _run(job: Callable[[], None], done: asyncio.Future[T]) -> None:
     """Run a job in a thread, later where none can be had: a limit must not end the daemon."""
-    if done.done():  # nobody waits for it any longer
+    if done.done():  # it is not awaited any longer
         return
     if _idle:
         _idle.pop().put(job)
@@ -203,7 +205,7 @@ def _serve(jobs: SimpleQueue[Callable[[], None]]) -> None:
     while True:
         job = jobs.get()
         job()
-        del job  # what it looked at must not live on in an idle thread
+        del job  # what it read must not live on in an idle thread
         if len(_idle) >= MAX_IDLE:
             return
         _idle.append(jobs)

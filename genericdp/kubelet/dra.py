@@ -91,7 +91,7 @@ class DraPlugin:
         """
         self.registration = RegistrationState()
         self._driver = driver
-        self._root = kubelet_root.absolute()  # the kubelet is told where the driver's socket is
+        self._root = kubelet_root.absolute()  # the kubelet gets the path of the driver's socket
         self._handler = handler
         self._look_seconds, self._retry_seconds = look_seconds, retry_seconds
         self._calls = Observed(0)
@@ -220,7 +220,7 @@ def _check_folder(folder: Path) -> None:
 
 
 def _check_unserved(path: Path) -> None:
-    """Raise KubeletError if a path is in use; gRPC replaces a socket that nobody serves (TRN-3)."""
+    """Raise KubeletError if a path is in use; gRPC replaces a socket that is not served (TRN-3)."""
     with socket.socket(socket.AF_UNIX) as client:
         client.settimeout(0)
         try:
@@ -233,7 +233,7 @@ def _check_unserved(path: Path) -> None:
             why = f"{path} is in the way: it is not a socket; remove it"
             raise KubeletError(why) from None
         except BlockingIOError:
-            pass  # somebody serves it, and is busy
+            pass  # it is served, by a busy process
     raise KubeletError(
         f"another process serves {path}: let only one have this driver's name (--dra-driver)"
     )

@@ -1,4 +1,4 @@
-"""The kubelet's directory: kubelet.sock, our sockets beside it, and those of other instances."""
+"""The kubelet's directory: kubelet.sock, our sockets next to it, and those of other instances."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class Peer:
 
 
 class KubeletFolder:
-    """Watches one folder for all resources; ``socket`` is None while no kubelet is there."""
+    """Watches one folder for all resources; ``socket`` is None without a kubelet."""
 
     def __init__(
         self,
@@ -93,9 +93,9 @@ class KubeletFolder:
         self.socket: Observed[SocketIdentity | None] = Observed(None)
         self._socket_since = 0.0  # on the monotonic clock
         self.absence = Observed("it has not been looked for yet")
-        """Why there is no kubelet.sock; empty: there is one."""
+        """Why kubelet.sock is missing; empty if it is there."""
         self.answers: Observed[bool] = Observed(value=False)
-        """Whether the folder can be looked at: on a mount that hangs, that does not end."""
+        """Whether the folder can be read: on a mount that hangs, reading does not end."""
         at_once = min(_REGISTRATIONS_AT_ONCE, descriptors.count().most // _DESCRIPTORS_EACH)
         self.registrations = asyncio.Semaphore(max(1, at_once))
         """Limits how many plugins register at once: memory for many is never freed."""
@@ -197,11 +197,11 @@ class KubeletFolder:
 
     @property
     def kubelet_age(self) -> float:
-        """How long the kubelet has been running, in seconds; 0: there is none."""
+        """Return how long the kubelet has been running, in seconds; 0 without a kubelet."""
         return 0.0 if self.socket.value is None else time.monotonic() - self._socket_since
 
     def _find_socket(self) -> tuple[SocketIdentity | None, str]:
-        """Return kubelet.sock, or why there is none; raise if the folder cannot be used."""
+        """Return kubelet.sock, or why it is missing; raise if the folder cannot be used."""
         try:
             status = self.path.stat()
         except (FileNotFoundError, NotADirectoryError):
@@ -247,10 +247,10 @@ class PeerWatch:
         self._dead_since: dict[Peer, float] = {}
         """Since when sockets that refuse connections are there, on the monotonic clock."""
         self._last: SocketIdentity | None = None
-        """The kubelet.sock beside which they were seen."""
+        """The kubelet.sock next to which they were seen."""
 
     async def run(self) -> None:
-        """Look at each event, and for leftovers from time to time, forever."""
+        """Handle each event, and remove leftovers from time to time, forever."""
         events = self._kubelet.events
         try:
             while True:
@@ -273,7 +273,7 @@ class PeerWatch:
         Those of the last look stay if the folder is missing or cannot be read.
         """
         kubelet, before = self._kubelet, self._kubelet.peers.value
-        with suppress(OSError):  # also if there is no free file descriptor
+        with suppress(OSError):  # also without a free file descriptor
             kubelet.peers.value = self._running()
         if kubelet.socket.value != self._last:
             # With its folder, or when a kubelet starts, a socket goes, but not its owner.
@@ -407,12 +407,12 @@ class ResourcePeers:
 
     @property
     def later_left(self) -> bool:
-        """Whether an instance that came after our socket is missing now."""
+        """Return whether an instance that came after our socket is missing now."""
         return not self._later <= self._instances
 
 
 def find_socket(path: Path) -> tuple[SocketIdentity | None, str]:
-    """Return the socket at a path, or why there is none."""
+    """Return the socket at a path, or why it is missing."""
     try:
         status = path.stat()
     except OSError:

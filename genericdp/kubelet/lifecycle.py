@@ -1,4 +1,4 @@
-"""The life of one plugin: serve, register, and start over when the kubelet is gone or new."""
+"""The life of one plugin: serve, register, and start over when the kubelet is missing or new."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _SUSPICIOUS_ENDS = 3
-"""So many streams in a row that end early are no accident."""
+"""This many streams in a row that end early are not an accident."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RegistrationTiming:
-    """How long a plugin waits to register, and to register again, in seconds."""
+    """The delays before registering, and registering again, in seconds."""
 
     self_check: float = 5.0
     """For its own socket to answer before it registers."""
     register: float = 75.0
     """Much longer than the 10 s that a kubelet takes to dial back: one that is stopped or stuck
-    completes the call when it goes on. Giving up earlier would leave a ghost registration with
-    older kubelets (REG-3) and end it with those from 1.36 on, without anybody telling us."""
+    completes the call when it continues. Giving up earlier would leave a ghost registration with
+    older kubelets (REG-3) and end it with those from 1.36 on, without a message to us."""
     stream: float = 5.0
     """After a registration the stream comes within one second (REG-12)."""
     first_retry: float = 0.2
@@ -49,14 +49,14 @@ class RegistrationTiming:
     """The longest delay while another plugin seems to replace us: the node must not flap."""
     permanent_retry: float = 60.0
     stable: float = 60.0
-    """A registration that has lasted so long resets the delays."""
+    """A registration that has lasted this long resets the delays."""
 
     same_age: float = 2.0
     """Of two instances whose sockets are this close in age, either may have registered later."""
     peer_return: float = 0.3
     """A peer that registers again is back within this time; after it, the peer has left."""
     resend: float = 0.2
-    """For so long a kubelet may be processing the last list of a peer that has left."""
+    """For this time a kubelet may be processing the last list of a peer that has left."""
 
     def retry_delay(self, attempts: int, *, conflict: bool) -> float:
         """Return the delay after this many attempts in a row, from 1 on, before jitter."""
@@ -77,7 +77,7 @@ class PeerLeftError(KubeletError):
 
 
 class RegistrationState:
-    """Whether a resource is registered with the kubelet, since when, and if not, why."""
+    """The registration of a resource with the kubelet: since when, or why not."""
 
     def __init__(self) -> None:
         self.active = Observed(value=False)
@@ -87,7 +87,7 @@ class RegistrationState:
         self.since = _wall_clock()
         """When it was registered, or was no longer; in seconds since 1970."""
         self.conflict = ""
-        """Who else serves the resource on this node, as far as is known; empty: nobody."""
+        """Another plugin known to serve the resource on this node, or an empty string."""
 
     def registered(self) -> None:
         """Record that the stream is open."""
@@ -133,7 +133,7 @@ class Plugin:
                 kubelet = await self._wait_for_kubelet()
                 if kubelet != last:
                     # The delays were about the last kubelet; this one may not listen yet (K2).
-                    # That the last one has ended its stream was nobody else's doing.
+                    # No other plugin made the last one end its stream.
                     last, self._failures, self._early_ends = kubelet, 0, 0
                 failure = await self._attempt(kubelet)
                 if (task := asyncio.current_task()) and task.cancelling():
@@ -248,7 +248,7 @@ class Plugin:
         """Wait for the stream, but not for long if another instance leaves meanwhile.
 
         A kubelet up to 1.36 that notices this between its answer and the stream closes the new
-        connection without telling anybody (REG-9b). It may notice later than we do.
+        connection without a message (REG-9b). It may notice later than we do.
         """
         timing, since = self._timing, began - self._timing.stream
 
@@ -278,7 +278,7 @@ class Plugin:
             return streams.value.ended > 0
 
         def has_peer_left() -> bool:
-            # If kubelet.sock is gone, too, all sockets are removed, and nobody has left.
+            # If kubelet.sock is missing, too, all sockets are removed, and no peer has left.
             return self._peers.later_left and self._kubelet.socket.value is not None
 
         values = streams, self._kubelet.socket, self._kubelet.peers

@@ -1,4 +1,4 @@
-"""Devices that pods hold, from the kubelet's PodResources API: nothing else tells (PRS-1)."""
+"""Devices that pods hold, from the kubelet's PodResources API: no other source (PRS-1)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _MAX_STRINGS = 150_000
 """Of an answer: the names of pods, claims and resources, and the IDs of devices. These are 70,000
 devices, or some 35 MB, twice while a new answer is read; the shipped pod may have 160."""
 _MAX_FIELDS = 1_000_000
-"""Of an answer: reading so many takes a second or two. A device has four, each read twice."""
+"""Of an answer: reading this many takes a second or two. A device has four, each read twice."""
 _MAX_STRING_BYTES = 64 * 1024
 _MAX_VARINT_BITS = 64
 _SIZED = 2
@@ -40,7 +40,7 @@ _SIZED = 2
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PodResourcesTiming:
-    """When the kubelet is asked which devices pods hold, in seconds."""
+    """The interval of asking the kubelet which devices pods hold, in seconds."""
 
     period: float = 10.0
     """Between two requests while something waits for an answer: all clients share the kubelet's
@@ -124,7 +124,7 @@ class PodResourcesPoller:
 
     @property
     def is_believed(self) -> bool:
-        """Whether the kubelet has been running for long enough to know its pods."""
+        """Return whether the kubelet has been running for long enough to know its pods."""
         is_there = self._kubelet.socket.value is not None
         return is_there and self._kubelet.kubelet_age >= self.timing.pods_known
 

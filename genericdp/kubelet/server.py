@@ -139,7 +139,7 @@ async def serving(
     """Serve a service on a socket; replace one that is left there (TRN-3).
 
     Raise KubeletError if the socket cannot be created. On exit the server has stopped for good and
-    the socket is gone (REG-11).
+    the socket is missing (REG-11).
     """
     try:
         keep_grpc()
@@ -167,7 +167,7 @@ def keep_grpc() -> grpc.aio.Channel:
     """Keep gRPC's threads and descriptors while no server runs.
 
     Otherwise gRPC ends them with the last server and starts them with the next one, and where a
-    limit allows no thread then, it aborts the process. Any channel keeps them; nobody calls by
+    limit allows no thread then, it aborts the process. Any channel keeps them; no call uses
     this one, so it never connects.
     """
     grpc.aio.init_grpc_aio()
@@ -191,7 +191,7 @@ def answering(
     *,
     max_bytes: int = _MAX_BYTES,
 ) -> grpc.RpcMethodHandler[Any, Any]:
-    """Return the handler of a method that takes at most so many bytes.
+    """Return the handler of a method that takes at most this many bytes.
 
     A CallError fails the call with its text. ``in_progress`` is how many calls have not ended.
     """
@@ -265,7 +265,7 @@ async def register(
     timeout_seconds: float,
     connected: Callable[[], object],
 ) -> None:
-    """Register our socket with the one of the kubelet beside it; raise RegistrationError.
+    """Register our socket with the one of the kubelet next to it; raise RegistrationError.
 
     ``options`` is what the socket answers to GetDevicePluginOptions; old kubelets read it (REG-7).
     ``connected`` is called when the kubelet that will get the call is certain, and may raise.
@@ -279,7 +279,7 @@ async def register(
     try:
         await call(socket, method, request, timeout_seconds=timeout_seconds, connected=connected)
     except grpc.aio.AioRpcError as error:
-        # Every refusal comes as UNKNOWN with a text (REG-8).
+        # Every refusal comes as UNKNOWN with a message (REG-8).
         text = _END_OF_TEXT.split(error.details() or error.code().name)[0]
         if _NO_SERVER.search(text):
             raise RegistrationError(

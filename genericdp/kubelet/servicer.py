@@ -44,7 +44,7 @@ class Servicer:
         replicas: int = 1,
         gave: Callable[[Iterable[str]], None] = lambda _: None,
     ) -> None:
-        """``gave`` is told of shares when a container wants them, and before it has them."""
+        """``gave`` is called with shares when a container requests them, and before it has them."""
         self.prefer = prefer
         self.replicas = replicas
         self.options = api.DevicePluginOptions(
@@ -93,7 +93,7 @@ class Servicer:
         self._response.value = response, resends + 1
 
     async def allocate(self, request: bytes) -> bytes:
-        """Answer Allocate: with all that was asked for, or an error that says what is wrong."""
+        """Answer Allocate: with all that was requested, or an error that says what is wrong."""
         gate = self.gate
         with counted([gate.tally]):
             async with limited(gate.resource, "Allocate", gate.timeouts.allocate) as unfinished:

@@ -24,7 +24,7 @@ class ExecCheck(Check, Generic[TextT]):
 
     @classmethod
     def read(cls, written: Mapping[str, Any]) -> ExecCheck[Template]:
-        """Return the check that a validated mapping of the config asks for."""
+        """Return the check of a validated mapping of the config."""
         return ExecCheck(command=Command.read(written))
 
     @classmethod

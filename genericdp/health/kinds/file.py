@@ -31,7 +31,7 @@ MAX_SHOWN = 60
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FileCheck(ThreadCheck, Generic[TextT, LimitT]):
-    """What a file's stripped content must be; all that is given must hold."""
+    """Conditions on a file's stripped content; all that are given must hold."""
 
     kind = "file"
     only_reads = True
@@ -46,7 +46,7 @@ class FileCheck(ThreadCheck, Generic[TextT, LimitT]):
 
     @classmethod
     def read(cls, written: Mapping[str, Any]) -> FileCheck[Template, Template]:
-        """Return the check that a validated mapping of the config asks for."""
+        """Return the check of a validated mapping of the config."""
         keys = written.keys() & {"path", "equals", "min", "max"}
         return FileCheck(**{**written, **{key: _template(written[key]) for key in keys}})
 
@@ -67,7 +67,7 @@ class FileCheck(ThreadCheck, Generic[TextT, LimitT]):
             yield Finding(("changes",), why, hint, of_key=True, warning=True)
 
     def bind(self: FileCheck[Template, Template], lookup: Lookup) -> FileCheck[str, float]:
-        """Expand the texts, of which ``min`` and ``max`` must be numbers in order."""
+        """Expand the templates, of which ``min`` and ``max`` must be numbers in order."""
         low, high = _limit(self.min, lookup), _limit(self.max, lookup)
         if low is not None and high is not None and low > high:
             why = f"{low:.15g}, which is more than {high:.15g} of max '{self.max}'"
@@ -132,7 +132,7 @@ def check_content(check: FileCheck[str, float], content: str, before: bytes = b"
     """Return whether a content is as expected: all that is given must hold.
 
     If it must change, the outcome has its digest, and ``before`` is that of an earlier content of
-    this file; empty: there is none, so nothing is to differ from.
+    this file; empty for the first one, which need not differ.
     """
     content = content.strip()
     digest, wrong = b"", ""
@@ -163,6 +163,6 @@ def _out_of_range(check: FileCheck[str, float], content: str) -> str:
 
 
 def quote(text: str) -> str:
-    """Quote a text for people: what cannot be printed is escaped, what is long is cut."""
+    """Quote a string for a message: escape what cannot be printed, truncate what is long."""
     quoted = printable(text[: MAX_SHOWN + 1])
     return f"'{quoted}'" if len(quoted) <= MAX_SHOWN else f"'{quoted[:MAX_SHOWN]}…'"

@@ -1,6 +1,6 @@
 """``kernelLog``: lines of the kernel's log, of which none may be about the device.
 
-``health/kernellog.py`` follows the log, and tells what a line is about.
+``health/kernellog.py`` follows the log, and returns what a line is about.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ class KernelLogCheck(Check, Generic[TextT]):
     where: Mapping[str, TextT] = field(default_factory=dict)
     """Named group of the regex to the text it must equal."""
     ignore: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Named group to texts with which a line does not count."""
+    """Named group to strings with which a line does not count."""
 
     @classmethod
     def read(cls, written: Mapping[str, Any]) -> KernelLogCheck[Template]:
-        """Return the check that a validated mapping of the config asks for."""
+        """Return the check of a validated mapping of the config."""
         ignore = written.get("ignore", {})
         return KernelLogCheck(
             regex=written["regex"],
