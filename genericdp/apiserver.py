@@ -58,7 +58,7 @@ MAX_ANSWER_VALUES = 200_000
 """Of one answer: braces, brackets and commas. Parsed, such an answer has about 30 MiB, while 4 MiB
 of empty objects would have 120."""
 _CHUNK_BYTES = 256
-"""What each chunk counts besides its bytes: reading it takes as long as so many bytes of others."""
+"""The bytes that each chunk counts in addition: reading it takes that much longer."""
 _CONNECT_SECONDS = 5.0
 _WATCH_SECONDS = (300.0, 600.0)
 """The server is asked to end a watch after a random time between these."""
@@ -75,7 +75,7 @@ _VERSION = re.compile(r"[0-9]{1,20}")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Access:
-    """How to reach an API server, and as whom."""
+    """The address of an API server, and the credentials."""
 
     server: str
     """Its URL, without a slash at the end."""
@@ -115,7 +115,7 @@ class Access:
                 _file(self.certificate) as certificate,
                 _file(self.key) as key,
             ):
-                # Else a password would be asked for at the terminal.
+                # Else OpenSSL would request a password at the terminal.
                 context.load_cert_chain(certificate, key, password="")
         return context
 
@@ -256,7 +256,7 @@ class ApiClient:
         """
         self._read_access = read_access
         self._trust: Access | None = None
-        """What the connections have been made for, without the token; None: there are none."""
+        """The access of the open connections, without the token; None before the first one."""
         self._choosing = asyncio.Lock()
         """Held while the access is read: what was read earlier must not undo what was later."""
         self._count = count
@@ -306,7 +306,7 @@ class ApiClient:
         """Watch a collection: yield an iterator of event types and objects, once the server agrees.
 
         The iterator ends when the server ends the watch, as it does every few minutes, and once
-        there were so many events that another list is better. Some events are bookmarks, whose
+        there were too many events, so that another list is better. Some events are bookmarks, whose
         object has nothing but a resourceVersion.
         """
         seconds = round(random.uniform(*_WATCH_SECONDS))  # noqa: S311
@@ -391,7 +391,7 @@ class ApiClient:
 
 
 def _closing() -> Callable[[str, dict[str, Any]], Awaitable[None]]:
-    """Return what a request tells of its steps, to close what a TLS handshake leaves behind.
+    """Return the trace function of a request, to close what a TLS handshake leaves behind.
 
     The library closes the connection where the handshake fails, and not where it is canceled.
     """
@@ -469,7 +469,7 @@ def _parsed(content: bytearray) -> Json:
     if count_values(content) > MAX_ANSWER_VALUES:
         raise ApiError(f"the API server's answer has more than {MAX_ANSWER_VALUES:,} values")
     try:
-        # Numbers that JSON does not have, and those that only Python has, are none.
+        # Numbers that JSON does not have, and those that only Python has, do not count.
         value = json.loads(content, parse_constant=_nothing, parse_float=_finite)
     except (ValueError, RecursionError):
         value = None
@@ -505,7 +505,7 @@ def _valid(item: object, kind: object = "") -> Json:
 
 
 def version_of(item: Json) -> str:
-    """Return the resourceVersion of an object; empty if it is none."""
+    """Return the resourceVersion of an object; empty if it has none."""
     version = item["metadata"].get("resourceVersion")
     return version if isinstance(version, str) and _VERSION.fullmatch(version) else ""
 

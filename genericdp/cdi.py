@@ -36,7 +36,7 @@ Edits: TypeAlias = dict[str, list[Any]]
 """CDI's ``containerEdits``, by their keys."""
 
 PREFIX = "genericdp_"
-"""Of the names of our files: nobody else has such."""
+"""The prefix of our files: no other program uses it."""
 SUFFIX = ".json"
 _HEAD = re.compile(rb'\{\n  "cdiVersion": "[0-9.]+",\n  "kind": "([^"\n]+)",\n  "devices": \[\n')
 _NOT_IN_YAML = re.compile(r"[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
@@ -132,7 +132,7 @@ def container_edits(
 
     Without ``everything`` only the device nodes.
     """
-    # Runtimes look at the node itself: its type, its number, and its owner, who is the container's.
+    # Runtimes read the node itself: its type, its number, and its owner, who is the container's.
     real_paths = {node.host_path: node.real_path for device in devices for node in device.nodes}
     found: Edits = {"deviceNodes": []}
     for node in given.devices:
@@ -178,7 +178,7 @@ _STAYS = "it is not overwritten (remove it)"
 
 
 class SpecError(Exception):
-    """Why a spec cannot be where it has to be: its path is taken."""
+    """The path of a spec is taken by another file."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -196,7 +196,7 @@ class SpecFile:
 class SpecFolder:
     """Maintains the specs of this process in a folder, which it never creates.
 
-    It holds a shared lock on each of its files: one that nobody has locked is left over, by a
+    It holds a shared lock on each of its files: one without a lock is left over, by a
     config of before or a process that has ended.
     """
 
@@ -241,7 +241,7 @@ class SpecFolder:
                     log.info("%s removed: nobody maintains it", path)
 
     def _end(self, kind: str) -> None:
-        """Remove a spec that has no device left; whoever wants it, too, writes it again."""
+        """Remove a spec that has no device left; another instance that needs it writes it again."""
         path, held = self.path / file_name(kind), self._locks.pop(kind)
         with suppress(OSError):
             if os.path.samestat(os.fstat(held), path.lstat()):
@@ -256,7 +256,7 @@ class SpecFolder:
 
 
 def why_not(error: Exception, folder: Path) -> str:
-    """Return why a spec is not in the directory, for people."""
+    """Return why a spec is not in the directory, human-readable."""
     if isinstance(error, SpecError):
         return str(error)
     if isinstance(error, MemoryError):
@@ -300,7 +300,7 @@ def is_maintained(path: Path, held: int | None = None) -> bool:
 
 
 def remove_ours(path: Path) -> bool:
-    """Remove a spec of ours that nobody maintains; return whether there was one."""
+    """Remove a spec of ours that no process maintains; return whether it existed."""
     with suppress(OSError, ValueError), opened(path, follow=False) as descriptor:
         if lock(descriptor, exclusive=True):
             is_ours = path.name == file_name(kind_of_ours(read(descriptor, _MAX_BYTES)))

@@ -113,7 +113,7 @@ async def _endpoints(
     supervisor: Supervisor,
     config: Observed[ConfigState],
 ) -> None:
-    # Nothing of it is imported where nobody listens.
+    # Not imported without --listen.
     from genericdp.status.listen import serve
     from genericdp.status.state import Sources, record_events
 

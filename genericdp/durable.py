@@ -39,7 +39,7 @@ def opened(path: Path, *, follow: bool) -> Iterator[int]:
 
 
 def read_regular(path: Path, most: int) -> bytes:
-    """Return the content of a regular file of at most so many bytes; raise as ``opened``."""
+    """Return the content of a regular file of at most this many bytes; raise as ``opened``."""
     with opened(path, follow=True) as descriptor:
         content = read(descriptor, most + 1)
     if len(content) > most:
@@ -55,7 +55,7 @@ def write(path: Path, content: bytes, *, mode: int = 0o644) -> int:
     try:
         descriptor, temporary = _locked_temporary(path.parent)
     except OSError as error:
-        error.filename = str(path.parent)  # not a name that nobody knows
+        error.filename = str(path.parent)  # not a temporary name
         raise
     try:
         with os.fdopen(descriptor, "wb", closefd=False) as file:

@@ -1,4 +1,4 @@
-"""What can go wrong through a user's mistake or the host's state, each with an exit code."""
+"""Errors caused by a user's mistake or the host's state, each with an exit code."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def why_damaged(error: Exception) -> str:
 
 
 def is_shortage(error: BaseException) -> bool:
-    """Return whether something was lacking: what was asked for may be there, or half done."""
+    """Return whether a resource was lacking: the request may have been carried out in part."""
     return isinstance(error, OSError) and error.errno in _SHORTAGES
 
 
@@ -76,10 +76,10 @@ class Problem(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """How one run of a command, probe or hook ended."""
+    """The outcome of one run of a command, probe or hook."""
 
     reason: str = ""
-    """Why it failed, for people; empty if it did not."""
+    """Why it failed, human-readable; empty if it did not."""
     output: str = ""
     """What it wrote: the first and last 32 KiB. Unprintable characters are escaped, which can make
     it several times longer.
@@ -90,7 +90,7 @@ class Outcome(NamedTuple):
 
     @property
     def ok(self) -> bool:
-        """Whether it succeeded."""
+        """Return whether it succeeded."""
         return not self.reason
 
 
@@ -101,7 +101,7 @@ class GenericdpError(Exception):
 
 
 class HostError(Exception):
-    """The host cannot be looked at just now: nothing at all can be concluded; its text says why.
+    """The host cannot be read just now: nothing at all can be concluded; its text says why.
 
     No OSError: those are answers about one path.
     """
@@ -116,7 +116,7 @@ class UsageError(GenericdpError):
 class ConfigError(GenericdpError):
     """A config that cannot be used; its text has a line for each problem.
 
-    ``advice``: what follows from it, and what to do, for whoever only sees the last line.
+    ``advice``: what follows from it, and what to do, for readers who see only the last line.
     """
 
     exit_code = 2
@@ -131,7 +131,7 @@ class KubeletError(GenericdpError):
 
 
 class CallError(GenericdpError):
-    """A call of the kubelet that fails, with what to tell it; ``device``: the one it is about."""
+    """A call of the kubelet that fails, with the message for it and the device concerned."""
 
     def __init__(self, message: str, *, device: str = "") -> None:
         super().__init__(message)
@@ -167,13 +167,13 @@ class ApiError(GenericdpError):
     ) -> None:
         super().__init__(printable(shortened(message, _MAX_API_TEXT)))
         self.status = status
-        """The HTTP status; None: there was no answer, or none that can be read."""
+        """The HTTP status; None without an answer that can be read."""
         self.reason = reason
         """Of the Status: ``Conflict``, ``AlreadyExists`` or ``Expired``, say; may be empty."""
         self.retry_after = retry_after
         """Seconds to wait before the next request; 0: the server did not say."""
         self.is_lost = is_lost
-        """Whether there was no connection, or it was lost: the server said nothing wrong."""
+        """Whether the connection failed or was lost: the server sent nothing wrong."""
 
 
 class ApiAccessError(ApiError):

@@ -102,7 +102,7 @@ def is_within(path: str, outer: Sequence[str]) -> bool:
 
 
 def may_name(wide: str, text: str) -> bool:
-    """Return whether a pattern may stand for a text by their leading dots, as in a shell.
+    """Return whether a pattern may stand for a string by their leading dots, as in a shell.
 
     A pattern that begins with a wildcard stands for no name that begins with a dot.
     """

@@ -16,7 +16,7 @@ _SEPARATORS = (b"{", b"[", b",")
 KEY = "key"
 """In the metadata of a field: its key in records, if that is not made of its name."""
 PAIRS = "pairs"
-"""In the metadata of a field: its sorted pairs of texts are an object in records."""
+"""In the metadata of a field: its sorted pairs of strings are an object in records."""
 
 
 def count_values(content: bytes | bytearray) -> int:
@@ -25,9 +25,9 @@ def count_values(content: bytes | bytearray) -> int:
 
 
 def parse_json(content: bytes, max_values: int) -> Any:  # noqa: ANN401
-    """Return what JSON in ASCII says; raise ValueError if it is none, or has more values.
+    """Return what JSON in ASCII says; raise ValueError if it is malformed, or has more values.
 
-    With a single character of another plane, Python needs four bytes for each of a text.
+    With a single character of another plane, Python needs four bytes for each of a string.
     """
     if not content.isascii():
         raise ValueError("it is not in ASCII")

@@ -43,7 +43,7 @@ _VERSION = 1
 _MAX_BYTES = 16 * 1024 * 1024
 """Size of the file; an entry takes some 400 bytes."""
 _MAX_VALUES = 600_000
-"""Of the file: an entry has some 16. Parsed, so many need up to 60 MB; the shipped pod has 160."""
+"""Of the file: an entry has some 16. Parsed, they need up to 60 MB; the shipped pod has 160."""
 
 
 Holders = dict[str, tuple[str, ...]]
@@ -96,7 +96,7 @@ class _Entry:
 
 
 class _File(Enum):
-    """What became of the file."""
+    """The state of the file."""
 
     MISSING = auto()
     """There was none at the start: pods may hold IDs of earlier versions."""
@@ -108,7 +108,7 @@ class _File(Enum):
 
 
 class Ledger:
-    """What device plugins have listed, by name, until no pod holds it any more."""
+    """The devices that device plugins have listed, by name, until no pod holds them any more."""
 
     def __init__(self, folder: Path | None, timing: PodResourcesTiming | None) -> None:
         """``timing`` is that of requests to PodResources; None: the kubelet is not asked.
@@ -307,7 +307,7 @@ class Ledger:
         if self._timing is None:
             return []
         # An answer that is older says nothing about a pod that has started since, nor does one that
-        # was asked for before a pod that was given the device just now is surely known.
+        # was requested before a pod that was given the device just now is surely known.
         answered_at = -inf if self._answer is None else self._answer.asked_at
         is_recent = now - answered_at <= 2 * self._timing.period
         pods_known = self._timing.pods_known
@@ -338,12 +338,12 @@ class Ledger:
 
     @property
     def is_new(self) -> bool:
-        """Whether no ledger could be read, and the kubelet has not answered since."""
+        """Return whether no ledger could be read, and the kubelet has not answered since."""
         return self._file is not _File.READ and self._timing is not None and self._answer is None
 
     @property
     def is_upgrade(self) -> bool:
-        """Whether an earlier version wrote no ledger where one is kept now."""
+        """Return whether an earlier version wrote no ledger where one is kept now."""
         return self._file is _File.MISSING and self._path is not None
 
 

@@ -43,7 +43,7 @@ def set_up(*, log_format: str, level: str) -> None:
 
 
 class QueuedLines(QueueHandler):
-    """Has a thread write lines to a descriptor, so that a reader who stops delays nobody.
+    """Has a thread write lines to a descriptor: a reader that stops does not delay the daemon.
 
     Lines that come while too many wait are dropped, and the log says later how many.
     """
@@ -121,7 +121,7 @@ def add_subject(record: logging.LogRecord) -> bool:
 
 
 def _is_canceled_call(record: logging.LogRecord) -> bool:
-    """Return whether gRPC tells of a call that was canceled before it began, as at the end.
+    """Return whether gRPC reports a call that was canceled before it began, as at the end.
 
     It takes that for a failure, with a traceback.
     """

@@ -1,6 +1,6 @@
-"""What a config asks for: frozen values, one class for each mapping of the language.
+"""The config as frozen values, one class for each mapping of the language.
 
-Those with a type parameter hold templates in a config, and texts once they are about a device.
+Those with a type parameter hold templates in a config, and strings once they are about a device.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def globs(value: str | Sequence[str]) -> Globs:
 
 
 def is_cdi_name(text: str) -> bool:
-    """Return whether a text is the full name of a CDI device, ``vendor/class=name``.
+    """Return whether a string is the full name of a CDI device, ``vendor/class=name``.
 
     As the Container Device Interface defines it: vendor and class begin with a letter, and all
     three parts end with a letter or digit.
@@ -47,7 +47,7 @@ def is_cdi_name(text: str) -> bool:
 
 
 def is_cdi_kind(text: str) -> bool:
-    """Return whether a text is what CDI calls a kind, ``vendor/class``."""
+    """Return whether a string is what CDI calls a kind, ``vendor/class``."""
     return is_cdi_name(f"{text}=0")
 
 
@@ -62,7 +62,7 @@ def number(text: str) -> float | None:
 
 
 class FileType(StrEnum):
-    """What a path leads to."""
+    """The target of a path."""
 
     CHAR = "char"
     BLOCK = "block"
@@ -71,7 +71,7 @@ class FileType(StrEnum):
 
 
 class Preference(StrEnum):
-    """Which free devices a container should rather get."""
+    """The preference among free devices."""
 
     AUTO = "auto"
     NONE = "none"
@@ -81,21 +81,21 @@ class Preference(StrEnum):
 
 
 class TopologyMode(StrEnum):
-    """Where a device's NUMA nodes come from."""
+    """The source of a device's NUMA nodes."""
 
     AUTO = "auto"
     NONE = "none"
 
 
 class ServedBy(StrEnum):
-    """Which of the kubelet's two ways to hand out devices a resource takes."""
+    """The way in which the kubelet hands out the devices of a resource."""
 
     DEVICE_PLUGIN = "devicePlugin"
     DRA = "dra"
 
 
 class AttributeType(StrEnum):
-    """What kind of value an attribute of a DRA device has: the names of the Kubernetes API."""
+    """The type of an attribute of a DRA device, named as in the Kubernetes API."""
 
     STRING = "string"
     INT = "int"
@@ -104,7 +104,7 @@ class AttributeType(StrEnum):
 
 
 class InjectBy(StrEnum):
-    """Who makes a device's nodes for a container."""
+    """The component that makes a device's nodes for a container."""
 
     KUBELET = "kubelet"
     CDI = "cdi"
@@ -112,7 +112,7 @@ class InjectBy(StrEnum):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Place:
-    """Where something stands in a config, counted from 1."""
+    """A place in a config, counted from 1."""
 
     file: str
     line: int
@@ -129,7 +129,7 @@ class PathSelector:
     """Files by glob."""
 
     kind = "path"
-    """The key that names the candidates, which is no field."""
+    """The key that names the candidates, which is not a field."""
     globs: Globs
     types: tuple[FileType, ...] = (FileType.CHAR, FileType.BLOCK)
 
@@ -161,7 +161,7 @@ def config_key(name: str) -> str:
 
 
 class ValueKind(StrEnum):
-    """Where a value of the resource's own comes from."""
+    """The source of a declared value."""
 
     TEXT = "text"
     FILE = "file"
@@ -171,7 +171,7 @@ class ValueKind(StrEnum):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ValueSource:
-    """A declared value: a text, a file's content, a name of or behind a link; then a regex."""
+    """A declared value: a string, a file's content, a name of or behind a link; then a regex."""
 
     kind: ValueKind
     source: Template
@@ -180,7 +180,7 @@ class ValueSource:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Attribute:
-    """What claims can select a device by, under DRA."""
+    """An attribute by which claims can select a device, under DRA."""
 
     type: AttributeType
     value: Template
@@ -221,7 +221,7 @@ class EnvVar:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Inject:
-    """What a container gets for each member of a device."""
+    """The edits that a container gets for each member of a device."""
 
     by: InjectBy = InjectBy.KUBELET
     """Of a resource, for all its devices."""
@@ -239,10 +239,10 @@ class Selector:
 
     candidates: Candidates
     hardware: tuple[SysSelector, ...] = ()
-    """What a candidate must be or sit on, one of each kind at most."""
+    """Conditions on a candidate or its parents, one of each kind at most."""
     values: Mapping[str, Globs] = field(default_factory=dict)
     inject: Inject = Inject()
-    """Only in ``match``: what comes beside the resource's own for what this entry takes."""
+    """Only in ``match``: what comes in addition to the resource's own for matches of this entry."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -254,7 +254,7 @@ class Command(Generic[TextT]):
 
     @classmethod
     def read(cls, written: Mapping[str, Any]) -> Command[Template]:
-        """Return the command that a validated mapping of the config asks for."""
+        """Return the command of a validated mapping of the config."""
         env = {name: parse(text) for name, text in written.get("env", {}).items()}
         return Command(argv=tuple(map(parse, written["command"])), env=env)
 
@@ -267,9 +267,9 @@ class Command(Generic[TextT]):
 
 
 class Check:
-    """What a probe checks. Each kind is a module of ``health/kinds/``; its keys are its fields.
+    """The check of a probe. Each kind is a module of ``health/kinds/``; its keys are its fields.
 
-    Texts are templates until ``bind``.
+    Strings are templates until ``bind``.
     """
 
     __slots__ = ()
@@ -284,7 +284,7 @@ class Check:
 
     @classmethod
     def read(cls, written: Mapping[str, Any]) -> Check:
-        """Return the check that a validated mapping of the config asks for."""
+        """Return the check of a validated mapping of the config."""
         return cls(**written)
 
     @classmethod
@@ -296,17 +296,17 @@ class Check:
         return ()
 
     def bind(self, lookup: Lookup) -> Check:  # noqa: ARG002
-        """Expand the templates for a device; raises UnusableValueError for a text that it lacks."""
+        """Expand the templates for a device; raise UnusableValueError for a value that it lacks."""
         return self
 
     @property
     def name(self) -> str:
-        """What people call it in reasons."""
+        """Return its name in reasons."""
         return self.kind
 
     @property
     def label(self) -> str:
-        """What people call it where it may have passed, and gives no reason."""
+        """Return its name where it may have passed, and gives no reason."""
         return self.name
 
 
@@ -344,7 +344,7 @@ class Resource:
     match: tuple[Selector, ...]
     exclude: tuple[Selector, ...] = ()
     names: Globs = ()
-    """What the name, a template, may give; empty: it is none."""
+    """The names that a name template may give; empty without a template."""
     name_template: Template | None = None
     """The name itself where it is a template."""
     served_by: ServedBy = ServedBy.DEVICE_PLUGIN
@@ -355,14 +355,14 @@ class Resource:
     """How many members a group needs, or ``each``: one from each entry of ``match``."""
     id: Template | None = None
     attributes: Mapping[str, Attribute] = field(default_factory=dict)
-    """Only under DRA, beside those that every device has."""
+    """Only under DRA, in addition to those that every device has."""
     replicas: int = 1
     exclusive: bool = True
     """Whether no other resource may have the same hardware, which is so unless both say false."""
     prefer: Preference = Preference.AUTO
     topology: TopologyMode = TopologyMode.AUTO
     closeness: str | None = None
-    """The declared value that tells of links which sysfs does not show."""
+    """The declared value that names links which sysfs does not show."""
     forget_after_seconds: int = 300
     inject: Inject = Inject()
     health: tuple[Probe, ...] = ()

@@ -1,4 +1,4 @@
-"""What an administrator allows configs to do, and why something is refused, with the line.
+"""The policy of an administrator for configs; refusals name its line.
 
 Plain text is checked when a config is loaded (``config/rules/policy.py``). What templates give is
 checked where it is known: at discovery, before a probe or hook, and at Allocate.
@@ -36,7 +36,7 @@ class Rule:
 
     @property
     def says_read_only(self) -> str:
-        """What the refusal of a writable mount cites."""
+        """Return the line that the refusal of a writable mount cites."""
         return f"policy {self.place} says hostPath: {self.text} without readOnly: false"
 
 
@@ -59,7 +59,7 @@ class Section:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Policy:
-    """What the configs of a node may do. Each ``…_refusal`` is a reason, or empty: it may."""
+    """The rules for the configs of a node. Each ``…_refusal`` returns a reason or ""."""
 
     file: str
     """What it was read from, as messages call it."""
@@ -112,7 +112,7 @@ class Policy:
         return ""
 
     def annotation_refusal(self, key: str, text: str) -> str:
-        """Return why an annotation must not have a text: runtimes take some for CDI names."""
+        """Return why an annotation must not have a value: runtimes take some for CDI names."""
         refusal = self.cdi_refusal(text) if key.startswith(CDI_ANNOTATION) else ""
         return f"{key}: {refusal}" if refusal else ""
 

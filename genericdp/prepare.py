@@ -52,10 +52,10 @@ _RESULTS: dict[type[BaseException], AllocationResult] = {
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CallTimeouts:
-    """How long calls of the kubelet may take, in seconds."""
+    """The limits for calls of the kubelet, in seconds."""
 
     node_check: float = 5.0
-    """How long Allocate may look at nodes: the kubelet waits forever, and all its pods with it."""
+    """The time that Allocate may read nodes: the kubelet and all its pods wait for it."""
     allocate: float = 9.5
     """How long Allocate may take in all, hooks included (ALL-4)."""
     device_return: float = 2.0
@@ -69,7 +69,7 @@ class CallTimeouts:
 
 
 class Gate:
-    """What every device of a resource passes before a container gets it.
+    """The gate that every device of a resource passes before a container gets it.
 
     It does not record which pod holds what: the kubelet does, without a call that releases a device
     (ALL-3), or the record of a claim.
@@ -161,7 +161,7 @@ class Gate:
         return devices
 
     async def _check_nodes(self, devices: Sequence[Device]) -> str:
-        """Return why the devices cannot be used, after a fresh look at their nodes.
+        """Return why the devices cannot be used, after reading their nodes again.
 
         A check that hangs keeps its thread, so each device has at most one. A call that comes
         meanwhile waits for its end and then checks again.
@@ -193,7 +193,7 @@ class Gate:
     def _forget(self, check: Work[str]) -> None:
         self._checks = {name: other for name, other in self._checks.items() if other is not check}
         if check.done():
-            check.exception()  # raised where it is awaited, if anybody still waits
+            check.exception()  # raised where it is awaited, if it still is
 
     def _listed(self, share: str) -> Entry[Device]:
         listed = self.devices.devices.get(device_id_of(share))
@@ -259,7 +259,7 @@ def _only_id(devices: Sequence[Device]) -> str:
 
 
 def why_unusable(root: Root, devices: Sequence[Device]) -> str:
-    """Look at every node again; return which is gone or another one now, or "" (D4, D5).
+    """Read every node again; return which is missing or another one now, or "" (D4, D5).
 
     The policy is checked again, too: links may lead elsewhere by now. Raise OverdueCallError for
     what is known to hang.

@@ -1,4 +1,4 @@
-"""Texts of anybody in messages: escaped, shortened, listed, and what was meant by mistyped ones."""
+"""Format untrusted strings for messages: escape, truncate, list, suggest."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Container, Iterable, Sequence
 
 MAX_QUOTED = 80
-"""Characters of a text that messages quote."""
+"""Characters of a string that messages quote."""
 _MAX_GUESSED = 40
 _MAX_LISTED = 20
 
@@ -16,7 +16,7 @@ _MAX_LISTED = 20
 def printable(text: str) -> str:
     """Escape what would end the line, move a terminal's cursor or hide what stands around it.
 
-    A byte that is not UTF-8 is shown as in texts that are read from files: ``\\xff``.
+    A byte that is not UTF-8 is shown as in strings that are read from files: ``\\xff``.
     """
     if text.isprintable():
         return text
@@ -30,7 +30,7 @@ def _escaped(char: str) -> str:
 
 
 def shortened(text: str, max_length: int = 200) -> str:
-    """Return a text that is not longer than that, cut at its end."""
+    """Return a string that is not longer than that, cut at its end."""
     return text if len(text) <= max_length else f"{text[: max_length - 1]}…"
 
 
@@ -38,7 +38,7 @@ def closest(word: str, known: Iterable[str], cutoff: float = 0.6) -> str | None:
     """Return the known word that was probably meant, if one is close."""
     from difflib import get_close_matches  # rarely needed, and costly
 
-    # Comparing is quadratic in the length: nobody mistypes by more than this.
+    # Comparing is quadratic in the length: names longer than this are not mistyped.
     if len(word) > _MAX_GUESSED:
         return None
     return next(iter(get_close_matches(word, sorted(known), n=1, cutoff=cutoff)), None)
@@ -75,7 +75,7 @@ def first_few(names: Sequence[str], max_names: int) -> str:
 
 
 def quoted(text: str) -> str:
-    """Return a text in quotes, on one line, cut where it is long."""
+    """Return a string in quotes, on one line, cut where it is long."""
     quote = '"' if "'" in text and '"' not in text else "'"
     return f"{quote}{printable(shortened(text, MAX_QUOTED))}{quote}"
 

@@ -1,6 +1,6 @@
 """Reasons: in which ways a device ends up not offered, or listed as Unhealthy.
 
-A reason has a code, which programs compare, and a text for people, which nothing ever compares or
+A reason has a code, which programs compare, and a human-readable text, which no code compares or
 parses: much of it comes from hardware, commands and configs.
 """
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from typing import Self
 
 MAX_REASON = 2000
-"""The longest text of a reason, in characters: it may quote texts of anybody."""
+"""The longest text of a reason, in characters: it may quote untrusted strings."""
 
 
 class Code(StrEnum):
-    """Why a device is in its state: the label of metrics, what it means, and whether it is routine.
+    """The codes of reasons: the label of metrics, what it means, and whether it is routine.
 
     What is routine follows from an edit of the config or passes by itself, and is logged at info.
     """
@@ -104,7 +104,7 @@ OF_HEALTH = frozenset({Code.SPEC_FAILED, Code.NOT_PROBED, Code.PROBE_FAILED, Cod
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """Why a device, or a part of it, is not offered or not healthy."""
+    """The reason why a device, or a part of it, is not offered or not healthy."""
 
     code: Code
     text: str
@@ -122,10 +122,10 @@ NOT_PROBED = Reason(Code.NOT_PROBED, "not probed yet")
 
 
 def kinds_of(reasons: Iterable[Reason]) -> frozenset[tuple[Code, str]]:
-    """Return what tells reasons apart, whatever their texts: codes and subjects."""
+    """Return what identifies reasons, whatever their wording: codes and subjects."""
     return frozenset((reason.code, reason.subject) for reason in reasons)
 
 
 def text_of(reasons: Iterable[Reason]) -> str:
-    """Return the texts of reasons as one, without repeats; empty: there is no reason."""
+    """Return reasons as one string, without repeats; empty without a reason."""
     return shortened("; ".join(dict.fromkeys(reason.text for reason in reasons)), MAX_REASON)

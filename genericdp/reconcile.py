@@ -116,10 +116,10 @@ class Reconciler:
     ) -> None:
         """``asking``: when the kubelet is asked what pods hold; None: it is not.
 
-        ``look_again`` asks for another reconcile.
+        ``look_again`` requests another reconcile.
         """
         self.lists: Observed[DeviceLists] = Observed({})
-        """What the kubelet is told, with all reasons."""
+        """The device lists for the kubelet, with all reasons."""
         self.health_news = Signal()
         """Sent when probes have reported something else."""
         self.has_health_news = self.health_news.watch()
@@ -185,7 +185,7 @@ class Reconciler:
         named = resulting(wanted.values(), decision.lists)
         served = {name: resource for name, resource in named.items() if not resource.names}
         self._watch_health(tasks, named, decision.lists)
-        # Before the kubelet can ask for a device, its spec is there.
+        # Before the kubelet can request a device, its spec is there.
         await self._write_specs(served, decision.lists, full=full)
         self.has_health_news, health = self.health_news.watch(), self._health
         reports = {} if health is None else health.reports()
@@ -227,7 +227,7 @@ class Reconciler:
 
     async def _decide(self, wanted: Mapping[str, Resource], *, full: bool) -> Decision:
         def make_work() -> Callable[[HostCache], Decision]:
-            # Anew for each attempt: while the host hangs, pods may start.
+            # Made for each attempt: while the host hangs, pods may start.
             return partial(
                 decide,
                 tuple(wanted.values()),
@@ -280,7 +280,7 @@ class Reconciler:
         """
         if self._settings.without_kubelet:
             return False
-        # What lives counts, not what was asked for last: a task that died is started again.
+        # What lives counts, not what was requested last: a task that died is started again.
         self._running = {
             n: running for n, running in self._running.items() if not running.task.done()
         }

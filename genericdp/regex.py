@@ -33,11 +33,11 @@ class Pattern(Protocol):
 
 
 class PatternError(ValueError):
-    """A text that is no expression of RE2, with what is wrong."""
+    """A string that is not an expression of RE2, with what is wrong."""
 
 
 class TextTooLongError(ValueError):
-    """A text that an expression would take too long to search."""
+    """A string that an expression would take too long to search."""
 
 
 class SearchTimeError(RuntimeError):
@@ -50,7 +50,7 @@ class SearchTimeError(RuntimeError):
 _MAX_AT_ONCE = 64
 _searching = threading.Semaphore(_MAX_AT_ONCE)
 _MAX_MEMORY = 1024 * 1024
-"""Of one expression, with what it remembers of texts, in bytes: RE2's own default is 8 MiB."""
+"""The memory of one expression with its cache, in bytes: RE2's own default is 8 MiB."""
 _MAX_GROUPS = 32
 """RE2 copies all groups for each instruction that it follows: 20,000 groups took 6 GiB."""
 _MAX_INSTRUCTIONS = 1024
@@ -131,7 +131,7 @@ def extract(pattern: str, text: str) -> str | None:
 def _end_searches() -> None:
     """Wait until no thread searches, and let none begin.
 
-    When Python exits, it ends daemon threads where they next ask for its lock. Within RE2, which
+    When Python exits, it ends daemon threads where they next acquire its lock. Within RE2, which
     is C++, that aborts the process.
     """
     for _ in range(_MAX_AT_ONCE):

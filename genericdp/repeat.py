@@ -28,7 +28,7 @@ class Latch:
     ) -> bool:
         """Set the reason; return whether it is another one.
 
-        Then log the message, or that the condition has ``ended`` if there is no reason. What the
+        Then log the message, or that the condition has ``ended`` without a reason. What the
         message says may vary with each attempt: only another reason is logged again.
         """
         if reason == self.reason:
@@ -82,7 +82,7 @@ class Backoff:
     def count_attempt(self, now: float, *, at_once: bool = False) -> float:
         """Count an attempt; return the seconds until the next one may begin, with jitter.
 
-        ``at_once``: there is no delay after a single attempt.
+        ``at_once``: no delay after a single attempt.
         """
         forgotten = (now - self._counted_at) / self._longest
         self.attempts = min(max(self.attempts - forgotten, 0.0) + 1, self._most)

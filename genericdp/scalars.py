@@ -1,4 +1,4 @@
-"""YAML scalars: an unquoted one is a text only where no version of YAML reads something else."""
+"""YAML scalars: an unquoted one is a string only where every version of YAML reads one."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def plain(source: str) -> Scalar:
 
 
 def reading(source: str) -> str | None:
-    """Return what some version of YAML reads an unquoted scalar as; None if all read a text."""
+    """Return what some version of YAML reads an unquoted scalar as; None if all read a string."""
     if source in _NOTHING:
         return "nothing"
     if source in _TRUE | _FALSE:
@@ -73,7 +73,7 @@ def reading(source: str) -> str | None:
 
 
 def single_quoted(source: str) -> str:
-    """Return the YAML of a text in single quotes."""
+    """Return the YAML of a string in single quotes."""
     return "'" + source.replace("'", "''") + "'"
 
 
@@ -119,7 +119,7 @@ def _escaped(character: str) -> str:
 
 
 def yaml_flow(value: object) -> str:
-    """Return nested mappings and lists of texts, numbers and booleans as YAML on one line."""
+    """Return nested mappings and lists of strings, numbers and booleans as YAML on one line."""
     if isinstance(value, dict):
         return f"{{{yaml_mapping(value)}}}"
     if isinstance(value, list | tuple):

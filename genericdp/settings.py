@@ -82,7 +82,7 @@ def _check(host: str, *, wants_v6: bool, text: str) -> None:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ClaimTiming:
-    """When the API server is asked about prepared claims, in seconds."""
+    """The interval of asking the API server about prepared claims, in seconds."""
 
     period: float = 120.0
     """Between two requests about a claim, more or less."""
@@ -92,7 +92,7 @@ class ClaimTiming:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DraSettings:
-    """What the command line says about DRA; used once a resource is served by it."""
+    """The settings of DRA from the command line; used once a resource is served by it."""
 
     driver: str
     kubelet_root: Path
@@ -121,20 +121,20 @@ class DraSettings:
 
     @property
     def pod_resources(self) -> Path:
-        """The kubelet's socket that tells which devices pods hold."""
+        """The kubelet's socket that lists the devices that pods hold."""
         return self.kubelet_root / "pod-resources/kubelet.sock"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Settings:
-    """What the daemon is to do."""
+    """The settings of the daemon from the command line."""
 
     configs: tuple[Path, ...]
     kubelet_folder: Path
     cdi_folder: Path
     """Where CDI specs are written."""
     without_kubelet: bool = False
-    """Whether there is no kubelet: then CDI specs, of all resources, are all that is served."""
+    """Whether to work without a kubelet: then only CDI specs, of all resources, are served."""
     dra: DraSettings | None = None
     """How resources are served through DRA; None: none are."""
     root: Path
@@ -144,10 +144,10 @@ class Settings:
     state_dir: Path | None = None
     """Where the last good config is kept; None: nowhere."""
     pod_resources: Path | None = None
-    """The kubelet's socket that tells which devices pods hold; None: nobody asks."""
+    """The kubelet's socket that lists the devices that pods hold; None to use none."""
     pod_resources_timing: PodResourcesTiming | None = None
     timing: RegistrationTiming | None = None
     listen: Address | None = None
     """Where the endpoints are served; None: nowhere."""
     shows_status: bool = True
-    """Whether they tell of each device, with its serial number."""
+    """Whether they show each device, with its serial number."""

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _ANSWER_SECONDS = 10.0
-"""How long to wait at the start for the answer of the kubelet, where there is no ledger."""
+"""The time to wait at the start for the answer of the kubelet, without a ledger."""
 _KUBELET_SECONDS = 1.0
 """How long to wait for the kubelet's socket then: without a kubelet, no pod can get a device."""
 
@@ -47,12 +47,12 @@ NO_POD_RESOURCES = "start with --pod-resources"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Pace:
-    """How often the host is looked at, in seconds."""
+    """The interval of full scans of the host, in seconds."""
 
     full_look: float = 30.0
-    """A net for what no event tells of."""
+    """The fallback for changes without an event."""
     share: float = 0.05
-    """Of the time that full looks may take: where there is very much to look at, they are rarer."""
+    """Maximum share of time spent in full scans: large hosts are scanned less often."""
     rarest_look: float = 300.0
     poll: float = 2.0
     """Where inotify cannot be had."""
@@ -66,9 +66,9 @@ class Pace:
         return max(self.full_look, min(looked_seconds / self.share, self.rarest_look))
 
     def pause(self, took: float, *, lists_changed: bool) -> float:
-        """Return how long to wait after a reconcile that took so long.
+        """Return how long to wait after a reconcile that took this long.
 
-        Only lists cost the kubelet something. The kernel tells of a disk's queue first: that must
+        Only lists cost the kubelet something. The kernel reports a disk's queue first: that must
         not hold up the news of the disk.
         """
         return max(0.0, self.burst - took) if lists_changed else min(took, self.longest_pause)
@@ -115,7 +115,7 @@ class Supervisor:
         )
         """Owns the plugins and what they serve."""
         self.lists = self.reconciler.lists
-        """What the kubelet is told, with the reasons."""
+        """The device lists for the kubelet, with the reasons."""
         self._tally, self._reader = self.reconciler.tally, self.reconciler.reader
         self._peers = PeerWatch(kubelet, resources=lambda: self.named)
 
@@ -130,12 +130,12 @@ class Supervisor:
         )
 
     def look_again(self) -> None:
-        """Ask for a reconcile: something may have changed."""
+        """Request a reconcile: something may have changed."""
         self._rescan.send()
 
     def _happened(self, kind: str) -> None:
         self._tally.happened(kind)
-        if not self._sees_every_change:  # it may be all that is told of another change
+        if not self._sees_every_change:  # it may be the only event of another change
             self.look_again()
 
     def _mark_event(self, event: Uevent | None) -> None:
@@ -154,7 +154,7 @@ class Supervisor:
     async def _set_watch(self) -> None:
         """Watch the folders where a change calls for a reconcile, and the udev database.
 
-        Not those of sysfs, of which inotify tells nothing: uevents do.
+        Not those of sysfs, whose changes uevents report, not inotify.
         """
         live = "/sys/" if self.root.is_machine else "/nowhere/"
         folders = (
@@ -169,12 +169,12 @@ class Supervisor:
 
     @property
     def _sees_every_change(self) -> bool:
-        """Whether events tell of every change, so that not all must be looked at each time."""
+        """Return whether events report every change, so that not all must be read each time."""
         return self._uevents.complete and self._watch.complete
 
     @property
     def wanted(self) -> dict[str, Resource]:
-        """What should run on this node, by name."""
+        """Return the resources that should run on this node, by name."""
         found = for_node(self.resources.value or (), self.settings.node_name)
         return {resource.name: resource for resource in found}
 
@@ -188,7 +188,7 @@ class Supervisor:
 
     @property
     def holders_unknown(self) -> str:
-        """Why it is unknown which pods hold devices; empty: it is known."""
+        """Return why it is unknown which pods hold devices, or an empty string."""
         return NO_POD_RESOURCES if self.pod_resources is None else self.pod_resources.failure.value
 
     async def run(self) -> None:
@@ -219,7 +219,7 @@ class Supervisor:
     async def _reconcile(self, tasks: asyncio.TaskGroup, *, full: bool) -> bool:
         """Decide, have the plugins serve that, and wait until there is a reason to do it again.
 
-        Return whether all of the host has to be looked at then.
+        Return whether all of the host has to be read then.
         """
         has_changed, resources, begun = self._rescan.watch(), self.resources.value, time.monotonic()
         reconciler = self.reconciler
@@ -274,7 +274,7 @@ class Supervisor:
             self.look_again()
 
     async def _watch_kernel_events(self) -> None:
-        """Have the kernel tell of changes; not before the first lists are out."""
+        """Have the kernel report changes; not before the first lists are out."""
         await until(lambda: bool(self.lists.value), self.lists)
         if self.root.is_machine:
             await self._uevents.run()
@@ -289,8 +289,8 @@ class Supervisor:
 
     @property
     def _full_look_due(self) -> float:
-        """When the next look at everything is to begin at the latest."""
+        """Return when the next full scan is to begin at the latest."""
         if self._sees_every_change:
             return self._looked_at + self._pace.between_full_looks(self._looked_seconds)
-        # It is no net then, but how changes are found.
+        # It is not a fallback then, but the way to find changes.
         return self._looked_at + self._pace.full_look

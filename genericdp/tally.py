@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from genericdp.model import Resource
 
 AllocationResult = Literal["success", "unusable", "invalid", "timeout", "cancelled", "error"]
-"""``unusable``: a device could not be given; ``invalid``: asked for what is not there;
+"""``unusable``: a device could not be given; ``invalid``: it does not exist;
 ``cancelled``: the kubelet went away; ``error``: anything else."""
 RegistrationResult = Literal["success", "refused", "failure"]
 """``success``: the stream has opened; ``refused``: for what stays so, such as the name."""
@@ -28,17 +28,17 @@ EventKind = Literal[
     "add", "remove", "change", "move", "bind", "unbind", "online", "offline", "other",
     "record", "file", "resync",
 ]  # fmt: skip
-"""The kernel's actions; a record of udev; an entry of a folder; ``resync``: look at everything."""
+"""The kernel's actions; a record of udev; an entry of a folder; ``resync``: read everything."""
 
 BOUNDS = (0.001, 0.0025, 0.01, 0.05, 0.25, 1.0, 2.0, 3.0, 4.0, 5.0, 10.0)
 """Of the buckets of all durations, in seconds; the last one is without bound.
 
-What an alert asks for has to be one of them: between two, all that is known is guessed.
+The threshold of an alert has to be one of them: between two, all that is known is guessed.
 """
 
 
 def _zeros(results: Any) -> dict[str, int]:  # noqa: ANN401  # a Literal has no other type
-    """Return a count of 0 for each: to Prometheus, from nothing to 1 is no increase."""
+    """Return a count of 0 for each: to Prometheus, from nothing to 1 is not an increase."""
     return dict.fromkeys(get_args(results), 0)
 
 
@@ -68,7 +68,7 @@ class ProbeTally:
 
 @dataclass(slots=True)
 class ResourceTally:
-    """What has happened with one resource."""
+    """Counts of one resource."""
 
     allocations: dict[str, int] = field(default_factory=lambda: _zeros(AllocationResult))
     allocation_seconds: Durations = field(default_factory=Durations)
@@ -109,7 +109,7 @@ class ResourceTally:
 
 @dataclass(slots=True)
 class Tally:
-    """What has happened in this process."""
+    """Counts of this process."""
 
     resources: dict[str, ResourceTally] = field(default_factory=dict)
     discovery: Durations = field(default_factory=Durations)
@@ -131,7 +131,7 @@ class Tally:
             self.resources[name].keep(resource)
 
     def of(self, resource: str) -> ResourceTally:
-        """Return where to count for a resource; nobody sees that of a resource that is not kept."""
+        """Return the counts of a resource; those of an unknown one are discarded."""
         return self.resources.get(resource) or ResourceTally()
 
     def happened(self, kind: str) -> None:

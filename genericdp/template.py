@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 MAX_TEXT = 64 * 1024
 """The longest text that a template or a value may give, in bytes of UTF-8."""
 MAX_TEXTS = 1024 * 1024
-"""Of all texts that a device gives to a container, its probes and its hooks, in bytes."""
+"""The limit of all strings that a device gives to a container, its probes and hooks, in bytes."""
 TOO_LONG = f"more than {MAX_TEXT >> 10} KiB of text"
 MAX_VALUES = 32
 """How deep values may be nested, each with a reference to the next."""
@@ -30,7 +30,7 @@ _NO_NAMES = {"": "an empty name", ".": "'.'", "..": "'..'"}
 
 
 class TemplateSyntaxError(ValueError):
-    """A text that is no template; ``offset`` counts characters from 0."""
+    """A malformed template; ``offset`` counts characters from 0."""
 
     def __init__(self, message: str, offset: int) -> None:
         super().__init__(message)
@@ -48,7 +48,7 @@ class UnusableValueError(Exception):
 
     @property
     def reason(self) -> Reason:
-        """Why there is no such device."""
+        """Return why the device does not exist."""
         return Reason(self.code, str(self))
 
 
@@ -78,7 +78,7 @@ class Reference:
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """A text with references in it, taken apart."""
+    """A string with references in it, parsed."""
 
     parts: tuple[str | Reference, ...]
 
@@ -119,7 +119,7 @@ def literal(text: str) -> str:
 
 
 def parse(text: str) -> Template:
-    """Take a text apart; raises TemplateSyntaxError."""
+    """Parse a string; raise TemplateSyntaxError."""
     parts: list[str | Reference] = []
     literal: list[str] = []
     at = 0
@@ -228,7 +228,7 @@ def expand(
 
 
 def byte_length(text: str) -> int:
-    """Return how many bytes of UTF-8 a text has."""
+    """Return how many bytes of UTF-8 a string has."""
     return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
 
 
@@ -262,7 +262,7 @@ def is_share(reference: Reference) -> bool:
 
 
 def is_utf8(text: str) -> bool:
-    """Return whether a text is valid UTF-8: names of files and interfaces may be any bytes."""
+    """Return whether a string is valid UTF-8: names of files and interfaces may be any bytes."""
     return text.isascii() or _SURROGATE.search(text) is None
 
 

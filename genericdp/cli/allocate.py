@@ -147,7 +147,7 @@ def _check_ids(
 def _unavailable(devices: DeviceList, nothing: Sequence[tuple[str, str]]) -> Iterator[str]:
     """Yield why there is nothing, or what there is and cannot be had."""
     reason, cause = devices.why_empty
-    if reason and cause != Code.NOT_OFFERED:  # that is told one by one
+    if reason and cause != Code.NOT_OFFERED:  # those are listed one by one
         yield f"no devices: {reason}"
         nothing = ()
     for device_id, entry in devices.devices.items():

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from genericdp.model import Resource
 
     NothingFound = dict[str, list[tuple[str, str]]]
-    """What ``nothing_found_by`` tells of each resource, by its name."""
+    """The results of ``nothing_found_by`` for each resource, by its name."""
 
 
 def applied(

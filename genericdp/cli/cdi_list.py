@@ -43,7 +43,7 @@ def _described(file: SpecFile) -> dict[str, Any]:
             name = f"{spec['kind']}={device['name']}"
             devices.append({"name": name, "nodes": [str(node["path"]) for node in nodes]})
     except DAMAGE:
-        devices = []  # somebody has changed it
+        devices = []  # another program has changed it
     return {"file": str(file.path), "spec": _state(file), "devices": devices}
 
 

@@ -34,7 +34,7 @@ EXAMPLE = (
 )
 _SECONDS = 10.0
 _MAX_CHARACTERS = 500
-"""Of a text in a record."""
+"""The maximum length of a string in a record."""
 _END_OF_TIME = 253_402_300_800
 """The year 10,000: later times cannot be shown."""
 _TITLES = ("CLAIM", "DEVICES", "AGE", "DRIVER", "UID", "STATE")

@@ -1,6 +1,6 @@
 """``genericdp claims release``: end the record of a claim that the kubelet will not unprepare.
 
-The daemon runs the release hooks and removes the record: this command only asks for that, with a
+The daemon runs the release hooks and removes the record: this command only requests that, with a
 file next to the record, so that it also works while no daemon runs.
 """
 
@@ -108,7 +108,7 @@ def _pods(record: Record, socket: Path) -> str:
 
 
 def _is_confirmed() -> bool:
-    """Ask at the terminal; raise UsageError if there is none."""
+    """Ask at the terminal; raise UsageError without one."""
     if sys.stdin is None or not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise UsageError(
             "there is no terminal to ask at: add --yes if no container uses its devices"

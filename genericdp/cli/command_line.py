@@ -110,7 +110,7 @@ def _logs_json(argv: Sequence[str]) -> bool:
 
 
 def _say(text: str) -> None:
-    with suppress(OSError):  # nobody can be told that nobody can be told
+    with suppress(OSError):  # stderr is closed, too
         print_lines(text.split("\n"), file=sys.stderr)
 
 

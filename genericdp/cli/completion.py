@@ -32,7 +32,7 @@ def execute(arguments: argparse.Namespace) -> int:
 
 
 def complete() -> None:
-    """Tell the shell, which has set variables for it, how its command line may go on; exit."""
+    """Print completions for the shell, which has set variables for it, and exit."""
     typed = os.environ["COMP_LINE"].split()[1:3]
     top = Parser("genericdp")
     top.add_argument("--version", action="version", help="print the version")

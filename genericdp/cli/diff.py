@@ -1,4 +1,4 @@
-"""What a reload from one config to another would change on a node (``validate --diff``)."""
+"""The changes on a node that a reload from one config to another makes (``validate --diff``)."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def _difference(
 
 
 class _Renames:
-    """Which devices have which names, before and after, known as hardware."""
+    """Names of devices before and after, by hardware."""
 
     def __init__(
         self,

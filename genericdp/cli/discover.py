@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 _MAX_NEAR = 3
 _HANGS = "looking at it does not end"
 _SHOWN_BELOW = (Code.NOT_OFFERED, Code.NOTHING_FOUND)
-"""Causes of which other sections tell as much."""
+"""Causes that other sections show."""
 EXAMPLE = (
     "  genericdp discover examples/configs/this-machine.yaml\n"
     "  genericdp discover serial.yaml --root snapshot/   # a copy of a node"

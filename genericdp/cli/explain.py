@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     Answer = tuple[Explanation, Entry] | Unknown
 
 _MAX_UNRELATED = 3
-"""So many resources that do not take the device are shown, those that came closest."""
+"""The number of resources shown that do not match the device, the closest ones."""
 _COMPLETED = {VerdictKind.ABOVE, VerdictKind.BELOW, VerdictKind.BROUGHT_ALONG}
 """Outcomes that need the name of another device, which is their reason."""
 _TOLD = {VerdictKind.EXCLUDED, VerdictKind.REFUSED, VerdictKind.UNDECIDED}
@@ -56,7 +56,7 @@ ARGUMENTS = {
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    """Look once and print what becomes of the device; 1 if it is none, or not there."""
+    """Print what becomes of the device; return 1 if it is missing or not a device."""
     node_name, asked = node_name_of(arguments), arguments.device
     if not asked:
         raise UsageError("DEVICE is an empty text: name a device, as /dev/ttyUSB0 or 1-1.4")

@@ -34,7 +34,7 @@ EXAMPLE = (
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    """Print everything that a config could name; 1 if something could not be looked at."""
+    """Print everything that a config could name; return 1 if something could not be read."""
     groups, models, hanging = patiently(root_of(arguments), _look)
     candidates = [
         {**entry.document, "model": _model(entry.device, models), "selector": run.selector}

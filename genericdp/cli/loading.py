@@ -1,4 +1,4 @@
-"""Configs for commands that somebody waits for: from files or pipes, and in bounded time."""
+"""Configs for interactive commands: from files or pipes, and in bounded time."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ def _print(text: str, file: TextIO | None = None, *, end: str = "\n") -> None:
 
 
 def print_lines(lines: Iterable[str], *, file: TextIO | None = None) -> None:
-    """Print lines for people, escaped as ``printable`` does; to stdout unless ``file`` is given."""
+    """Print lines, escaped as ``printable`` does; to stdout unless ``file`` is given."""
     _print("\n".join(map(printable, lines)), file)
 
 
@@ -65,7 +65,7 @@ def progress(
 ) -> Iterator[None]:
     """Print to stderr how far a slow operation is: after 2 s, and each time twice as long after.
 
-    A thread asks for the sentence, so that the operation may do whatever takes its time.
+    A thread prints the sentence, so that the operation itself may block.
     """
     over = threading.Event()
 
@@ -101,7 +101,7 @@ def print_data(
 def print_result(
     data: object, lines: Iterable[str], output: str, *, file: TextIO | None = None
 ) -> None:
-    """Print what a command has found as ``output`` says: as data, or as lines for people."""
+    """Print what a command has found as ``output`` says: as data, or as human-readable lines."""
     if output in DATA:
         print_data(data, output, file=file)
     else:

@@ -46,7 +46,7 @@ class Parser(argparse.ArgumentParser):
         return action
 
     def declare(self, word: str, settings: Settings) -> None:
-        """Declare an argument by its word in the table of commands; the help tells its default."""
+        """Declare an argument by its word in the table of commands; the help shows its default."""
         settings = {**settings}
         names = [word]
         if not word.startswith("--"):
@@ -99,7 +99,7 @@ class Parser(argparse.ArgumentParser):
         return [action for action in self.arguments if not action.option_strings]
 
     def _config_usage(self) -> str:
-        """Return how to give the config: one argument alone is none if the command needs others."""
+        """Return how to give the config, for a command that needs other arguments."""
         _, *others = self._positional
         needed = " ".join(str(action.metavar) for action in others if action.nargs != "?")
         return f"FILE {needed}, or --config PATH {needed}" if needed else "FILE or --config"
@@ -108,7 +108,7 @@ class Parser(argparse.ArgumentParser):
         """Take the first argument for the config if none is given; return the arguments left over.
 
         Where one comes from the variable, it is taken if the command would have no other use for
-        it. All arguments are looked at together: argparse itself distributes only those that stand
+        it. All arguments are parsed together: argparse itself distributes only those that stand
         side by side.
         """
         _, *others = self._positional

@@ -29,7 +29,7 @@ def patiently(
     """Run ``work`` with the host to ask; what does not answer is left out.
 
     ``work`` starts over each time something hangs, with a host that has it in ``hanging``. Raises
-    GenericdpError if there is no end of that, and what ``work`` raises.
+    GenericdpError if more and more hangs, and what ``work`` raises.
     """
     for _ in range(MAX_HANGING + 1):
         working = asyncio.run(HostCache(root).run(work, look_seconds))

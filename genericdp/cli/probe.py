@@ -52,7 +52,7 @@ LOG_SECONDS = 10.0
 IN_A_COPY = "cannot be run: --root is a copy"
 ONE_RUN = "one run cannot tell whether it changes"
 _MAX_LINES = 10
-"""So many of the last lines of a command's output are shown."""
+"""The number of last lines of a command's output that are shown."""
 _MAX_RUNNING = 3
 _RESULTS = {"success": "passed", "failure": "failed", "": "not run"}
 _HEADING = ("RESOURCE", "DEVICE", "PATH", "PROBE", "RESULT", "TIME", "REASON")
@@ -70,12 +70,12 @@ class Probed:
 
     @property
     def probes(self) -> Sequence[BoundProbe]:
-        """What there is to run: nothing for a device that nobody gets anyway."""
+        """Return the probes to run: none for a device that is Unhealthy anyway."""
         return self.listed.device.probes if self.listed.is_healthy else ()
 
     @property
     def state(self) -> view.DeviceState:
-        """What the kubelet would be told after a first round of these probes."""
+        """Return the state that the kubelet would get after a first round of these probes."""
         if not self.listed.is_healthy or any(
             outcome and not outcome.ok for outcome in self.outcomes
         ):
@@ -85,7 +85,7 @@ class Probed:
 
     @property
     def reason(self) -> str:
-        """Why it is not Healthy, or what a single run cannot tell; empty if there is no more."""
+        """Return why it is not Healthy, or what a single run cannot show, or an empty string."""
         said = ((bound.check.name, self._said(outcome)) for bound, outcome in self._outcomes())
         texts = dict.fromkeys(f"{name}: {text}" for name, text in said if text)
         known = self.listed.text or "; ".join(texts)
@@ -176,7 +176,7 @@ def execute(arguments: argparse.Namespace) -> int:
 def _selected(
     lists: Mapping[str, DeviceList], resource: str | None, device: str | None
 ) -> dict[str, DeviceList]:
-    """Return what is asked for; raises UsageError if there is no such thing."""
+    """Return the lists with the requested device; raise UsageError if it does not exist."""
     if resource is not None:
         refuse_unknown(resource, lists)
     among = {name: listed for name, listed in lists.items() if resource in {None, name}}
@@ -254,7 +254,7 @@ class _Round:
     async def _outcome(
         self, device: Probed, bound: BoundProbe, health: DeviceHealth, number: int
     ) -> Outcome | None:
-        # A command would look at this machine, its log is another one, and plain files for nodes
+        # A command would read this machine, its log is another one, and plain files for nodes
         # always open.
         if not self._root.is_machine and not bound.check.only_reads:
             return None

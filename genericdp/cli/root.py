@@ -1,4 +1,4 @@
-"""The host that a command looks at: ``--root`` and ``--node-name``."""
+"""The host that a command reads: ``--root`` and ``--node-name``."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def node_name_of(arguments: argparse.Namespace) -> str:
 def root_of(arguments: argparse.Namespace) -> Root:
     """Return the Root of ``--root``, a snapshot unpacked until the command ends; call it once.
 
-    Raises UsageError if there is no machine in the folder.
+    Raise UsageError if the folder does not hold a machine.
     """
     given: Path = arguments.root
     mode = root_mode(given)
@@ -63,7 +63,7 @@ def root_mode(given: Path) -> int:
 
 
 def in_time(look: Callable[[], T]) -> T:
-    """Look at a path in a thread, as this one handles signals; raise OSError, also if it hangs."""
+    """Read a path in a thread, as this one handles signals; raise OSError, also if it hangs."""
 
     async def looked() -> T:
         looking = start(look, is_one_call=True)

@@ -93,7 +93,7 @@ def execute(arguments: argparse.Namespace) -> int:
 
 
 def refuse_for_daemon(arguments: argparse.Namespace) -> None:
-    """Raise UsageError for what is not read again, or is no machine of which devices can be had."""
+    """Raise UsageError for a config that cannot be read again, or a root that is not a machine."""
     if STDIN in arguments.config:
         raise UsageError(f"{arguments.command} takes no config from stdin: it is read again")
     if stat.S_ISREG(root_mode(arguments.root)):
@@ -112,7 +112,7 @@ def _check(check: Callable[[Path], None], path: Path | None) -> None:
 
 
 def _check_state_dir(folder: Path) -> None:
-    """Warn if ``--state-dir`` is no directory, or if others than its owner can write to it."""
+    """Warn if ``--state-dir`` is not a directory, or if others than its owner can write to it."""
     try:
         mode = folder.stat().st_mode
     except OSError:
@@ -130,14 +130,14 @@ def _check_state_dir(folder: Path) -> None:
 
 
 def _check_kubelet_root(folder: Path) -> None:
-    """Say that ``--kubelet-root`` is no directory, if it is something else."""
+    """Warn if ``--kubelet-root`` is not a directory."""
     with suppress(OSError):
         if not stat.S_ISDIR(folder.stat().st_mode):
             log.error("--kubelet-root: %s is not a directory: DRA serves nothing", folder)
 
 
 def _check_socket(socket: Path) -> None:
-    """Warn if nobody will answer at ``--pod-resources``."""
+    """Warn if ``--pod-resources`` is not a socket."""
     try:
         if not socket.is_socket() and socket.stat():
             log.warning("--pod-resources: %s is not a socket: nobody can be asked there", socket)

@@ -1,4 +1,4 @@
-"""``genericdp simulate``: the daemon against a stand-in for the kubelet, shown live."""
+"""``genericdp simulate``: the daemon with a simulated kubelet, shown live."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def execute(arguments: argparse.Namespace) -> int:
     """Simulate until Ctrl-C, or for one picture."""
     descriptors.raise_limit()
     amounts = amounts_of(arguments.amounts)
-    # The daemon would wait for a better config; here somebody is looking.
+    # The daemon would wait for a better config; here a person is waiting.
     pipes = read_pipes(arguments.config)
     resources = load_config(arguments, pipes).resources  # the daemon warns, in its log
     if reason := why_none(resources, node_name_of(arguments)):

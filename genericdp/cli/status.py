@@ -30,11 +30,11 @@ if TYPE_CHECKING:
     StatusDocument = dict[str, Any]
     """What ``/status`` answers, or a part of it: docs/output.md."""
     ColoredLine = tuple[str, str]
-    """A text and its color."""
+    """A string and its color."""
     Rows = list[tuple[str, tuple[str, ...]]]
     """The color and the cells of each row."""
 
-# Colors stand beside words, never instead of them.
+# Colors come with words, never instead of them.
 PLAIN, GOOD, BAD, ODD, TITLE, FAINT = "", "32", "1;31", "33", "1", "2"
 EXAMPLE = (
     "  genericdp status                # of a daemon that was run with --listen=:9733\n"
@@ -46,7 +46,7 @@ MAX_BYTES = 64 * 1024 * 1024
 SECONDS = 10.0
 """For all together: the host's name, connecting, and the response."""
 MAX_CHARACTERS = 2000
-"""Of one text: whoever wrote it must not fill the screen."""
+"""The limit of a string, so that its author cannot fill the screen."""
 _MAX_QUOTED = 200
 _MAX_EVENTS = 20
 _MAX_HOLDERS = 3
@@ -162,7 +162,7 @@ def _colors_are_wanted() -> bool:
 def lines(status: StatusDocument, *, colors: bool, wide: bool = False) -> Iterator[str]:
     """Yield the status as lines, Unhealthy devices first; no line holds anything but text.
 
-    Raises KeyError, TypeError, ValueError or AttributeError for what is no status of a daemon;
+    Raises KeyError, TypeError, ValueError or AttributeError for what is not a status of a daemon;
     what an older daemon does not say is left out.
     """
     for line, color in _lines(status, wide=wide):

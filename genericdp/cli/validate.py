@@ -74,7 +74,7 @@ def execute(arguments: argparse.Namespace) -> int:
             configs = _applied(configs, arguments)
         lines = _as_text(configs, strict=arguments.strict)
         print_result(_as_json(configs, is_diff=arguments.diff), lines, arguments.output)
-    judged = configs[1:] if arguments.diff else configs  # OLD is in force already
+    judged = configs[1:] if arguments.diff else configs  # OLD is active already
     is_refused = arguments.strict and any(config.warnings for config in judged)
     return 2 if is_refused or any(config.problems for config in configs) else 0
 

@@ -38,8 +38,8 @@ _MIB = 1024 * 1024
 _MAX_MEMORY = 64 * _MIB
 """Of 1,000 resources 22 MiB are taken, of a file of the largest size mostly less than 50.
 
-It has to fit beside the daemon into the limit of the shipped pod: where that is used up, all may be
-killed.
+It has to fit together with the daemon into the limit of the shipped pod: where that is used up, all
+may be killed.
 """
 _STACK = 256 * 1024
 _HANGING_SECONDS = 4.0
@@ -159,7 +159,7 @@ def encode(loaded: Loaded, checked: Sequence[tuple[dict[str, Any], Place]]) -> b
 
 
 def main() -> None:
-    """Load; what a hostile config can cost is limited, also if the daemon is gone."""
+    """Load; what a hostile config can cost is limited, also if the daemon has ended."""
     most = _limit(resource.RLIMIT_DATA, _MAX_MEMORY)
     for what, limit in _LIMITS.items():
         _limit(what, limit)
@@ -169,8 +169,8 @@ def main() -> None:
     with suppress(RuntimeError):  # no thread can be started: then it takes longer
         threading.Thread(target=_tell_what_hangs, args=(reading,), daemon=True).start()
     answer = b""
-    # Not to be said within: the error keeps all that was built, and there is no memory to speak.
-    # SystemError: C code that forgot to say that there was no memory.
+    # Report it outside: the exception still references all that was built, and memory is used up.
+    # SystemError: C code that forgot to report that memory was used up.
     with suppress(MemoryError, SystemError):
         answer = _answer(sys.argv[1:])
     if not answer:
@@ -203,7 +203,7 @@ def _answer(arguments: Sequence[str]) -> bytes:
 
 
 def _limit(what: int, most: int) -> int:
-    """Set a limit and return it: whoever started us may have set a lower one."""
+    """Set a limit and return it: the parent may have set a lower one."""
     _, hard = resource.getrlimit(what)
     limit = most if hard == resource.RLIM_INFINITY else min(most, hard)
     resource.setrlimit(what, (limit, limit))

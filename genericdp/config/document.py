@@ -46,7 +46,7 @@ class YamlNode:
     faulty: bool = False
 
     def child(self, step: str | int) -> tuple[Mark, YamlNode] | None:
-        """Return the place of a key, or of an entry, and the value; None if there is none."""
+        """Return the place of a key, or of an entry, and the value; or None."""
         if isinstance(step, str):
             return (self.items or {}).get(step)
         entries = self.entries or ()
@@ -74,7 +74,7 @@ class Document:
         return node
 
     def mark(self, path: KeyPath, *, of_key: bool = False) -> Mark:
-        """Return the place of a value or of its key; where there is none, of what it belongs to."""
+        """Return the place of a value or of its key; where it is missing, of its parent."""
         if self.place is not None:
             return self.place
         node, key = self.root, self.root.mark
@@ -152,7 +152,7 @@ class Field:
 
     @property
     def place(self) -> str:
-        """Where it is written, as ``FILE:LINE:COLUMN``."""
+        """Return its place, as ``FILE:LINE:COLUMN``."""
         mark = self.document.mark(self.path)
         return f"{self.document.file}:{mark.line}:{mark.column}"
 
@@ -163,7 +163,7 @@ class Field:
 
     @property
     def source(self) -> str | None:
-        """How an unquoted scalar is written."""
+        """Return the spelling of an unquoted scalar."""
         node = self.document.node(self.path)
         return None if node is None else node.source
 

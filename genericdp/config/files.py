@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from genericdp.policy import Policy
 
 STDIN = Path("-")
-"""Stands for the config that somebody else has read from stdin."""
+"""Stands for a config from stdin that has been read already."""
 SUFFIXES = (".yaml", ".yml")
 MAX_BYTES = 1024 * 1024
 LOAD_SECONDS = 60.0
 """For who waits until a config is loaded. What one may cost is limited in CPU time, and what hangs
-is told sooner: a process that gets no processor makes no progress either."""
+is reported sooner: a process that gets no processor makes no progress either."""
 _MESSAGES = {
     errno.ENOENT: "it does not exist",
     errno.EACCES: "it cannot be read: permission denied",
@@ -40,10 +40,10 @@ _MESSAGES = {
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Loaded:
-    """A whole config: its resources if there is no problem, and all that is to be said of it."""
+    """A whole config: its resources if it is valid, and its problems and warnings."""
 
     digest: str = ""
-    """SHA-256, hexadecimal; tells whether a config is another one.
+    """SHA-256, hexadecimal; differs where a config does.
 
     It is over the names (without their folders) and contents of its files, in the order of
     precedence, and over the content of the policy. Empty if loading itself has failed.
@@ -56,7 +56,7 @@ class Loaded:
     policy: Policy | None = None
     """What bounds the resources; each of them carries it."""
     policy_is_unusable: bool = False
-    """Whether a policy was asked for and there is none: its problems are among the problems."""
+    """Whether a requested policy could not be loaded: its problems are among the problems."""
     texts: tuple[tuple[str, bytes], ...] = field(default=(), compare=False, repr=False)
     """Name and content of each file that was read; from a child, only those of a good config."""
     pinned: tuple[str, ...] = field(default=(), compare=False)
@@ -65,7 +65,7 @@ class Loaded:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Content:
-    """What was read from a file."""
+    """The content of a file."""
 
     text: bytes
     at: str = ""
@@ -158,7 +158,7 @@ def unreadable(name: str | Path, error: OSError) -> Problem:
 
 
 def hanging(reading: Watched) -> Problem:
-    """Return the problem of a file or folder that is looked at without end."""
+    """Return the problem of a file or folder whose reading hangs."""
     at = printable(reading.path)
     hint = "" if at == reading.what else f"{at} hangs"
     return unusable(reading.what, "looking at it does not end", hint)

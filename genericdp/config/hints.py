@@ -1,4 +1,4 @@
-"""What to write in place of a mistake; nothing is suggested that would be refused, too."""
+"""Suggestions for mistakes; none is made that would be refused, too."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _OTHER_WORDS = {
 }
 """What other plugins, Kubernetes and the rules of udev call a key."""
 _OF_PARENTS = {"ATTRS", "DRIVERS", "KERNELS", "SUBSYSTEMS"}
-"""Keys of udev's rules for what a device sits on."""
+"""Keys of udev's rules for the parents of a device."""
 _SECOND_IDS: dict[KeyPath, str] = {
     ("usb", "vendor"): "product",
     ("pci", "vendor"): "device",
@@ -74,7 +74,7 @@ def _for_scalar(field: Field, text: str, part: Schema, *, unquoted: bool) -> str
         return f"write {yaml_flow(meant)}{without}"
     if unquoted and (fixed := _fixed(field, text, part)):
         return f"write {single_quoted(fixed)}"
-    # A text with spaces may be several entries, or a line for a shell.
+    # A string with spaces may be several entries, or a line for a shell.
     if " " not in text and len(text) <= MAX_QUOTED and _is_good(field, [text], part):
         return f"write {yaml_flow([text])}"
     key, colon, rest = text.partition(":")
@@ -86,7 +86,7 @@ def _for_scalar(field: Field, text: str, part: Schema, *, unquoted: bool) -> str
 
 
 def for_text(field: Field, part: Schema) -> str:
-    """Return what to write in place of a text that does not match the pattern of its schema."""
+    """Return what to write in place of a string that does not match the pattern of its schema."""
     text = str(field.value)
     if fixed := _fixed(field, text, part, pads=True):
         return f"write {single_quoted(fixed)}"

@@ -48,7 +48,7 @@ class LastGood:
             log.warning("the last good config cannot be kept in %s: %s", self.directory, reason)
 
     async def recall(self, load: Callable[[list[Path]], Awaitable[Loaded]]) -> Loaded | None:
-        """Load the config that was kept; None, and the log says why, if there is no usable one."""
+        """Load the config that was kept; return None, and log why, if it is missing or unusable."""
         try:
             files = await in_worker(partial(_stored, self.directory), self.directory)
         except FileNotFoundError:
@@ -95,7 +95,7 @@ def _store(directory: Path, texts: Iterable[tuple[str, bytes]]) -> None:
 def _stored(directory: Path) -> list[Path]:
     """Return the files of the last good config; raises OSError if they cannot be used.
 
-    If there are none, it is a FileNotFoundError.
+    Raise FileNotFoundError without any.
     """
     link = directory / LAST_GOOD
     target = link.readlink()

@@ -42,7 +42,7 @@ def read_config(
 ) -> tuple[list[Document], list[Problem]]:
     """Return the documents of a file and its problems; of a ConfigMap, those of the files in it.
 
-    What else is beside a ConfigMap that holds a config, as other manifests, is left out.
+    Other manifests in the file of a ConfigMap with a config are left out.
     """
     documents: list[Document] = []
     others: list[Document] = []
@@ -139,7 +139,7 @@ def _roots(file: str, text: str, problems: list[Problem]) -> Iterator[YamlNode]:
             if isinstance(event, yaml.DocumentStartEvent):
                 builder = _Builder(file, text, events)
                 root = builder.node(next(events), ())
-                next(events)  # its end, without which it is no document
+                next(events)  # its end, without which it is not a document
                 problems += builder.problems
                 yield root
     except _RefusedError as error:
@@ -170,7 +170,7 @@ class _Builder:
         self._anchored: dict[str | None, tuple[YamlNode, int] | None] = {}
         """By anchor, the node and its size; None: it has not ended yet."""
         self._size = self._repeated = 0
-        """In values; each 100 characters of a text count as one more."""
+        """In values; each 100 characters of a string count as one more."""
 
     def node(self, event: Any, path: KeyPath) -> YamlNode:  # noqa: ANN401  # PyYAML lacks the types
         """Return the node that an event begins; what is aliased is the same one each time."""

@@ -1,4 +1,4 @@
-"""Loads the config again when its files change: a good one replaces the one in force."""
+"""Loads the config again when its files change: a valid one becomes active."""
 
 from __future__ import annotations
 
@@ -36,19 +36,19 @@ _MAX_TRIES = 10
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ConfigState:
-    """The config in force and the one on disk, as last read.
+    """The active config and the one on disk, as last read.
 
-    Times are seconds since 1970, for people: nothing is decided by them.
+    Times are seconds since 1970, for display only: no decision depends on them.
     """
 
     loaded: Loaded | None = None
-    """The config in force; None: there is none, nothing is served, and the daemon is not ready."""
+    """The active config; None if there is none: nothing is served, and the daemon is not ready."""
     since: float | None = None
-    """When it was put in force."""
+    """The time of its activation."""
     from_state_dir: bool = False
     """Whether it is the last good one of an earlier run: the one on disk could not be used."""
     refused: Loaded | None = None
-    """The config on disk where that cannot be used; None: it is the one in force."""
+    """The config on disk where that cannot be used; None if it is the active one."""
     differs_since: float | None = None
     """Since when the one on disk has been refused, whichever it was."""
     pinned: tuple[str, ...] = ()
@@ -56,7 +56,7 @@ class ConfigState:
 
 
 class Reloader:
-    """Puts the config in force, and each good one after it; ``state`` compares it with the disk.
+    """Activates the config, and each valid one after it; ``state`` compares it with the disk.
 
     ``decided`` holds the resources of the last config by which every one could be decided.
     """
@@ -165,7 +165,7 @@ class Reloader:
         self._put_in_force(loaded)
 
     async def _refuse(self, loaded: Loaded, *, asked: bool) -> None:
-        """Leave what is in force; log the problems if they are others, or somebody waits."""
+        """Leave the active config; log the problems if they are new, or were requested."""
         before = self.state.value
         since = self._clock() if before.differs_since is None else before.differs_since
         self.state.value = replace(before, refused=loaded, differs_since=since)
@@ -184,7 +184,7 @@ class Reloader:
         log.error("the %s cannot be used: %s until it is corrected (%s)", what, stays, shown)
 
     async def _recall(self) -> bool:
-        """Put the last good config in force, if there is one that the policy of today allows."""
+        """Activate the last good config, if the current policy allows it."""
         if self._last_good is None or (loaded := await self._last_good.recall(self._load)) is None:
             return False
         log.error(

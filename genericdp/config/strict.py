@@ -1,7 +1,7 @@
 """Validate against a JSON Schema, more strictly than JSON Schema would.
 
 A whole number is one that is written so, patterns are those of RE2, and of a list that is too long
-the entries are not looked at, since that is one mistake.
+the entries are not checked, since that is one mistake.
 """
 
 from __future__ import annotations

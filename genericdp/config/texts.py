@@ -49,7 +49,7 @@ SCOPES: dict[str, frozenset[str] | None] = {
 _WITH_ID = {"attributes", "inject", "health", "hooks"}
 """Keys whose templates may use the device's ID."""
 
-# None of these looks twice at a character: the texts may be long.
+# All of these are linear in the input, which may be long.
 _FOREIGN = re.compile(rf"\$\{{[^{{}}$]*\}}|\{{\{{[^{{}}]*\}}\}}|\$(?:{'|'.join(SCOPES)})\.\w+")
 _OF_A_SCOPE = re.compile(rf"\$\{{(?:{'|'.join(SCOPES)})\.[^{{}}$]*\}}")
 _BRACES = re.compile(r"\{(?=[^{}]*(?:,|\.\.))[^{}]*\}")
@@ -77,7 +77,7 @@ def check_texts(resource: Field) -> None:
 def declared_values(resource: Field) -> Set[str] | None:
     """Return the names of the values that a resource declares, those with a mistake too.
 
-    None: they are not known, because it is no mapping.
+    None if they are unknown, because it is not a mapping.
     """
     values = resource["values"]
     is_wrong = "values" in resource.written() and not isinstance(values.value, dict)
@@ -253,7 +253,7 @@ def _check_resource_names(field: Field, text: str) -> None:
 
 
 def _shape(template: Template) -> str:
-    """Return a text such as a template may give."""
+    """Return an example of what a template may give."""
     return "".join(part if isinstance(part, str) else "x" for part in template.parts)
 
 
@@ -275,7 +275,7 @@ def check_declared(
 
 
 def _check_number(field: Field, text: str, parsed: Template) -> None:
-    """Find a text that is no template: a number is written without quotes."""
+    """Find a string without references: a number is written without quotes."""
     if not parsed.references:
         is_number = type(plain(text)) in {int, float}
         hint = f"write {text} without quotes" if is_number else "as in 90, or $(value.limit)"

@@ -32,7 +32,7 @@ _DROPPED = {
     *("type", "enum", "const", "pattern", "minimum", "maximum", "minLength", "minItems"),
     *("maxItems", "maxProperties", "additionalProperties"),
 }
-"""What these find wrong is not looked at any further."""
+"""What these refuse is not checked any further."""
 _WORDS = {
     "string": "a string",
     "integer": "a whole number",
@@ -95,7 +95,7 @@ def validate(document: Document, kind: str) -> tuple[list[Finding], Document]:
 
 
 def _hopeless(data: Plain, errors: list[ValidationError]) -> Finding | None:
-    """Find a config of another device plugin, or more mistakes than anybody reads."""
+    """Find a config of another device plugin, or more mistakes than are worth listing."""
     is_bare = isinstance(data, dict) and "apiVersion" not in data
     key, peer = ("groups", "squat") if is_bare else ("devicematch", "smarter")
     listed = data.get("devices") if is_bare else data
@@ -104,13 +104,13 @@ def _hopeless(data: Plain, errors: list[ValidationError]) -> Finding | None:
     ):
         hint = f"convert it: genericdp convert --from {peer} FILE"
         return Finding((), "this is a config of another device plugin", hint)
-    # What is wrong is not known in full, so no rule can look at the rest.
+    # What is wrong is not known in full, so no rule can check the rest.
     message = f"the document has more than {MAX_ERRORS} problems"
     return Finding((), message) if len(errors) > MAX_ERRORS else None
 
 
 def _keys_of_another_kind(data: Plain, kind: str) -> tuple[str, ...]:
-    """Return the keys that tell of some other Kubernetes document, whose rest does not matter."""
+    """Return the keys that show another kind of Kubernetes document, whose rest does not matter."""
     named = data.get("kind") if isinstance(data, dict) else None
     if not isinstance(named, str) or named == kind:
         return ()

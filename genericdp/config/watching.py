@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _LOOK_SECONDS = 2.0
-"""How long a look at the config's files may take: NFS may never answer."""
+"""The time that reading the config's files may take: NFS may never answer."""
 _MAX_PAUSES = 50
-"""A config that has been another one after each of so many pauses (10 s) is read as it is."""
+"""A config that has changed during each of this many pauses (10 s) is read as it is."""
 
 _Seen = tuple[str, dict[str, int]]
 """The digest of a config, and the directories to watch, each with the events that count."""
@@ -32,7 +32,7 @@ _Seen = tuple[str, dict[str, int]]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ReloadPace:
-    """How soon and how often the config is looked at, in seconds."""
+    """Delays of reading the config, in seconds."""
 
     settle: float = 0.2
     """How long it must stay the same before it is loaded: what is written together is one."""
@@ -73,7 +73,7 @@ class ConfigFiles:
         """Read the files off the loop; return their digest, or "" where that is impossible."""
         self.digest = ""
         if (old := self._reading) is not None:
-            # Not beside one that hangs, and keeps its thread; what that finds in the end is old.
+            # Not while one hangs and keeps its thread; what that finds in the end is old.
             if not await _ends(old):
                 return ""
             old.exception()  # which would be logged otherwise
@@ -88,7 +88,7 @@ class ConfigFiles:
         """Wait until another config is on disk and is no longer written; return False then.
 
         ``loaded`` is the digest of the one that was read last. Wait no longer than until a hangup
-        asks for it, and return True then, or until it is ``due`` on the loop's clock.
+        requests it, and return True then, or until it is ``due`` on the loop's clock.
         """
         clock = asyncio.get_running_loop().time
         while not self._is_asked() and clock() < due:
@@ -117,7 +117,7 @@ class ConfigFiles:
         return found
 
     async def _until(self, condition: Callable[[], bool], seconds: float) -> bool:
-        """Wait until a condition holds or a hangup asks for the config; return whether it does."""
+        """Wait until a condition holds or a hangup requests the config; return whether it does."""
         return await until(
             lambda: condition() or self._is_asked(),
             *(self.news, self._hangup),
@@ -150,6 +150,6 @@ def _look(configs: Sequence[Path], policy: Path | None) -> _Seen:
         folders[holder] = CONTENTS
         for link in (walked.at, *walked.links):
             for passed in upwards(link):
-                # There much is written to that is no config, as /dev/null in /dev.
+                # Much that is not a config is written there, as /dev/null in /dev.
                 folders.setdefault(os.path.dirname(passed), ENTRIES)
     return str(digest), folders

@@ -199,7 +199,7 @@ def _add_property(entry: Part, resource: ConvertedResource) -> None:
 
 
 def _subsystem(resource: ConvertedResource) -> str:
-    """Return the only subsystem that the rules ask for; empty if there is not exactly one."""
+    """Return the only subsystem of the rules; empty if they name none or several."""
     found = {str(selector.value["udev"].get("subsystem", "")) for selector in resource.match}
     return found.pop() if len(found) == 1 else ""
 

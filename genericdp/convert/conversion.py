@@ -47,7 +47,7 @@ PEERS: dict[str, PeerPlugin] = {
 """The plugins whose configs can be converted."""
 _SHARED = "A device that several resources find is offered by the first of them only."
 _MAX_SHOWN = 5
-"""How many withheld resources are shown where there is no other."""
+"""The number of withheld resources shown without another one."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -114,7 +114,7 @@ def _is_ours(part: Part) -> bool:
 
 
 def _hint(document: Part, asked: str) -> str:
-    """Return the option for the plugin whose config this is; empty if it is no other's either."""
+    """Return the option for the plugin whose config this is, or an empty string."""
     before = len(document.source.problems)
     found = [
         f"it looks like a config of {other.PLUGIN}: --from {name}"

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _COUNT = re.compile(r"0|[1-9][0-9]{0,17}")
 _EMPTY = "give it the config of the plugin named after --from"
 _MAX_EMBEDDING = 3
-"""Texts in texts that are searched: arguments in a ConfigMap, and one more."""
+"""The depth of documents within strings: arguments in a ConfigMap, and one more."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -33,7 +33,7 @@ class Source:
     """Where the text is in the document that contains it; empty if it is a file."""
     embedding: int = 0
     parsed: dict[tuple[KeyPath, str], tuple[Part, ...]] = field(default_factory=dict)
-    """Texts that it contains: each plugin whose config it could be asks for them."""
+    """Strings that it contains, for each plugin whose config it could be."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -51,7 +51,7 @@ class Part:
 
     @property
     def is_null(self) -> bool:
-        """Whether nothing is written there, or null."""
+        """Return whether nothing is written there, or null."""
         node = self.node
         return node.scalar is None and node.items is None and node.entries is None
 
@@ -118,7 +118,7 @@ class Part:
         return 0
 
     def is_true(self) -> bool:
-        """Return a boolean, false if there is none; anything else is a problem and false."""
+        """Return a boolean, false if it is missing; anything else is a problem and false."""
         meant = meant_boolean(self.text().lower())
         if not self.is_null and meant is None:
             self.fail("expected true or false")
@@ -131,7 +131,7 @@ class Part:
         return name
 
     def embedded(self, text: str) -> tuple[Part, ...]:
-        """Parse a text that this part contains; return its documents, none if it has problems."""
+        """Parse a string that this part contains; return its documents, none if it has problems."""
         if (known := self.source.parsed.get((self.path, text))) is not None:
             return known
         source = Source(
@@ -163,7 +163,7 @@ class Keys:
     left: dict[str, Part]
 
     def take(self, name: str) -> Part:
-        """Return the value of a key, in whatever case it is written; null if there is none."""
+        """Return the value of a key, in whatever case it is written; or null."""
         for key in self.left:
             if key.lower() == name.lower():
                 return self.left.pop(key)

@@ -1,4 +1,4 @@
-"""What the configs for network adapters have in common."""
+"""The common parts of configs for network adapters."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LINK_LAYERS = {"ether": "Ethernet", "infiniband": "InfiniBand"}
 
 
 def pci_ids(vendors: Part, devices: Part) -> Values:
-    """Return the PCI IDs as conditions of a selector; what is no ID is a problem."""
+    """Return the PCI IDs as conditions of a selector; anything else is a problem."""
     found: Values = {}
     for key, part in (("vendor", vendors), ("device", devices)):
         for entry in part.entries():
@@ -38,7 +38,7 @@ def interface_value(name: str, folder: str, prefix: str, resource: ConvertedReso
     """Declare a value that is there if a folder of sysfs has this interface; return its name.
 
     A link to all interfaces would be ambiguous: a physical function may have representors of its
-    virtual functions beside its own interface, an adapter children with partition keys.
+    virtual functions in addition to its own interface, an adapter children with partition keys.
     """
     value = f"{prefix}_{re.sub(r'[^A-Za-z0-9_]', '_', name)}"
     link = {"link": f"{folder}/{exactly(name)}"}
@@ -49,7 +49,7 @@ def interface_value(name: str, folder: str, prefix: str, resource: ConvertedReso
 
 
 def link_layers(types: Sequence[str], resource: ConvertedResource) -> str | list[str]:
-    """Return the link layers of link types; those that sysfs cannot tell become a comment."""
+    """Return the link layers of link types; those that sysfs does not show become a comment."""
     if unknown := [type_ for type_ in types if type_ not in LINK_LAYERS]:
         why = f"only {', '.join(LINK_LAYERS)} can be read from sysfs"
         resource.left.append(f"Not converted, linkTypes {', '.join(unknown)}: {why}.")

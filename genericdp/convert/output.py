@@ -202,7 +202,7 @@ def _indent(lines: Iterable[str]) -> list[str]:
 
 
 def _comment(texts: Iterable[str]) -> list[str]:
-    """Return texts as comments; lines that begin with a space are quotations and not wrapped."""
+    """Return lines as comments; lines that begin with a space are quotations and not wrapped."""
     lines: list[str] = []
     for line in (line for text in texts for line in text.split("\n")):
         # Whatever else YAML takes for the end of a line would end the comment.

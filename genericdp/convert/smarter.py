@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 PLUGIN = "smarter-device-manager"
 MARKER = "devicematch"
 MAX_NAMES = 10
-"""A resource is written for each file if an expression matches at most so many names."""
+"""A resource is written for each file if an expression matches at most this many names."""
 _DOMAIN = "smarter-devices"
 _DEPTH = 4
 """Directory levels in /dev that are searched: /dev/bus/usb/001/002 has four, nothing has more."""
@@ -96,7 +96,7 @@ def _convert_entry(entry: Part, draft: ConfigDraft) -> None:
 
 def _names(regex: str) -> tuple[str, ...]:
     """Return the only names that an expression matches; empty if it may match others."""
-    # ^(fuse|kvm)$ and ^fuse$|^kvm$; not (a|b)c, which hardly anybody writes for names.
+    # ^(fuse|kvm)$ and ^fuse$|^kvm$; not (a|b)c, which is rare for names.
     inner = re.fullmatch(r"\^\(([^()]*)\)\$", regex)
     words = [f"^{word}$" for word in inner[1].split("|")] if inner else regex.split("|")
     found = dict.fromkeys(name for word in words for name in _expanded(word))

@@ -90,12 +90,12 @@ class GroupPath:
 
     @property
     def is_pattern(self) -> bool:
-        """Whether it can match several files."""
+        """Return whether it can match several files."""
         return has_wildcard(self.glob)
 
     @property
     def manner(self) -> tuple[object, ...]:
-        """What must be equal for paths that one entry of ``inject`` can give."""
+        """Return what must be equal for paths that one entry of ``inject`` can give."""
         directory = self.glob if self.glob in DIRECTORIES else ""
         return (self.is_mount, self.read_only, self.permissions, self.optional, directory)
 
@@ -112,7 +112,7 @@ class SquatGroup:
     usb: tuple[CommentedValue, ...] = ()
 
     def is_like(self, others: Sequence[SquatGroup]) -> bool:
-        """Return whether one resource can offer this group beside others."""
+        """Return whether one resource can offer this group together with others."""
         first = others[0]
         sizes = {(group.count, len(group.paths), len(group.usb)) for group in (self, first)}
         if len(sizes) > 1:

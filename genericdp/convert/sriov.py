@@ -72,7 +72,7 @@ _REASONS = {
 
 
 class Mode(StrEnum):
-    """What the drivers of a function mean for the device files that a container gets."""
+    """The device files that a container gets, by the drivers of a function."""
 
     KERNEL = "kernel"
     VFIO = "vfio"
@@ -195,7 +195,7 @@ def _match(
 ) -> None:
     """Have a resource offer the functions of a selector that have these drivers."""
     pci = dict(asked.pci)
-    # Certain functions may be asked for, physical or virtual.
+    # Certain functions may be requested, physical or virtual.
     is_named = "address" in pci or bool(asked.indexes)
     if mode is Mode.KERNEL and asked.is_network and not is_named:
         pci["function"] = "virtual"

@@ -42,7 +42,7 @@ RELEASE_SUFFIX = ".release"
 MAX_BYTES = 4 * 1024 * 1024
 """Size of a record, both when it is written and when it is read."""
 _MAX_VALUES = 300_000
-"""Likewise. Those of a daemon have some 20 bytes each; parsed, so many need 30 MB."""
+"""Likewise. Those of a daemon have some 20 bytes each; parsed, this many need 30 MB."""
 
 
 class ClaimError(UnusableDeviceError):
@@ -71,7 +71,7 @@ class Result:
 
     @property
     def allocated(self) -> tuple[str, str, str, bool]:
-        """What the scheduler has decided."""
+        """A result of the scheduler."""
         return self.request, self.pool, self.device, self.admin
 
 
@@ -132,7 +132,7 @@ class GivenDevice:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class GivenRequest:
-    """What the containers get that use a request of a claim."""
+    """The edits of containers that use a request of a claim."""
 
     name: str
     edits: int
@@ -189,12 +189,12 @@ class Claim:
 
     @property
     def allocated(self) -> list[tuple[str, str, str, bool]]:
-        """What the scheduler has decided."""
+        """The results of the scheduler."""
         return [result.allocated for result in self.results]
 
     @property
     def edits_by_request(self) -> list[Edits]:
-        """What containers get for each request."""
+        """The edits of containers for each request."""
         return [self.edits[request.edits] for request in self.requests]
 
 
@@ -220,7 +220,7 @@ class Record:
 
     @property
     def is_releasing(self) -> bool:
-        """Whether an administrator has released it, and the daemon has not done so yet."""
+        """Return whether an administrator has released it, and the daemon has yet to do so."""
         return release_marker(self.path.parent, self.uid).exists()
 
     def __str__(self) -> str:

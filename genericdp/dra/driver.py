@@ -72,7 +72,7 @@ _UNKNOWN = "it cannot be known whether pods hold such devices already"
 
 
 class _Verdict(NamedTuple):
-    """Whether a resource can move to the back end that the config wants."""
+    """The verdict on whether a resource can move to the back end of the config."""
 
     why_not: str
     """Empty: it can."""
@@ -83,7 +83,7 @@ class _Verdict(NamedTuple):
 
 
 class _Parts(NamedTuple):
-    """What serves while this instance is in charge."""
+    """The tasks of the instance that is in charge."""
 
     preparer: ClaimPreparer
     plugin: DraPlugin
@@ -94,9 +94,9 @@ class DraDriver:
     """Serves resources through DRA; only one of several instances on a node does so at a time.
 
     Failures are logged and retried, and do not affect what the device plugin serves. Never do both
-    back ends serve a resource, and it does not move to the other one while somebody holds a device
-    of it: two containers could get it. While it moves neither serves it, until the plugin or the
-    ResourceSlices of the former are gone.
+    back ends serve a resource, and it does not move to the other one while a pod or claim holds a
+    device of it: two containers could get it. While it moves neither serves it, until the plugin or
+    the ResourceSlices of the former are deleted.
     """
 
     def __init__(
@@ -166,7 +166,7 @@ class DraDriver:
             may_have_records = not isinstance(error, HangingError | NotADirectoryError)
         if may_have_records and self._dra_now is None:
             # Claims may have what the device plugin would give away. Where reading hangs, it may
-            # do so forever, and where there can be no directory there are no records: the device
+            # do so forever, and where there can be no directory there cannot be records: the device
             # plugin serves what the config says.
             new = [name for name in wanted if self._in_force_as(name) is None]
             self._apply(wanted, dict.fromkeys(new, _Verdict(trouble, None)))
@@ -218,11 +218,11 @@ class DraDriver:
 
     @property
     def awaits_peers(self) -> bool:
-        """Whether resources may be waiting because another instance on this node still runs."""
+        """Return whether resources may wait because another instance on this node still runs."""
         return bool(self._by_peers) or self.is_standby
 
     async def _look_while_waiting(self) -> Never:
-        """Reconcile periodically while something waits: there is no event for the end of a pod."""
+        """Reconcile periodically while something waits: the end of a pod causes no event."""
         peers = self._kubelet.peers
         while True:
             await until(peers.watch(), peers, timeout_seconds=self._timing.period)
@@ -240,7 +240,7 @@ class DraDriver:
         ]
 
     def _moves(self, resource: Resource) -> bool:
-        """Return whether the back end in force is not the one that the config wants."""
+        """Return whether the active back end is not that of the config."""
         if resource.served_by is ServedBy.DRA:
             return not _possible_names(resource) <= (self._dra_now or frozenset())
         return bool(self._dra_names(resource))
@@ -292,7 +292,7 @@ class DraDriver:
             if resource.served_by is ServedBy.DRA:
                 by_dra |= _possible_names(resource)
         try:
-            # Somebody may have removed or damaged the file.
+            # The file may have been removed or damaged.
             if by_dra != before or not by_dra <= await in_worker(
                 partial(_read_served, settings), settings.served_file
             ):
@@ -303,7 +303,7 @@ class DraDriver:
         return ""
 
     def _apply(self, wanted: Mapping[str, Resource], waiting: Mapping[str, _Verdict]) -> None:
-        """Set what is in force: what waits stays as it was, or is withheld. Log what is new."""
+        """Set the active back ends: what waits stays as it was, or is withheld. Log what is new."""
         for name in self._waiting.keys() - waiting.keys():
             if (latch := self._logged.pop(name, None)) and name in wanted:
                 now, last = wanted[name].served_by, self._in_force_as(name)
@@ -328,12 +328,12 @@ class DraDriver:
 
     @property
     def waiting(self) -> Mapping[str, str]:
-        """Why a resource is not served as the config says, by name in the config."""
+        """Return why resources are not served as the config says, by name in the config."""
         return {name: verdict.why_not for name, verdict in self._waiting.items()}
 
     @property
     def withheld(self) -> Collection[str]:
-        """Those of them that are not served at all: somebody may have their devices."""
+        """Return those of them that are not served: a pod or claim may hold their devices."""
         return [name for name, verdict in self._waiting.items() if verdict.meanwhile is None]
 
     async def _held_by_pods(self) -> Collection[str] | _Verdict:
@@ -385,7 +385,7 @@ class DraDriver:
         return {pool.gate.resource: pool.gate for pool in self._pools.values()}
 
     def _why_absent(self, pool: str) -> str:
-        """Return why a pool that the config asks for is not offered; empty: not known."""
+        """Return why a pool of the config is not offered, or an empty string if unknown."""
         waiting = {pool_name(self._node_name, name): why for name, why in self.waiting.items()}
         return waiting.get(pool, "")
 
@@ -464,7 +464,7 @@ class DraDriver:
             self._parts = _Parts(preparer, plugin, publisher)
             self._failing.update("")
             self.trouble.value = ""
-            # The kubelet must not ask for devices before they are known.
+            # The kubelet must not request devices before they are known.
             await until(lambda: self._lists.value is not None, self._lists)
             try:
                 with publisher.state.calling(self.changed), slices.by_name.calling(self.changed):
@@ -506,7 +506,7 @@ class DraDriver:
         while True:
             is_outdated, began = outdated.watch(), time.monotonic()
             is_complete = await preparer.update_specs()
-            # A hundred claims must not take a core while each event asks for it.
+            # A hundred claims must not take a core while each event needs it.
             await asyncio.sleep(_REST * (time.monotonic() - began))
             seconds = None if is_complete else self._settings.retry
             await until(is_outdated, outdated, timeout_seconds=seconds)
@@ -522,8 +522,8 @@ class DraDriver:
     async def _watch_files(self, preparer: ClaimPreparer, locked: int) -> Never:
         """Note when a CDI spec of a claim is removed, or when a marker appears.
 
-        Raise KubeletError once somebody has removed the directory of the driver, whose lock file
-        is ``locked``.
+        Raise KubeletError once another process has removed the directory of the driver, whose lock
+        file is ``locked``.
         """
         records, specs = str(self._settings.claims_folder), str(self._cdi_folder)
 
@@ -584,7 +584,7 @@ class DraDriver:
 
 
 async def _get_claim(client: ApiClient, namespace: str, name: str) -> dict[str, Any] | None:
-    """Return a claim; None if there is none; raise GenericdpError."""
+    """Return a claim, or None if it does not exist; raise GenericdpError."""
     try:
         return await client.get(claim_path(namespace, name))
     except ApiError as error:

@@ -1,4 +1,4 @@
-"""What a claim is given of devices: the part of its record that the config makes; its CDI spec."""
+"""What a claim gets of devices: the part of its record that the config makes, and its CDI spec."""
 
 from __future__ import annotations
 
@@ -332,7 +332,7 @@ class ClaimSpecs:
     async def put(self, claim: Claim, *, is_complete: bool) -> bool:
         """Write the spec of a claim, or remove it; return whether it has changed. Raise OSError.
 
-        There is none if anything of it is missing: a container that is started again would start
+        It is empty if anything is missing: a container that is started again would start
         with fewer devices, or with others.
         """
         path, requests = self._file(claim.uid), enumerate(claim.edits_by_request)
@@ -364,7 +364,7 @@ class ClaimSpecs:
 
 
 def _content_of(spec: Path) -> bytes:
-    """Return the content of a CDI spec; empty: there is none, or something else; raise OSError."""
+    """Return the content of a CDI spec; empty if it is missing or not a spec; raise OSError."""
     try:
         return read_regular(spec, MAX_BYTES)
     except (FileNotFoundError, ValueError):

@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 
     Devices: TypeAlias = dict[Key, Device]
     GetClaim: TypeAlias = Callable[[str, str], Awaitable[dict[str, Any] | None]]
-    """Returns a claim by namespace and name, None if there is none; raises GenericdpError."""
+    """Returns a claim by namespace and name, or None; raises GenericdpError."""
 
 log = logging.getLogger(__name__)
 
@@ -303,7 +303,7 @@ class ClaimPreparer:
         return recorded(asked, results, fresh), fresh
 
     def _resolved(self, result: Result, before: Claim | None) -> Result:
-        """Return a result with resource and share; raise ClaimError if there are none."""
+        """Return a result with resource and share; raise ClaimError if they do not exist."""
         for known in () if before is None else before.results:
             if known.allocated == result.allocated:
                 return known
@@ -446,7 +446,7 @@ class ClaimPreparer:
     async def _release(self, claim: Claim, keep: Collection[Key] = ()) -> Claim | None:
         """Run the release hooks of hardware that has no other holder, and forget the claim.
 
-        It goes on to hold ``keep``; return that. Raise CallError, or OSError.
+        It continues to hold ``keep``; return that. Raise CallError, or OSError.
         """
         await self._read_others()
         ending = [hold for hold in claim.holds if hold.key not in keep]
@@ -511,7 +511,7 @@ class ClaimPreparer:
         return found
 
     async def _forget(self, uid: str) -> None:
-        """Remove CDI spec and record, in this order: until both are gone the claim is known."""
+        """Remove CDI spec and record, in this order: until both are removed the claim is known."""
         self.specs.ending.add(uid)
         try:
             await self.specs.remove(uid)
@@ -701,7 +701,7 @@ class ClaimPreparer:
     def _warn_of_collisions(self, uids: Iterable[str]) -> None:
         """Log which claims of a pod put different devices at one path, where one hides the other.
 
-        The kubelet asks for all claims of a pod in one call.
+        The kubelet requests all claims of a pod in one call.
         """
         places: dict[str, tuple[str, Claim]] = {}
         for claim in filter(None, map(self.records.claims.get, uids)):

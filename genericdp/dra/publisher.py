@@ -94,18 +94,18 @@ class StoredSlices:
     ) -> None:
         """Wait about ``pause`` seconds after the first failure.
 
-        List again ``list_within`` seconds after a slice was created: the watch may have told of its
-        deletion before the API server answered.
+        List again ``list_within`` seconds after a slice was created: the watch may have reported
+        its deletion before the API server answered.
         """
         self.driver, self.node_name = driver, node_name
         self.by_name: Observed[Mapping[str, Json] | None] = Observed(None)
         """The slices, as last known; None: they have never been listed.
 
         Those that we wrote last are as we sent them: fields that the API server or a webhook has
-        changed are no reason to write them again.
+        changed do not cause another write.
         """
         self.node: Node | None = None
-        """None: there is none, or none is known."""
+        """None if it is missing or unknown."""
         self.listed = Signal()
         """Sent when the slices have been listed."""
         self.failure = Observed("")
@@ -173,7 +173,7 @@ class StoredSlices:
         return Backoff(self._pause, _LONGEST_PAUSE)
 
     def list_again(self, *, within: float) -> None:
-        """List again within so many seconds, or as soon as the API server answers."""
+        """List again within this many seconds, or as soon as the API server answers."""
         self._list_at = min(self._list_at, now() + within)
         if self._watching is not None and not self._watching.expired():
             self._watching.reschedule(self._list_at)
@@ -218,7 +218,7 @@ class StoredSlices:
         self._store(sent)
 
     def _is_ours(self, item: Json) -> bool:
-        """Return whether a slice is of this driver and node, whatever the server was asked for."""
+        """Return whether a slice is of this driver and node, whatever the server was asked."""
         spec = item.get("spec")
         return isinstance(spec, dict) and (spec.get("driver"), spec.get("nodeName")) == (
             self.driver,
@@ -320,7 +320,7 @@ class StoredSlices:
 
 @dataclass(slots=True, eq=False)
 class _Published:
-    """What is known of a pool between reconciles."""
+    """The state of a pool between reconciles."""
 
     trouble: Latch
     """Why it is not as it should be, as logged."""
@@ -337,7 +337,7 @@ class _Published:
     error: str = ""
     """Why the last write failed; empty: it did not, or the pool is as it should be."""
     is_known: Callable[[], bool] = lambda: True
-    """Whether it is known what the last write has done: else the next list tells."""
+    """Return whether the effect of the last write is known: else the next list shows it."""
     not_offered: Mapping[str, str] = field(default_factory=dict)
     """Why shares cannot be in a slice, by ID, as logged."""
 
@@ -345,7 +345,7 @@ class _Published:
         """Set what is wanted, and the requests for it."""
         self.wanted, self.todo = wanted, todo
         if self.error and not todo and self.is_known():
-            # A failed write that is not needed any more: nobody has undone it.
+            # A failed write that is not needed any more: no other client has undone it.
             self.error, self.written = "", None
 
 
@@ -353,8 +353,8 @@ class Publisher:
     """Writes ResourceSlices whenever those in the API are not the wanted ones.
 
     What is new is written at once, the same again ever more rarely, so that the API server is not
-    overrun if somebody changes the slices. When it is canceled they stay: the kubelet deletes them
-    unless the driver registers again soon.
+    overrun if another client changes the slices. When it is canceled they stay: the kubelet deletes
+    them unless the driver registers again soon.
     """
 
     def __init__(
@@ -459,7 +459,8 @@ class Publisher:
     async def _write_due(self, node: Node) -> None:
         """Write the pools that are due.
 
-        What the server itself says is no new content: the Node could be another one each time.
+        What the server itself sets does not count as new content: the Node could be another one
+        each time.
         """
         is_time, is_same_node = now() >= self._retry_at, self._node in (None, node)
         pools = [pool for pool in self._pools.values() if pool.todo and pool.is_known()]

@@ -30,7 +30,7 @@ _MAX_GENERATED = 58
 """Characters of ``generateName``; the API server cuts longer ones."""
 _INDEX = re.compile(r"([0-9a-f]{4})-")
 _NAME = re.compile(r"[a-z0-9]([-.a-z0-9]*[a-z0-9])?")
-_MAX_GENERATION = 2**63 - 1  # there is none after it
+_MAX_GENERATION = 2**63 - 1  # the last one
 _VERSION = re.compile(r"v?(\d{1,6})\.(\d{1,6})(?!\d)")
 _EXTENDED_RESOURCES = (1, 36)
 """The first version of Kubernetes in which DRAExtendedResource is on by default."""

@@ -1,1 +1,1 @@
-"""Why a device is or is not offered, and what there is to offer. The daemon imports none of it."""
+"""Explain why devices are or are not offered, and what could be. Not imported by the daemon."""

@@ -46,7 +46,7 @@ _TYPES = {
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Entry:
-    """The facts of a device; texts that it lacks are empty."""
+    """The facts of a device; those that it lacks are empty."""
 
     path: str
     """Its device file, else its folder in sysfs."""
@@ -57,9 +57,9 @@ class Entry:
     driver: str = ""
     numa_nodes: tuple[int, ...] = ()
     buses: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    """The texts of ``usb``, ``pci`` and ``net``: of itself or what it sits on."""
+    """The values of ``usb``, ``pci`` and ``net``: its own or of a parent."""
     place: SysDevice | None = None
-    """The USB device, PCI function or platform device that it is or sits on."""
+    """The USB device, PCI function or platform device that it is or is attached to."""
 
     @property
     def properties(self) -> dict[str, str]:
@@ -72,7 +72,7 @@ class Entry:
         }
 
     def lines(self) -> Iterator[tuple[str, str]]:
-        """Yield names and texts for people."""
+        """Yield names and human-readable values."""
         if self.links:
             yield "links", " ".join(map(printable, self.links))
         device = self.device
@@ -117,7 +117,7 @@ def _plain(texts: Mapping[str, str] | None) -> dict[str, str] | None:
 
 
 def listed(texts: Mapping[str, str]) -> str:
-    """Return names and texts on one line."""
+    """Return names and values on one line."""
     return ", ".join(f"{printable(key)} {shown(text)}" for key, text in texts.items())
 
 
@@ -165,7 +165,7 @@ def what_it_is(device: SysDevice) -> str:
 
 
 def buses_of(device: SysDevice, host: Host) -> dict[str, dict[str, str]]:
-    """Return what ``usb``, ``pci`` and ``net`` selectors can ask for, each of the nearest one."""
+    """Return what ``usb``, ``pci`` and ``net`` selectors can use, each of the nearest device."""
     found: dict[str, dict[str, str]] = {}
     for bus, is_one in BUSES.items():
         if (nearest_device := nearest(device, host, is_one)) is not None:
@@ -192,7 +192,7 @@ def as_glob(text: str) -> str:
 
 
 def claim_lines(device: Device) -> Iterator[tuple[str, str]]:
-    """Yield names and texts of what claims see of a device: nothing unless DRA serves it."""
+    """Yield names and values of what claims see of a device: nothing unless DRA serves it."""
     if not device.is_served_by_dra:
         return
     shares = device.shares

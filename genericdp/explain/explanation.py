@@ -1,4 +1,4 @@
-"""Why a device is or is not offered: each resource's verdict, and the most relevant one."""
+"""Explain why a device is or is not offered: each resource's verdict, and the most relevant one."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ _CHANGED = "it has changed while it was looked at"
 
 
 class VerdictKind(StrEnum):
-    """What a resource makes of a device, the most relevant first."""
+    """The verdicts of a resource on a device, the most relevant first."""
 
     OFFERED = "offered"
     UNHEALTHY = "unhealthy"
@@ -87,12 +87,12 @@ class Try:
     held: int = 0
     """How many conditions held before; -1: the selector is about other kinds of things."""
     about: str = ""
-    """The path of the candidate if it is not the device asked about but sits on it."""
+    """The path of the candidate if it is a child of the device asked about."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Verdict:
-    """What a resource makes of the device."""
+    """The verdict of a resource on the device."""
 
     resource: Resource
     outcome: VerdictKind
@@ -107,23 +107,23 @@ class Verdict:
     related; the exclude entry."""
     tries: tuple[Try, ...] = ()
     closest: Try | None = None
-    """The failed try, of the device or of something that sits on it, with most conditions held."""
+    """The failed attempt, of the device or a child, with the most conditions held."""
     hint: str = ""
     has_changed: bool = False
-    """Whether it is neither on offer nor refused: it has changed while it was looked at."""
+    """Whether it is neither on offer nor refused: it has changed while it was read."""
     empty: tuple[str, str] = ("", "")
     """Why the resource has no devices at all, as ``DeviceList.why_empty``."""
 
     @property
     def is_elsewhere(self) -> bool:
-        """Whether it is for other nodes, and does not take the device there either."""
+        """Return whether it is for other nodes, and does not match the device there either."""
         untaken = all(attempt.failed for attempt in self.tries)
         return self.outcome is VerdictKind.OTHER_NODE and untaken
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Explanation:
-    """Why a device is or is not offered."""
+    """The explanation of one device."""
 
     asked: Asked
     headline: str
@@ -264,7 +264,7 @@ class _Trial:
         return ""
 
     def taken_below(self, candidate: Candidate) -> Candidate | None:
-        """Return what the resource takes and the candidate sits on, if there is such a thing."""
+        """Return the parent of the candidate that the resource matches, or None."""
         device, host = candidate.device, self.inventory.host
         if device is None:
             return None
@@ -279,7 +279,7 @@ class _Trial:
         return None
 
     def above(self, candidate: Candidate) -> tuple[Candidate, ...]:
-        """Return what sits on the candidate and is of a kind that the resource looks at."""
+        """Return the children of the candidate of a kind that the resource reads."""
         if candidate.device is None:
             return ()
         folder = f"{candidate.device.syspath}/"
@@ -357,7 +357,7 @@ def _verdict(asked: Asked, trial: _Trial, offer: DeviceList) -> Verdict:
 
 
 def _exclude_entry(trial: _Trial, candidate: Candidate) -> tuple[VerdictKind, str] | None:
-    """Return the entry of ``exclude`` that takes, or may take, the candidate or what it sits on."""
+    """Return the entry of ``exclude`` that matches, or may match, the candidate or a parent."""
     out = excluded(trial.resource, trial.inventory)
     if (entry := out.entry(candidate.file)) is None:
         return None
@@ -388,7 +388,7 @@ def _brought_along(verdict: Verdict, candidate: Candidate, offer: DeviceList) ->
 
 
 def _related(verdict: Verdict, asked: Asked, trial: _Trial, offer: DeviceList) -> Verdict:
-    """Look at what sits on the device and at what it sits on."""
+    """Judge the children and the parents of the device, too."""
     above = {candidate.key: candidate for candidate in trial.above(asked.candidate)}
     offered = {
         device_id: " and ".join(_named(above[key]) for key in shared_keys)
@@ -451,7 +451,7 @@ def _also_there(candidate: Candidate, inventory: Inventory, offered: Device) -> 
 
 
 def _match(device: SysDevice, host: Host) -> str:
-    """Return a selector for what sits on hardware, rather than for the hardware (D14)."""
+    """Return a selector for the children of hardware, rather than for the hardware (D14)."""
     keys: dict[str, object] = {"udev": {"subsystem": device.subsystem}}
     if hardware := hardware_ids(buses_of(device, host)):
         keys["hardware"] = hardware

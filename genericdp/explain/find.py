@@ -45,7 +45,7 @@ class Asked:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Unknown:
-    """A text that names no device of the host."""
+    """A string that names no device of the host."""
 
     text: str
     tried: tuple[str, ...]
@@ -56,7 +56,7 @@ class Unknown:
 
 
 def find(text: str, inventory: Inventory) -> Asked | Unknown:
-    """Return the device that a text names."""
+    """Return the device that a string names."""
     tried: list[str] = []
     ways = _by_path if text.startswith("/") else _by_name
     for what, candidate in ways(text, inventory):
@@ -94,7 +94,7 @@ def refuse_plain(
 
 
 def awaited_by(text: str, resources: Iterable[Resource]) -> tuple[str, ...]:
-    """Return which selectors would look at a path if it existed, as sentences."""
+    """Return which selectors would read a path if it existed, as sentences."""
     return tuple(
         f"match[{i}] of {resource.name} looks at it as soon as it is there"
         for resource in resources
@@ -213,5 +213,5 @@ def _near(text: str, inventory: Inventory) -> tuple[str, ...]:
 
 
 def is_worth_naming(device: SysDevice) -> bool:
-    """Return whether somebody may want to offer a device: hardware, or what has a device file."""
+    """Return whether a device is worth offering: hardware, or what has a device file."""
     return device.number is not None or any(is_one(device) for is_one in BUSES.values())

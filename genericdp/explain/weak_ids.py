@@ -1,7 +1,7 @@
 """IDs that are only as stable as a name that the kernel gives at boot, and what to write instead.
 
 A stable ID is the same after a reboot, so a suggestion is made of facts of the hardware that no
-other device of the resource has. Where there is none, ``id: $(device.name)`` says that the
+other device of the resource has. Where none exists, ``id: $(device.name)`` says that the
 kernel's name is meant.
 """
 
@@ -63,7 +63,7 @@ class WeakIds:
 
     @property
     def hint(self) -> str:
-        """What to write."""
+        """The suggestion."""
         meant = " if the kernel's name is meant" if self.template == KERNEL_NAME else ""
         return f"write id: {self.template}{meant}"
 

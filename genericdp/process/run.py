@@ -39,7 +39,7 @@ _PAUSE_SECONDS = 0.01
 _PATIENCE = 2.0
 """Seconds within which what is killed must be gone; what is not hangs in the kernel."""
 _MAX_PAUSE = 0.05
-"""Seconds between two looks at what is being killed."""
+"""Seconds between two checks of what is being killed."""
 _SWEEP_DELAY = 0.05
 """Seconds after a SIGCHLD, so that many deaths become one sweep."""
 _MAX_SPARED = 64
@@ -192,7 +192,7 @@ class _Child:
 
     @property
     def has_exited(self) -> bool:
-        """Whether it has exited, reaped or not."""
+        """Return whether it has exited, reaped or not."""
         if self.process.returncode is not None:
             return True
         return os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
@@ -256,7 +256,7 @@ class Commands:
         finally:
             self._is_closed = True
             asyncio.get_running_loop().remove_signal_handler(signal.SIGCHLD)
-            self._deaths.send()  # of what was reaped just now, nobody else tells
+            self._deaths.send()  # nothing else reports what was reaped just now
             if self._next_sweep is not None:
                 self._next_sweep.cancel()
             with suppress(OSError):
@@ -313,11 +313,11 @@ class Commands:
     ) -> int | None:
         """Run a program until it exits or its time is over, then kill what it started.
 
-        Return its exit code, negative: the signal that killed it; None: it took too long. Whoever
-        still holds its output is not waited for, nor is the program once its output ``is_enough``.
-        If canceled, the program is ended first. If ``restricted``, it starts in /, with a
-        niceness, and gets resource limits right afterwards. Raise OSError or ValueError if it
-        cannot be started.
+        Return its exit code, negative: the signal that killed it; None if it took too long. A
+        caller who still holds its output is not waited for, nor is the program once its output
+        ``is_enough``. If canceled, the program is ended first. If ``restricted``, it starts in /,
+        with a niceness, and gets resource limits right afterwards. Raise OSError or ValueError if
+        it cannot be started.
         """
         out, err = stdout.write_end, stderr.write_end
         child = _Child(argv, env, stdout=out, stderr=err, restricted=restricted)
@@ -387,7 +387,7 @@ class Commands:
             if orphan.session in ended or not (
                 orphan.session in running or orphan.started >= oldest
             ):
-                # Also one that is gone: what it has started may not have been among the children.
+                # Also one that has ended: what it has started may not have been among the children.
                 left.append(orphan)
                 if not gone:
                     _kill(orphan.pid)
@@ -485,7 +485,7 @@ def _descendants(pid: int) -> list[int]:
 
 
 def _reap(pid: int) -> bool:
-    """Reap a child if it is dead; return whether it is gone."""
+    """Reap a child if it is dead; return whether it was."""
     try:
         return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG) is not None
     except ChildProcessError:

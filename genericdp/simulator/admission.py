@@ -102,7 +102,7 @@ class Admitter:
 
 
 def _shuffled(ids: Iterable[str]) -> list[str]:
-    """Return texts in random order, as Go's maps give them."""
+    """Return strings in random order, as Go's maps give them."""
     mixed = sorted(ids)
     random.shuffle(mixed)
     return mixed
@@ -111,7 +111,7 @@ def _shuffled(ids: Iterable[str]) -> list[str]:
 async def _pick(manager: DeviceManager, resource: str, amount: int) -> set[str]:
     """Reserve and return the IDs for Allocate."""
     healthy = manager.healthy[resource]
-    if not healthy:  # an error even if nothing is asked for (ALL-9)
+    if not healthy:  # an error even if nothing is requested (ALL-9)
         raise SimulatedKubeletError(
             f"no healthy devices present; cannot allocate unhealthy devices {resource}"
         )

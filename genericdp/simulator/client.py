@@ -121,6 +121,6 @@ class PluginClient:
 
 
 def _is_task_canceled() -> bool:
-    """Tell a canceled task from a canceled call: grpc.aio raises the same for both."""
+    """Distinguish a canceled task from a canceled call: grpc.aio raises the same for both."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0

@@ -191,7 +191,7 @@ class DeviceManager:
             self.plugins.current[resource] = Endpoint(resource=resource)
 
     def save(self) -> None:
-        """Replace the checkpoint; log a warning if the folder is gone, as the kubelet does."""
+        """Replace the checkpoint; log a warning if the folder is missing, as the kubelet does."""
         entries = [allocation.as_json() for allocation in self.allocations]
         registered = {resource: sorted(ids) for resource, ids in self.healthy.items()}
         data = {"PodDeviceEntries": entries, "RegisteredDevices": registered}

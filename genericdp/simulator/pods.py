@@ -32,7 +32,7 @@ class Pod:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Admission:
-    """Whether a pod is admitted; a rejection is final (ALL-5)."""
+    """The verdict of admission; a rejection is final (ALL-5)."""
 
     admitted: bool
     reason: str = ""

@@ -133,7 +133,7 @@ class RegistrationService(rpc.RegistrationServicer):
 
 
 def _quoted(text: str) -> str:
-    """Quote a text as Go's ``%q`` does."""
+    """Quote a string as Go's ``%q`` does."""
     return json.dumps(text, ensure_ascii=False)
 
 

@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class Generation(StrEnum):
-    """How the kubelet tells apart two plugins of one resource."""
+    """The kubelet's way to distinguish two plugins of one resource."""
 
     A = "A"
     """Up to 1.36: by resource name alone, with the bugs of REG-9."""
@@ -27,7 +27,7 @@ class Timing:
 
 @dataclass(kw_only=True, slots=True)
 class Faults:
-    """What goes wrong; may be changed while the kubelet runs. By default, nothing does."""
+    """Faults of the kubelet, none by default; may be changed while it runs."""
 
     register_delay_seconds: float = 0.0
     """Register waits this long before it does anything."""

@@ -46,7 +46,7 @@ _LAG_SECONDS = 1.0
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NodeResource:
-    """What the node shows of a resource."""
+    """A resource as the Node shows it."""
 
     document: view.Document
     """The resource for ``-o json``: its shares are those that the kubelet counts."""
@@ -100,7 +100,7 @@ class Simulation:
         self._container = Container(name="container", limits=amounts)
         self._pod = Pod(uid="simulated", containers=(self._container,))
         self._start: Start | None = None
-        """The result of the container's last start; None: there is no container."""
+        """The result of the container's last start; None without a container."""
         self._supervisor: Supervisor | None = None
         self._config = Observed(ConfigState())
         self._changes: tuple[Observed[Any], ...] = (self._kubelet.changes,)
@@ -240,7 +240,7 @@ class Simulation:
             start = self._start
 
     def _is_up_to_date(self) -> bool:
-        """Return whether the config in force is decided, and the kubelet knows the result."""
+        """Return whether the active config is decided, and the kubelet knows the result."""
         daemon = self._supervisor
         if daemon is None or daemon.decided.value != daemon.resources.value:
             return False

@@ -1,9 +1,9 @@
 """Snapshot archives: gzipped tar files of folders, small files, and links within the tree.
 
-An archive may come from anybody. Limits bound what is inflated, in all and for each entry. Names
-and links are checked as text, and nothing is written through a link: the data filter of ``tarfile``
-is missing before Python 3.11.4 (Debian 12 has 3.11.2), and resolves links on disk, which Python
-before 3.11.13, 3.12.11 and 3.13.4 gets wrong for very long ones.
+An archive may come from an untrusted source. Limits bound what is inflated, in all and for each
+entry. Names and links are checked as text, and nothing is written through a link: the data filter
+of ``tarfile`` is missing before Python 3.11.4 (Debian 12 has 3.11.2), and resolves links on disk,
+which Python before 3.11.13, 3.12.11 and 3.13.4 gets wrong for very long ones.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class ArchiveEntry(NamedTuple):
 
 
 class ArchiveError(Exception):
-    """Why a file is not a snapshot, or is damaged, hostile or too large."""
+    """A file that is not a snapshot, or is damaged, hostile or too large."""
 
 
 def write(

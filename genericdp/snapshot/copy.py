@@ -36,7 +36,7 @@ _OF_SYSTEM = {"node"}
 """Processors and blocks of memory are thousands, and not devices for containers."""
 _LISTS = ("sys/bus", "sys/class")
 _OF_SESSIONS = {"dev/pts", "dev/shm", "dev/mqueue", "dev/hugepages", "dev/fd"}
-"""What is in them belongs to somebody who is logged in, or to a program."""
+"""Filesystems whose content belongs to a logged-in user, or to a program."""
 _MAX_DEPTH = 48
 _ELSEWHERE = "not on the filesystem mounted at /dev, so never offered"
 _UNTRUSTED = "a link that somebody who is not root can turn, so never offered"
@@ -59,7 +59,7 @@ _SKIPPED_FILES = (
     *("stat", "inflight", "urbnum", "uptime", "*_usage", "*_count"),
     *("carrier_*", "*_time", "*_ns", "*_bytes", "*_errors", "aer_*"),
     *("meminfo", "vmstat", "numastat", "*_stats", "*_stat"),
-    # These may be secrets, or somebody's own text.
+    # These may be secrets, or a user's own text.
     *("*password*", "*secret*", "key", "*_key", "*_psk"),
     *("username*", "backing_file", "*asset_tag*"),
 )
@@ -71,7 +71,7 @@ _SKIPPED_FOLDERS = (
     *("trace", "wakeup", "errors", "lifs"),
     # InfiniBand: hundreds for each port, mostly empty.
     *("gids", "gid_attrs", "pkeys"),
-    # One for each queue, interrupt or processor: thousands that no config tells devices apart by.
+    # One for each queue, interrupt or processor: thousands that distinguish no devices.
     *("queues", "mq", "msi_irqs", "cpu_list", "events", "format"),
     # Each file in it is a command to the TPM.
     "pcr-*",
@@ -157,7 +157,7 @@ class _Sysfs:
         self._plain: dict[str, bool] = {"": True}
 
     def copy_devices(self) -> None:
-        """Copy all below /sys/devices that tells what a device is."""
+        """Copy all below /sys/devices that identifies devices."""
         pending = [("sys/devices", "")]
         while pending:
             path, subsystem = pending.pop()
@@ -183,14 +183,14 @@ class _Sysfs:
                 self._add_file(below, member)
 
     def _mode(self, path: str) -> int:
-        """Return the mode of a file; 0 if there is none."""
+        """Return the mode of a file; 0 if it does not exist."""
         try:
             return self._root.lstat(f"/{path}").st_mode
         except OSError:
             return 0
 
     def _is_plain(self, path: str) -> bool:
-        """Return whether a folder and all above it are no links, which could lead elsewhere."""
+        """Return whether neither a folder nor its parents are links, which could lead elsewhere."""
         if path not in self._plain:
             above = self._is_plain(path.rpartition("/")[0])
             self._plain[path] = above and stat.S_ISDIR(self._mode(path))
@@ -218,7 +218,7 @@ class _Sysfs:
             self._copy.add(ArchiveEntry(path, Kind.FILE, content or b""))
 
     def _text(self, path: str, status: os.stat_result) -> bytes | None:
-        """Return the content of a small text; None if it is none, or cannot be read."""
+        """Return the content of a small text file; None if it is not one, or cannot be read."""
         is_uevent = path.endswith("/uevent")
         # In sysfs each attribute of text is as large as a page; binary ones have their own size.
         is_page = is_uevent or status.st_size == mmap.PAGESIZE or not self._root.is_machine
@@ -385,7 +385,7 @@ class _Dev:
         if known is None and number is not None and "\n" not in name:
             self._unnamed.setdefault(number, []).append(name)
         elif known != number and (self._root.is_machine or number is not None):
-            # In a copy a plain file stands for the node of that name; on a machine it is none.
+            # In a copy a plain file stands for the node of that name; on a machine it does not.
             self._copy.leave_out(path, _MISNAMED)
             return
         self._copy.add(ArchiveEntry(path, Kind.FILE))

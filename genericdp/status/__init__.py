@@ -1,1 +1,1 @@
-"""What the running daemon says of itself: metrics, HTTP endpoints, the page."""
+"""The state of the running daemon: metrics, HTTP endpoints, the page."""

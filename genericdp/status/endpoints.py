@@ -1,4 +1,4 @@
-"""What each path answers."""
+"""Answers of the HTTP endpoints."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def _page() -> Response:
 
 
 class Endpoints:
-    """Answers requests; what takes its time is made in a thread, once for all who ask for it."""
+    """Answers requests; slow answers are made in a thread, once for all clients."""
 
     def __init__(self, sources: Sources, *, shows_status: bool = True) -> None:
         self._sources = sources

@@ -29,7 +29,7 @@ BIND_AGAIN_SECONDS = 1.0
 _SERVE_AGAIN_SECONDS = 10.0
 _FIRST_LISTS_SECONDS = 0.5
 _SHARE = 16
-"""At most one of so many descriptors is for a connection: the devices need the others."""
+"""At most one of this many descriptors is for a connection: the devices need the others."""
 
 _NEVER = {
     errno.EACCES: "no permission to use that port: take one from 1024 on",
@@ -141,7 +141,7 @@ def bind_sockets(address: Address) -> list[socket.socket]:
     except OSError as error:
         if error.errno not in _NO_IPV6:
             raise
-        return [_bind("0.0.0.0", address.port)]  # noqa: S104  # as was asked for
+        return [_bind("0.0.0.0", address.port)]  # noqa: S104  # as requested
 
 
 def _bind(host: str, port: int) -> socket.socket:

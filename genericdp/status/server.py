@@ -35,7 +35,7 @@ SECURITY = {
 _READ_BYTES = 4096
 _AT_ONCE = 16
 _PAUSE_SECONDS = _AT_ONCE / 800
-"""Pause after so many connections: a flood of them leaves most of the loop's time to devices."""
+"""Pause after this many connections: a flood of them leaves most of the loop's time to devices."""
 _RETRY_SECONDS = 0.2
 _LINGER_SECONDS = 1.0
 _MAX_LINGER_BYTES = 256 * 1024
@@ -45,7 +45,7 @@ _SEND_BUFFER_BYTES = 128 * 1024
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Limits:
-    """What clients may take; times in seconds."""
+    """Limits of clients; times in seconds."""
 
     connections: int = 64
     header_bytes: int = 8 * 1024
@@ -59,7 +59,7 @@ class Limits:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Response:
-    """What is sent back."""
+    """An HTTP response."""
 
     status: int
     body: bytes
@@ -106,7 +106,7 @@ class Server:
             try:
                 client, _ = await loop.sock_accept(listener)
             except OSError as error:
-                # The client goes on waiting in the kernel; without a pause this would spin.
+                # The client continues to wait in the kernel; without a pause this would spin.
                 if is_shortage(error):
                     self._close_oldest()
                 await asyncio.sleep(_RETRY_SECONDS)
@@ -155,7 +155,7 @@ class Server:
 
     async def _serve(self, connection: _Connection) -> None:
         try:
-            with suppress(OSError):  # the client is gone, or was too slow
+            with suppress(OSError):  # the client has left, or was too slow
                 client = connection.socket
                 client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 client.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER_BYTES)
@@ -201,7 +201,7 @@ class Server:
 async def _receive_request(client: socket.socket, http: h11.Connection) -> h11.Request | None:
     """Wait for a request; None: none will come.
 
-    Raises h11.RemoteProtocolError for what is no request, and OSError.
+    Raise h11.RemoteProtocolError for what is not a request, and OSError.
     """
     loop = asyncio.get_running_loop()
     while (event := http.next_event()) is h11.NEED_DATA:

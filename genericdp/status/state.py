@@ -209,7 +209,7 @@ def _holders(held: Iterable[HeldDevice]) -> dict[str, dict[str, list[tuple[str, 
 
 
 def _shown(states: Iterable[ResourceState]) -> Iterator[ResourceState]:
-    """Yield all but the names that are templates and have nothing to tell.
+    """Yield all but the names that are templates and have nothing to show.
 
     Those that have, of what has no name or that there is nothing, have nothing to register.
     """
@@ -239,7 +239,7 @@ def _resource(
         )
     if dra is not None and resource.name in dra.gates:
         why = dra.why_not_served(resource.name)
-        if dra.is_standby:  # the devices are served, and waiting for one's turn is no fault
+        if dra.is_standby:  # the devices are served, and waiting for one's turn is not a fault
             return replace(shown, registered=True, reason="", contested=why)
         return replace(shown, registered=not why, reason=why)
     if waiting and dra is not None and dra.awaits_peers:

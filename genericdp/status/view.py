@@ -48,11 +48,11 @@ class DeviceState(StrEnum):
 
 
 NOT_PROBED = "its probes have not been run"
-"""The reason for a device's being unprobed, where there is no other."""
+"""The reason for a device's being unprobed, without another one."""
 
 
 class HardwareLabels(NamedTuple):
-    """Names of hardware for people; an unknown one is an empty string."""
+    """Human-readable names of hardware; an unknown one is an empty string."""
 
     model: str = ""
     serial: str = ""
@@ -158,7 +158,7 @@ def device(
 
 
 def state(device: Document) -> str:
-    """Return the state of a device for people, with the reason."""
+    """Return the human-readable state of a device, with the reason."""
     state = "not probed" if device["state"] is DeviceState.UNPROBED else device["state"]
     return f"{state}: {device['reason']}" if device["reason"] not in {"", NOT_PROBED} else state
 

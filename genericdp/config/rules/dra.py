@@ -76,7 +76,7 @@ def _check_inject(resource: Field) -> None:
 
 
 def _warn_of_counting(inside: Field) -> None:
-    """Warn of a path in which nothing but a number for each claim tells devices apart."""
+    """Warn of a path in which only a number for each claim distinguishes devices."""
     references = references_in(inside.text or "")
     if references and all(reference.scope == "allocation" for reference in references):
         message = "'$(allocation.index)' begins at 0 in each claim of a container"

@@ -1,4 +1,4 @@
-"""What a container gets: paths, mounts, variables and annotations that cannot go together."""
+"""Rules of ``inject``: paths, mounts, variables and annotations that exclude each other."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def _check_by_cdi(resource: Field) -> None:
 
 
 def _check_share_mounts(resource: Field) -> None:
-    """Find mounts for each share of which there would be too many: each is looked at."""
+    """Find mounts for each share of which there would be too many: each is checked."""
     shares = replicas(resource)
     mounts = chain.from_iterable(inject["mounts"] for inject in injects(resource))
     for path in (mount["hostPath"] for mount in mounts) if shares > _MAX_SHARE_MOUNTS else ():
@@ -87,7 +87,7 @@ def _check_share_mounts(resource: Field) -> None:
 
 
 def _warn_of_paths(inject: Field, *, own_nodes: bool) -> None:
-    """Warn of paths that are hardly meant; ``own_nodes``: it is beside the devices' own nodes."""
+    """Warn of paths that are hardly meant; ``own_nodes``: the devices' own nodes come, too."""
     for path in (mount["hostPath"] for mount in inject["mounts"] if mount["hostPath"].text):
         if not str(path.value).strip("/") or _RUNTIMES.search(str(path.value)):
             warning = "this gives access to every file of the host"

@@ -1,4 +1,4 @@
-"""How much a resource and a config may have: text, selectors, globs."""
+"""Limits of a resource and a config: text, selectors, globs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _ON_THE_HOST = {"glob", "path-glob", "path-glob-template", "path-template"}
 
 
 def check_sizes(resource: Field) -> None:
-    """Find texts that are too long, alone or together."""
+    """Find strings that are too long, alone or together."""
     sizes = Counter[str | int]()
     for field in resource.strings():
         size = byte_length(str(field.value))

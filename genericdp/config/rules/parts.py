@@ -1,4 +1,4 @@
-"""Parts of a resource that the rules of several topics look at."""
+"""Parts of a resource that the rules of several topics use."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def replicas(resource: Field) -> int:
 
 
 def references_in(text: str) -> tuple[Reference, ...] | None:
-    """Return what a template refers to; None if it is none, which is a problem of its own."""
+    """Return what a template refers to; None if it is malformed, which is another problem."""
     try:
         return parse(text).references
     except TemplateSyntaxError:

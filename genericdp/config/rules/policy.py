@@ -1,8 +1,8 @@
-"""Hold the plain texts of a config, globs included, against a policy.
+"""Check the literal strings of a config, globs included, against a policy.
 
 What templates give is only known on the host, and checked there. But where a section of the policy
 allows nothing at all, they are refused as well. A glob is refused where nothing that it finds can
-be allowed; of the others the host tells which of what they find is.
+be allowed; for the others it depends on what they find on the host.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _PLAIN = re.compile(r"(\[[*?[]\]|[^*?[])*")
 
 
 def check_policy(resource: Field, policy: Policy) -> None:
-    """Find what a resource asks for and the policy does not allow."""
+    """Find what a resource uses and the policy does not allow."""
     _check_matched(resource, policy)
     for inject in injects(resource):
         _check_inject(inject, policy)
@@ -100,7 +100,7 @@ def _check_path(path: Field, section: Section, *, is_glob: bool = False) -> list
 
 
 def _plain(text: str) -> str | None:
-    """Return what a text without templates gives; None: it has some."""
+    """Return the result of a string without references; None if it has some."""
     try:
         parsed = parse(text)
     except TemplateSyntaxError:  # a problem of its own

@@ -1,4 +1,4 @@
-"""What a schema cannot express of ``match`` and ``exclude``."""
+"""Rules of ``match`` and ``exclude`` that a schema cannot express."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def _warn_of_control_nodes(resource: Field) -> None:
     if "groupBy" in resource.written():
         return
     excludes = list(resource["exclude"])
-    # Of what is excluded otherwise than by path, only the host tells.
+    # What other excludes match depends on the host.
     if any("path" not in entry.written() for entry in excludes):
         return
     excluded = [text for entry in excludes for text in _texts(entry["path"])]
@@ -104,7 +104,7 @@ def _finds(pattern: str, path: str) -> bool:
 
 def _warn_of_nodes(path: Field, entry: Field, *, has_exclude: bool) -> None:
     text, types = str(path.value), _texts(entry["type"]) or ["char", "block"]
-    # What sits on certain hardware is not every device.
+    # Children of certain hardware are not every device.
     is_narrow = not {"hardware", "values"}.isdisjoint(entry.written())
     memory = next((glob for glob in _MEMORY if "char" in types and matches(text, glob)), "")
     if text == "/dev/*" and not is_narrow:
@@ -140,7 +140,7 @@ def _check_injected(resource: Field) -> None:
         if not any(inject[key].value for inject in given for key in _INJECTED):
             message = f"{kind} has no device file: nothing would be injected"
             selector.refuse(message, "say under inject what a container gets")
-        # Beside others an entry of the resource can be meant for them.
+        # Among others an entry of the resource can be meant for them.
         elif any(map(_uses_own_node, given if len(lacking) == len(match) else given[1:])):
             message = f"{kind} has no device file: inject.devices cannot give its $(device.path)"
             hint = "use mounts" if kind == _A_FILE else "name its nodes otherwise"

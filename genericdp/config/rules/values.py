@@ -21,7 +21,7 @@ def check_values(resource: Field) -> None:
     depths: dict[str, int] = {}
     for name in _in_order(values, uses):
         depths[name] = 1 + max((depths[used] for used in uses[name]), default=0)
-        # What needs that one is no other mistake.
+        # What needs that one is not another mistake.
         if depths[name] == MAX_VALUES + 1:
             values[name].refuse(
                 f"the value {name!r} is nested more than {MAX_VALUES} values deep",
