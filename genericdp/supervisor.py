@@ -193,7 +193,7 @@ class Supervisor:
 
     async def run(self) -> None:
         """Look after the plugins forever; raises as ``KubeletFolder.watch`` does."""
-        if not self.settings.without_kubelet and await self.kubelet.check_answers():
+        if not self.settings.without_kubelet and await self.kubelet.check_readable():
             self._peers.look()  # what others serve is known before the first reconcile
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._reconcile_forever(tasks), name="reconcile")

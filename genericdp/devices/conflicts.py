@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from genericdp.devices.devicelist import is_wanting
+from genericdp.devices.devicelist import is_pending
 from genericdp.devices.inventory import natural_key
 from genericdp.devices.transitions import Event, State
 from genericdp.reasons import Code, Reason
@@ -33,22 +33,22 @@ def arbitrated(
     ``absent`` are listed devices that cannot be had just now: no other device gets what is theirs.
     ``former`` returns what a device was in the last list. All are by resource.
     """
-    claims = _Claims()
+    taken = _Taken()
     for resource, devices in absent.items():
         for device in devices:
-            claims.enter(resource, device)
-    wanting = [
+            taken.take(resource, device)
+    pending = [
         (_right(entry.device, former[resource]), resource, entry)
         for resource, made in lists.items()
-        for entry in filter(is_wanting, made.entries)
+        for entry in filter(is_pending, made.entries)
     ]
     decided: dict[str, list[Entry[Subject]]] = {
-        resource: [entry for entry in made.entries if not is_wanting(entry)]
+        resource: [entry for entry in made.entries if not is_pending(entry)]
         for resource, made in lists.items()
     }
-    for _, resource, entry in sorted(wanting, key=lambda claim: claim[0]):
-        if (reason := claims.refusal(resource, entry.device)) is None:
-            claims.enter(resource, entry.device)
+    for _, resource, entry in sorted(pending, key=lambda ranked: ranked[0]):
+        if (reason := taken.refusal(resource, entry.device)) is None:
+            taken.take(resource, entry.device)
             decided[resource].append(entry.after(Event.MADE))
         else:
             decided[resource].append(entry.after(Event.REFUSED, reason))
@@ -85,7 +85,7 @@ def _rank(device: Device, before: Entry[Device]) -> int:
 
 
 @dataclass(slots=True)
-class _Claims:
+class _Taken:
     """The owners of the IDs of a resource, and of nodes of the host."""
 
     ids: dict[tuple[str, str], Device] = field(default_factory=dict)
@@ -114,7 +114,7 @@ class _Claims:
                     return Reason(Code.NODE_TAKEN, why, node.host_path)
         return None
 
-    def enter(self, resource: str, device: Device) -> None:
+    def take(self, resource: str, device: Device) -> None:
         self.ids[resource, device.id] = device
         if not device.exclusive:
             self.shared_ids[device.id] = (resource, device)

@@ -23,7 +23,7 @@ from genericdp.devices.devicelist import (
     DeviceList,
     Entry,
     is_listed,
-    is_wanting,
+    is_pending,
     next_due,
     refused,
     weightless,
@@ -273,7 +273,7 @@ class _Pass:
             lambda name: part_of(name).former,
             self.held,
         )
-        wanting = filter(is_wanting, chain(*made.values()))
+        wanting = filter(is_pending, chain(*made.values()))
         claimed = found.claimed - self._held_by_others(resource, names.of(resource), wanting)
         parts = []
         for part in map(part_of, names.of(resource)):
@@ -281,9 +281,9 @@ class _Pass:
             entries = (*(() if template else found.refused), *made.get(part.name, ()))
             devices = DeviceList(entries=entries, owned=claimed, template=template)
             if owners.reserved:
-                devices = devices.each_wanting(partial(self._unless_reserved, resource, owners))
+                devices = devices.each_pending(partial(self._unless_reserved, resource, owners))
             if resource.group_by is not None:
-                devices = devices.each_wanting(settling(part.before, now=self.now))
+                devices = devices.each_pending(settling(part.before, now=self.now))
             parts.append(replace(part, found=found, made=devices))
         owners.enter(resource, claimed, found)
         return parts
@@ -333,7 +333,7 @@ class _Pass:
         here = {
             entry.device.id
             for other in own
-            for made in filter(is_wanting, other.made.entries)
+            for made in filter(is_pending, other.made.entries)
             for entry in part.former.of_device(made.device)
         }
         matched = {candidate.file.identity for candidate in found.members}
@@ -357,7 +357,7 @@ class _Pass:
         present = frozenset(
             identity
             for part in chain(*parts.values())
-            for entry in filter(is_wanting, part.made.entries if self.held.by_name else ())
+            for entry in filter(is_pending, part.made.entries if self.held.by_name else ())
             for identity in entry.device.identities
         )
         # Before anything is refused: what is not offered under one name may be under another one.
@@ -365,7 +365,7 @@ class _Pass:
         awaited: dict[Name, str] = {}
         decided = [part for part in chain(*parts.values()) if part.found is not None]
         lists = {
-            part.name: part.made.each_wanting(partial(self._unless_held, part, present, awaited))
+            part.name: part.made.each_pending(partial(self._unless_held, part, present, awaited))
             for part in decided
         }
         # Unguarded, since no resource can make it fail: it looks up and sorts strings. The longest,

@@ -84,7 +84,7 @@ def is_listed(entry: Entry[Subject]) -> TypeGuard[Entry[Device]]:
     return entry.state in LISTED
 
 
-def is_wanting(entry: Entry[Subject]) -> TypeGuard[Entry[Device]]:
+def is_pending(entry: Entry[Subject]) -> TypeGuard[Entry[Device]]:
     """Return whether a device has been made of which it is open whether it gets what it needs."""
     return not entry.reasons and entry.state is State.NOT_OFFERED
 
@@ -145,10 +145,10 @@ class DeviceList:
         """The entries that the kubelet does not get."""
         return tuple(entry for entry in self.entries if not is_listed(entry))
 
-    def each_wanting(self, decide: Callable[[Entry[Device]], Entry[Device]]) -> DeviceList:
+    def each_pending(self, decide: Callable[[Entry[Device]], Entry[Device]]) -> DeviceList:
         """Return the list with what is decided of each device that has just been made, last."""
-        others = (entry for entry in self.entries if not is_wanting(entry))
-        decided = map(decide, filter(is_wanting, self.entries))
+        others = (entry for entry in self.entries if not is_pending(entry))
+        decided = map(decide, filter(is_pending, self.entries))
         return replace(self, entries=(*others, *decided))
 
     @property

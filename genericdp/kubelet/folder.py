@@ -94,7 +94,7 @@ class KubeletFolder:
         self._socket_since = 0.0  # on the monotonic clock
         self.absence = Observed("it has not been looked for yet")
         """Why kubelet.sock is missing; empty if it is there."""
-        self.answers: Observed[bool] = Observed(value=False)
+        self.is_readable: Observed[bool] = Observed(value=False)
         """Whether the folder can be read: on a mount that hangs, reading does not end."""
         at_once = min(_REGISTRATIONS_AT_ONCE, descriptors.count().most // _DESCRIPTORS_EACH)
         self.registrations = asyncio.Semaphore(max(1, at_once))
@@ -119,7 +119,7 @@ class KubeletFolder:
         try:
             while True:
                 has_news = events.watch()
-                if not await self.check_answers():
+                if not await self.check_readable():
                     await asyncio.sleep(self._poll_seconds)
                     events.send()  # some may have been missed
                     continue
@@ -136,7 +136,7 @@ class KubeletFolder:
         finally:
             watch.close()
 
-    async def check_answers(self) -> bool:
+    async def check_readable(self) -> bool:
         """Look in a thread, and return whether that ends: the loop, on which all others look, must
         not hang with the folder.
         """
@@ -144,11 +144,11 @@ class KubeletFolder:
             await in_worker(partial(os.stat, self.path), self.path)
         except HangingError:
             self.absence.value = f"looking at {self.path} does not end"
-            self.answers.value = False
+            self.is_readable.value = False
             return False
         except OSError:
             pass  # the next look says why
-        self.answers.value = True
+        self.is_readable.value = True
         return True
 
     async def _look_until_sure(self) -> None:
@@ -254,7 +254,7 @@ class PeerWatch:
         events = self._kubelet.events
         try:
             while True:
-                await until(lambda: self._kubelet.answers.value, self._kubelet.answers)
+                await until(lambda: self._kubelet.is_readable.value, self._kubelet.is_readable)
                 has_news = events.watch()
                 seconds = _LEFTOVER_AFTER_SECONDS if self.look() else _RECHECK_SECONDS
                 await asyncio.sleep(_BURST_SECONDS)
