@@ -1,4 +1,4 @@
-# The first two are for everybody, the others for development: see docs/development.md.
+# The first two are for everybody, the others for development: see docs/development/development.md.
 
 PYTHON ?= python3
 VENV ?= .venv

@@ -1,4 +1,4 @@
-"""The files, commands and outputs that docs/getting-started.md shows, or another page."""
+"""The files, commands and outputs that docs/tutorial/getting-started.md shows, or another page."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-PAGE = Path(__file__).parents[1] / "docs/getting-started.md"
+PAGE = Path(__file__).parents[1] / "docs/tutorial/getting-started.md"
 _BLOCK = re.compile(r'^```(\w+)(?: title="([^"]+)")?\n(.*?)^```', re.MULTILINE | re.DOTALL)
 _NOT_RUN = re.compile(r"# not run by our tests: needs (\w+)\n")
 

@@ -113,7 +113,7 @@ def test_a_policy_that_a_page_shows_is_valid(page: str, policy: str, tmp_path: P
 
 
 def test_the_first_config_of_the_language_uses_every_key_and_warns_of_none() -> None:
-    config, *_ = _YAML.findall((ROOT / "docs/config.md").read_text())
+    config, *_ = _YAML.findall((ROOT / "docs/how-to/write-a-config.md").read_text())
     loaded = load([STDIN], pipes={STDIN: config.encode()})
     assert (loaded.problems, loaded.warnings) == ((), ())
     keys = {*keys_of("config", schema())}

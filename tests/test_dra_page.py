@@ -1,4 +1,4 @@
-"""docs/dra.md: its commands print what it shows, and its pod claims a device of that machine."""
+"""docs/how-to/dra.md: its commands print what it shows, and its pod claims a device of that machine."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.getting_started import block_of, blocks, files, missing_lines
 from tests.testbeds import loading
 
 ROOT = Path(__file__).parents[1]
-PAGE = ROOT / "docs/dra.md"
+PAGE = ROOT / "docs/how-to/dra.md"
 
 
 def printed(commands: str, root: Path) -> str:

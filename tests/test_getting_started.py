@@ -1,4 +1,4 @@
-"""docs/getting-started.md up to the point where a cluster is needed, with the page's own stick."""
+"""docs/tutorial/getting-started.md up to the point where a cluster is needed, with the page's own stick."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_commands_without_a_cluster_print_what_the_page_shows(
 
 def test_explain_names_the_stick(tmp_path: Path, host: Path) -> None:
     command = "genericdp explain serial.yaml /dev/ttyUSB2"
-    assert f"`{command}`" in (ROOT / "docs/getting-started.md").read_text()
+    assert f"`{command}`" in (ROOT / "docs/tutorial/getting-started.md").read_text()
     assert printed(command, tmp_path, host).startswith("/dev/ttyUSB2 is offered")
 
 

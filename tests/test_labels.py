@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-DEFINITIONS = ("docs/kubelet.md", "docs/regressions.md")
+DEFINITIONS = ("docs/explanation/kubelet.md", "docs/development/regressions.md")
 CLAUSE = re.compile(
     r"\b(?:REG|TRN|KST|LAW|ALL|PRF|PRE|PWR|CKP|PRS|MET|GATE|DRA)-[1-9][0-9]?[a-z]?\b"
 )

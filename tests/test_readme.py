@@ -1,4 +1,4 @@
-"""The README's example is the one of docs/getting-started.md, whose tests try it."""
+"""The README's example is the one of docs/tutorial/getting-started.md, whose tests try it."""
 
 from __future__ import annotations
 

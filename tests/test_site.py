@@ -27,7 +27,7 @@ def staged(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_readme_is_the_first_page_and_its_links_lead_to_pages(staged: Path) -> None:
     text = (staged / "index.md").read_text()
     assert text.startswith("# genericdp")
-    assert "](config.md)" in text
+    assert "](how-to/write-a-config.md)" in text
     assert "](hardware/index.md)" in text
 
 

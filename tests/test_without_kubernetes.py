@@ -1,4 +1,4 @@
-"""docs/without-kubernetes.md: its commands print what it shows, on a machine with its adapter."""
+"""docs/how-to/without-kubernetes.md: its commands print what it shows, on a machine with its adapter."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from tests.getting_started import blocks, files, missing_lines
 from tests.testbeds import loading
 
-PAGE = Path(__file__).parents[1] / "docs/without-kubernetes.md"
+PAGE = Path(__file__).parents[1] / "docs/how-to/without-kubernetes.md"
 FOLDER = "/var/run/cdi"
 
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from genericdp.settings import Address
 
     StatusDocument = dict[str, Any]
-    """What ``/status`` answers, or a part of it: docs/output.md."""
+    """What ``/status`` answers, or a part of it: docs/reference/output.md."""
     ColoredLine = tuple[str, str]
     """A string and its color."""
     Rows = list[tuple[str, tuple[str, ...]]]

@@ -249,7 +249,7 @@ def _resource(
 
 
 def as_json(state: DaemonState, hardware: HardwareOf | None = None) -> dict[str, Any]:
-    """Return what ``/status`` answers; docs/output.md explains each field."""
+    """Return what ``/status`` answers; docs/reference/output.md explains each field."""
     supply = state.descriptors
     return {
         "version": __version__,

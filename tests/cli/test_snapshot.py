@@ -124,7 +124,7 @@ def test_each_example_offers_the_same_on_a_snapshot_of_its_host(host: Host, tmp_
 def test_one_that_was_added_to_by_hand_is_taken(
     testbed: Callable[[str], Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """As docs/snapshot.md says, with the tar of this machine."""
+    """As docs/how-to/snapshot.md says, with the tar of this machine."""
     file, node = tmp_path / "it.tar.gz", tmp_path / "node"
     assert main(["snapshot", str(file), "--root", str(testbed("can"))]) == 0
     node.mkdir()

@@ -122,7 +122,7 @@ def booted(folder: Path) -> Iterator[Machine]:
 
 
 def install(machine: Machine, folder: Path) -> None:
-    """Install genericdp as docs/operating.md says, from wheels: it has no network."""
+    """Install genericdp as docs/how-to/install.md says, from wheels: it has no network."""
     for unit in ("genericdp.service", "genericdp.service.d-examples", "genericdp-cdi.service"):
         source = CHECKOUT / "deploy/systemd" / unit
         subprocess.run(["cp", "-r", source, machine.root / "etc/systemd/system"], check=True)

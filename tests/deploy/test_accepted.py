@@ -78,10 +78,10 @@ def test_every_manifest_is_taken(
 def test_what_users_of_dra_apply_is_taken(
     api: ApiServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The classes that are printed, with their CEL, and the pod of docs/dra.md."""
+    """The classes that are printed, with their CEL, and the pod of docs/how-to/dra.md."""
     assert main(["deviceclasses", f"--config={ROOT}/examples/configs/serial-dra.yaml"]) == 0
     classes = yaml.safe_load_all(capsys.readouterr().out)
-    page = yaml.safe_load_all(files(ROOT / "docs/dra.md")["pod.yaml"])
+    page = yaml.safe_load_all(files(ROOT / "docs/how-to/dra.md")["pod.yaml"])
     manifests = [*classes, {**ACCOUNT, "metadata": {"name": "default", "namespace": "default"}}]
     assert api.refusals(manifests) == ""
     assert api.refusals([*page], "--dry-run=server", "--validate=strict") == ""

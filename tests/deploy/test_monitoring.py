@@ -77,15 +77,15 @@ def test_every_metric_is_one_that_there_is(expression: str) -> None:
 
 @pytest.mark.parametrize("name", ALERTS)
 def test_an_alert_says_what_it_means_and_where_to_read_on(name: str) -> None:
-    rule, page = ALERTS[name], (ROOT / "docs/operating.md").read_text()
+    rule, page = ALERTS[name], (ROOT / "docs/how-to/monitor.md").read_text()
     assert rule["labels"]["severity"] in {"critical", "warning", "info"}
     assert len(rule["annotations"]["summary"]) < 160
     assert len(rule["annotations"]["description"]) > 100
     at = f"#alert-{name.lower()}"
     if SITE:
-        assert rule["annotations"]["runbook_url"] == f"{SITE}/operating.html{at}"
+        assert rule["annotations"]["runbook_url"] == f"{SITE}/how-to/monitor.html{at}"
     else:
-        assert rule["annotations"]["runbook"] == f"docs/operating.md{at}"
+        assert rule["annotations"]["runbook"] == f"docs/how-to/monitor.md{at}"
     assert f"### Alert {name}\n" in page
 
 
@@ -96,9 +96,9 @@ def test_runbooks_lead_to_the_site_where_there_is_one(site: str, tmp_path: Path)
     rules = yaml.safe_load(texts[ALERTS_FILE].read_text())["spec"]
     for alert in (rule for group in rules["groups"] for rule in group["rules"]):
         at, notes = f"#alert-{alert['alert'].lower()}", alert["annotations"]
-        assert notes.get("runbook") == (None if site else f"docs/operating.md{at}")
-        assert notes.get("runbook_url") == (f"{site}/operating.html{at}" if site else None)
-    assert ("docs/operating.md" in texts[RULES_TEST].read_text()) is not bool(site)
+        assert notes.get("runbook") == (None if site else f"docs/how-to/monitor.md{at}")
+        assert notes.get("runbook_url") == (f"{site}/how-to/monitor.html{at}" if site else None)
+    assert ("docs/how-to/monitor.md" in texts[RULES_TEST].read_text()) is not bool(site)
     _generate(tmp_path, site=SITE)
     for path, made in texts.items():
         assert made.read_text() == path.read_text()
@@ -139,7 +139,7 @@ def _generate(folder: Path, **settings: str) -> None:
 
 def test_no_alert_is_explained_that_there_is_not() -> None:
     explained = re.findall(
-        r"^### Alert (\w+)$", (ROOT / "docs/operating.md").read_text(), re.MULTILINE
+        r"^### Alert (\w+)$", (ROOT / "docs/how-to/monitor.md").read_text(), re.MULTILINE
     )
     assert explained == list(ALERTS)
 
@@ -203,7 +203,7 @@ def test_the_dashboard_takes_its_data_from_where_one_chooses() -> None:
 )
 def test_promtool_is_content(arguments: list[str], tmp_path: Path) -> None:
     """With the file that the docs make for a Prometheus without the operator."""
-    (command,) = re.findall(r"`(sed .*?)`", (ROOT / "docs/operating.md").read_text())
+    (command,) = re.findall(r"`(sed .*?)`", (ROOT / "docs/how-to/monitor.md").read_text())
     for path in (ALERTS_FILE, RULES_TEST):
         shutil.copy(path, tmp_path)
     subprocess.run(command, shell=True, cwd=tmp_path, check=True)
@@ -215,7 +215,7 @@ def test_promtool_is_content(arguments: list[str], tmp_path: Path) -> None:
 
 SCRAPE_JOB = re.findall(
     r"^```yaml\n(- job_name: .*?)^```",
-    (ROOT / "docs/operating.md").read_text(),
+    (ROOT / "docs/how-to/monitor.md").read_text(),
     re.MULTILINE | re.DOTALL,
 )
 

@@ -16,7 +16,7 @@ CDI_UNIT = SYSTEMD / "genericdp-cdi.service"
 UNITS = pytest.mark.parametrize("unit", [UNIT, CDI_UNIT], ids=lambda unit: unit.stem)
 ADDED = sorted((SYSTEMD / "genericdp.service.d-examples").glob("*.conf"))
 EXPOSURE = {UNIT: 1.8, CDI_UNIT: 1.5}
-"""What systemd 252 says of them; docs/operating.md names it, too."""
+"""What systemd 252 says of them; docs/how-to/install.md names it, too."""
 
 
 def _settings(text: str) -> dict[str, list[str]]:
@@ -88,7 +88,7 @@ def test_its_exposure_is_what_the_docs_say(unit: Path, verified: Path) -> None:
     told = re.search(r"exposure level for \S+ ([\d.]+)", done.stdout)
     assert told, done.stdout + done.stderr
     assert float(told[1]) <= EXPOSURE[unit]
-    assert f"exposure of {EXPOSURE[unit]}" in (CHECKOUT / "docs/operating.md").read_text()
+    assert f"exposure of {EXPOSURE[unit]}" in (CHECKOUT / "docs/how-to/install.md").read_text()
 
 
 def _analyze(*words: str | Path) -> subprocess.CompletedProcess[str]:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.cluster
 
 API_GONE_SECONDS = float(os.environ.get("API_GONE_SECONDS", "5"))
-"""How long nobody listens: see docs/e2e.md."""
+"""How long nobody listens: see docs/development/e2e.md."""
 STRIDE = 1 if "KILLED_AT_EVERY_STEP" in os.environ else 2
 DISK_CLASS = "disk.example.com"
 DISKS = range(60, 70)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.cluster
 
 AT_REST_SECONDS = float(os.environ.get("AT_REST_SECONDS", "5"))
-"""How long nothing may be written: see docs/e2e.md."""
+"""How long nothing may be written: see docs/development/e2e.md."""
 COUNT = 1000
 _MAJOR = 240
 """The first of those for local use, which no driver here has."""
