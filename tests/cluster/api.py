@@ -7,10 +7,12 @@ import ssl
 import subprocess
 import urllib.error
 import urllib.request
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
 from tests.cluster.control_plane import ADMIN, API
 from tests.e2e.cluster.sweep import MARK
+from tests.e2e.cluster.waiting import PATIENCE_SECONDS, eventually
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,23 +27,31 @@ class Api:
         self._trust.verify_mode = ssl.CERT_NONE
 
     def get(self, path: str) -> dict[str, Any]:
-        """Give an object or a list; empty if there is none, or nobody answers."""
+        """Give an object or a list; empty if there is none. Whoever is busy is asked again."""
+
+        def asked() -> list[dict[str, Any]]:
+            found = self._ask(path)
+            return [] if found is None else [found]
+
+        return eventually(asked, what=f"the API server answers {path}")[0]
+
+    def _ask(self, path: str) -> dict[str, Any] | None:
         request = urllib.request.Request(
             f"{API}{path}", headers={"Authorization": f"Bearer {ADMIN}"}
         )
         try:
-            with urllib.request.urlopen(request, timeout=10, context=self._trust) as answer:
+            with urllib.request.urlopen(request, timeout=30, context=self._trust) as answer:
                 found: dict[str, Any] = json.load(answer)
                 return found
         except urllib.error.HTTPError as error:
-            error.close()
-            return {}
+            with error:
+                return {} if error.code == HTTPStatus.NOT_FOUND else None
         except (urllib.error.URLError, ConnectionError, TimeoutError):
-            return {}
+            return None
 
     def answers(self) -> bool:
         """Tell whether it is ready."""
-        return bool(self.get("/api/v1/namespaces/default"))
+        return bool(self._ask("/api/v1/namespaces/default"))
 
     def items(self, path: str) -> list[dict[str, Any]]:
         """Give what a list holds."""
@@ -66,7 +76,7 @@ class Tool:
             capture_output=True,
             text=True,
             check=False,
-            timeout=240,
+            timeout=2 * PATIENCE_SECONDS,
         )
         if not check:
             return done.stdout + done.stderr

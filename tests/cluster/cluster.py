@@ -98,7 +98,7 @@ class Cluster(Node):
         """Start the API server and, as soon as it answers, who works with it."""
         programs, folder = self._parts.control_plane, self.folder
         self._run(programs / _API_SERVER, control_plane.api_server(folder))
-        eventually(self._api_answers, seconds=120, what="the API server answers")
+        eventually(self._api_answers, what="the API server answers")
         self._run(programs / _CONTROLLERS, control_plane.controller_manager(folder))
         self._run(programs / _SCHEDULER, control_plane.scheduler(folder))
 
@@ -123,7 +123,7 @@ class Cluster(Node):
 
     def await_ready(self) -> None:
         """Wait until pods are scheduled to the node."""
-        eventually(self._takes_pods, seconds=120, what="the node is ready")
+        eventually(self._takes_pods, what="the node is ready")
 
     def _takes_pods(self) -> bool:
         node = self.node()
@@ -142,13 +142,12 @@ class Cluster(Node):
         count = self.node().get("status", {}).get("allocatable", {}).get(resource)
         return None if count is None else int(count)
 
-    def await_allocatable(self, resource: str, count: int, seconds: float = 60) -> float:
+    def await_allocatable(self, resource: str, count: int) -> float:
         """Wait until the node has so many; give how long that took, in seconds."""
         began = time.monotonic()
         eventually(
             lambda: self.allocatable(resource),
             lambda found: found == count,
-            seconds=seconds,
             what=f"{count} of {resource} are allocatable",
         )
         return time.monotonic() - began

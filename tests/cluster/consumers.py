@@ -35,11 +35,11 @@ class Consumer:
 
     def await_running(self) -> dict[str, Any]:
         """Wait until its container runs; give the pod."""
-        eventually(self.phase, "Running".__eq__, seconds=90, what=f"{self._name} runs")
+        eventually(self.phase, "Running".__eq__, what=f"{self._name} runs")
         return self.pod()
 
-    def await_pending(self) -> str:
-        """Wait until the scheduler has found no node for it; give what it says."""
+    def await_pending(self, why: str) -> None:
+        """Wait until the scheduler has found no node for it, and says why."""
 
         def said() -> str:
             conditions = self.pod().get("status", {}).get("conditions", ())
@@ -47,7 +47,7 @@ class Consumer:
                 (one.get("message", "") for one in conditions if one["type"] == "PodScheduled"), ""
             )
 
-        return eventually(said, seconds=60, what=f"{self._name} cannot be scheduled")
+        eventually(said, lambda text: why in text, what=f"{self._name} cannot be scheduled")
 
     def process_id(self) -> int:
         """Give the process of its container, by its number on the node."""
@@ -91,4 +91,4 @@ def consumer(cluster: Cluster, name: str, resource: str) -> Iterator[Consumer]:
     try:
         yield found
     finally:
-        cluster.kubectl("delete", "deployment", name, "--cascade=foreground", "--timeout=60s")
+        cluster.kubectl("delete", "deployment", name, "--cascade=foreground", "--timeout=180s")

@@ -35,7 +35,7 @@ class DaemonPod:
         """Ask its port, from the node; give status and body, or 0 and why there is no answer."""
         try:
             with urllib.request.urlopen(
-                f"http://{self.address}:{_PORT}{path}", timeout=5
+                f"http://{self.address}:{_PORT}{path}", timeout=30
             ) as answer:
                 return answer.status, answer.read().decode()
         except urllib.error.HTTPError as error:
@@ -46,9 +46,7 @@ class DaemonPod:
 
     def status(self) -> dict[str, Any]:
         """Give its state."""
-        code, body = self.get("/status")
-        assert code == 200, f"/status: {code} {body}"
-        found: dict[str, Any] = json.loads(body)
+        found: dict[str, Any] = json.loads(self._answer("/status"))
         return found
 
     def resource(self, name: str) -> dict[str, Any]:
@@ -58,10 +56,29 @@ class DaemonPod:
 
     def metric(self, name: str) -> float:
         """Give the value of a series, named with its labels as /metrics writes it."""
-        code, body = self.get("/metrics")
-        assert code == 200, f"/metrics: {code} {body}"
-        values = dict(line.rsplit(" ", 1) for line in body.splitlines() if line[0] != "#")
+        lines = self._answer("/metrics").splitlines()
+        values = dict(line.rsplit(" ", 1) for line in lines if line[0] != "#")
         return float(values[name])
+
+    def await_reason(self, name: str, text: str) -> None:
+        """Wait until the only device of a resource is Unhealthy for a reason with this text."""
+
+        eventually(
+            lambda: [one["reason"] for one in self.resource(name)["devices"]],
+            lambda reasons: len(reasons) == 1 and text in reasons[0],
+            what=f"{name} is Unhealthy: {text}",
+        )
+
+    def await_not_ready(self, *names: str) -> None:
+        """Wait until ``/readyz`` says no and names these resources, of which one may be first."""
+        eventually(
+            lambda: self.get("/readyz"),
+            lambda seen: seen[0] == 503 and all(name in seen[1] for name in names),
+            what=f"/readyz says that the kubelet has none of {names}",
+        )
+
+    def _answer(self, path: str) -> str:
+        return eventually(lambda: self.get(path), lambda seen: seen[0] == 200, what=path)[1]
 
 
 class DaemonSet:
@@ -75,13 +92,12 @@ class DaemonSet:
         found = self._cluster.api.items(_PODS)
         return [_seen(pod) for pod in found if "deletionTimestamp" not in pod["metadata"]]
 
-    def await_ready(self, seconds: float = 90) -> DaemonPod:
+    def await_ready(self) -> DaemonPod:
         """Wait until there is exactly one and it is ready; give it."""
         try:
             (pod,) = eventually(
                 self.pods,
                 lambda pods: len(pods) == 1 and pods[0].ready,
-                seconds=seconds,
                 what="the DaemonSet's pod is ready",
             )
         except AssertionError as error:
@@ -91,7 +107,7 @@ class DaemonSet:
 
     def await_rolled_out(self) -> DaemonPod:
         """Wait until an update of the DaemonSet has ended; give the new pod."""
-        words = ("rollout", "status", "daemonset/genericdp", "--timeout=120s")
+        words = ("rollout", "status", "daemonset/genericdp", "--timeout=300s")
         self._cluster.kubectl("-n", NAMESPACE, *words)
         return self.await_ready()
 
@@ -104,13 +120,17 @@ class DaemonSet:
         text = Path(f"/proc/{self.process_id(pod)}/status").read_text()
         return dict(line.split(":\t", 1) for line in text.splitlines())
 
-    def log(self) -> str:
+    def await_logged(self, text: str) -> None:
+        """Wait until the pod has logged a text, which the runtime writes down after a moment."""
+        eventually(self._log, lambda log: text in log, what=f"log: {text}")
+
+    def _log(self) -> str:
         """Give what the pod has logged, as kubectl shows it."""
         return self._cluster.kubectl("-n", NAMESPACE, "logs", "daemonset/genericdp", check=False)
 
     def described(self) -> str:
         """Give all that helps to see why it is not ready."""
-        return self._cluster.kubectl("-n", NAMESPACE, "describe", "pods", check=False) + self.log()
+        return self._cluster.kubectl("-n", NAMESPACE, "describe", "pods", check=False) + self._log()
 
 
 def _seen(pod: dict[str, Any]) -> DaemonPod:

@@ -73,7 +73,7 @@ def kustomize(
 def remove_kustomized(cluster: Cluster) -> None:
     """Delete it with its namespace."""
     folder = str(cluster.folder / "kustomization")
-    cluster.kubectl("delete", "--wait", "--timeout=120s", "-k", folder)
+    cluster.kubectl("delete", "--wait", "--timeout=300s", "-k", folder)
 
 
 def install_chart(cluster: Cluster, config: str, **more: object) -> None:
@@ -86,8 +86,8 @@ def install_chart(cluster: Cluster, config: str, **more: object) -> None:
 
 def remove_chart(cluster: Cluster) -> None:
     """Uninstall it and delete its namespace."""
-    cluster.helm("uninstall", "genericdp", "--namespace", NAMESPACE, "--wait", "--timeout=120s")
-    cluster.kubectl("delete", "namespace", NAMESPACE, "--timeout=120s")
+    cluster.helm("uninstall", "genericdp", "--namespace", NAMESPACE, "--wait", "--timeout=300s")
+    cluster.kubectl("delete", "namespace", NAMESPACE, "--timeout=300s")
 
 
 def edit(cluster: Cluster, config: str) -> None:

@@ -47,7 +47,7 @@ def test_a_broken_edit_changes_nothing_and_is_seen_in_status_metric_and_log(
     before = daemon.status()["config"]
     began = time.monotonic()
     shipped.edit(cluster, config_with().replace("replicas:", "replica:"))
-    eventually(lambda: daemon.status()["config"]["problems"], seconds=60, what="a problem is told")
+    eventually(lambda: daemon.status()["config"]["problems"], what="a problem is told")
     print(f"\nthe problem is told {time.monotonic() - began:.1f} s after the edit")
     status = daemon.status()
     (problem,) = status["config"]["problems"]
@@ -55,7 +55,7 @@ def test_a_broken_edit_changes_nothing_and_is_seen_in_status_metric_and_log(
     assert "replica" in problem
     assert status["config"]["digest"] == before["digest"]
     assert daemon.metric("genericdp_config_valid") == 0
-    assert problem in installed.log()
+    installed.await_logged(problem)
     assert cluster.allocatable(FUSE) == 3
     now = installed.await_ready()
     assert (now.uid, now.restarts, status["ready"]) == (daemon.uid, 0, True)

@@ -36,7 +36,6 @@ def test_values_probes_and_mounts_go_through_a_config_map_of_the_daemons_pod(
             # What had another ID before stays listed for a while.
             lambda: {one["id"]: one["reason"] for one in daemon.resource(FUSE)["devices"]},
             lambda reasons: reasons.get("DevicePluginConfig") == "",
-            seconds=60,
             what="the config that reads itself is in force",
         )
         cluster.await_allocatable(FUSE, 3)

@@ -39,14 +39,15 @@ make() {{
 kubectl() {{
   case "$*" in
     "logs listen") again . "$@" ;;
-    "get nodes "*) again '[0-9]$' "$@" ;;  # the kubelet reports every ten seconds
+    "get nodes "*) again '[1-9]$' "$@" ;;  # the kubelet reports every ten seconds
+    "wait "*) command kubectl "$@" --timeout=3m ;;  # where it is not said, half a minute
     *) command kubectl "$@" ;;
   esac
 }}
 again() {{
   local expression=$1
   shift
-  for try in $(seq 150); do
+  for try in $(seq 600); do
     if command kubectl "$@" >printed && grep -q "$expression" printed; then break; fi
     sleep 0.2
   done
@@ -94,7 +95,7 @@ def run(some: list[Block], folder: Path, cluster: Cluster) -> list[str]:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=240,
+        timeout=1200,
     )
     assert done.returncode == 0, done.stdout + cluster.kubectl("describe", "pods", check=False)
     *printed, after = done.stdout.split(f"{END_OF_BLOCK}\n")

@@ -10,7 +10,6 @@ import pytest
 from tests.cluster.configs import LOOP
 from tests.cluster.consumers import consumer
 from tests.e2e.cluster import loop
-from tests.e2e.cluster.waiting import eventually
 
 if TYPE_CHECKING:
     from tests.cluster.cluster import Cluster
@@ -23,7 +22,7 @@ def test_a_deployment_waits_until_its_device_is_plugged_in(
     cluster: Cluster, daemon: DaemonPod
 ) -> None:
     with consumer(cluster, "hotplug", LOOP) as pod:
-        assert f"Insufficient {LOOP}" in pod.await_pending()
+        pod.await_pending(f"Insufficient {LOOP}")
         loop.add(61)
         plugged = time.monotonic()
         print(f"\nallocatable {cluster.await_allocatable(LOOP, 1):.1f} s after it was plugged in")
@@ -33,4 +32,4 @@ def test_a_deployment_waits_until_its_device_is_plugged_in(
         (device,) = daemon.resource(LOOP)["devices"]
         assert (device["id"], device["state"]) == ("loop61", "Healthy")
         loop.remove(61)
-        eventually(lambda: cluster.allocatable(LOOP), lambda n: n == 0, what="it is gone again")
+        cluster.await_allocatable(LOOP, 0)

@@ -24,7 +24,8 @@ def test_the_pod_is_ready_at_the_first_go_and_the_node_shows_the_resources(
     cluster: Cluster, daemon: DaemonPod
 ) -> None:
     assert daemon.restarts == 0
-    assert (cluster.allocatable(FUSE), cluster.allocatable(LOOP)) == (3, 0)
+    cluster.await_allocatable(FUSE, 3)
+    cluster.await_allocatable(LOOP, 0)
     assert daemon.get("/livez")[0] == 200
     assert daemon.get("/readyz")[0] == 200
     status = daemon.status()

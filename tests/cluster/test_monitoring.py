@@ -10,6 +10,7 @@ import yaml
 
 from tests.deploy.chartvalues import VALUES
 from tests.deploy.rendering import render_helm, render_kustomize, tool, with_components
+from tests.e2e.cluster.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -53,7 +54,14 @@ def empty_namespace(cluster: Cluster) -> Iterator[None]:
     given = json.dumps({"apiVersion": "v1", "kind": "List", "items": definitions})
     cluster.kubectl("apply", "-f", "-", given=given)
     names = [f"crd/{one['metadata']['name']}" for one in definitions]
-    cluster.kubectl("wait", "--for=condition=Established", "--timeout=60s", *names)
+    cluster.kubectl("wait", "--for=condition=Established", "--timeout=180s", *names)
+    # Established, they are not known to all parts of the API server yet.
+    kinds = ",".join(f"{kind.lower()}s" for kind in _KINDS)
+    eventually(
+        lambda: cluster.kubectl("-n", _NAMESPACE, "get", kinds, check=False),
+        lambda said: "No resources found" in said,
+        what="the kinds are served",
+    )
     yield
     cluster.kubectl("delete", f"namespace/{_NAMESPACE}", *names)
 

@@ -10,7 +10,6 @@ from genericdp import __version__
 from tests.cluster import shipped
 from tests.cluster.configs import FUSE, config_with
 from tests.cluster.consumers import consumer
-from tests.e2e.cluster.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -60,7 +59,7 @@ def test_a_probe_and_a_hook_run_with_the_rights_of_the_base(
     cluster: Cluster, installed: DaemonSet, with_tools: DaemonPod
 ) -> None:
     assert installed.kernel_says(with_tools)["CapEff"] == "0" * 16
-    eventually(lambda: cluster.allocatable(FUSE), lambda n: n == 3, what="the probes have passed")
+    cluster.await_allocatable(FUSE, 3)
     with consumer(cluster, "prepared", FUSE) as pod:
         pod.await_running()
         labels = f'hook="allocate",resource="{FUSE}",result="success"'
@@ -72,7 +71,5 @@ def test_a_probe_and_a_hook_run_with_the_rights_of_the_base(
     print(
         f"no share is allocatable {cluster.await_allocatable(FUSE, 0):.1f} s after a script says so"
     )
-    (device,) = with_tools.resource(FUSE)["devices"]
-    assert device["state"] == "Unhealthy"
-    assert "/dev/fuse is being cleaned" in device["reason"]
+    with_tools.await_reason(FUSE, "/dev/fuse is being cleaned")
     assert installed.await_ready().restarts == 0

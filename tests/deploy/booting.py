@@ -44,7 +44,7 @@ class Machine:
     def run(self, *words: str, check: bool = True) -> str:
         """Run a program in it and give what it prints."""
         command = ["podman", "exec", self._name, *words]
-        done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=120)
+        done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=300)
         if check:
             assert done.returncode == 0, f"{words}: {done.stdout}{done.stderr}\n{self.journal()}"
         return done.stdout.strip()
@@ -59,14 +59,14 @@ class Machine:
 
     def await_line(self, *texts: str, times: int = 1) -> None:
         """Wait until the service has logged something, or one of several texts, so often."""
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 180
         while sum(map(self.journal().count, texts)) < times:
             assert time.monotonic() < deadline, f"no {texts!r} in:\n{self.journal()}"
             time.sleep(0.1)
 
     def await_spec(self, path: str, nodes: list[str]) -> None:
         """Wait until a CDI spec defines these device nodes; with none it is not there."""
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 180
         while (found := self._nodes(path)) != nodes:
             assert time.monotonic() < deadline, f"{path} has {found}:\n{self.journal()}"
             time.sleep(0.1)
@@ -111,7 +111,7 @@ def booted(folder: Path) -> Iterator[Machine]:
             str(root),
             *init,
         ]
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, timeout=120)
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, timeout=300)
         machine = Machine(name, root)
         machine.run("systemctl", "is-system-running", "--wait", check=False)
         yield machine

@@ -22,6 +22,7 @@ from tests.deploy.rendering import (
     of_kind,
     tool,
 )
+from tests.e2e.cluster.waiting import eventually
 from tests.getting_started import files
 
 if TYPE_CHECKING:
@@ -167,11 +168,16 @@ def test_of_what_the_namespace_allows_the_pods_use_what_is_said(
     template = of_kind(shipped[f"kustomize {name}"], "DaemonSet")[0]["spec"]["template"]
     pod = {"apiVersion": "v1", "kind": "Pod", "spec": template["spec"]}
     pod["metadata"] = {"name": "one", "namespace": "genericdp"}
+
+    def refusal() -> str:
+        return api.refusals([pod], "--dry-run=server")
+
+    # The API server itself notices the label after a moment.
     _let(api, "privileged")
-    assert api.refusals([pod], "--dry-run=server") == ""
+    eventually(refusal, "".__eq__, what="it is taken")
     _let(api, "baseline")
-    said = api.refusals([pod], "--dry-run=server")
-    assert 'violates PodSecurity "baseline:latest"' in said
+    violates = 'violates PodSecurity "baseline:latest"'
+    said = eventually(refusal, lambda said: violates in said, what="it is refused")
     for one in WHAT_BASELINE_SAYS[name]:
         assert one in said
     if WHAT_BASELINE_SAYS[name] == [HOST_PATHS]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import time
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -18,6 +17,7 @@ from genericdp.settings import DRIVER
 from tests.deploy.apiserver import ApiServer, serving
 from tests.deploy.rendering import only, render_kustomize, tool, with_components
 from tests.devices.making import decide, node, resource
+from tests.e2e.cluster.waiting import eventually
 from tests.polling import poll_until
 
 if TYPE_CHECKING:
@@ -31,7 +31,6 @@ pytestmark = pytest.mark.deploy
 ACCOUNT = "system:serviceaccount:genericdp:genericdp"
 NODE_NAME = "authentication.kubernetes.io/node-name"
 OPERATIONS = ("CREATE", "UPDATE", "DELETE")
-PATIENCE = 60.0
 WHAT_IT_MAY = {
     "nodes": "[get]",
     "resourceclaims.resource.k8s.io": "[get]",
@@ -79,8 +78,10 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         api("create", "serviceaccount", "other", "--namespace=default")
         rights = ("--clusterrole=genericdp-dra", "--serviceaccount=default:other")
         api("create", "clusterrolebinding", "other", *rights)
-        _await_policy(api, unbound)
-        yield Cluster(api, manifests, daemon, unbound, _token(api, "default", "other"))
+        other = _token(api, "default", "other")
+        _await_rights(api, unbound, "the token names no node")
+        _await_rights(api, other, "")
+        yield Cluster(api, manifests, daemon, unbound, other)
 
 
 def _object(kind: str, name: str, namespace: str | None, **content: Any) -> Manifest:
@@ -98,12 +99,15 @@ def _token(api: ApiServer, namespace: str, account: str, *bound: str) -> str:
     return f"--token={token.strip()}"
 
 
-def _await_policy(api: ApiServer, unbound: str) -> None:
-    """A policy is in force a moment after it was made."""
-    until = time.monotonic() + PATIENCE
-    tried = ("create", "--dry-run=server", unbound, "-f", "-")
-    while not api.refusal(*tried, given=[_slice("tried")]):
-        assert time.monotonic() < until, "the policy is never in force"
+def _await_rights(api: ApiServer, who: str, said: str) -> None:
+    """Rights and the policy are in force a moment after they were made, in any order."""
+    foreign = _slice("tried", node="theirs", driver=DRIVER if said else "other.example.com")
+    tried = ("create", "--dry-run=server", who, "-f", "-")
+    eventually(
+        lambda: api.refusal(*tried, given=[foreign]),
+        lambda refusal: said in refusal if said else not refusal,
+        what=f"{who[:20]} is told {said!r}",
+    )
 
 
 def _slice(name: str, *, node: str | None = "ours", driver: str = DRIVER) -> Manifest:

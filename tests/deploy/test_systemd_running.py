@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.deploy
 
 NAME = "example.com/serial"
-PATIENCE = 60.0
+PATIENCE = 180.0
 CONFIG = """
 apiVersion: genericdp.io/v1alpha1
 kind: DevicePluginConfig

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from tests.e2e.cluster.waiting import eventually
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
     from tests.e2e.cluster.daemon import Daemon
@@ -20,6 +20,7 @@ FUSE = "example.com/fuse"
 LOOP = "example.com/loop"
 IMAGE = "example.com/image"
 """Loop devices by the file behind them, which sysfs tells once they have one."""
+RESOURCES = (FUSE, LOOP, IMAGE)
 _CONFIG = """\
 apiVersion: genericdp.io/v1alpha1
 kind: DevicePluginConfig
@@ -92,20 +93,37 @@ class Bench:
     """``pod(name, {resource: n}, KEY=VALUE)`` is a running pod with these in its spec until the
     test ends."""
 
-    def await_listed(self, resource: str, *ids: str, seconds: float = 30) -> None:
+    def await_listed(self, resource: str, *ids: str) -> None:
         """Wait until the kubelet lists exactly these devices."""
-        self._await(resource, frozenset(ids).__eq__, f"{resource}: {ids}", seconds)
+        self._await(resource, frozenset(ids).__eq__, f"{resource}: {ids}")
+
+    def await_registered(self, *resources: str, since: int = 0, times: int = 1) -> None:
+        """Wait until the daemon has logged, after so many characters, that these are registered.
+
+        The kubelet lists a resource a moment earlier, and one without devices never.
+        """
+
+        def registrations() -> list[int]:
+            log = self.daemon.log()[since:]
+            return [log.count(f"{name}: registered") for name in resources]
+
+        what = f"{resources} are registered"
+        eventually(lambda: min(registrations()), lambda found: found >= times, what=what)
+
+    def await_registrations(self, wanted: Mapping[str, int]) -> None:
+        """Wait until the kubelet has been asked so often to take each resource."""
+        eventually(self.node.registrations, wanted.__eq__, what=f"registrations: {wanted}")
 
     def await_count(self, resource: str, count: int) -> frozenset[str]:
         """Wait until the kubelet lists so many devices; give their ids."""
-        return self._await(resource, lambda ids: len(ids) == count, f"{count} of {resource}", 30)
+        return self._await(resource, lambda ids: len(ids) == count, f"{count} of {resource}")
 
     def _await(
-        self, resource: str, wanted: Callable[[frozenset[str]], bool], what: str, seconds: float
+        self, resource: str, wanted: Callable[[frozenset[str]], bool], what: str
     ) -> frozenset[str]:
         def allocatable() -> frozenset[str]:
             self.daemon.check_alive()
             return self.resources.allocatable().get(resource, frozenset())
 
         # Not its checkpoint: of two lists in one moment it may write the older one last.
-        return eventually(allocatable, wanted, seconds=seconds, what=what)
+        return eventually(allocatable, wanted, what=what)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.e2e.bench import FUSE, Bench, config_in
+from tests.e2e.bench import FUSE, RESOURCES, Bench, config_in
 from tests.e2e.choosing import from_run, leave_out
 from tests.e2e.cluster import loop
 from tests.e2e.cluster.daemon import Daemon
@@ -85,6 +85,7 @@ def bench(node: Node, loops: None, program: Path, config: str, tmp_path: Path) -
             pod=pod,
         )
         bench.await_listed(FUSE, "fuse", "fuse::1", "fuse::2")
+        bench.await_registered(*RESOURCES)
         try:
             yield bench
         finally:

@@ -14,6 +14,7 @@ from genericdp.simulator.kubelet import Kubelet
 from genericdp.simulator.pods import Container, Pod
 from genericdp.simulator.settings import Generation
 from tests.e2e.cluster.versions import KUBELETS
+from tests.e2e.cluster.waiting import PATIENCE_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -105,7 +106,7 @@ class SimulatedSide(Side):
             devices = self._kubelet.devices(resource).items()
             return frozenset(device for device, health in devices if health == "Healthy")
 
-        wait = self._kubelet.wait_for(lambda: len(healthy()) == count, timeout_seconds=30)
+        wait = self._kubelet.wait_for(lambda: len(healthy()) == count, PATIENCE_SECONDS)
         self._runner.run(wait)
         assert self._kubelet.allocatable(resource) == count
         return healthy()

@@ -12,7 +12,7 @@ import pytest
 
 from tests.e2e.cluster import loop
 from tests.e2e.cluster.sweep import MARK
-from tests.e2e.cluster.waiting import eventually
+from tests.e2e.cluster.waiting import PATIENCE_SECONDS, eventually
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -67,7 +67,7 @@ class Machine:
             capture_output=True,
             text=True,
             check=False,
-            timeout=60,
+            timeout=PATIENCE_SECONDS,
         )
 
     @contextmanager
@@ -169,7 +169,7 @@ def test_podman_gives_the_devices_of_specs_that_are_kept_true(
             return {word for word in words if word.startswith("example.com/")}
 
         wanted = {f"example.com/image={name}" for name in names}
-        eventually(found, wanted.__eq__, seconds=5, what=f"the spec has {names}")
+        eventually(found, wanted.__eq__, what=f"the spec has {names}")
 
     with machine.runs(program, "cdi", "watch", "--config", tmp_path / "config.yaml"):
         with loop.plugged(70, image):

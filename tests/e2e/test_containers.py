@@ -80,16 +80,16 @@ def test_annotations_reach_the_runtime(bench: Bench) -> None:
 def test_devices_that_come_and_go_are_listed_and_not_listed(bench: Bench) -> None:
     bench.await_listed(LOOP)
     loop.add(60)
-    bench.await_listed(LOOP, "loop60", seconds=5)
+    bench.await_listed(LOOP, "loop60")
     loop.add(61)
-    bench.await_listed(LOOP, "loop60", "loop61", seconds=5)
+    bench.await_listed(LOOP, "loop60", "loop61")
     loop.add(69)  # excluded
     loop.remove(60)
-    bench.await_listed(LOOP, "loop61", seconds=5)
+    bench.await_listed(LOOP, "loop61")
     loop.remove(61)
-    bench.await_listed(LOOP, seconds=5)
+    bench.await_listed(LOOP)
     loop.add(60)
-    bench.await_listed(LOOP, "loop60", seconds=5)
+    bench.await_listed(LOOP, "loop60")
 
 
 def test_a_pod_that_asks_for_more_than_there_is_is_refused(bench: Bench) -> None:

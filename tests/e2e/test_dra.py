@@ -10,6 +10,7 @@ import pytest
 from genericdp.kubelet.dra import DraPlugin
 from genericdp.observed import Observed, until
 from tests.dra.test_registration import Claims, running
+from tests.e2e.cluster.waiting import PATIENCE_SECONDS
 
 if TYPE_CHECKING:
     from tests.e2e.cluster.node import Node
@@ -27,7 +28,7 @@ async def test_a_kubelet_registers_a_driver_whatever_is_restarted_or_removed(nod
         times.value += active.value
 
     async def registered(wanted: int) -> None:
-        assert await until(lambda: times.value >= wanted, times, timeout_seconds=60)
+        assert await until(lambda: times.value >= wanted, times, timeout_seconds=PATIENCE_SECONDS)
 
     with active.calling(count):
         async with running(plugin):

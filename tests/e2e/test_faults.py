@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import random
 import time
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.e2e.bench import FUSE, IMAGE, LOOP
+from tests.e2e.bench import FUSE, LOOP, RESOURCES
 from tests.e2e.cluster import loop
 from tests.e2e.cluster.connections import break_connections
 from tests.e2e.cluster.sampling import Sampler
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.e2e
 ALL_FUSE = ("fuse", "fuse::1", "fuse::2")
-RESOURCES = (FUSE, LOOP, IMAGE)
 STORM = 6
 _SHORT_SECONDS = 0.4
 
@@ -36,14 +34,14 @@ def assert_all_is_well(bench: Bench, *loops: int) -> None:
 
 def test_a_storm_of_kubelet_restarts_ends_with_one_registration_of_each(bench: Bench) -> None:
     """KST-3, KST-5: each kubelet ends at any moment of the daemon's registration with it."""
-    for _ in range(STORM):
+    for number in range(STORM):
         bench.node.kill_kubelet()
         bench.node.start_kubelet()
-        time.sleep(random.uniform(0, _SHORT_SECONDS))
+        time.sleep(number * _SHORT_SECONDS / STORM)
     bench.node.stop_kubelet()
     bench.node.start_kubelet()
     assert_all_is_well(bench)
-    assert bench.node.registrations() == dict.fromkeys(RESOURCES, 1)
+    bench.await_registrations(dict.fromkeys(RESOURCES, 1))
 
 
 def test_a_storm_of_daemon_crashes_leaves_nothing_that_hinders_the_next_start(
@@ -51,11 +49,11 @@ def test_a_storm_of_daemon_crashes_leaves_nothing_that_hinders_the_next_start(
 ) -> None:
     """KST-7, REG-11: each daemon ends at any moment of its registration."""
     loop.add(60)
-    for _ in range(STORM):
+    for number in range(STORM):
         bench.daemon.kill()
         said = bench.daemon.log()
         bench.daemon.start()
-        time.sleep(random.uniform(0, 2 * _SHORT_SECONDS))
+        time.sleep(2 * number * _SHORT_SECONDS / STORM)
     # While Python itself starts SIGTERM ends it with the signal's own code.
     eventually(lambda: bench.daemon.log() != said, what="the last one has begun")
     bench.daemon.stop()
@@ -84,7 +82,7 @@ def test_a_deleted_folder_takes_nothing_away_and_the_next_kubelet_has_all(
     bench.node.stop_kubelet()
     bench.node.start_kubelet()
     assert_all_is_well(bench, 60, 61)
-    assert bench.node.registrations() == dict.fromkeys(RESOURCES, 1)
+    bench.await_registrations(dict.fromkeys(RESOURCES, 1))
 
 
 def test_the_daemons_sockets_may_be_deleted(bench: Bench) -> None:

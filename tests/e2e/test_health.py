@@ -81,7 +81,7 @@ def test_a_probe_takes_a_device_off_the_list_and_puts_it_back(bench: Bench) -> N
     """D6: Unhealthy forever after one error. LAW-10: who holds it runs on, and is told."""
     loop.add(70)
     loop.add(71)
-    bench.await_listed(PROBED, "loop70", "loop71", seconds=10)
+    bench.await_listed(PROBED, "loop70", "loop71")
     pod = bench.pod("holder", {PROBED: 2})
     container = pod.container()
     process_id = container.process_id()
@@ -90,15 +90,16 @@ def test_a_probe_takes_a_device_off_the_list_and_puts_it_back(bench: Bench) -> N
 
     broken = bench.folder / "broken-loop70"
     broken.touch()
-    bench.await_listed(PROBED, "loop71", seconds=10)
+    bench.await_listed(PROBED, "loop71")
     reason = f"exec {bench.folder}/probe: exited with 3: the fan of loop70 stands still"
-    assert f"device loop70 is Unhealthy: {reason}\n" in bench.daemon.log()
+    said = f"device loop70 is Unhealthy: {reason}\n"
+    eventually(lambda: said in bench.daemon.log(), what=f"log: {said}")
     told = {"loop70": "Unhealthy", "loop71": "Healthy"}
     eventually(pod.health, told.__eq__, what="the pod's status tells of its device")
     assert container.process_id() == process_id
 
     broken.unlink()
-    bench.await_listed(PROBED, "loop70", "loop71", seconds=10)
+    bench.await_listed(PROBED, "loop70", "loop71")
     told["loop70"] = "Healthy"
     eventually(pod.health, told.__eq__, what="the pod's status tells that it is well again")
     assert registrations(bench, PROBED) == before, "a change of health is no new registration"
@@ -107,7 +108,7 @@ def test_a_probe_takes_a_device_off_the_list_and_puts_it_back(bench: Bench) -> N
 def test_a_container_starts_when_its_hook_succeeds_at_the_second_try(bench: Bench) -> None:
     """PRE-1: a hook that fails makes the container wait, not the pod fail."""
     loop.add(72)
-    bench.await_listed(WARMED, "loop72", seconds=10)
+    bench.await_listed(WARMED, "loop72")
     pod = bench.pod("warmed", {WARMED: 1})
     message = pod.waits("CreateContainerConfigError")
     print(f"\n--- a container whose preStart hook failed\n{message}", flush=True)
@@ -123,7 +124,7 @@ def test_a_container_starts_when_its_hook_succeeds_at_the_second_try(bench: Benc
 def test_a_pod_fails_with_the_words_of_its_allocate_hook(bench: Bench) -> None:
     """ALL-5: its message tells why, and the device is free for the next pod."""
     loop.add(73)
-    bench.await_listed(WIPED, "loop73", seconds=10)
+    bench.await_listed(WIPED, "loop73")
     locked = bench.folder / "locked"
     locked.touch()
     refusal = bench.pod("unlucky", {WIPED: 1}).refusal()

@@ -109,8 +109,8 @@ def disks(unplugged: Disks, bench: Bench) -> Iterator[Disks]:
             unplugged.mend(number)
             loop.add(number)
             ends.enter_context(loop.backed_by(number, unplugged.file(number)))
-        bench.await_listed(LASTING, "loop74", "loop75", seconds=10)
-        bench.await_listed(RECOVERING, "loop76", "loop77", seconds=10)
+        bench.await_listed(LASTING, "loop74", "loop75")
+        bench.await_listed(RECOVERING, "loop76", "loop77")
         yield unplugged
 
 
@@ -136,17 +136,17 @@ def test_an_error_of_the_kernel_takes_exactly_its_device_until_it_recovers(
     bench: Bench, disks: Disks
 ) -> None:
     """D6: Unhealthy forever after one error."""
+    began = time.monotonic()
     line = break_until_told(bench, disks, 76)
-    told_at = time.monotonic()
     print(f"\n--- the daemon on loop76\n[{line}", flush=True)
     assert f"] I/O error, dev loop76, sector {disks.sector} " in line
-    bench.await_listed(RECOVERING, "loop77", seconds=5)
+    bench.await_listed(RECOVERING, "loop77")
     assert [number for number in NUMBERS if disks.can_read(number)] == [74, 75, 77]
 
     disks.mend(76)
     assert disks.can_read(76)
-    bench.await_listed(RECOVERING, "loop76", "loop77", seconds=10)
-    assert time.monotonic() - told_at > RECOVER_AFTER_SECONDS - 0.5
+    bench.await_listed(RECOVERING, "loop76", "loop77")
+    assert time.monotonic() - began > RECOVER_AFTER_SECONDS
     bench.await_listed(LASTING, "loop74", "loop75")
 
 
@@ -155,7 +155,7 @@ def test_a_device_stays_off_the_list_over_a_restart_of_the_daemon(
 ) -> None:
     """As its config gives no ``recoverAfterSeconds``, though it can be read again."""
     line = break_until_told(bench, disks, 74)
-    bench.await_listed(LASTING, "loop75", seconds=5)
+    bench.await_listed(LASTING, "loop75")
     disks.mend(74)
     assert disks.can_read(74)
 
@@ -167,12 +167,14 @@ def test_a_device_stays_off_the_list_over_a_restart_of_the_daemon(
     )
     already = len(bench.daemon.log())
     bench.daemon.start()
-    bench.await_listed(RECOVERING, "loop76", "loop77", seconds=10)
-    bench.await_listed(LASTING, "loop75", seconds=10)
+    bench.await_listed(RECOVERING, "loop76", "loop77")
+    bench.await_listed(LASTING, "loop75")
+    bench.await_registered(LASTING, since=already)
     log = bench.daemon.log()[already:]
-    unhealthy, registered = f"loop74 is Unhealthy: kernelLog: [{line}", f"{LASTING}: registered"
-    assert unhealthy in log
-    assert log.index(unhealthy) < log.index(registered), "the kubelet never heard otherwise"
+    before, _, _ = log.partition(f"{LASTING}: registered")
+    # Not of which time: the kernel may have written it twice.
+    (unhealthy,) = (one for one in before.splitlines() if "loop74 is Unhealthy: kernelLog" in one)
+    assert unhealthy.endswith(line.partition("] ")[2]), "the kubelet never heard otherwise"
 
 
 def test_lines_that_user_space_wrote_are_ignored(bench: Bench, disks: Disks) -> None:
@@ -181,5 +183,5 @@ def test_lines_that_user_space_wrote_are_ignored(bench: Bench, disks: Disks) -> 
         with Path("/dev/kmsg").open("wb", buffering=0) as log:
             log.write(line.encode())
     break_until_told(bench, disks, 74)  # its line is behind the others
-    bench.await_listed(LASTING, "loop75", seconds=5)
+    bench.await_listed(LASTING, "loop75")
     assert "loop75 is Unhealthy" not in bench.daemon.log()

@@ -11,7 +11,6 @@ from tests.e2e.bench import FUSE, LOOP
 from tests.e2e.cluster import loop
 from tests.e2e.cluster.sampling import Sampler
 from tests.e2e.cluster.sweep import DEVICE_PLUGINS
-from tests.e2e.cluster.waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -65,17 +64,13 @@ def roll(bench: Bench) -> float:
     """K10, REG-13: a new instance registers, then the old one is ended."""
     already = len(bench.daemon.log())
 
-    def registered(times: int) -> bool:
-        log = bench.daemon.log()[already:]
-        return all(log.count(f"{one}: registered") == times for one in (FUSE, LOOP))
-
     bench.daemon.start_beside()
-    eventually(lambda: registered(1), what="the new instance has registered")
+    bench.await_registered(FUSE, LOOP, since=already)
     since = time.monotonic()
     bench.daemon.stop_older()
     if bench.node.generation == "A":
         # Such a kubelet cuts off the new instance, too (REG-9b).
-        eventually(lambda: registered(2), what="the new instance has registered again")
+        bench.await_registered(FUSE, LOOP, since=already, times=2)
     return since
 
 

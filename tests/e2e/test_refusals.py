@@ -15,6 +15,7 @@ from genericdp.simulator.kubelet import Kubelet
 from genericdp.simulator.settings import Generation, Timing
 from tests.e2e.cluster.sweep import DEVICE_PLUGINS
 from tests.e2e.cluster.versions import KUBELETS
+from tests.e2e.cluster.waiting import PATIENCE_SECONDS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -55,7 +56,7 @@ async def refusals(socket: Path) -> dict[Call, str]:
             version, name, endpoint = call
             request = pb.RegisterRequest(version=version, resource_name=name, endpoint=endpoint)
             try:
-                await register(request, timeout=30)
+                await register(request, timeout=PATIENCE_SECONDS)
             except grpc.aio.AioRpcError as error:
                 return f"{error.code().name} {error.details()}"
             return "accepted"

@@ -39,6 +39,15 @@ def sockets() -> set[str]:
     return {path.name for path in DEVICE_PLUGINS.glob("genericdp-*.sock")}
 
 
+def lists_with_one(bench: Bench, resource: str) -> list[tuple[int, int]]:
+    """Give the lists of a resource once the last has one device, which the kubelet logs late."""
+
+    def found() -> list[tuple[int, int]]:
+        return lists(bench.node.log("kubelet"), resource)
+
+    return eventually(found, lambda seen: seen[-1:] == [(1, 1)], what=f"a list of {resource}")
+
+
 def without(config: str, resource: str) -> str:
     """Leave it out of the config."""
     head, *resources = config.split("  - name: ")
@@ -53,7 +62,7 @@ def test_a_reload_leaves_alone_what_is_unchanged_and_updates_what_changed(bench:
     bench.await_listed(IMAGE)
     registrations, of_loop, before = (
         bench.node.registrations(),
-        lists(bench.node.log("kubelet"), LOOP),
+        lists_with_one(bench, LOOP),
         sockets(),
     )
     config = bench.daemon.config
@@ -79,7 +88,7 @@ def test_a_reload_leaves_alone_what_is_unchanged_and_updates_what_changed(bench:
     bench.daemon.reload(config)
     bench.await_listed(LOOP, "loop60")
     bench.await_listed(ADDED)
-    assert bench.node.registrations() == {**now, LOOP: now[LOOP] + 1, IMAGE: now[IMAGE] + 1}
+    bench.await_registrations({**now, LOOP: now[LOOP] + 1, IMAGE: now[IMAGE] + 1})
 
 
 def test_a_new_model_registers_and_the_last_of_one_drains_and_leaves_others_alone(
@@ -94,7 +103,7 @@ def test_a_new_model_registers_and_the_last_of_one_drains_and_leaves_others_alon
     bench.await_listed(six, "loop60")
     eventually(lambda: len(sockets()), (3).__eq__, what="those of fuse, image and loop6 are left")
     registrations = bench.node.registrations()
-    of_six, its_sockets = lists(bench.node.log("kubelet"), six), sockets()
+    of_six, its_sockets = lists_with_one(bench, six), sockets()
     assert registrations[six] == 1
     assert seven not in registrations
 

@@ -87,6 +87,6 @@ def test_a_new_instance_takes_over_from_an_old_one(
         bench.daemon.stop()
         # A list that is older than the old one's end cannot hold this.
         loop.add(60)
-        bench.await_listed(LOOP, "loop60", seconds=5)
-        bench.await_listed(FUSE, *ALL_FUSE, seconds=5)
+        bench.await_listed(LOOP, "loop60")
+        bench.await_listed(FUSE, *ALL_FUSE)
         assert bench.pod("given", {FUSE: 1, LOOP: 1}).container().saw().reads["/dev/disk0"] == "ok"

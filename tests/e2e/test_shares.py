@@ -70,4 +70,4 @@ def test_two_shares_in_one_container_are_one_device(bench: Bench) -> None:
     assert [(node["major"], node["minor"]) for node in shared] == [(7, 78)]
     assert [e for e in spec["process"]["env"] if e.startswith("SHARED_ID=")] == ["SHARED_ID=loop78"]
     loop.remove(78)
-    bench.await_listed(SHARED, seconds=5)
+    bench.await_listed(SHARED)

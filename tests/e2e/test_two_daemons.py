@@ -47,10 +47,7 @@ def test_an_update_with_surge_takes_devices_away_for_a_second_at_most(bench: Ben
     already = len(bench.daemon.log())
     with Sampler(bench.resources, {FUSE: ALL_FUSE, PROBED: loops}) as sampler:
         bench.daemon.start_beside()
-        eventually(
-            lambda: f"{PROBED}: registered" in bench.daemon.log()[already:],
-            what="the new instance has registered",
-        )
+        bench.await_registered(FUSE, LOOP, PROBED, since=already)
         bench.daemon.stop_older()
         # A list that is older than the old one's end cannot hold this.
         loop.add(60)

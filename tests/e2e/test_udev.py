@@ -43,7 +43,7 @@ def test_a_device_is_given_as_soon_as_an_attribute_fits(
     with loop.backed_by(plugged, tmp_path / "for-others"):
         bench.await_listed(IMAGE)
     with loop.backed_by(plugged, tmp_path / "for-pods-1"):
-        bench.await_listed(IMAGE, name, seconds=5)
+        bench.await_listed(IMAGE, name)
         given = bench.pod("given", {IMAGE: 1}).container().saw()
         print(f"\n--- a container with 1 {IMAGE}\n{given.text}", flush=True)
         assert given.nodes["/dev/image"] == "b 7 32"
@@ -51,4 +51,4 @@ def test_a_device_is_given_as_soon_as_an_attribute_fits(
         assert given.env["IMAGE_FILE"] == str(tmp_path / "for-pods-1")
         refusal = bench.pod("second", {IMAGE: 1}).refusal()
         assert IMAGE in refusal
-    bench.await_listed(IMAGE, seconds=5)
+    bench.await_listed(IMAGE)

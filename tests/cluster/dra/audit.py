@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from tests.cluster.control_plane import AUDIT_LOG
+from tests.e2e.cluster.waiting import eventually
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -36,6 +37,13 @@ class Audit:
         created = [one for one in self.requests(user) if one["verb"] == "create"]
         times = [datetime.fromisoformat(one[-1][_WHEN]) for one in (deleted, created)]
         return (times[1] - times[0]).total_seconds()
+
+    def await_updates(self, user: str, count: int) -> None:
+        """Wait until a user has written ResourceSlices, which is logged after it is seen, so:
+        a number of updates that went well, and nothing else.
+        """
+        wanted = ["update 200"] * count
+        eventually(lambda: self.writes(user), wanted.__eq__, what=f"{count} updates")
 
     def writes(self, user: str) -> list[str]:
         """Give each write of a user to a ResourceSlice: its verb and how it ended."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from genericdp.kubelet.podresources import list_pods, pods_in
 from tests.cluster.dra.audit import Audit
 from tests.cluster.dra.pods import Pod, apply, delete
-from tests.e2e.cluster.waiting import eventually
+from tests.e2e.cluster.waiting import PATIENCE_SECONDS, eventually
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -62,15 +62,15 @@ class Bench:
             for device in one["spec"].get("devices") or ()
         }
 
-    def await_devices(self, resource: str, *names: str, seconds: float = 30) -> None:
+    def await_devices(self, resource: str, *names: str) -> None:
         """Wait until exactly these are offered."""
-        self.await_offer(resource, frozenset(names), seconds)
+        self.await_offer(resource, frozenset(names))
 
-    def await_count(self, resource: str, count: int, seconds: float = 30) -> None:
+    def await_count(self, resource: str, count: int) -> None:
         """Wait until so many are offered."""
-        self.await_offer(resource, count, seconds)
+        self.await_offer(resource, count)
 
-    def await_offer(self, resource: str, wanted: frozenset[str] | int, seconds: float) -> None:
+    def await_offer(self, resource: str, wanted: frozenset[str] | int) -> None:
         """Wait until these, or so many, are offered."""
 
         def offered() -> frozenset[str]:
@@ -80,7 +80,7 @@ class Bench:
         def is_wanted(names: frozenset[str]) -> bool:
             return (len(names) if isinstance(wanted, int) else names) == wanted
 
-        eventually(offered, is_wanted, seconds=seconds, what=f"{resource}: {wanted}")
+        eventually(offered, is_wanted, what=f"{resource}: {wanted}")
 
     def claim(self, name: str) -> dict[str, Any]:
         """Give a claim; empty if there is none."""
@@ -94,7 +94,7 @@ class Bench:
     def used(self) -> set[tuple[str, str]]:
         """Give namespace and name of the claims that pods use, as the kubelet lists them."""
         socket = self.cluster.folder / "kubelet/pod-resources/kubelet.sock"
-        answer = asyncio.run(list_pods(socket, timeout_seconds=30))
+        answer = asyncio.run(list_pods(socket, timeout_seconds=PATIENCE_SECONDS))
         return {claim for pod in pods_in(answer) for claim in pod.claims}
 
     def prepared(self) -> set[str]:
@@ -110,9 +110,9 @@ class Bench:
         """Give the file from which containers get the devices of a claim."""
         return self.cluster.cdi_folder / f"genericdp-claim_{DRIVER}_{uid}.json"
 
-    def await_unprepared(self, seconds: float = 60) -> None:
+    def await_unprepared(self) -> None:
         """Wait until no claim is prepared."""
-        eventually(self.prepared, lambda uids: not uids, seconds=seconds, what="no records")
+        eventually(self.prepared, lambda uids: not uids, what="no records")
         assert self.specs() == set()
 
     def ask(self, *words: str) -> str:

@@ -82,10 +82,10 @@ class Pod:
         """Tell whether all of its containers run."""
         return self.phase() == "Running"
 
-    def await_running(self, seconds: float = 30) -> Manifest:
+    def await_running(self) -> Manifest:
         """Wait until its containers run; give the object."""
         try:
-            eventually(self.is_running, seconds=seconds, what=f"{self.name} runs")
+            eventually(self.is_running, what=f"{self.name} runs")
         except AssertionError as error:
             error.add_note(self.described())
             raise
@@ -114,10 +114,10 @@ class Pod:
         """Tell whether there is no such pod."""
         return not self.found()
 
-    def await_gone(self, seconds: float = 60) -> None:
+    def await_gone(self) -> None:
         """Wait until it has ended and nothing is left of it."""
         try:
-            eventually(self.is_gone, seconds=seconds, what=f"no {self.name}")
+            eventually(self.is_gone, what=f"no {self.name}")
         except AssertionError as error:
             error.add_note(self.described())
             raise
@@ -180,7 +180,7 @@ def apply(cluster: Cluster, *manifests: Manifest) -> None:
 
 def delete(cluster: Cluster, *manifests: Manifest) -> None:
     """Have these objects end, all at once, and wait until they are gone."""
-    words = ("delete", "--ignore-not-found", "--timeout=120s", "-f", "-")
+    words = ("delete", "--ignore-not-found", "--timeout=300s", "-f", "-")
     cluster.kubectl(*words, given=_list_of(manifests))
 
 

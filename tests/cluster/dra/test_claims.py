@@ -164,6 +164,8 @@ def test_an_administrator_looks_at_a_device_that_a_pod_has(bench: Bench, disks: 
         pods["has-it"].await_running()
         admin = user("looks", namespace="of-admins")
         apply(bench.cluster, namespace)
+        account = "/api/v1/namespaces/of-admins/serviceaccounts/default"
+        eventually(lambda: bench.cluster.api.get(account), what="pods can be made there")
         with bench.made(both, admin) as admins:
             admins["looks"].await_running()
             assert "/dev/loop62" in admins["looks"].saw().nodes

@@ -15,7 +15,6 @@ import pytest
 from tests.cluster.dra.configs import DISK, IMAGE
 from tests.cluster.dra.pods import Pod, claim, container, pod, request
 from tests.cluster.dra.test_faults import (
-    RETRIED_SECONDS,
     boot_daemon,
     disk_of,
     end_played_boot,
@@ -86,12 +85,12 @@ def test_a_pod_that_was_deleted_by_force_has_its_device_to_itself_until_its_cont
             the_status_says_who_has_it(bench)
             assert not later.is_running()
         began = time.monotonic()
-        later.await_running(RETRIED_SECONDS)
+        later.await_running()
         print(f"the next pod runs {time.monotonic() - began:.1f} s after the container can end")
         assert disk_of(later) == ONLY
         assert bench.prepared() == bench.specs() == {uid_of(bench, "next")}
         bench.await_devices(DISK, ONLY)
-        assert bench.status()["goneClaims"] == 0
+        eventually(lambda: bench.status()["goneClaims"], (0).__eq__, what="no claim is gone")
         assert bench.hooks() == [f"{hook} {ONLY}" for hook in ("allocate", "release", "allocate")]
     bench.await_unprepared()
 
@@ -151,7 +150,7 @@ def test_a_container_never_gets_other_hardware_that_is_in_the_place_of_its_own(
             assert (bench.prepared(), bench.specs()) == ({uid}, set())
         with loop.plugged(75, mine):
             began = time.monotonic()
-            eventually(one.containers, bool, seconds=RETRIED_SECONDS, what="it runs again")
+            eventually(one.containers, what="it runs again")
             print(f"it runs again {time.monotonic() - began:.1f} s after the device is back")
             assert content_of(one, bench) == "image-mine"
     bench.await_unprepared()
@@ -179,7 +178,6 @@ def await_held_up(one: Pod, uid: str) -> str:
     return eventually(
         waits,
         lambda said: "CDI" in said and uid in said,
-        seconds=RETRIED_SECONDS,
         what="the container cannot be started",
     )
 
@@ -199,7 +197,6 @@ def test_what_a_kubelet_has_lost_is_held_until_an_administrator_releases_it(
         eventually(
             bench.cluster.running,
             lambda running: process not in running.values(),
-            seconds=RETRIED_SECONDS,
             what="the kubelet has ended the container that it no longer knows",
         )
         with bench.made(*with_disk("next")) as later:
@@ -212,7 +209,7 @@ def test_what_a_kubelet_has_lost_is_held_until_an_administrator_releases_it(
             assert listed["devices"] == [{"resource": DISK, "share": ONLY}]
             assert "Released." in bench.ask("claims", "release", uid, "--yes", root)
             began = time.monotonic()
-            later["next"].await_running(RETRIED_SECONDS)
+            later["next"].await_running()
             print(f"\nthe next pod runs {time.monotonic() - began:.1f} s after the release")
             assert disk_of(later["next"]) == ONLY
     bench.await_unprepared()
@@ -232,7 +229,7 @@ def test_what_has_ended_in_the_api_while_the_node_was_off_is_free_after_the_boot
         bench.cluster.start_kubelet()
         bench.cluster.await_ready()
         with bench.made(*with_disk("next")) as later:
-            later["next"].await_running(RETRIED_SECONDS)
+            later["next"].await_running()
             assert disk_of(later["next"]) == ONLY
     bench.await_unprepared()
     end_played_boot(bench)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from tests.e2e.cluster.node import NODE_NAME
 from tests.e2e.cluster.sweep import MARK
+from tests.e2e.cluster.waiting import PATIENCE_SECONDS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -114,7 +115,7 @@ class Daemon:
         process, self._process = self._process, None
         process.send_signal(number)
         try:
-            return process.wait(timeout=15)
+            return process.wait(timeout=PATIENCE_SECONDS)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()

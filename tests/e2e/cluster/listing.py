@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import grpc
 
 from tests.e2e.cluster.sweep import DEVICE_PLUGINS
+from tests.e2e.cluster.waiting import PATIENCE_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -66,7 +67,7 @@ class PodResources:
         options = [("grpc.default_authority", "localhost"), ("grpc.use_local_subchannel_pool", 1)]
         with grpc.insecure_channel(f"unix:{self.socket}", options=options) as channel:
             call = channel.unary_unary(f"{_SERVICE}/{method}", _unchanged, _unchanged)
-            answer: bytes = call(b"", timeout=10, wait_for_ready=wait)
+            answer: bytes = call(b"", timeout=PATIENCE_SECONDS, wait_for_ready=wait)
             return answer
 
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Self
 from tests.e2e.cluster.image import pack
 from tests.e2e.cluster.sweep import DEVICE_PLUGINS, MARK, sweep
 from tests.e2e.cluster.versions import KUBELETS
-from tests.e2e.cluster.waiting import eventually
+from tests.e2e.cluster.waiting import PATIENCE_SECONDS, eventually
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -155,7 +155,7 @@ class Node:
                 raise AssertionError(f"the kubelet ended: {self.log('kubelet')[-3000:]}")
             return _socket() not in {None, left}
 
-        eventually(serves, seconds=60, what="the kubelet takes registrations")
+        eventually(serves, what="the kubelet takes registrations")
 
     def launch_kubelet(
         self, policy: str = "none", view: View | None = None
@@ -215,26 +215,35 @@ class Node:
         return (self.folder / f"{name}.log").read_text(errors="replace")
 
     def pods(self) -> list[dict[str, Any]]:
-        """Give the kubelet's pods with their state; none while it does not answer."""
-        try:
-            with urllib.request.urlopen(f"http://{self.address}:{_PORT}/pods", timeout=5) as answer:
-                found: list[dict[str, Any]] = json.load(answer).get("items") or []
-                return found
-        except (urllib.error.URLError, ConnectionError, TimeoutError):
-            return []
+        """Give the kubelet's pods with their state."""
+        found: list[dict[str, Any]] = json.loads(self._ask_kubelet("pods")).get("items") or []
+        return found
 
     def registrations(self) -> dict[str, int]:
         """Give how often plugins have called Register since the kubelet started (MET-1)."""
-        metrics = f"http://{self.address}:{_PORT}/metrics"
-        with urllib.request.urlopen(metrics, timeout=5) as answer:
-            found = _REGISTRATIONS.findall(answer.read().decode())
+        found = _REGISTRATIONS.findall(self._ask_kubelet("metrics"))
         return {resource: int(float(times)) for resource, times in found}
+
+    def _ask_kubelet(self, path: str) -> str:
+        """Ask it until it answers: it listens a while after it has started."""
+
+        def text() -> str:
+            url = f"http://{self.address}:{_PORT}/{path}"
+            try:
+                with urllib.request.urlopen(url, timeout=30) as answer:
+                    return str(answer.read().decode())
+            except (urllib.error.URLError, ConnectionError, TimeoutError):
+                return ""
+
+        return eventually(text, what=f"the kubelet answers /{path}")
 
     def ctr(self, *words: str, check: bool = True) -> str:
         """Ask containerd; give what it prints."""
         socket = str(self.folder / "containerd/containerd.sock")
         command = [str(self._bin.containerd / "ctr"), "-a", socket, "-n", "k8s.io", *words]
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+        done = subprocess.run(
+            command, capture_output=True, text=True, check=False, timeout=PATIENCE_SECONDS
+        )
         if check and done.returncode:
             raise AssertionError(f"ctr {' '.join(words)}: {done.stderr.strip()}")
         return done.stdout
@@ -281,7 +290,7 @@ class Node:
     def _end(self, name: str, number: signal.Signals) -> None:
         process = self._running.pop(name)
         process.send_signal(number)
-        process.wait(timeout=30)
+        process.wait(timeout=PATIENCE_SECONDS)
 
 
 def _socket() -> tuple[int, int] | None:

@@ -148,7 +148,7 @@ class Pod:
                 for c in state.get("containerStatuses", ())
             )
 
-        state = eventually(self.state, runs, seconds=60, what=f"{self.name} runs")
+        state = eventually(self.state, runs, what=f"{self.name} runs")
         address = state["containerStatuses"][0]["containerID"]
         return Container(self._node, address.removeprefix("containerd://"), self.name)
 
@@ -182,7 +182,7 @@ class Container:
             lambda: [
                 line.split(" ", 3)[3]
                 for log in logs.glob(f"*_{self._pod}_*/look/0.log")
-                for line in log.read_text().splitlines()
+                for line in log.read_text().split("\n")[:-1]  # the rest is being written
             ],
             lambda lines: "end" in lines,
             what=f"{self._pod} has looked around",

@@ -11,22 +11,23 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _LOOK_EVERY_SECONDS = 0.05
+PATIENCE_SECONDS = 180.0
+"""For all: a machine that is busy with something else passes, and only a failure takes so long."""
 
 
 def eventually(
     look: Callable[[], T],
     wanted: Callable[[T], bool] = bool,
     *,
-    seconds: float = 30,
     what: str,
 ) -> T:
     """Look again and again until it is as wanted; give what was seen, or fail with the last.
 
     A method such as ``frozenset().__eq__`` answers NotImplemented for what is of another kind.
     """
-    deadline = time.monotonic() + seconds
+    deadline = time.monotonic() + PATIENCE_SECONDS
     while (answer := wanted(seen := look())) is NotImplemented or not answer:
         if time.monotonic() > deadline:
-            raise AssertionError(f"{what}: not within {seconds:g} s; last seen: {seen!r}")
+            raise AssertionError(f"{what}: not within {PATIENCE_SECONDS:g} s; last seen: {seen!r}")
         time.sleep(_LOOK_EVERY_SECONDS)
     return seen
