@@ -1,34 +1,10 @@
-"""The config that the cluster's tests begin with, and how they change it."""
+"""Configs that the cluster's tests put in place of the first one."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-FUSE = "example.com/fuse"
-LOOP = "example.com/loop"
-HEAD = """\
-apiVersion: genericdp.io/v1alpha1
-kind: DevicePluginConfig
-resources:
-"""
-_CONFIG = """\
-  - name: example.com/fuse
-    match:
-      - path: /dev/fuse
-    replicas: {fuses}
-    inject:
-      devices: [{{path: $(device.path)}}]
-      env: {{FUSE_ID: $(device.id)}}
-  - name: example.com/loop
-    match:
-      - path: /dev/loop6[0-9]
-    forgetAfterSeconds: 2
-"""
-
-
-def config_with(*, fuses: int = 3) -> str:
-    """Give it, with so many shares of /dev/fuse; loop devices come later."""
-    return HEAD + _CONFIG.format(fuses=fuses)
+from tests.e2e.scenarios import FUSE, HEAD
 
 
 def one(*more: str) -> str:

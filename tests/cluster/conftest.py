@@ -9,11 +9,11 @@ import pytest
 
 from tests.cluster import shipped
 from tests.cluster.cluster import Cluster, Parts
-from tests.cluster.configs import FUSE, config_with
 from tests.cluster.daemonset import DaemonPod, DaemonSet
 from tests.e2e.choosing import from_run, leave_out
 from tests.e2e.cluster import loop
 from tests.e2e.cluster.versions import CONTAINERD, ETCD, HELM, clusters
+from tests.e2e.scenarios import FUSE, START
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
@@ -48,7 +48,7 @@ def installed(request: pytest.FixtureRequest, cluster: Cluster) -> Iterator[Daem
         if helm
         else (shipped.kustomize, shipped.remove_kustomized)
     )
-    install(cluster, config_with())
+    install(cluster, START)
     daemonset = DaemonSet(cluster)
     daemonset.await_ready()
     print(f"\ninstalled by {request.param}: ready after {time.monotonic() - began:.1f} s")

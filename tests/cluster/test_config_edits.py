@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.cluster import shipped
-from tests.cluster.configs import FUSE, config_with
 from tests.e2e.cluster.waiting import eventually
+from tests.e2e.scenarios import FUSE, START
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,20 +24,9 @@ pytestmark = [pytest.mark.cluster, pytest.mark.installed_by("kustomize")]
 def config_is_put_back(cluster: Cluster, daemon: DaemonPod) -> Iterator[None]:
     """Leave the cluster with the config it began with."""
     yield
-    shipped.edit(cluster, config_with())
+    shipped.edit(cluster, START)
     eventually(lambda: daemon.status()["config"]["problems"] == [], what="the config is good")
     cluster.await_allocatable(FUSE, 3)
-
-
-def test_an_edit_of_the_config_map_is_followed_by_the_same_pod(
-    cluster: Cluster, installed: DaemonSet, daemon: DaemonPod
-) -> None:
-    """An edit is a reload and no rollout: no hash in the name, no checksum in the pod."""
-    process = installed.process_id(daemon)
-    shipped.edit(cluster, config_with(fuses=5))
-    print(f"\nallocatable {cluster.await_allocatable(FUSE, 5):.1f} s after the edit (kubelet: 5 s)")
-    now = installed.await_ready()
-    assert (now.uid, now.restarts, installed.process_id(now)) == (daemon.uid, 0, process)
 
 
 def test_a_broken_edit_changes_nothing_and_is_seen_in_status_metric_and_log(
@@ -46,7 +35,7 @@ def test_a_broken_edit_changes_nothing_and_is_seen_in_status_metric_and_log(
     assert daemon.metric("genericdp_config_valid") == 1
     before = daemon.status()["config"]
     began = time.monotonic()
-    shipped.edit(cluster, config_with().replace("replicas:", "replica:"))
+    shipped.edit(cluster, START.replace("replicas:", "replica:"))
     eventually(lambda: daemon.status()["config"]["problems"], what="a problem is told")
     print(f"\nthe problem is told {time.monotonic() - began:.1f} s after the edit")
     status = daemon.status()

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.cluster import shipped
-from tests.cluster.configs import FUSE, config_with, one
+from tests.cluster.configs import one
 from tests.e2e.cluster.waiting import eventually
+from tests.e2e.scenarios import FUSE, START
 
 if TYPE_CHECKING:
     from tests.cluster.cluster import Cluster
@@ -40,5 +41,5 @@ def test_values_probes_and_mounts_go_through_a_config_map_of_the_daemons_pod(
         )
         cluster.await_allocatable(FUSE, 3)
     finally:
-        shipped.edit(cluster, config_with())
+        shipped.edit(cluster, START)
         cluster.await_allocatable(FUSE, 3)

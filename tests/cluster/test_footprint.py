@@ -9,8 +9,9 @@ import pytest
 
 from tests.cluster import shipped
 from tests.cluster.accounting import MIB, Peak, account_of
-from tests.cluster.configs import FUSE, config_with, many
+from tests.cluster.configs import many
 from tests.e2e.cluster.waiting import eventually
+from tests.e2e.scenarios import FUSE, START
 
 if TYPE_CHECKING:
     from tests.cluster.cluster import Cluster
@@ -40,7 +41,7 @@ def test_the_pod_stays_below_the_memory_that_the_manifest_gives_it(
         figures = "".join(f"{n / MIB:8.1f}" for n in (own, working_set, peak.bytes))
         print(f"{count:>4} resources{'':10}{figures}")
         assert peak.bytes < limit * 0.9
-    shipped.edit(cluster, config_with())
+    shipped.edit(cluster, START)
     cluster.await_allocatable(FUSE, 3)
     assert installed.await_ready().restarts == 0
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from genericdp import __version__
-from tests.cluster.configs import FUSE, LOOP
 from tests.cluster.daemonset import NAMESPACE
+from tests.e2e.scenarios import FUSE, LOOP
 
 if TYPE_CHECKING:
     from tests.cluster.cluster import Cluster

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.cluster.configs import FUSE, LOOP
 from tests.cluster.daemonset import NAMESPACE
 from tests.e2e.cluster.waiting import eventually
+from tests.e2e.scenarios import FUSE, LOOP
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

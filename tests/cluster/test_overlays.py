@@ -8,11 +8,12 @@ import pytest
 
 from genericdp import __version__
 from tests.cluster import shipped
-from tests.cluster.configs import FUSE, config_with, one
-from tests.cluster.consumers import consumer
+from tests.cluster.configs import one
 from tests.cluster.daemonset import NAMESPACE
+from tests.cluster.dra.pods import consumer
 from tests.deploy.rendering import with_components
 from tests.e2e.cluster.waiting import eventually
+from tests.e2e.scenarios import FUSE, START
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,7 +36,7 @@ _FORBIDDEN = one("    inject:", "      mounts: [{hostPath: /etc, containerPath: 
 def base_is_put_back(cluster: Cluster, installed: DaemonSet, daemon: DaemonPod) -> Iterator[None]:
     """Leave the cluster with the base and the config it began with."""
     yield
-    shipped.kustomize(cluster, config_with(), tag=__version__)
+    shipped.kustomize(cluster, START, tag=__version__)
     installed.await_rolled_out()
 
 

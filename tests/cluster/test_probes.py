@@ -8,8 +8,8 @@ import pytest
 
 from genericdp import __version__
 from tests.cluster import shipped
-from tests.cluster.configs import FUSE, config_with
-from tests.cluster.consumers import consumer
+from tests.cluster.dra.pods import consumer
+from tests.e2e.scenarios import FUSE, START
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -51,7 +51,7 @@ def with_tools(cluster: Cluster, installed: DaemonSet, daemon: DaemonPod) -> Ite
     """Roll the overlay out over what is installed, and the base after it."""
     shipped.kustomize(cluster, _CONFIG, of=shipped.OVERLAYS / "tools", files=_scripts(_READY))
     yield installed.await_rolled_out()
-    shipped.kustomize(cluster, config_with(), tag=__version__)
+    shipped.kustomize(cluster, START, tag=__version__)
     installed.await_rolled_out()
 
 

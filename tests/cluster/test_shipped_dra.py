@@ -10,12 +10,12 @@ import pytest
 
 from genericdp.settings import DRIVER
 from tests.cluster import shipped
-from tests.cluster.configs import HEAD
 from tests.cluster.daemonset import NAMESPACE, DaemonSet
 from tests.cluster.dra.pods import Pod, apply, claim, container, delete, pod, request
 from tests.deploy.rendering import with_components
 from tests.e2e.cluster import loop
 from tests.e2e.cluster.waiting import eventually
+from tests.e2e.scenarios import HEAD
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -20,7 +20,8 @@ FUSE = "example.com/fuse"
 LOOP = "example.com/loop"
 IMAGE = "example.com/image"
 """Loop devices by the file behind them, which sysfs tells once they have one."""
-RESOURCES = (FUSE, LOOP, IMAGE)
+PREFIX = "example.com/"
+"""Of all resources here."""
 _CONFIG = """\
 apiVersion: genericdp.io/v1alpha1
 kind: DevicePluginConfig

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from contextlib import ExitStack
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.e2e.bench import FUSE, RESOURCES, Bench, config_in
+from tests.e2e.bench import FUSE, PREFIX, Bench, config_in
 from tests.e2e.choosing import from_run, leave_out
 from tests.e2e.cluster import loop
 from tests.e2e.cluster.daemon import Daemon
@@ -85,7 +86,7 @@ def bench(node: Node, loops: None, program: Path, config: str, tmp_path: Path) -
             pod=pod,
         )
         bench.await_listed(FUSE, "fuse", "fuse::1", "fuse::2")
-        bench.await_registered(*RESOURCES)
+        bench.await_registered(*re.findall(f"- name: ({PREFIX}.*)", config))
         try:
             yield bench
         finally:

@@ -65,36 +65,3 @@ def test_env_and_mounts_are_those_of_the_config(bench: Bench) -> None:
     assert sight.writes["/opt/writable"] == "ok"
     assert (bench.folder / "writable/made-by-the-container").exists()
     assert not (bench.folder / "read-only/made-by-the-container").exists()
-
-
-def test_annotations_reach_the_runtime(bench: Bench) -> None:
-    loop.add(60)
-    bench.await_listed(LOOP, "loop60")
-    annotations = bench.pod("given", {FUSE: 1, LOOP: 1}).container().spec()["annotations"]
-
-    ours = {name: value for name, value in annotations.items() if name.startswith("example.com/")}
-    print(f"\n--- annotations in the runtime's spec\n{ours}", flush=True)
-    assert ours == {FUSE: "fuse", LOOP: "loop60"}
-
-
-def test_devices_that_come_and_go_are_listed_and_not_listed(bench: Bench) -> None:
-    bench.await_listed(LOOP)
-    loop.add(60)
-    bench.await_listed(LOOP, "loop60")
-    loop.add(61)
-    bench.await_listed(LOOP, "loop60", "loop61")
-    loop.add(69)  # excluded
-    loop.remove(60)
-    bench.await_listed(LOOP, "loop61")
-    loop.remove(61)
-    bench.await_listed(LOOP)
-    loop.add(60)
-    bench.await_listed(LOOP, "loop60")
-
-
-def test_a_pod_that_asks_for_more_than_there_is_is_refused(bench: Bench) -> None:
-    refusal = bench.pod("greedy", {FUSE: 4}).refusal()
-    print(f"\n--- a pod that asks for 4 of 3\n{refusal}", flush=True)
-
-    assert FUSE in refusal
-    assert bench.pod("modest", {FUSE: 3}).container().saw().writes["/dev/fuse"] == "ok"

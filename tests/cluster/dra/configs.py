@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.cluster.configs import HEAD
+from tests.e2e.scenarios import HEAD
 
 FUSE = "example.com/fuse"
 DISK = "example.com/disk"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from tests.e2e.cluster.node import LOOK_IMAGE, NODE_NAME
@@ -10,7 +11,7 @@ from tests.e2e.cluster.pods import sight_of
 from tests.e2e.cluster.waiting import eventually
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from tests.cluster.cluster import Cluster
     from tests.e2e.cluster.pods import Sight
@@ -142,6 +143,11 @@ class Pod:
         }
         return {name: running[one] for name, one in ids.items() if one in running}
 
+    def sees(self, *words: str) -> str:
+        """Run busybox in its container; give what it prints."""
+        command = ("exec", self.name, "--", "/bin/busybox", *words)
+        return self._cluster.kubectl("-n", self.namespace, *command)
+
     def described(self) -> str:
         """Give all that helps to see why it does not run."""
         return self._cluster.kubectl(
@@ -182,6 +188,17 @@ def delete(cluster: Cluster, *manifests: Manifest) -> None:
     """Have these objects end, all at once, and wait until they are gone."""
     words = ("delete", "--ignore-not-found", "--timeout=300s", "-f", "-")
     cluster.kubectl(*words, given=_list_of(manifests))
+
+
+@contextmanager
+def consumer(cluster: Cluster, name: str, resource: str) -> Iterator[Pod]:
+    """Make a pod that asks for one device of a resource."""
+    made = pod(name, container(limits={resource: 1}))
+    apply(cluster, made)
+    try:
+        yield Pod(cluster, name)
+    finally:
+        delete(cluster, made)
 
 
 def _list_of(manifests: Sequence[Manifest]) -> str:

@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import json
 import re
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import grpc
 
+from genericdp.kubelet.api import podresources_pb2 as pb
+from genericdp.kubelet.api import podresources_pb2_grpc as rpc
 from tests.e2e.cluster.sweep import DEVICE_PLUGINS
 from tests.e2e.cluster.waiting import PATIENCE_SECONDS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
 CHECKPOINT = DEVICE_PLUGINS / "kubelet_internal_checkpoint"
 _LIST = re.compile(
     'Processed device updates for resource" resourceName="(.+?)" totalCount=(.+?) healthyCount=(.+)'
 )
-_SERVICE = "/v1.PodResourcesLister"
-_LENGTH_DELIMITED = 2
 
 Ids = dict[str, frozenset[str]]
 """Resource → ids of its devices."""
@@ -41,7 +42,7 @@ def lists(kubelet_log: str, resource: str) -> list[tuple[int, int]]:
 
 
 class PodResources:
-    """A client of the service, for the few fields that matter here."""
+    """A client of the service."""
 
     def __init__(self, node_folder: Path) -> None:
         self.socket = node_folder / "kubelet/pod-resources/kubelet.sock"
@@ -51,58 +52,32 @@ class PodResources:
 
         ``wait``: for a kubelet that is not there yet. Otherwise raises grpc.RpcError.
         """
-        # In AllocatableResourcesResponse field 1 holds the devices.
-        return _ids(_texts(self._call("GetAllocatableResources", wait=wait), 1))
+        with self._stub() as stub:
+            answer = stub.GetAllocatableResources(
+                pb.AllocatableResourcesRequest(), timeout=PATIENCE_SECONDS, wait_for_ready=wait
+            )
+        return _ids(answer.devices)
 
     def held(self, pod: str) -> Ids:
         """Give the devices of a pod's containers."""
-        # Field 1 of ListPodResourcesResponse holds the pods; of these field 1 is the name and 3
-        # holds the containers, whose field 2 holds the devices.
-        for entry in _texts(self._call("List"), 1):
-            if next(_texts(entry, 1)).decode() == pod:
-                return _ids(d for container in _texts(entry, 3) for d in _texts(container, 2))
-        return {}
+        with self._stub() as stub:
+            answer = stub.List(
+                pb.ListPodResourcesRequest(), timeout=PATIENCE_SECONDS, wait_for_ready=True
+            )
+        pods = (found for found in answer.pod_resources if found.name == pod)
+        return _ids(one for found in pods for each in found.containers for one in each.devices)
 
-    def _call(self, method: str, *, wait: bool = True) -> bytes:
+    @contextmanager
+    def _stub(self) -> Iterator[rpc.PodResourcesListerStub]:
         options = [("grpc.default_authority", "localhost"), ("grpc.use_local_subchannel_pool", 1)]
         with grpc.insecure_channel(f"unix:{self.socket}", options=options) as channel:
-            call = channel.unary_unary(f"{_SERVICE}/{method}", _unchanged, _unchanged)
-            answer: bytes = call(b"", timeout=PATIENCE_SECONDS, wait_for_ready=wait)
-            return answer
+            yield rpc.PodResourcesListerStub(channel)
 
 
-def _unchanged(message: bytes) -> bytes:
-    return message
-
-
-def _ids(entries: Iterator[bytes]) -> Ids:
+def _ids(entries: Iterable[pb.ContainerDevices]) -> Ids:
     """Join entries: the kubelet gives one for each resource and NUMA node."""
     found: Ids = {}
-    # Of a ContainerDevices field 1 is the resource's name, and 2 holds the ids.
     for entry in entries:
-        resource = next(_texts(entry, 1)).decode()
-        ids = {text.decode() for text in _texts(entry, 2)}
-        found[resource] = found.get(resource, frozenset()) | ids
+        known = found.get(entry.resource_name, frozenset())
+        found[entry.resource_name] = known | set(entry.device_ids)
     return found
-
-
-def _texts(message: bytes, number: int) -> Iterator[bytes]:
-    """Give the texts and messages of one field of an encoded protobuf message."""
-    at = 0
-    while at < len(message):
-        key, at = _varint(message, at)
-        value, at = _varint(message, at)
-        if key & 7 == _LENGTH_DELIMITED:
-            if key >> 3 == number:
-                yield message[at : at + value]
-            at += value
-
-
-def _varint(message: bytes, at: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        byte = message[at]
-        value |= (byte & 0x7F) << shift
-        at, shift = at + 1, shift + 7
-        if not byte & 0x80:
-            return value, at

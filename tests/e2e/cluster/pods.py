@@ -85,6 +85,10 @@ class Pod:
         self._file.unlink(missing_ok=True)
 
     def __exit__(self, *_: object) -> None:
+        self.end()
+
+    def end(self) -> None:
+        """Let it end, and wait for that."""
         self.withdraw()
         eventually(self._running, lambda ids: not ids, what=f"{self.name} has ended")
 

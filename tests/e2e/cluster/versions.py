@@ -23,7 +23,6 @@ ETCD = "3.7.3"
 HELM = "3.22.0"
 PROMTOOL = "0.313.5"
 ACTIONLINT = "1.7.12"
-KUBECONFORM = "0.8.0"
 SYFT = "1.50.0"
 
 
@@ -55,7 +54,6 @@ def parts(suite: str) -> list[tuple[str, str]]:
             *api,
             ("promtool", PROMTOOL),
             ("actionlint", ACTIONLINT),
-            ("kubeconform", KUBECONFORM),
             ("syft", SYFT),
         ]
     if suite == "cluster":

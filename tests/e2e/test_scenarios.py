@@ -1,0 +1,31 @@
+"""The scenarios with real kubelets."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.e2e.real import RealNode
+from tests.e2e.scenarios import START, OfKubelets
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.e2e.bench import Bench
+
+pytestmark = pytest.mark.e2e
+
+
+@pytest.fixture
+def config() -> str:
+    return START
+
+
+@pytest.fixture
+def scene(bench: Bench, program: Path, tmp_path: Path) -> RealNode:
+    return RealNode(bench, program, tmp_path)
+
+
+class TestRealKubelet(OfKubelets):
+    """All of them."""
