@@ -68,7 +68,6 @@ class Cluster(Node):
         return Path("/var/run/cdi")
 
     def _start(self) -> None:
-        began = time.monotonic()
         (self.folder / "home").mkdir(parents=True)
         give_addresses()
         self._start_containerd()
@@ -80,7 +79,6 @@ class Cluster(Node):
         self.await_ready()
         # Names as shipped manifests and people write them.
         self.ctr("images", "tag", LOOK_IMAGE, "docker.io/library/busybox:stable-musl")
-        print(f"\na cluster runs after {time.monotonic() - began:.1f} s", flush=True)
 
     @contextmanager
     def linked(self, *names: str) -> Iterator[None]:

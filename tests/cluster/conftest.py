@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -41,7 +40,6 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
 @pytest.fixture(scope="session", params=["helm", "kustomize"])
 def installed(request: pytest.FixtureRequest, cluster: Cluster) -> Iterator[DaemonSet]:
     """Install the daemon; every test leaves it with the config it begins with."""
-    began = time.monotonic()
     helm = request.param == "helm"
     install, remove = (
         (shipped.install_chart, shipped.remove_chart)
@@ -51,7 +49,6 @@ def installed(request: pytest.FixtureRequest, cluster: Cluster) -> Iterator[Daem
     install(cluster, START)
     daemonset = DaemonSet(cluster)
     daemonset.await_ready()
-    print(f"\ninstalled by {request.param}: ready after {time.monotonic() - began:.1f} s")
     try:
         yield daemonset
     finally:

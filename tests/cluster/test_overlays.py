@@ -87,7 +87,6 @@ def test_a_config_that_breaks_the_administrators_policy_is_refused(
     cluster.await_allocatable(FUSE, 3)
     shipped.edit(cluster, _FORBIDDEN)
     problems = eventually(lambda: bounded.status()["config"]["problems"], what="a problem is told")
-    print(f"\n{problems}")
     assert "/etc" in problems[0]
     assert "policy" in problems[0]
     assert cluster.allocatable(FUSE) == 3

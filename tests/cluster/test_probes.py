@@ -63,13 +63,8 @@ def test_a_probe_and_a_hook_run_with_the_rights_of_the_base(
     with consumer(cluster, "prepared", FUSE) as pod:
         pod.await_running()
         labels = f'hook="allocate",resource="{FUSE}",result="success"'
-        print(
-            f"\n{[line for line in with_tools.get('/metrics')[1].splitlines() if 'hook_' in line]}"
-        )
         assert with_tools.metric(f"genericdp_hook_results_total{{{labels}}}") >= 1
     shipped.kustomize(cluster, _CONFIG, of=shipped.OVERLAYS / "tools", files=_scripts(_HELD_UP))
-    print(
-        f"no share is allocatable {cluster.await_allocatable(FUSE, 0):.1f} s after a script says so"
-    )
+    cluster.await_allocatable(FUSE, 0)
     with_tools.await_reason(FUSE, "/dev/fuse is being cleaned")
     assert installed.await_ready().restarts == 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -41,14 +40,12 @@ def test_a_kubelet_that_makes_its_folder_anew_gets_all_resources_again(
     cluster.stop_kubelet()
     remove_device_plugins()
     cluster.start_kubelet()
-    began = time.monotonic()
     restarted = eventually(
         installed.pods,
         lambda pods: len(pods) == 1 and pods[0].restarts >= 1 and pods[0].ready,
         what="the container has started again",
     )[0]
     cluster.await_allocatable(FUSE, 3)
-    print(f"\nall is back {time.monotonic() - began:.1f} s after the kubelet takes registrations")
     assert (restarted.uid, restarted.restarts) == (daemon.uid, 1)
     said = cluster.api.items("/api/v1/namespaces/genericdp/pods")[0]["status"]
     last = said["containerStatuses"][0]["lastState"]["terminated"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -48,7 +47,6 @@ def installed_dra(
     loop.remove_all()
     loop.add(61)
     with cluster.linked("plugins", "plugins_registry", "pod-resources"):
-        began = time.monotonic()
         if request.param == "helm":
             shipped.install_chart(cluster, CONFIG, dra={"enabled": True})
         else:
@@ -58,20 +56,15 @@ def installed_dra(
         # Until a minute after its start, a kubelet does not know what pods hold.
         eventually(lambda: devices(cluster), ["loop61"].__eq__, what="a slice")
         installed.await_ready()
-        print(
-            f"\nDRA, installed by {request.param}: a slice after {time.monotonic() - began:.1f} s"
-        )
         words = ("exec", "daemonset/genericdp", "--", "genericdp", "deviceclasses")
         classes = cluster.kubectl("-n", NAMESPACE, *words, "--config=/etc/genericdp")
         cluster.kubectl("apply", "-f", "-", given=classes)
         yield installed
-        began = time.monotonic()
         cluster.kubectl("delete", "-f", "-", given=classes)
         if request.param == "helm":
             shipped.remove_chart(cluster)
         else:
             shipped.remove_kustomized(cluster)
-        print(f"uninstalled after {time.monotonic() - began:.1f} s")
     loop.remove_all()
     assert list((cluster.folder / "kubelet/plugins_registry").iterdir()) == []
     assert not (cluster.folder / "kubelet/plugins" / DRIVER / "dra.sock").exists()
@@ -125,7 +118,6 @@ def test_a_pod_with_a_claim_has_its_device_through_an_update(
     holder.await_running()
     assert [path for path in holder.saw().nodes if "loop" in path] == ["/dev/loop61"]
     had, before = holder.containers(), versions(cluster)
-    began = time.monotonic()
     image = f"genericdp=genericdp:{shipped.OTHER_TAG}"
     cluster.kubectl("-n", NAMESPACE, "set", "image", "daemonset/genericdp", image)
     second = installed_dra.await_rolled_out()
@@ -135,7 +127,6 @@ def test_a_pod_with_a_claim_has_its_device_through_an_update(
         lambda state: state["registered"] and not state["contested"],
         what="the new pod serves",
     )
-    print(f"\nupdated after {time.monotonic() - began:.1f} s")
     assert second.uid != first.uid
     installed_dra.await_logged("waiting for its end")  # it was ready while the old one served
     assert versions(cluster) == before, "it takes over the ResourceSlices as they are"

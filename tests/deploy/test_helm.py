@@ -80,24 +80,23 @@ def _config_of(made: list[Manifest], folder: Path, name: str = "genericdp-config
 BASE = VALUES["stateless"]
 
 
-@pytest.mark.parametrize(
-    ("values", "overlay", "components"),
-    [
-        ({}, "site", []),
-        (BASE, "base", []),
-        (BASE | VALUES["cdi"], "base", ["cdi"]),
-        (BASE | VALUES["dra"], "base", ["dra"]),
-        (VALUES["dra"], "base", ["state-dir", "pod-resources", "dra"]),
-        (BASE | VALUES["host-network"], "host-network", []),
-        (BASE | VALUES["privileged"], "base", ["privileged"]),
-        (BASE | VALUES["selinux"], "selinux", []),
-    ],
-    ids=["site", "base", "cdi", "dra", "site-dra", "host-network", "privileged", "selinux"],
-)
-def test_it_is_what_kustomize_makes(
-    values: dict[str, Any], overlay: str, components: list[str], helm: Path, tmp_path: Path
-) -> None:
+SAME: dict[str, tuple[dict[str, Any], str, list[str]]] = {
+    "site": ({}, "site", []),
+    "base": (BASE, "base", []),
+    "cdi": (BASE | VALUES["cdi"], "base", ["cdi"]),
+    "dra": (BASE | VALUES["dra"], "base", ["dra"]),
+    "site-dra": (VALUES["dra"], "base", ["state-dir", "pod-resources", "dra"]),
+    "host-network": (BASE | VALUES["host-network"], "host-network", []),
+    "privileged": (BASE | VALUES["privileged"], "base", ["privileged"]),
+    "selinux": (BASE | VALUES["selinux"], "selinux", []),
+    "policy": (BASE | {"existingPolicyConfigMap": "genericdp-policy"}, "base", ["policy"]),
+}
+
+
+@pytest.mark.parametrize("name", SAME)
+def test_it_is_what_kustomize_makes(name: str, helm: Path, tmp_path: Path) -> None:
     """By default the overlay to copy, and without a state the base."""
+    values, overlay, components = SAME[name]
     ours = {m["kind"]: m for m in render_helm(helm, values)}
     folder = kustomizations()[overlay]
     folder = with_components(tmp_path, components) if components else folder

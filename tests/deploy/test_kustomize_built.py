@@ -58,6 +58,10 @@ def kubectl() -> Path:
     return tool("kubectl")
 
 
+def test_every_overlay_is_told_of_here() -> None:
+    assert {*kustomizations()} == {*OVERLAYS, "node-groups"}
+
+
 @pytest.mark.parametrize("name", OVERLAYS)
 def test_an_overlay_has_the_rights_that_it_says_and_no_others(name: str, kubectl: Path) -> None:
     made = render_kustomize(kubectl, kustomizations()[name])

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.e2e.bench import FUSE, PREFIX, Bench, config_in
+from tests.e2e.bench import PREFIX, Bench
 from tests.e2e.choosing import from_run, leave_out
 from tests.e2e.cluster import loop
 from tests.e2e.cluster.daemon import Daemon
@@ -20,6 +20,7 @@ from tests.e2e.cluster.node import Binaries, Node
 from tests.e2e.cluster.pods import Pod
 from tests.e2e.cluster.sweep import DEVICE_PLUGINS
 from tests.e2e.cluster.versions import CONTAINERD, chosen
+from tests.e2e.scenarios import ALL_FUSE, FUSE, START
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
@@ -56,9 +57,9 @@ def loops() -> Iterator[None]:
 
 
 @pytest.fixture
-def config(tmp_path: Path) -> str:
+def config() -> str:
     """Give what the daemon is started with; a module may add to it."""
-    return config_in(tmp_path)
+    return START
 
 
 @pytest.fixture
@@ -85,7 +86,7 @@ def bench(node: Node, loops: None, program: Path, config: str, tmp_path: Path) -
             resources=PodResources(node.folder),
             pod=pod,
         )
-        bench.await_listed(FUSE, "fuse", "fuse::1", "fuse::2")
+        bench.await_listed(FUSE, *ALL_FUSE)
         bench.await_registered(*re.findall(f"- name: ({PREFIX}.*)", config))
         try:
             yield bench

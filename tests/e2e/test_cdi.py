@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.e2e.bench import config_in
 from tests.e2e.cluster import loop
+from tests.e2e.scenarios import START
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -36,8 +36,8 @@ USER = {"securityContext": {"runAsUser": 1000, "runAsGroup": 1001}}
 
 
 @pytest.fixture
-def config(tmp_path: Path) -> str:
-    return config_in(tmp_path) + "".join(_RESOURCE.replace("BY", by) for by in ("cdi", "kubelet"))
+def config() -> str:
+    return START + "".join(_RESOURCE.replace("BY", by) for by in ("cdi", "kubelet"))
 
 
 def image_in(folder: Path, name: str) -> Path:
@@ -61,13 +61,11 @@ def test_a_container_that_is_not_root_uses_its_device_by_cdi_alone(
         without, given = (one.container() for one in pods)
 
         sight = without.saw()
-        print(f"\n--- by the kubelet, user 1000\n{sight.text}", flush=True)
         assert sight.nodes["/dev/image"] == "b 7 47"
         assert sight.reads["/dev/image"] == "Permission denied"
         assert sight.writes["/dev/image"] == "Permission denied"
 
         sight = given.saw()
-        print(f"\n--- by CDI, user 1000\n{sight.text}", flush=True)
         assert sight.nodes["/dev/image"] == "b 7 46"
         assert sight.env["IMAGE"] == "/dev/loop70", "all but the nodes comes as ever"
         assert given.run("stat", "-c", "%u:%g", "/dev/image") == "1000:1001\n"
@@ -92,7 +90,6 @@ def test_a_restarted_container_gets_the_node_of_a_replugged_device(
         container.kill()
         container = pod.container(restarts=1)
         sight = container.look()
-        print(f"\n--- after a replug and a restart\n{sight.text}", flush=True)
         assert sight.nodes["/dev/image"] == "b 7 4b"
         assert sight.env["IMAGE"] == "/dev/loop70", (
             "the kubelet keeps the answer of the first start"

@@ -128,7 +128,6 @@ def assert_can_use(machine: Machine, name: str, number: int) -> None:
     image = f"cdi-{name}".ljust(16, ".")
     for user in USERS:
         looked = machine.podman(user, name, LOOK)
-        print(f"\n--- {user} {name}\n{looked.stdout}{looked.stderr}", flush=True)
         assert looked.stdout == f"{user}\n{image}/dev/loop{number}\n", looked.stderr
         written = f"written by {user}\n"
         ended = machine.podman(user, name, f"printf '{written}' | cat >/dev/image")

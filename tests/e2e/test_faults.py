@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.e2e.bench import FUSE, LOOP
 from tests.e2e.cluster import loop
 from tests.e2e.cluster.waiting import eventually
+from tests.e2e.scenarios import FUSE, LOOP
 
 if TYPE_CHECKING:
     from tests.e2e.bench import Bench

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.e2e.bench import config_in
 from tests.e2e.cluster import loop
 from tests.e2e.cluster.versions import NEWEST
 from tests.e2e.cluster.waiting import eventually
+from tests.e2e.scenarios import START
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -67,7 +67,7 @@ def config(tmp_path: Path) -> str:
     for name, text in _SCRIPTS.items():
         (tmp_path / name).write_text(dedent(text).replace("FOLDER", str(tmp_path)))
         (tmp_path / name).chmod(0o700)
-    return config_in(tmp_path) + _RESOURCES.replace("FOLDER", str(tmp_path))
+    return START + _RESOURCES.replace("FOLDER", str(tmp_path))
 
 
 def registrations(bench: Bench, resource: str) -> int:
@@ -111,7 +111,6 @@ def test_a_container_starts_when_its_hook_succeeds_at_the_second_try(bench: Benc
     bench.await_listed(WARMED, "loop72")
     pod = bench.pod("warmed", {WARMED: 1})
     message = pod.waits("CreateContainerConfigError")
-    print(f"\n--- a container whose preStart hook failed\n{message}", flush=True)
 
     assert "device loop72: its preStart hook" in message
     assert message.endswith("exited with 4: is still cold")
@@ -128,7 +127,6 @@ def test_a_pod_fails_with_the_words_of_its_allocate_hook(bench: Bench) -> None:
     locked = bench.folder / "locked"
     locked.touch()
     refusal = bench.pod("unlucky", {WIPED: 1}).refusal()
-    print(f"\n--- a pod whose allocate hook failed\n{refusal}", flush=True)
 
     assert refusal.startswith("UnexpectedAdmissionError: ")
     assert "desc = example.com/wiped: device loop73: its allocate hook" in refusal

@@ -123,9 +123,6 @@ class Case:
                 ids=self._bench.resources.held(pod.name),
             )
             self.holders.append(holder)
-        print(
-            f"\n--- kubelet {self._bench.node.version}: pods hold {sorted(self.shares)}", flush=True
-        )
 
     def end(self) -> None:
         """Have the pods end."""
@@ -137,15 +134,13 @@ class Case:
         """Fail unless each pod has what it had, and other pods get what is ``free``, no more."""
         for holder in self.holders:
             holder.check(self._bench)
-        offered = eventually(
+        eventually(
             self.offered,
             lambda found: all(len(under) == 1 for under in found.values()),
             what="each device is Healthy under one name",
         )
         got = self._try_to_get(len(free) + 2)
-        shown = (f"{name} as {' and '.join(under)}" for name, under in sorted(offered.items()))
-        print(f"{what}:\n  {', '.join(shown)}; others get {got}", flush=True)
-        assert got == sorted(free)
+        assert got == sorted(free), what
 
     def offered(self) -> dict[str, set[str]]:
         """Return under which names devices are Healthy, by their kernel names."""

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.e2e.bench import config_in
 from tests.e2e.cluster import loop
 from tests.e2e.cluster.versions import NEWEST
 from tests.e2e.cluster.waiting import eventually
+from tests.e2e.scenarios import START
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -95,9 +95,9 @@ def unplugged(tmp_path: Path) -> Disks:
 
 
 @pytest.fixture
-def config(unplugged: Disks, tmp_path: Path) -> str:
+def config(unplugged: Disks) -> str:
     resources = _RESOURCES.replace("SECTOR", str(unplugged.sector))
-    return config_in(tmp_path) + resources.replace("SECONDS", str(RECOVER_AFTER_SECONDS))
+    return START + resources.replace("SECONDS", str(RECOVER_AFTER_SECONDS))
 
 
 @pytest.fixture
@@ -138,7 +138,6 @@ def test_an_error_of_the_kernel_takes_exactly_its_device_until_it_recovers(
     """D6: Unhealthy forever after one error."""
     began = time.monotonic()
     line = break_until_told(bench, disks, 76)
-    print(f"\n--- the daemon on loop76\n[{line}", flush=True)
     assert f"] I/O error, dev loop76, sector {disks.sector} " in line
     bench.await_listed(RECOVERING, "loop77")
     assert [number for number in NUMBERS if disks.can_read(number)] == [74, 75, 77]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.e2e.real import RealNode
-from tests.e2e.scenarios import START, OfKubelets
+from tests.e2e.scenarios import OfKubelets
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -15,11 +15,6 @@ if TYPE_CHECKING:
     from tests.e2e.bench import Bench
 
 pytestmark = pytest.mark.e2e
-
-
-@pytest.fixture
-def config() -> str:
-    return START
 
 
 @pytest.fixture

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.e2e.bench import FUSE, LOOP
 from tests.e2e.cluster import loop
 from tests.e2e.cluster.waiting import eventually
+from tests.e2e.scenarios import FUSE, LOOP
 
 if TYPE_CHECKING:
     from tests.e2e.bench import Bench
@@ -63,29 +63,19 @@ def test_a_stopped_kubelet_goes_on_with_one_registration_of_each_and_a_true_list
         what="the kubelet is in the middle of the first registrations",
     )
     with bench.node.stopped_kubelet():
-        begun = len(listed())
         loop.add(61)  # a list that it does not read
         loop.remove(60)
         time.sleep(SECONDS[bench.node.version])
         loop.add(62)
         bench.daemon.check_alive()
-    since = time.monotonic()
 
     bench.await_listed(LOOP, "loop61", "loop62")
-    took = time.monotonic() - since
     eventually(lambda: len(listed()) == len(NEW), what="all are listed")
     bench.await_listed(NEW[0], "loop79")
     eventually(
         lambda: unexplained(bench),
         dict.fromkeys(NEW, 1).__eq__,
         what="each has registered once, and once more for each reason that the log gives",
-    )
-    again = sum(1 for _ in _AGAIN.finditer(bench.daemon.log()))
-    print(
-        f"\n--- kubelet {bench.node.version}, stopped for {SECONDS[bench.node.version]} s:"
-        f" {begun} of {len(NEW)} had been listed, {again} had to register again;"
-        f" devices true {took:.2f} s after it went on",
-        flush=True,
     )
     registrations = bench.node.registrations()
     assert {name: registrations[name] for name in before} == before

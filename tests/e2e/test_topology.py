@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.e2e.bench import config_in
 from tests.e2e.cluster import loop
 from tests.e2e.cluster.numa import machine_in
 from tests.e2e.cluster.versions import NEWEST
+from tests.e2e.scenarios import START
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from tests.e2e.bench import Bench
     from tests.e2e.cluster.node import Node
@@ -52,8 +51,8 @@ REFUSAL = (
 
 
 @pytest.fixture
-def config(tmp_path: Path) -> str:
-    return config_in(tmp_path) + _RESOURCES
+def config() -> str:
+    return START + _RESOURCES
 
 
 @contextmanager
@@ -97,9 +96,6 @@ def test_a_container_gets_the_devices_of_one_node_that_belong_together(
         assert sight.reads["/dev/linked1"] == "ok"
 
         refusal = bench.pod("split", {LINKED: 2}).refusal()
-        print(
-            f"\n--- {policy}: two devices, of which one is free on each node\n{refusal}", flush=True
-        )
         assert refusal == REFUSAL
         for name in ("third", "fourth"):
             bench.pod(name, {LINKED: 1}).container()
@@ -108,7 +104,6 @@ def test_a_container_gets_the_devices_of_one_node_that_belong_together(
 def test_more_than_one_node_holds_is_refused_where_one_must_do(bench: Bench) -> None:
     with aligned(bench, SINGLE):
         refusal = bench.pod("greedy", {LINKED: 4}).refusal()
-        print(f"\n--- {SINGLE}: more devices than a node has\n{refusal}", flush=True)
         assert refusal == REFUSAL
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from tests.cluster.control_plane import AUDIT_LOG
@@ -12,7 +11,6 @@ from tests.e2e.cluster.waiting import eventually
 if TYPE_CHECKING:
     from pathlib import Path
 
-_WHEN = "stageTimestamp"
 _WRITES = {"create", "update", "patch", "delete", "deletecollection"}
 
 
@@ -30,13 +28,6 @@ class Audit:
             log.seek(self._start)
             lines = [json.loads(line) for line in log if line.endswith("\n")]
         return [line for line in lines if user in {"", line["user"]["username"]}]
-
-    def seconds_to_create(self, user: str) -> float:
-        """Give from when all slices were deleted to when the last of them was created."""
-        deleted = [one for one in self.requests() if one["verb"] == "deletecollection"]
-        created = [one for one in self.requests(user) if one["verb"] == "create"]
-        times = [datetime.fromisoformat(one[-1][_WHEN]) for one in (deleted, created)]
-        return (times[1] - times[0]).total_seconds()
 
     def await_updates(self, user: str, count: int) -> None:
         """Wait until a user has written ResourceSlices, which is logged after it is seen, so:

@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
 @pytest.fixture(scope="package")
 def installed_bench(cluster: Cluster) -> Iterator[Bench]:
     """Install and start what all tests of this folder share."""
-    began = time.monotonic()
     program = Path(
         os.environ.get("GENERICDP_E2E_PROGRAM", Path(sys.executable).parent / "genericdp")
     )
@@ -56,7 +54,6 @@ def installed_bench(cluster: Cluster) -> Iterator[Bench]:
             cluster.kubectl("apply", "-f", "-", given=classes)
             bench = Bench(cluster=cluster, daemon=daemon, folder=folder)
             bench.await_count(FUSE, 40)
-            print(f"\nthe DRA driver serves after {time.monotonic() - began:.1f} s")
             yield bench
         cluster.kubectl("delete", "-f", "-", given=classes)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -52,10 +51,8 @@ def test_a_claim_that_selects_by_an_attribute_gives_the_pod_that_device(
     of_62 = template("of-62", request("disk", DISK_CLASS, number_is(62)))
     by_template = {"devices": {"resourceClaimTemplateName": "of-62"}}
     wanted = pod("selects", container(claims=[{"name": "devices"}]), claims=by_template)
-    began = time.monotonic()
     with bench.made(of_62, wanted) as pods:
         status = pods["selects"].await_running()["status"]
-        print(f"\nruns {time.monotonic() - began:.1f} s after it was asked for")
         saw = pods["selects"].saw()
         assert [node for node in saw.nodes if "loop" in node] == ["/dev/loop62"]
         assert saw.nodes["/dev/loop62"] == "b 7 3e"
@@ -182,8 +179,7 @@ def test_33_devices_stay_pending_with_the_schedulers_reason(bench: Bench) -> Non
     many = claim("many", request("fuse", FUSE_CLASS, count=33))
     most = claim("most", request("fuse", FUSE_CLASS, count=32))
     with bench.made(many, user("many"), most, user("most")) as pods:
-        said = pods["many"].await_pending("exceeds the claim limit of 32")
-        print(f"\nthe scheduler says: {said}")
+        pods["many"].await_pending("exceeds the claim limit of 32")
         pods["most"].await_running()
         assert len(set(bench.allocated("most"))) == 32
     bench.await_unprepared()

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.cluster.dra.account import USER
 from tests.cluster.dra.bench import DRIVER
 from tests.cluster.dra.configs import COUNTED, DISK, FUSE
 from tests.cluster.dra.pods import Manifest, Pod, apply, claim, container, delete, pod, request
@@ -85,7 +84,6 @@ def test_a_kubelet_that_restarts_has_the_slices_again_and_pods_do_not_notice(
         stays = pods["stays"]
         stays.await_running()
         processes, before = stays.containers(), slices_of(bench)
-        audit = bench.audit()
         bench.cluster.kill_kubelet()
         bench.cluster.start_kubelet()
         eventually(
@@ -95,7 +93,6 @@ def test_a_kubelet_that_restarts_has_the_slices_again_and_pods_do_not_notice(
         )
         bench.await_count(DISK, len(DISKS))
         bench.await_count(FUSE, 40)
-        print(f"\n{audit.seconds_to_create(USER):.1f} s after the kubelet has deleted all slices")
         bench.cluster.await_ready()
         with bench.made(*with_disk("later")) as later:
             later["later"].await_running()
@@ -152,7 +149,6 @@ def test_a_daemon_that_is_killed_at_any_step_loses_no_claim_and_gives_no_device_
         for one in pods.values():
             one.await_running()
         disks_of = {disk_of(one) for one in pods.values()}
-        print(f"\nkilled {len(pods) - 1} times in Prepare; hooks: {bench.hooks()}")
         assert len(pods) > 2
         assert len(disks_of) == len(pods), "no device twice"
         assert bench.prepared() == bench.specs() == uids
@@ -161,7 +157,6 @@ def test_a_daemon_that_is_killed_at_any_step_loses_no_claim_and_gives_no_device_
         _, first = pods.popitem()
         end_without_daemon(bench, first)
         ended = killed_in_unprepare(bench, kills, pods)
-        print(f"killed {len(ended) - 1} times in Unprepare")
         assert len(ended) > 1
         for one in (first, *ended):
             one.await_gone()
@@ -225,7 +220,6 @@ def test_after_a_reboot_the_same_pods_get_the_same_devices_again(bench: Bench, d
         before = {name: one.containers() for name, one in pods.items()}
         hooks = bench.hooks()
         reboot(bench)
-        began = time.monotonic()
         for name, one in pods.items():
             eventually(
                 one.containers,
@@ -233,7 +227,6 @@ def test_after_a_reboot_the_same_pods_get_the_same_devices_again(bench: Bench, d
                 what=f"{name} runs again",
             )
             assert disk_of(one) == disks_of[name]
-        print(f"\nthe pods run again {time.monotonic() - began:.1f} s after the kubelet")
         again = bench.hooks()[len(hooks) :]
         assert {f"allocate {disk}" for disk in disks_of.values()} <= set(again)
         assert bench.specs() == {uid_of(bench, name) for name in names}
@@ -298,9 +291,7 @@ def test_without_an_api_server_nothing_is_lost_and_the_device_plugin_does_not_no
             os.kill(of_ending, signal.SIGKILL)
             eventually(bench.prepared, {stays}.__eq__, what="its device is given back")
             the_device_plugin_works(bench)
-        began = time.monotonic()
         bench.await_count(DISK, len(DISKS) - 1)
-        print(f"\nslices are true {time.monotonic() - began:.1f} s after the API server is back")
         cluster.await_ready()
         assert (slices_of(bench), pods["stays"].containers()) == (slices, processes)
         cluster.await_allocatable(COUNTED, 2)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import time
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -78,15 +77,11 @@ def test_a_pod_that_was_deleted_by_force_has_its_device_to_itself_until_its_cont
         restart_kubelet(bench)
         with undying(forced.containers()["main"]):
             delete_by_force(bench, "forced")
-            began = time.monotonic()
             later = ends.enter_context(bench.made(*with_disk("next")))["next"]
             bench.await_devices(DISK)
-            print(f"\nwithheld {time.monotonic() - began:.1f} s after the API has lost the claim")
             the_status_says_who_has_it(bench)
             assert not later.is_running()
-        began = time.monotonic()
         later.await_running()
-        print(f"the next pod runs {time.monotonic() - began:.1f} s after the container can end")
         assert disk_of(later) == ONLY
         assert bench.prepared() == bench.specs() == {uid_of(bench, "next")}
         bench.await_devices(DISK, ONLY)
@@ -146,12 +141,10 @@ def test_a_container_never_gets_other_hardware_that_is_in_the_place_of_its_own(
             bench.daemon.start()
             bench.await_devices(IMAGE, "other")
             os.kill(one.containers()["main"], signal.SIGKILL)
-            print(f"\nthe container waits: {await_held_up(one, uid)}")
+            await_held_up(one, uid)
             assert (bench.prepared(), bench.specs()) == ({uid}, set())
         with loop.plugged(75, mine):
-            began = time.monotonic()
             eventually(one.containers, what="it runs again")
-            print(f"it runs again {time.monotonic() - began:.1f} s after the device is back")
             assert content_of(one, bench) == "image-mine"
     bench.await_unprepared()
 
@@ -168,14 +161,14 @@ def content_of(one: Pod, bench: Bench) -> str:
     return bench.cluster.kubectl(*words).strip()
 
 
-def await_held_up(one: Pod, uid: str) -> str:
-    """Wait until a container cannot be started for want of the claim's CDI device; give why."""
+def await_held_up(one: Pod, uid: str) -> None:
+    """Wait until a container cannot be started for want of the claim's CDI device."""
 
     def waits() -> str:
         (main,) = one.found()["status"]["containerStatuses"]
         return str(main["state"].get("waiting", {}).get("message", ""))
 
-    return eventually(
+    eventually(
         waits,
         lambda said: "CDI" in said and uid in said,
         what="the container cannot be started",
@@ -208,9 +201,7 @@ def test_what_a_kubelet_has_lost_is_held_until_an_administrator_releases_it(
             assert (listed["uid"], listed["name"]) == (uid, "lost")
             assert listed["devices"] == [{"resource": DISK, "share": ONLY}]
             assert "Released." in bench.ask("claims", "release", uid, "--yes", root)
-            began = time.monotonic()
             later["next"].await_running()
-            print(f"\nthe next pod runs {time.monotonic() - began:.1f} s after the release")
             assert disk_of(later["next"]) == ONLY
     bench.await_unprepared()
 

@@ -91,7 +91,6 @@ def test_a_thousand_devices_are_16_slices_and_each_change_of_one_is_one_update(
     audit = bench.audit()
     time.sleep(AT_REST_SECONDS)
     assert audit.writes(USER) == []
-    print(f"\nat rest for {AT_REST_SECONDS:g} s: {len(audit.requests(USER))} requests, no write")
 
 
 def test_an_attribute_that_changes_is_one_update(bench: Bench, tmp_path: Path) -> None:
