@@ -207,7 +207,10 @@ class Ledger:
             elif entry.withdrawn_at is None:
                 entry.withdrawn_at = now
         overdue = any(entry.due <= now for entry in listed.values())
-        changing = any(entry.device.renamed_to or entry.withheld for entry in listed.values())
+        changing = any(
+            entry.device.renamed_to or entry.withheld or entry.has_former_shares
+            for entry in listed.values()
+        )
         self.has_changed = self.has_changed and self._path is not None
         self._is_urgent = bool(overdue or changing or awaited or gone & self._entries.keys())
 

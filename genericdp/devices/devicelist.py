@@ -43,6 +43,8 @@ class Entry(Generic[SubjectT_co]):
     """The members that it had and lacks, each with the time since when."""
     withheld: Mapping[str, Reason] = field(default_factory=dict)
     """Why shares of it are Unhealthy although the device is healthy, by share."""
+    has_former_shares: bool = False
+    """Whether pods have shares of it that the config no longer offers."""
     due: float = inf
     """When time alone changes it, on that clock: it, or what it has lost, is to be forgotten, or
     its group is complete. If that has passed, it is held."""

@@ -216,4 +216,5 @@ def with_shares(entry: Entry[Device], name: Name, held: Held) -> Entry[Device]:
             withheld[share] = f"{own.holder} holds it with replicas: {own.replicas}"
     withheld |= {share: why for share, why in own.withheld.items() if device.has_share(share)}
     reasons = {share: Reason(Code.SHARE_WITHHELD, why) for share, why in withheld.items()}
-    return replace(entry, device=device, withheld=reasons)
+    has_former = device.replicas > config_replicas
+    return replace(entry, device=device, withheld=reasons, has_former_shares=has_former)
