@@ -22,7 +22,7 @@ def test_a_pod_waits_until_its_device_is_plugged_in(cluster: Cluster, daemon: Da
         pod.await_pending(f"Insufficient {LOOP}")
         loop.add(61)
         pod.await_running()
-        assert pod.sees("ls", "/dev").split().count("loop61") == 1
+        assert pod.sees("ls", "/dev").split().count("disk0") == 1
         (device,) = daemon.resource(LOOP)["devices"]
         assert (device["id"], device["state"]) == ("loop61", "Healthy")
         loop.remove(61)

@@ -35,6 +35,7 @@ class ClusterPod:
 
     def __init__(self, node: ClusterNode, name: str) -> None:
         self._node = node
+        self.name = name
         self._pod = Pod(node.cluster, name)
         self._pod.await_running()
         self._containers = self._pod.containers()
@@ -93,7 +94,10 @@ class ClusterNode(OnKubelet):
         return ClusterPod(self, self._apply(limits))
 
     async def refusal(self, limits: Mapping[str, int]) -> str:
-        return Pod(self.cluster, self._apply(limits)).await_pending("Insufficient")
+        name = self._apply(limits)
+        said = Pod(self.cluster, name).await_pending("Insufficient")
+        delete(self.cluster, self._made[-1])  # it would be the next to get a device
+        return said
 
     def _apply(self, limits: Mapping[str, int]) -> str:
         name = f"pod-{len(self._made)}"

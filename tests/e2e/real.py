@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
+import subprocess
 import sys
 import time
 from contextlib import asynccontextmanager
@@ -12,11 +15,11 @@ from tests.e2e.bench import PREFIX
 from tests.e2e.cluster import loop
 from tests.e2e.cluster.connections import break_connections
 from tests.e2e.cluster.daemon import Daemon
-from tests.e2e.cluster.listing import PodResources, lists
+from tests.e2e.cluster.listing import CHECKPOINT, PodResources, lists
 from tests.e2e.cluster.sampling import Sampler
 from tests.e2e.cluster.sweep import DEVICE_PLUGINS, remove_device_plugins
 from tests.e2e.cluster.waiting import eventually
-from tests.e2e.scenarios import FUSE, LOOP, Calls, Given
+from tests.e2e.scenarios import FUSE, LOOP, Calls, Given, holders_in
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
@@ -26,6 +29,8 @@ if TYPE_CHECKING:
     from tests.e2e.cluster.node import Node
     from tests.e2e.cluster.pods import Pod
 
+_ADDRESS = "127.0.0.1:10276"
+"""Where the daemon listens."""
 _HOST_PATHS = {(10, 229): "/dev/fuse"} | {
     (7, number): f"/dev/loop{number}" for number in range(60, 80)
 }
@@ -37,6 +42,7 @@ class RealPod:
     def __init__(self, bench: Bench, pod: Pod) -> None:
         self._bench = bench
         self._pod = pod
+        self.name = pod.name
         self._container = pod.container()
         self._process_id = self._container.process_id()
         self.held = held(bench.resources, pod.name)
@@ -63,6 +69,7 @@ class RealPod:
 
     async def end(self) -> None:
         self._pod.end()
+        eventually(self._pod.state, lambda state: not state, what=f"{self.name} is gone")
 
 
 def held(resources: PodResources, pod: str) -> frozenset[tuple[str, str]]:
@@ -138,6 +145,11 @@ class OnKubelet:
         self._node.kill_kubelet()
         self._node.start_kubelet()
 
+    async def lose_checkpoint(self) -> None:
+        self._node.stop_kubelet()
+        CHECKPOINT.unlink()
+        self._node.start_kubelet()
+
     async def remove_folder(self) -> None:
         remove_device_plugins()
 
@@ -158,7 +170,7 @@ class RealNode(OnKubelet):
         self._bench = bench
         self._daemon = bench.daemon
         self._program = program
-        self._second = folder / "second"
+        self._folder = folder
 
     def _healthy(self, resource: str) -> frozenset[str]:
         self._daemon.check_alive()
@@ -185,6 +197,11 @@ class RealNode(OnKubelet):
         self._daemon.kill()
         self._start_daemon()
 
+    async def replace(self, config: str) -> None:
+        self._daemon.kill()
+        self._daemon.config = config
+        self._start_daemon()
+
     def _start_daemon(self) -> None:
         what = "the kubelet notices that the daemon has gone"
         eventually(lambda: super(RealNode, self)._healthy(FUSE), frozenset().__eq__, what=what)
@@ -206,15 +223,30 @@ class RealNode(OnKubelet):
         self._daemon.program = (sys.executable, "-m", "tests.e2e.prompt")
         self._daemon.options = (
             *self._daemon.options,
-            "--pod-resources",
-            str(self.resources.socket),
+            f"--pod-resources={self.resources.socket}",
+            f"--state-dir={self._folder}/state",
+            f"--listen={_ADDRESS}",
         )
         await self.restart_daemon()
 
+    async def holders(self) -> dict[str, str]:
+        return await asyncio.to_thread(self._holders)
+
+    def _holders(self) -> dict[str, str]:
+        words = (self._program, "status", f"--address={_ADDRESS}", "--output=json")
+        asked = subprocess.run(words, capture_output=True, text=True, check=False)
+        if asked.returncode:
+            return {"unknown": asked.stderr}
+        return holders_in(json.loads(asked.stdout))
+
+    async def says(self, text: str) -> None:
+        eventually(lambda: text in self._daemon.log(), what=f"log: {text}")
+
     @asynccontextmanager
     async def second(self, config: str, *, kill: bool) -> AsyncIterator[None]:
-        self._second.mkdir()
-        with Daemon(self._program, self._second, config, self.folder) as second:
+        folder = self._folder / "second"
+        folder.mkdir()
+        with Daemon(self._program, folder, config, self.folder) as second:
             yield
             eventually(
                 lambda: "another instance of genericdp" in self._daemon.log(),

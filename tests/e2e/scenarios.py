@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 from socket import AF_UNIX, socket
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import pytest
 
@@ -98,6 +98,7 @@ class Given(NamedTuple):
 class Pod(Protocol):
     """A pod that runs until the test ends, or until it is told to end."""
 
+    name: str
     held: frozenset[tuple[str, str]]
     """Resource and ID of each device, as the kubelet lists them."""
 
@@ -108,7 +109,7 @@ class Pod(Protocol):
         """Fail unless the same container runs on with what it had, and the kubelet says so."""
 
     async def end(self) -> None:
-        """Let it end; a kubelet finds its devices free when it is asked next."""
+        """Let it end; its devices are free for the next pod."""
 
 
 class Node(Protocol):
@@ -149,11 +150,17 @@ class Node(Protocol):
     async def kill_daemon(self) -> None:
         """Do the same as a crash does it, where there is a process to kill."""
 
+    async def replace(self, config: str) -> None:
+        """Do the same, and edit the config while there is no daemon."""
+
     async def restart_kubelet(self) -> None:
         """End the kubelet in good order and start it."""
 
     async def kill_kubelet(self) -> None:
         """End the kubelet as a crash does and start it."""
+
+    async def lose_checkpoint(self) -> None:
+        """Restart the kubelet without what it has written down."""
 
     async def remove_folder(self) -> None:
         """Remove the folder of the sockets with all that is in it."""
@@ -165,7 +172,13 @@ class Node(Protocol):
         """Start a newer instance, and end the older one when the newer one has registered."""
 
     async def track_pods(self) -> None:
-        """Start the daemon anew so that it asks, and soon, what pods hold."""
+        """Start the daemon anew so that it asks, and soon, what pods hold, and keeps a state."""
+
+    async def holders(self) -> dict[str, str]:
+        """Return who has which share, as the daemon's status says, or why that is unknown."""
+
+    async def says(self, text: str) -> None:
+        """Wait until the daemon has logged a text."""
 
     def second(self, config: str, *, kill: bool) -> AbstractAsyncContextManager[object]:
         """Run a second daemon with another config meanwhile."""
@@ -176,6 +189,18 @@ class Node(Protocol):
         """Fail if the kubelet lacks one of these for a moment."""
 
 
+def holders_in(status: Mapping[str, Any]) -> dict[str, str]:
+    """Return who has which share, or why that is unknown."""
+    if not status["holders"]["known"]:
+        return {"unknown": status["holders"]["reason"]}
+    return {
+        one["share"]: one["holder"]
+        for resource in status["resources"]
+        for device in resource["devices"]
+        for one in device["holders"]
+    }
+
+
 def unavailable(resource: str, requested: int, available: int) -> str:
     """Return how a kubelet refuses a pod that asks for more than there is."""
     return (
@@ -184,7 +209,7 @@ def unavailable(resource: str, requested: int, available: int) -> str:
     )
 
 
-async def _plugged(node: Node, *numbers: int) -> tuple[str, ...]:
+async def plugged(node: Node, *numbers: int) -> tuple[str, ...]:
     """Plug in loop devices and wait for them."""
     await node.plug(*numbers)
     names = tuple(f"loop{number}" for number in numbers)
@@ -234,7 +259,7 @@ class OfNodes:
     ) -> None:
         await scene.has(LOOP)
         assert LOOP in await scene.refusal({LOOP: 1})
-        await _plugged(scene, 61)
+        await plugged(scene, 61)
         await scene.plug(69)  # excluded
         await scene.plug(60)
         await scene.has(LOOP, "loop60", "loop61")
@@ -252,7 +277,7 @@ class OfNodes:
         """C7, KST-11, LAW-7: no call for an untouched resource; a removed one goes to 0."""
         added = loops("70", ADDED)
         await scene.plug(70)
-        await _plugged(scene, 60)
+        await plugged(scene, 60)
         of_fuse, of_loop = await scene.calls(FUSE), await scene.calls(LOOP)
         before = await _sockets(scene, 2)
         await scene.edit(config(fuse(2), loops(), added))
@@ -275,7 +300,7 @@ class OfNodes:
         self, scene: Node
     ) -> None:
         """Resources whose names result from values, plugged, unplugged and edited."""
-        await _plugged(scene, 60)
+        await plugged(scene, 60)
         await scene.edit(config(fuse(), BY_MODEL))
         await scene.has(SIX, "loop60")
         of_six, sockets = await scene.calls(SIX), await _sockets(scene, 2)
@@ -299,7 +324,7 @@ class OfNodes:
         self, scene: Node
     ) -> None:
         """K2, C7, KST-6, KST-7, KST-11: daemon and kubelet, ended in good order and killed."""
-        names = await _plugged(scene, *range(60, 68))
+        names = await plugged(scene, *range(60, 68))
         pod = await scene.pod({FUSE: 1, LOOP: 1})
         for restart in (
             scene.restart_daemon,
@@ -323,7 +348,7 @@ class OfNodes:
         await self.update(scene)
 
     async def update(self, scene: Node) -> None:
-        names = await _plugged(scene, 60, 61)
+        names = await plugged(scene, 60, 61)
         pod = await scene.pod({FUSE: 1, LOOP: 1})
         if scene.generation == "B":
             async with scene.never_without({FUSE: ALL_FUSE, LOOP: names}):
@@ -342,7 +367,7 @@ class OfKubelets(OfNodes):
     """For nodes whose kubelet nobody else needs."""
 
     async def test_a_container_is_given_what_the_config_says(self, scene: Node) -> None:
-        await _plugged(scene, 60, 62)
+        await plugged(scene, 60, 62)
         given = await (await scene.pod({FUSE: 2, LOOP: 2})).given()
         assert given.nodes == {
             "/dev/fuse": "/dev/fuse rw",
@@ -381,7 +406,7 @@ class OfKubelets(OfNodes):
         the older one nothing.
         """
         await scene.plug(78)
-        await _plugged(scene, 60)
+        await plugged(scene, 60)
         async with scene.second(config(fuse(), loops("7[89]")), kill=kill):
             await scene.has(LOOP, "loop78")
             await scene.plug(61)
@@ -413,7 +438,7 @@ class OfKubelets(OfNodes):
         self, scene: Node, is_made: bool
     ) -> None:
         """KST-1, KST-3, KST-9: open streams live on; the watch on the folder survives its end."""
-        await _plugged(scene, 60)
+        await plugged(scene, 60)
         of_fuse, of_loop = [(await scene.calls(name)).registrations for name in (FUSE, LOOP)]
         await scene.remove_folder()
         if is_made:
@@ -430,14 +455,14 @@ class OfKubelets(OfNodes):
         async with scene.never_without({FUSE: ALL_FUSE}):
             for path in scene.folder.glob("genericdp-*.sock"):
                 path.unlink()
-            await _plugged(scene, 60)
+            await plugged(scene, 60)
             await scene.pod({FUSE: 1, LOOP: 1})
         await scene.kill_kubelet()
         await _is_well(scene, 60)
 
     async def test_broken_connections_are_made_anew(self, scene: Node) -> None:
         """K3, KST-7, REG-11: the kubelet and our sockets live, the streams are gone."""
-        await _plugged(scene, 60)
+        await plugged(scene, 60)
         of_fuse, of_loop = [(await scene.calls(name)).registrations for name in (FUSE, LOOP)]
         await scene.break_connections()
         await _is_well(scene, 60)
@@ -448,7 +473,7 @@ class OfKubelets(OfNodes):
     ) -> None:
         """LAW-10, PRS-1: a kubelet calls a device healthy that is missing from the list."""
         await scene.track_pods()
-        await _plugged(scene, 60)
+        await plugged(scene, 60)
         pod = await scene.pod({LOOP: 1})
         await scene.plug(61)
         await scene.has(LOOP, "loop60", "loop61")
@@ -457,4 +482,4 @@ class OfKubelets(OfNodes):
         await pod.check()
         await pod.end()
         await scene.counts(LOOP, 0, 0)
-        await _plugged(scene, 60)
+        await plugged(scene, 60)

@@ -13,7 +13,8 @@ from genericdp.observed import until
 from genericdp.simulator.pods import Container
 from genericdp.simulator.pods import Pod as KubeletsPod
 from genericdp.simulator.settings import Generation
-from tests.e2e.scenarios import FUSE, LOOP, START, Calls, Given
+from tests.e2e.cluster.listing import CHECKPOINT
+from tests.e2e.scenarios import FUSE, LOOP, START, Calls, Given, holders_in
 from tests.world import PATIENCE_SECONDS, World
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ class SimulatedPod:
     def __init__(self, node: SimulatedNode, pod: KubeletsPod) -> None:
         self._node = node
         self._pod = pod
+        self.name = pod.uid
 
     async def given(self) -> Given:
         (container,) = self._pod.containers
@@ -156,12 +158,21 @@ class SimulatedNode:
 
     kill_daemon = restart_daemon
 
+    async def replace(self, config: str) -> None:
+        self._config = config
+        await self.restart_daemon()
+
     async def restart_kubelet(self) -> None:
         await self.world.kubelet.stop()
         await self._start_kubelet()
 
     async def kill_kubelet(self) -> None:
         await self.world.kubelet.crash()
+        await self._start_kubelet()
+
+    async def lose_checkpoint(self) -> None:
+        await self.world.kubelet.stop()
+        (self.folder / CHECKPOINT.name).unlink()
         await self._start_kubelet()
 
     async def _start_kubelet(self) -> None:
@@ -199,8 +210,15 @@ class SimulatedNode:
         self._settings = {
             "pod_resources": self._pod_resources,
             "pod_resources_timing": _PROMPT,
+            "state_dir": self._pod_resources.parent.with_name("state"),
         }
         await self.restart_daemon()
+
+    async def holders(self) -> dict[str, str]:
+        return holders_in(await self.daemon.status())
+
+    async def says(self, text: str) -> None:
+        await self.daemon.log.says(text)
 
     @asynccontextmanager
     async def second(

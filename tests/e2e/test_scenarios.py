@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.e2e.cluster.versions import NEWEST
+from tests.e2e.holding import OfHeldHardware
 from tests.e2e.real import RealNode
 from tests.e2e.scenarios import OfKubelets
 
@@ -23,4 +25,9 @@ def scene(bench: Bench, program: Path, tmp_path: Path) -> RealNode:
 
 
 class TestRealKubelet(OfKubelets):
+    """All of them."""
+
+
+@pytest.mark.kubelets(*NEWEST)
+class TestRealKubeletWithHolders(OfHeldHardware):
     """All of them."""

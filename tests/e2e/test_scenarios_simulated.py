@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.e2e.holding import OfHeldHardware
 from tests.e2e.scenarios import OfKubelets
 from tests.e2e.simulated import SimulatedNode
 
@@ -21,4 +22,8 @@ async def scene(request: pytest.FixtureRequest, short_folder: Path) -> AsyncIter
 
 
 class TestSimulatedKubelet(OfKubelets):
+    """All of them."""
+
+
+class TestSimulatedKubeletWithHolders(OfHeldHardware):
     """All of them."""

@@ -1,8 +1,7 @@
-"""Loop devices that come and go, and partitions of them."""
+"""Loop devices that come and go."""
 
 from __future__ import annotations
 
-import ctypes
 import errno
 import fcntl
 import os
@@ -22,35 +21,10 @@ _CONFIG = struct.Struct("I56xI240x")
 """The fields fd and info.lo_flags of a struct loop_config."""
 _AUTOCLEAR = 4
 """When the last one closes it, the file goes: also when the tests are killed."""
-_CHANGE_PARTITION = 0x1269  # BLKPG of linux/blkpg.h
-_ADD_PARTITION, _REMOVE_PARTITION = 1, 2
-_MIB = 1 << 20
 _ADD = 0x4C80
 _REMOVE = 0x4C81
 NUMBERS = range(60, 80)
 """Those of the tests; nobody else has so many."""
-
-
-class _Partition(ctypes.Structure):
-    """``struct blkpg_partition`` of linux/blkpg.h."""
-
-    _fields_ = [
-        ("start", ctypes.c_longlong),
-        ("length", ctypes.c_longlong),
-        ("number", ctypes.c_int),
-        ("names", ctypes.c_char * 128),
-    ]
-
-
-class _Change(ctypes.Structure):
-    """``struct blkpg_ioctl_arg`` of linux/blkpg.h."""
-
-    _fields_ = [
-        ("operation", ctypes.c_int),
-        ("flags", ctypes.c_int),
-        ("size", ctypes.c_int),
-        ("partition", ctypes.POINTER(_Partition)),
-    ]
 
 
 def node_of(number: int) -> Path:
@@ -105,38 +79,6 @@ def plugged(number: int, file: Path) -> Iterator[None]:
     with backed_by(number, file):
         yield
     remove(number)
-
-
-def names_on(number: int, *partitions: int) -> bytes:
-    """Return a disk image on which the disk and each partition begin with their kernel names."""
-    image = bytearray(_MIB * (max(partitions, default=0) + 1))
-    for partition in (0, *partitions):
-        name = f"loop{number}p{partition}" if partition else f"loop{number}"
-        image[partition * _MIB : partition * _MIB + len(name) + 1] = f"{name}\n".encode()
-    return bytes(image)
-
-
-def add_partition(number: int, partition: int) -> None:
-    """Add a partition to a loop device with a file, as ``addpart`` does.
-
-    It has the MiB of the device that begins after as many as its number says.
-    """
-    place = _Partition(partition * _MIB, _MIB, partition)
-    _change_partition(number, _ADD_PARTITION, place)
-
-
-def remove_partition(number: int, partition: int) -> None:
-    """Remove a partition, as ``delpart`` does."""
-    _change_partition(number, _REMOVE_PARTITION, _Partition(number=partition))
-
-
-def _change_partition(number: int, operation: int, partition: _Partition) -> None:
-    change = _Change(operation, 0, ctypes.sizeof(partition), ctypes.pointer(partition))
-    device = os.open(node_of(number), os.O_RDONLY)
-    try:
-        fcntl.ioctl(device, _CHANGE_PARTITION, change)
-    finally:
-        os.close(device)
 
 
 def _control(request: int, number: int) -> None:
