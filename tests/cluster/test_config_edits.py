@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.cluster import shipped
+from tests.cluster.configs import one
 from tests.e2e.cluster.waiting import eventually
 from tests.e2e.scenarios import FUSE, START
 
@@ -17,6 +18,16 @@ if TYPE_CHECKING:
     from tests.cluster.daemonset import DaemonPod, DaemonSet
 
 pytestmark = [pytest.mark.cluster, pytest.mark.installed_by("kustomize")]
+
+_OWN = "/etc/genericdp/genericdp.yaml"
+_CONFIG = one(
+    f"    values: {{kind: {{file: {_OWN}, regex: 'kind: (\\w+)'}}}}",
+    "    id: $(value.kind)",
+    f"    health: [{{file: {{path: {_OWN}, regex: DevicePluginConfig}}, periodSeconds: 1}}]",
+    "    inject:",
+    "      devices: [{path: $(device.path)}]",
+    f"      mounts: [{{hostPath: {_OWN}, containerPath: /config.yaml}}]",
+)
 
 
 @pytest.fixture(autouse=True)
@@ -44,4 +55,18 @@ def test_a_broken_edit_changes_nothing_and_is_seen_in_status_metric_and_log(
     installed.await_logged(problem)
     assert cluster.allocatable(FUSE) == 3
     now = installed.await_ready()
-    assert (now.uid, now.restarts, status["ready"]) == (daemon.uid, 0, True)
+    assert (now.uid, now.restarts, status["ready"]) == (daemon.uid, daemon.restarts, True)
+
+
+def test_values_probes_and_mounts_go_through_a_config_map_of_the_daemons_pod(
+    cluster: Cluster, daemon: DaemonPod
+) -> None:
+    """Kubelets make its links in a folder that anybody can write to."""
+    shipped.edit(cluster, _CONFIG)
+    eventually(
+        # What had another ID before stays listed for a while.
+        lambda: {one["id"]: one["reason"] for one in daemon.resource(FUSE)["devices"]},
+        lambda reasons: reasons.get("DevicePluginConfig") == "",
+        what="the config that reads itself is in force",
+    )
+    cluster.await_allocatable(FUSE, 3)

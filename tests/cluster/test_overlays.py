@@ -23,6 +23,24 @@ if TYPE_CHECKING:
     from tests.cluster.daemonset import DaemonPod, DaemonSet
 
 pytestmark = [pytest.mark.cluster, pytest.mark.installed_by("kustomize")]
+
+_RUN = "/opt/tools/busybox, sh, /opt/scripts"
+_TOOLS = one(
+    "    health:",
+    f"      - exec: {{command: [{_RUN}/check, $(device.path)]}}",
+    "        periodSeconds: 1",
+    "        failureThreshold: 1",
+    '      - {file: {path: /sys/class/misc/fuse/dev, regex: "^10:229$"}, periodSeconds: 1}',
+    f"    hooks: {{allocate: {{exec: {{command: [{_RUN}/prepare, $(device.path)]}}}}}}",
+)
+_HELD_UP = 'echo "$1 is being cleaned"; exit 1\n'
+_READY = '/opt/tools/busybox test -c "$1" || exit 1\n'
+
+
+def _scripts(check: str) -> dict[str, str]:
+    return {"check": check, "prepare": _READY}
+
+
 _OPENING = one(
     "    health:",
     "      - {open: {mode: rw}, periodSeconds: 1, failureThreshold: 1}",
@@ -102,3 +120,21 @@ def test_on_the_nodes_network_it_listens_on_loopback_and_the_probes_reach_it(
     assert there.get("/status")[0] == 0, "nobody else reaches it"
     words = ("exec", "daemonset/genericdp", "--", "genericdp", "status")
     assert FUSE in cluster.kubectl("-n", NAMESPACE, *words)
+
+
+def test_a_probe_and_a_hook_run_with_the_rights_of_the_base(
+    cluster: Cluster, installed: DaemonSet
+) -> None:
+    tools = shipped.OVERLAYS / "tools"
+    shipped.kustomize(cluster, _TOOLS, of=tools, files=_scripts(_READY))
+    with_tools = installed.await_rolled_out()
+    assert installed.kernel_says(with_tools)["CapEff"] == "0" * 16
+    cluster.await_allocatable(FUSE, 3)
+    with consumer(cluster, "prepared", FUSE) as pod:
+        pod.await_running()
+        labels = f'hook="allocate",resource="{FUSE}",result="success"'
+        assert with_tools.metric(f"genericdp_hook_results_total{{{labels}}}") >= 1
+    shipped.kustomize(cluster, _TOOLS, of=tools, files=_scripts(_HELD_UP))
+    cluster.await_allocatable(FUSE, 0)
+    with_tools.await_reason(FUSE, "/dev/fuse is being cleaned")
+    assert installed.await_ready().restarts == 0

@@ -47,7 +47,10 @@ class ClusterPod:
     async def check(self) -> None:
         assert self._pod.await_running()
         assert self._pod.containers() == self._containers
-        assert held(self._node.resources, self._pod.name) == self.held
+        # A kubelet hears of its pods a while after it has started.
+        eventually(
+            lambda: held(self._node.resources, self.name), self.held.__eq__, what="what it has"
+        )
 
     async def end(self) -> None:
         self._pod.delete()

@@ -61,7 +61,9 @@ class RealPod:
     async def check(self) -> None:
         assert self._pod.container().id == self._container.id
         assert self._container.process_id() == self._process_id
-        assert held(self._bench.resources, self._pod.name) == self.held
+        eventually(
+            lambda: held(self._bench.resources, self.name), self.held.__eq__, what="its devices"
+        )
         # Who opens the node of a loop device that has gone plugs it in.
         nodes = [Path("/dev", device.partition("::")[0]) for _, device in self.held]
         if all(node.exists() for node in nodes):
@@ -159,7 +161,8 @@ class OnKubelet:
         with Sampler(self.resources, ids) as sampler:
             yield
             sampler.seconds_until_whole(time.monotonic())
-        assert sampler.longest_gap() == 0
+        gap = sampler.longest_gap()
+        assert gap == 0
 
 
 class RealNode(OnKubelet):

@@ -1,4 +1,4 @@
-"""Case C9 in a cluster: an update whose resources no kubelet takes."""
+"""Ready means that the kubelet has all resources: an update that none takes, and no kubelet."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.cluster.daemonset import NAMESPACE
+from tests.e2e.cluster.sweep import DEVICE_PLUGINS, remove_device_plugins
 from tests.e2e.cluster.waiting import eventually
 from tests.e2e.scenarios import FUSE, LOOP
 
@@ -62,3 +63,39 @@ def test_a_daemon_that_no_kubelet_takes_is_not_ready_and_does_not_replace_one_th
     ready = {pod.uid: pod.ready for pod in installed.pods()}
     assert ready == {daemon.uid: True, never_taken.uid: False}
     assert cluster.allocatable(FUSE) == 3
+
+
+def test_without_a_kubelet_the_pod_is_not_ready(
+    cluster: Cluster, installed: DaemonSet, daemon: DaemonPod
+) -> None:
+    """C9: every resource is named whose stream is not open, as long as it is not.
+
+    What would bring it back: `not_ready` of `status/state.py` leaves the resources out.
+    """
+    cluster.stop_kubelet()
+    daemon.await_not_ready(FUSE, LOOP)
+    assert daemon.get("/livez")[0] == 200
+    cluster.start_kubelet()
+    eventually(lambda: daemon.get("/readyz")[0], (200).__eq__, what="/readyz says yes")
+    now = installed.await_ready()
+    assert (now.uid, now.restarts) == (daemon.uid, daemon.restarts)
+
+
+def test_a_kubelet_that_makes_its_folder_anew_gets_all_resources_again(
+    cluster: Cluster, installed: DaemonSet, daemon: DaemonPod
+) -> None:
+    """The mount leads to the deleted folder: the daemon ends, and its container starts again."""
+    cluster.stop_kubelet()
+    remove_device_plugins()
+    cluster.start_kubelet()
+    restarted = eventually(
+        installed.pods,
+        lambda pods: len(pods) == 1 and pods[0].restarts > daemon.restarts and pods[0].ready,
+        what="the container has started again",
+    )[0]
+    cluster.await_allocatable(FUSE, 3)
+    assert (restarted.uid, restarted.restarts) == (daemon.uid, daemon.restarts + 1)
+    said = cluster.api.items("/api/v1/namespaces/genericdp/pods")[0]["status"]
+    last = said["containerStatuses"][0]["lastState"]["terminated"]
+    assert last["exitCode"] == 1
+    assert str(DEVICE_PLUGINS) in last["message"]
