@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from genericdp.devices.decide import decide
 from genericdp.devices.matching import reads_properties
 from genericdp.host.cache import HostCache, HostReader
-from tests.devices.making import resource
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -19,20 +18,6 @@ if TYPE_CHECKING:
     from genericdp.devices.devicelist import DeviceList
     from genericdp.host.root import Root
     from genericdp.model import Resource
-    from tests.fixtures.make_tree import Tree
-
-SERIAL = resource("serial", "/dev/ttyUSB*")
-INPUT = resource("input", "/dev/input/*")
-
-
-def look(
-    tree: Tree,
-    *resources: Resource,
-    previous: Mapping[str, DeviceList] | None = None,
-    now: float = 0.0,
-) -> Decision:
-    """Look at all that the resources name, without any memory of the host."""
-    return decide(resources, HostCache(tree.root), node_name="n", previous=previous or {}, now=now)
 
 
 @dataclass

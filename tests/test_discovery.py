@@ -1,4 +1,4 @@
-"""One pass from the host to the offers, and what happens when a folder does not answer."""
+"""What happens when a directory does not answer, and what is told during a look."""
 
 from __future__ import annotations
 
@@ -12,13 +12,11 @@ from genericdp.devices.inventory import Inventory
 from genericdp.explain.explanation import nothing_found_by
 from genericdp.host.cache import HostReader
 from genericdp.host.events import Uevent
-from genericdp.model import ValueKind, ValueSource
-from genericdp.template import parse
-from tests.decisions import INPUT, SERIAL, Discoverer, look
+from tests.decisions import Discoverer
 from tests.devices.known import Known
-from tests.devices.making import healthy, inject, nodes, refusals, resource, unhealthy
+from tests.devices.making import healthy, inject, nodes, resource, unhealthy
 from tests.fixtures.hanging import HangingRoot
-from tests.fixtures.make_tree import Tree, add_adapter, serial_node
+from tests.fixtures.make_tree import Tree, serial_node
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -26,65 +24,13 @@ if TYPE_CHECKING:
     from genericdp.host.cache import HostCache
 
 
+SERIAL = resource("serial", "/dev/ttyUSB*")
+INPUT = resource("input", "/dev/input/*")
+
+
 @pytest.fixture
 def tree(tmp_path: Path) -> Tree:
     return serial_node(tmp_path)
-
-
-def test_a_stick_in_another_port_keeps_its_link_and_id(tree: Tree) -> None:
-    by_id = resource("serial", "/dev/serial/by-id/*")
-    first = look(tree, by_id)
-    name = "serial_by-id_usb-FTDI_A10K5UHJ-if00-port0"
-    tree.remove("dev/ttyUSB0")
-    gone = look(tree, by_id, previous=first.lists, now=1.0)
-    assert list(unhealthy(gone.lists, "serial")) == [name]
-    add_adapter(tree, 2, "A10K5UHJ")
-    back = look(tree, by_id, previous=gone.lists, now=2.0)
-    assert name in healthy(back.lists, "serial")
-    assert unhealthy(back.lists, "serial") == {}
-    device = back.lists["example.com/serial"].devices[name].device
-    assert device.nodes[0].identity.device_number == (188, 2)
-
-
-def test_what_a_forgotten_device_had_is_given_away_at_once(tmp_path: Path) -> None:
-    """Nothing else would tell that it is free: it took up to 30 s."""
-    tree = Tree(tmp_path)
-    for number, name in enumerate(("p1", "z")):
-        tree.node(name, f"188:{number}")
-    tree.link("etc/l", "/dev/p1")
-    lacking = ValueSource(kind=ValueKind.LINK, source=parse("/etc/l"))
-    own = inject(nodes("$(device.path)"), env={"L": "$(value.l)"})
-    first = resource("first", "/dev/p1", values={"l": lacking}, given=own, forget_after_seconds=2)
-    who = ValueSource(kind=ValueKind.TEXT, source=parse("p1"))
-    given = inject(nodes("/dev/$(value.who)"))
-    second = resource("second", "/dev/z", values={"who": who}, given=given)
-    found = look(tree, first, second)
-    assert (healthy(found.lists, "first"), healthy(found.lists, "second")) == (["p1"], [])
-    tree.remove("etc/l")
-    for now, due in ((1.0, 3.0), (3.0, 3.0)):
-        found = look(tree, first, second, previous=found.lists, now=now)
-        assert (healthy(found.lists, "second"), found.due) == ([], due)
-    found = look(tree, first, second, previous=found.lists, now=3.0)
-    assert (found.lists["example.com/first"].devices, found.due) == ({}, None)
-    assert healthy(found.lists, "second") == ["z"]
-
-
-def test_a_group_gives_up_its_nodes_when_they_are_those_of_other_hardware(tmp_path: Path) -> None:
-    """One camera is unplugged, and another one gets the names and numbers of its nodes."""
-    port = ValueSource(kind=ValueKind.TEXT, source=parse("$(device.syspath)"), regex="/(1-[0-9]+)/")
-    camera = resource(
-        "camera", "/dev/video*", values={"port": port}, group_by=parse("$(value.port)")
-    )
-    before, after = Tree(tmp_path / "before"), Tree(tmp_path / "after")
-    for tree, place in ((before, "1-1"), (after, "1-2")):
-        for number in range(2):
-            tree.node(f"video{number}", f"81:{number}", at=f"usb1/{place}/video4linux")
-    found = look(before, camera)
-    assert healthy(found.lists, "camera") == ["1-1"]
-    for now in (1.0, 2.0):
-        found = look(after, camera, previous=found.lists, now=now)
-    assert healthy(found.lists, "camera") == ["1-2"]
-    assert list(unhealthy(found.lists, "camera")) == ["1-1"]
 
 
 def test_a_glob_that_hangs_is_not_one_that_found_nothing(tree: Tree) -> None:
@@ -240,15 +186,3 @@ async def test_a_pass_that_is_canceled_leaves_nothing_behind(tree: Tree) -> None
         async with asyncio.timeout(0.01):
             await discoverer.discover([SERIAL], {})
     root.answer()
-
-
-def test_a_device_is_given_once_whichever_way_it_is_reached(tree: Tree) -> None:
-    """D7, D8, on files."""
-    tree.link("dev/all", "input")
-    resources = [resource("a", "/dev/all/event0"), resource("b", "/dev/input/*", "/dev/all/*")]
-    found = look(tree, *resources)
-    assert healthy(found.lists, "a") == ["all_event0"]
-    assert healthy(found.lists, "b") == ["all_event1", "all_event10"]
-    assert refusals(found.lists, "b") == {
-        "/dev/all/event0": "belongs to resource example.com/a, which comes first in the config"
-    }
