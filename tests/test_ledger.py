@@ -15,13 +15,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from genericdp.devices.held import Held, HeldDevice, Name
+from genericdp.devices.held import Held
 from genericdp.devices.identity import HardwareIdentity
 from genericdp.jsonvalues import as_record
 from genericdp.kubelet.podresources import PodHolders, PodResourcesTiming
 from genericdp.ledger import Ledger
 from tests.budget import examples
-from tests.devices.making import decide, decision, healthy, node, resource, unhealthy
+from tests.devices.making import decision, healthy, node, resource, unhealthy
 from tests.devices.offering import offered_shares
 from tests.memory import little_memory
 
@@ -39,13 +39,6 @@ NAME = SERIAL.name
 TIMING = PodResourcesTiming(period=10.0, refresh=60.0, pods_known=60.0)
 POD = "pod default/listen"
 FIRST_KUBELET, SECOND_KUBELET = (1, 1, 1), (1, 2, 2)
-
-
-def held_as(device_id: str, resource_name: str = NAME, **keys: Any) -> HeldDevice:
-    """``/dev/ttyUSB0`` under a name."""
-    device = decide([SERIAL], [TTY0])[NAME].devices["ttyUSB0"].device
-    keys = {"identities": device.identities, "holders": {device_id: (POD,)}, **keys}
-    return HeldDevice(name=Name(resource_name, device_id), **keys)
 
 
 def holding(*shares: str, name: str = NAME, pod: str = POD) -> dict[str, dict[str, tuple[str]]]:
@@ -106,33 +99,6 @@ class Daemon:
     def holders(self, now: float) -> dict[str, Mapping[str, tuple[str, ...]]]:
         """Return the IDs that are held or may be, with their holders."""
         return {one.name.device_id: one.holders for one in self.ledger.held(now)}
-
-
-@pytest.mark.parametrize(
-    ("held", "stays"),
-    [
-        pytest.param([], False, id="proven to be free"),
-        pytest.param([held_as("ttyUSB0")], True, id="held"),
-        pytest.param([held_as("ttyUSB0", holders={})], True, id="not held, but not proven"),
-        pytest.param([held_as("ttyUSB0", holders={}, is_known=False)], True, id="unknown"),
-        pytest.param([held_as("ttyUSB1")], False, id="another ID is held"),
-        pytest.param([held_as("ttyUSB0", "other/x")], False, id="held of another resource"),
-    ],
-)
-def test_a_device_that_disappears_is_forgotten_once_nothing_holds_it(
-    held: list[HeldDevice], stays: bool
-) -> None:
-    """LAW-10, PRS-1: a kubelet takes one that is missing from the list for healthy."""
-    before = decide([SERIAL], [], decide([SERIAL], [TTY0]), now=5.0)
-    early = decide([SERIAL], [], before, now=304.9, held=Held(held))
-    assert unhealthy(early, "x") == {"ttyUSB0": "/dev/ttyUSB0 does not exist"}
-    after = decide([SERIAL], [], before, now=306.0, held=Held(held))
-    assert bool(unhealthy(after, "x")) is stays
-
-
-def test_without_the_ledger_it_is_forgotten_in_time() -> None:
-    before = decide([SERIAL], [], decide([SERIAL], [TTY0]), now=5.0)
-    assert decide([SERIAL], [], before, now=305.0)[NAME].devices == {}
 
 
 FREE: dict[str, dict[str, tuple[str]]] = {}
@@ -378,12 +344,6 @@ def test_a_file_that_cannot_be_written_is_logged_once(
     assert [one["id"] for one in _records(tmp_path / "state")] == ["ttyUSB0", "ttyUSB1"]
 
 
-def test_a_file_of_a_later_version_is_read(tmp_path: Path) -> None:
-    (tmp_path / "ledger.json").write_text(json.dumps(GOOD | {"version": 2, "more": []}))
-    (held,) = Daemon(folder=tmp_path).ledger.held(0.0)
-    assert held.name.device_id == "ttyUSB0"
-
-
 def test_a_file_that_cannot_be_read_is_not_replaced(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -444,8 +404,9 @@ def _damaged(keys: tuple[str | int, ...], value: Any) -> bytes:  # JSON
     return json.dumps(document).encode()
 
 
-def test_a_good_file_is_read(tmp_path: Path) -> None:
-    (tmp_path / "ledger.json").write_text(json.dumps(GOOD))
+@pytest.mark.parametrize("changes", [{}, {"version": 2, "more": []}], ids=["good", "of later"])
+def test_a_file_is_read(changes: dict[str, Any], tmp_path: Path) -> None:
+    (tmp_path / "ledger.json").write_text(json.dumps(GOOD | changes))
     daemon = Daemon(folder=tmp_path)
     (held,) = daemon.ledger.held(0.0)
     assert (held.name.resource, held.name.device_id, held.is_known) == (NAME, "ttyUSB0", False)

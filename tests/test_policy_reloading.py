@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from genericdp.simulator.kubelet import Kubelet
-from genericdp.simulator.pods import Container, Pod
 from tests.config.bounded import HEAD
 from tests.config.changing import config
 from tests.test_daemon import Place
@@ -21,39 +20,6 @@ pytestmark = pytest.mark.slow
 
 
 ONE, SERIAL = "example.com/ttyUSB0", "example.com/serial"
-
-
-async def test_a_stricter_policy_is_told_at_once_and_holds_from_the_next_start_on(
-    short_folder: Path,
-) -> None:
-    """What runs keeps its devices; what was forbidden comes back neither from disk nor state."""
-    place = Place(short_folder)
-    place.config.write_text(config("ttyUSB0"))
-    policy = short_folder / "p.yaml"
-    policy.write_text(f"{HEAD}devices: {{}}\n")
-    arguments = (f"--policy={policy}", f"--state-dir={short_folder / 'state'}")
-    async with Kubelet(place.kubelet_folder) as kubelet:
-        async with place.daemon(*arguments) as daemon:
-            await kubelet.wait_for(lambda: kubelet.capacity(ONE) == 1, 20)
-            before = counts(kubelet, ONE)
-            policy.write_text(f"{HEAD}devices:\n  paths: [/dev/sda]\n")
-            await daemon.says(
-                f"config.yaml:5:20: .resources[0].match[0].path: '/dev/ttyUSB0' is not allowed"
-                f" (policy {policy}:3 says devices: /dev/sda)"
-            )
-            await daemon.says("the one in force stays, with its policy, until it is corrected")
-            container = Container(name="main", limits={ONE: 1})
-            admission = await kubelet.admit(Pod(uid="pod", containers=(container,)))
-            assert admission.admitted, admission.message
-            assert counts(kubelet, ONE) == before
-            daemon.process.send_signal(signal.SIGTERM)
-            assert await daemon.ends() == 0
-        async with place.daemon(*arguments) as daemon:
-            await daemon.says("the last good config is ignored: ")
-            await daemon.says("nothing is served until it is corrected")
-            assert kubelet.observed.registrations[ONE] == 1
-            policy.write_text(f"{HEAD}devices:\n  paths: [/dev/tty*]\n")
-            await kubelet.wait_for(lambda: kubelet.observed.registrations[ONE] == 2, 20)
 
 
 async def test_a_policy_that_is_spoilt_ends_a_daemon_only_at_its_start(short_folder: Path) -> None:
