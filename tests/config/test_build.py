@@ -4,14 +4,8 @@ from pathlib import Path
 
 from genericdp import model
 from genericdp.config.load import load
-from genericdp.health.kinds.exec import ExecCheck
-from genericdp.health.kinds.file import FileCheck
-from genericdp.health.kinds.kernellog import KernelLogCheck
-from genericdp.health.kinds.open import OpenCheck
 from genericdp.model import Place
-from genericdp.template import parse
 from tests.config.loading import HEAD, loaded
-from tests.selecting import hardware, pci_selector, udev_selector, usb_selector
 
 VALID = Path(__file__).parent.parent / "configs/valid"
 
@@ -21,93 +15,6 @@ def test_what_is_not_written_has_the_models_defaults() -> None:
     selector = model.Selector(candidates=model.PathSelector(globs=("/dev/a",)))
     place = Place(file="<stdin>", line=4, column=5)
     assert resource == model.Resource(name="a/b", place=place, match=(selector,))
-
-
-def test_the_whole_language_becomes_the_model() -> None:
-    (resource,) = load([VALID / "all-of-it.yaml"]).resources
-    assert resource.node_names == ("edge-*",)
-    assert resource.match == (
-        model.Selector(
-            candidates=udev_selector(subsystem=("tty",), name=("ttyUSB*", "ttyACM*")),
-            hardware=hardware(usb=usb_selector(vendor=("0403",), product=("6001", "6015"))),
-        ),
-        model.Selector(
-            candidates=model.PathSelector(globs=("/dev/serial/by-id/usb-Silicon_Labs_*",))
-        ),
-        model.Selector(
-            candidates=pci_selector(function=("virtual",)),
-            values={"pf": ("ens1f0np0",)},
-            inject=model.Inject(
-                devices=(model.DeviceNodeSelector(path=parse("/dev/vfio/$(pci.iommuGroup)")),),
-                env={
-                    "LD_LIBRARY_PATH": model.EnvVar(value=parse("/usr/local/vf"), separator=":"),
-                    "VF": model.EnvVar(value=parse("$(pci.address)")),
-                },
-            ),
-        ),
-    )
-    assert resource.exclude == (
-        model.Selector(candidates=model.PathSelector(globs=("/dev/ttyUSB7",))),
-    )
-    assert resource.values["slot"] == model.ValueSource(
-        kind=model.ValueKind.TEXT, source=parse("$(pci.address)"), regex=r"(.*)\.\d"
-    )
-    assert resource.values["pf"].kind is model.ValueKind.LINK
-    assert resource.values["number"].kind is model.ValueKind.LINKED_BY
-    assert (resource.group_by, resource.group_needs) == (parse("$(value.slot)"), "each")
-    assert resource.id == parse("$(usb.serial)")
-    assert (resource.replicas, resource.forget_after_seconds) == (4, 300)
-    assert (resource.prefer, resource.topology) == (
-        model.Preference.SPREAD,
-        model.TopologyMode.AUTO,
-    )
-
-
-def test_what_is_injected_becomes_the_model() -> None:
-    (resource,) = load([VALID / "all-of-it.yaml"]).resources
-    inject = resource.inject
-    assert inject.devices == (
-        model.DeviceNodeSelector(
-            path=parse("$(device.path)"), container_path=parse("/dev/serial$(allocation.index)")
-        ),
-        model.DeviceNodeSelector(path=parse("/dev/nvidia-caps/*"), shared=True, optional=True),
-        model.DeviceNodeSelector(subsystem="drm", name=("renderD*",)),
-        model.DeviceNodeSelector(path=parse("/dev/kfd"), optional=True),
-    )
-    assert inject.mounts == (
-        model.Mount(
-            host_path=parse("/opt/driver/lib"),
-            container_path=parse("/usr/local/driver"),
-            optional=True,
-        ),
-    )
-    assert inject.env == {
-        "SERIAL_DEVICE": model.EnvVar(value=parse("/dev/serial$(allocation.index)")),
-        "LD_LIBRARY_PATH": model.EnvVar(value=parse("/usr/local/driver"), separator=":"),
-    }
-    assert inject.annotations == {"example.com/serial": parse("$(usb.serial)")}
-    assert inject.cdi == (parse("vendor.com/class=$(device.id)"),)
-
-
-def test_probes_and_hooks_become_the_model() -> None:
-    (resource,) = load([VALID / "all-of-it.yaml"]).resources
-    command, file, opened, log = (probe.check for probe in resource.health)
-    argv = (parse("/usr/local/bin/check"), parse("$(device.path)"))
-    asked = model.Command(argv=argv, env={"MODE": parse("quick")})
-    assert command == ExecCheck(command=asked)
-    assert file == FileCheck(
-        path=parse("/sys/class/infiniband/$(device.name)/ports/1/state"), regex="ACTIVE"
-    )
-    assert opened == OpenCheck(mode="rw")
-    assert isinstance(log, KernelLogCheck)
-    assert log.where == {"address": parse("$(pci.address)")}
-    assert log.ignore == {"code": ("13", "31", "43", "45", "68", "109")}
-    assert resource.health[3].recover_after_seconds == 600
-    assert resource.hooks["allocate"] == model.Hook(
-        command=model.Command(argv=(parse("/usr/local/bin/init-qrng"), parse("$(device.path)"))),
-        timeout_seconds=4,
-    )
-    assert resource.hooks["preStart"].timeout_seconds == 20
 
 
 def test_one_type_and_one_empty_list_of_devices_are_kept_as_written() -> None:
@@ -124,21 +31,3 @@ def test_a_resource_knows_its_place() -> None:
     (one, other) = load([VALID / "node-names"]).resources
     assert str(one.place) == f"{VALID}/node-names/a.yaml:4:5"
     assert str(other.place) == f"{VALID}/node-names/b.yml:4:5"
-
-
-def test_what_dra_serves_becomes_the_model() -> None:
-    first, second, third = load([VALID / "dra.yaml"]).resources
-    kinds = [one.served_by for one in (first, second, third)]
-    assert kinds == [model.ServedBy.DRA, model.ServedBy.DEVICE_PLUGIN, model.ServedBy.DRA]
-    assert first.attributes == {
-        name: model.Attribute(type=model.AttributeType(kind), value=parse(text))
-        for name, kind, text in (
-            ("name", "string", "$(device.name) $(device.id)"),
-            ("release", "version", "$(attribute.version)"),
-            ("speed", "int", "$(attribute.speed:-0)"),
-            ("powered", "bool", "$(value.powered)"),
-        )
-    }
-    assert first.hooks["release"] == model.Hook(
-        command=model.Command(argv=(parse("/bin/true"),)), timeout_seconds=25
-    )

@@ -31,8 +31,9 @@ def _names(*paths: Path) -> list[str]:
 
 def test_a_folder_gives_its_visible_yaml_files_by_name(tmp_path: Path) -> None:
     for name in ("b.yml", "a.yaml", ".hidden.yaml", "c.txt", "d.yaml.bak", "A.yaml"):
-        (tmp_path / name).write_text(config(name.replace(".", "-").strip("-")))
-    assert _names(tmp_path) == ["A-yaml", "a-yaml", "b-yml"]
+        text = config(name.replace(".", "-").strip("-"))
+        (tmp_path / name).write_text(f"{text}---\n{config('X')}" if name == "A.yaml" else text)
+    assert _names(tmp_path) == ["A-yaml", "X", "a-yaml", "b-yml"]
 
 
 def test_several_paths_make_up_one_config_in_their_order(tmp_path: Path) -> None:

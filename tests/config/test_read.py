@@ -150,6 +150,14 @@ def test_hostile_text_of_any_shape_is_answered_soon(text: str) -> None:
     assert time.thread_time() - begin < 10
 
 
+def test_long_texts_full_of_braces_are_checked_at_once() -> None:
+    text = "{" * 10_000 + "${" * 10_000 + "{,.." * 5_000
+    body = f"    inject: {{env: {{A: '{text}'}}}}\n    nodeNames: ['{text}']\n"
+    begin = time.thread_time()
+    assert loaded(f"{HEAD}{FUSE}{body}").warnings == ()
+    assert time.thread_time() - begin < 5
+
+
 @given(st.text(max_size=200) | st.text(alphabet="ab:-[]{}&*!|>'\"%#,? \n\t0", max_size=60))
 @settings(max_examples=examples(60))
 def test_any_text_has_problems(text: str) -> None:
