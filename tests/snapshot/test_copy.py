@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 USB = "sys/devices/pci0000:00/0000:00:14.0/usb1/1-1"
+DRIVERS = "sys/bus/usb/drivers"
+GROUP = "sys/kernel/iommu_groups/7/devices/1-1"
 
 
 def read_it(path: str, read: Callable[[], bytes]) -> bytes:
@@ -34,35 +36,53 @@ def tree(tmp_path: Path) -> Tree:
     tree.link(f"{USB}/driver", "../../../../../bus/usb/drivers/usb")
     tree.link("sys/bus/usb/devices/1-1", f"../../../../{USB}")
     tree.link("sys/bus/usb/drivers/usb/1-1", f"../../../../../{USB}")
-    tree.write("sys/bus/usb/drivers/usb/unbind", "")
+    tree.link(f"{USB}/module", "../../../../../module/usbcore")
+    tree.link(f"{USB}/iommu_group", "../../../../../kernel/iommu_groups/7")
+    tree.link(GROUP, f"../../../../../{USB}")
     return tree
 
 
-def test_devices_are_copied_with_their_texts_and_links(tree: Tree) -> None:
-    tree.write(f"{USB}/serial", "A50285BI\n")
-    found = copy_of(tree).entries
-    assert found[f"{USB}/serial"].content == b"A50285BI\n"
-    assert found[f"{USB}/driver"].target.endswith("drivers/usb")
-    assert found["sys/bus/usb/devices/1-1"].kind is Kind.LINK
-    assert found["sys/bus/usb/drivers/usb/1-1"].kind is Kind.LINK
-    assert "sys/bus/usb/drivers/usb/unbind" not in found
+@pytest.mark.parametrize(
+    ("path", "text", "mode", "is_copied"),
+    [
+        pytest.param(f"{USB}/serial", "A50285BI\n", 0o644, True, id="a text of a device"),
+        pytest.param(f"{USB}/config", "x", 0o644, False, id="a configuration"),
+        pytest.param(f"{USB}/big", "x" * 4097, 0o644, False, id="a long text"),
+        pytest.param(f"{USB}/binary", "\0", 0o644, False, id="what is no text"),
+        pytest.param(f"{USB}/power/control", "on", 0o644, False, id="a control of power"),
+        pytest.param(f"{USB}/idVendor", "0403\n", 0o440, False, id="what not all may read"),
+        pytest.param(f"{DRIVERS}/usb/unbind", "", 0o644, False, id="a control of a driver"),
+        pytest.param("sys/module/usbcore/parameters/key", "", 0o644, False, id="below a link"),
+        pytest.param("sys/devices/system/node/node0/uevent", "", 0o644, True, id="a NUMA node"),
+        pytest.param("sys/devices/system/cpu/cpu0/uevent", "", 0o644, False, id="a processor"),
+        pytest.param("sys/devices/system/memory/memory1/uevent", "", 0o644, False, id="memory"),
+        pytest.param("sys/kernel/iommu_groups/7/type", "DMA\n", 0o644, True, id="of a group"),
+        pytest.param("run/udev/data/+usb:1-1", "E:ID_MODEL=\xff\n", 0o644, True, id="a record"),
+        pytest.param("run/udev/data/.#half", "E:", 0o644, False, id="a half record"),
+        pytest.param("run/udev/data/b8:1", "E:ID_X=1\n", 0o600, False, id="a private record"),
+        pytest.param("proc/driver/x", "x", 0o644, False, id="a file of proc"),
+        pytest.param("etc/passwd", "x", 0o644, False, id="a file of the machine"),
+    ],
+)
+def test_of_files_is_copied_what_tells_of_devices_and_everybody_may_read(
+    path: str, text: str, mode: int, is_copied: bool, tree: Tree
+) -> None:
+    tree.write(path, text).chmod(mode)
+    found = copy_of(tree).entries.get(path)
+    assert (found is not None) is is_copied
+    assert found is None or found.content == text.encode()
 
 
-def test_what_a_link_leads_to_is_there_though_empty(tree: Tree) -> None:
-    tree.link(f"{USB}/module", "../../../../../module/usbcore")
+def test_links_are_copied_and_what_they_lead_to_is_there_though_empty(tree: Tree) -> None:
+    tree.link("sys/bus/cpu/devices/cpu0", "../../../devices/system/cpu/cpu0")
+    tree.write("sys/devices/system/cpu/cpu0/uevent", "")
     tree.write("sys/module/usbcore/parameters/key", "")
     found = copy_of(tree).entries
+    links = (f"{USB}/driver", "sys/bus/usb/devices/1-1", f"{DRIVERS}/usb/1-1", GROUP)
+    assert {found[path].kind for path in links} == {Kind.LINK}
+    assert found[f"{USB}/driver"].target.endswith("drivers/usb")
     assert found["sys/module/usbcore"].kind is Kind.FOLDER
-    assert not any(path.startswith("sys/module/usbcore/") for path in found)
-
-
-@pytest.mark.parametrize(
-    ("name", "text"),
-    [("config", "x"), ("big", "x" * 4097), ("binary", "\0"), ("power/control", "on")],
-)
-def test_what_is_no_small_text_is_left_out(name: str, text: str, tree: Tree) -> None:
-    tree.write(f"{USB}/{name}", text)
-    assert f"{USB}/{name}" not in copy_of(tree).entries
+    assert not any("cpu0" in path for path in found)
 
 
 COPIED = {
@@ -110,55 +130,14 @@ def test_what_says_what_a_device_is_is_copied_and_what_acts_counts_or_is_private
             assert there == dict.fromkeys(attributes, are_copied)
 
 
-def test_what_not_everybody_may_read_is_left_out_even_by_root(tree: Tree) -> None:
-    tree.write(f"{USB}/idVendor", "0403\n").chmod(0o440)
-    assert f"{USB}/idVendor" not in copy_of(tree).entries
-
-
 def test_a_device_whose_uevent_cannot_be_read_is_there_all_the_same(tree: Tree) -> None:
     tree.write("sys/devices/virtual/misc/odd/uevent", "x").chmod(0o200)
     assert copy_of(tree).entries["sys/devices/virtual/misc/odd/uevent"].content == b""
 
 
-def test_processors_and_memory_are_left_out_but_numa_nodes_are_not(tree: Tree) -> None:
-    for name in ("cpu/cpu0", "memory/memory1", "node/node0"):
-        tree.write(f"sys/devices/system/{name}/uevent", "")
-    tree.link("sys/bus/cpu/devices/cpu0", "../../../devices/system/cpu/cpu0")
-    found = copy_of(tree).entries
-    assert "sys/devices/system/node/node0/uevent" in found
-    assert not any("cpu0" in path or "memory1" in path for path in found)
-
-
-def test_the_members_of_an_iommu_group_are_copied(tree: Tree) -> None:
-    tree.link(f"{USB}/iommu_group", "../../../../../kernel/iommu_groups/7")
-    tree.link("sys/kernel/iommu_groups/7/devices/1-1", f"../../../../../{USB}")
-    tree.write("sys/kernel/iommu_groups/7/type", "DMA\n")
-    found = copy_of(tree).entries
-    assert found["sys/kernel/iommu_groups/7/devices/1-1"].kind is Kind.LINK
-    assert found["sys/kernel/iommu_groups/7/type"].content == b"DMA\n"
-
-
-def test_records_of_udev_are_copied_as_they_are(tree: Tree) -> None:
-    tree.write("run/udev/data/+usb:1-1", "E:ID_MODEL=\xff\n")
-    tree.write("run/udev/data/.#half", "E:")
-    found = copy_of(tree).entries
-    assert found["run/udev/data/+usb:1-1"].content == "E:ID_MODEL=\xff\n".encode()
-    assert "run/udev/data/.#half" not in found
-
-
-def test_a_record_that_not_everybody_may_read_is_left_out(tree: Tree) -> None:
-    tree.write("run/udev/data/b8:1", "E:ID_X=1\n").chmod(0o600)
-    assert "run/udev/data/b8:1" not in copy_of(tree).entries
-
-
-def test_neither_proc_nor_a_content_of_dev_is_copied(tree: Tree) -> None:
-    tree.node("disk", "8:0", block=True)
-    tree.write("dev/disk", "secret")
-    tree.write("proc/driver/x", "secret")
-    tree.write("etc/passwd", "secret")
-    found = copy_of(tree).entries
-    assert found["dev/disk"].content == b""
-    assert not any(b"secret" in one.content for one in found.values())
+def test_no_content_of_a_device_node_is_copied(tree: Tree) -> None:
+    tree.node("disk", "8:0", block=True).write_text("secret")
+    assert copy_of(tree).entries["dev/disk"].content == b""
 
 
 def test_what_may_not_be_read_is_told(tree: Tree) -> None:
