@@ -158,26 +158,17 @@ async def test_without_a_last_good_one_it_waits_and_says_why(
         assert "nothing is served until it is corrected" in caplog.text
 
 
-async def test_a_store_that_fails_leaves_what_there_was(
-    place: Place, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize("is_folder", [True, False], ids=["a folder of that name", "a file"])
+async def test_a_store_that_fails_is_a_warning_and_leaves_what_there_was(
+    place: Place, caplog: pytest.LogCaptureFixture, is_folder: bool
 ) -> None:
-    place.state_dir.mkdir(parents=True)
-    (place.state_dir / LAST_GOOD).mkdir()
+    in_the_way = place.state_dir / LAST_GOOD if is_folder else place.state_dir.parent
+    in_the_way.mkdir(parents=True) if is_folder else in_the_way.touch()
     place.write("a", "b")
     async with following(*place.configs, state_dir=place.state_dir) as followed:
         await followed.has("a", "b")
         await until_true(lambda: "the last good config cannot be kept in" in caplog.text)
-    assert [path.name for path in place.state_dir.iterdir()] == [LAST_GOOD]
-
-
-async def test_a_state_folder_that_cannot_be_written_is_a_warning(
-    place: Place, caplog: pytest.LogCaptureFixture
-) -> None:
-    place.state_dir.parent.touch()
-    place.write("a", "b")
-    async with following(*place.configs, state_dir=place.state_dir) as followed:
-        await followed.has("a", "b")
-        await until_true(lambda: "the last good config cannot be kept in" in caplog.text)
+    assert not is_folder or [path.name for path in place.state_dir.iterdir()] == [LAST_GOOD]
 
 
 async def test_only_the_latest_and_what_may_be_in_the_making_stays(place: Place) -> None:

@@ -56,20 +56,6 @@ async def test_each_problem_is_told_once_until_the_files_are_others(
     assert (followed.applied, followed.state.value.since) == (1, first.since)
 
 
-async def test_a_bad_config_at_start_waits_for_the_first_good_one(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    """C10: a bad config ends the process, or it waits for a restart."""
-    file = tmp_path / "a.yaml"
-    file.write_text(BAD)
-    async with following(file) as followed:
-        await followed.is_(lambda state: state.refused)
-        assert followed.state.value.loaded is None
-        file.write_text(config("a"))
-        await followed.has("a")
-    assert "the config cannot be used: nothing is served until it is corrected" in caplog.text
-
-
 async def test_after_any_history_the_last_good_one_is_in_force(tmp_path: Path) -> None:
     """C10: half of a bad config is served."""
     texts = {"a": config("a"), "b": config("b"), "bad": BAD, "worse": "["}
