@@ -58,7 +58,7 @@ def test_a_mount_in_a_directory_that_cannot_be_read_is_given_and_told(
         (found,) = json.loads(capsys.readouterr().out)["resources"]
         main(["allocate", f"{NAME}=1", *options])
         mounts = json.loads(capsys.readouterr().out)[NAME]["mounts"]
-    assert found["unseenMounts"] == [one["hostPath"] for one in mounts] == paths
+    assert found["unseenMounts"] == [mount["hostPath"] for mount in mounts] == paths
 
 
 async def test_a_mount_that_comes_and_goes_is_followed(world: World) -> None:

@@ -124,7 +124,8 @@ def discovered(tree: Tree, *resources: Mapping[str, object]) -> tuple[set[str], 
         assert main(["discover", f"--config={file}", f"--root={tree.folder}", "-o", "json"]) == 0
     found = resources_in(out.getvalue())
     names = {name for name, its in found.items() if its["devices"]}
-    return names, {one["path"]: one["reason"] for it in found.values() for one in it["notOffered"]}
+    refused = [refusal for its in found.values() for refusal in its["notOffered"]]
+    return names, {refusal["path"]: refusal["reason"] for refusal in refused}
 
 
 def test_of_two_thousand_results_64_are_resources(tmp_path: Path) -> None:

@@ -184,6 +184,7 @@ def test_what_cannot_be_inserted_says_why(text: str, path: bool, reason: str) ->
 @pytest.mark.parametrize(
     ("text", "expanded"),
     [
+        # Whole paths come from the device, from absolute properties and from the config.
         ("$(device.path)", "/dev/serial/by-id/a b"),
         ("/host$(device.path)", "/host/dev/serial/by-id/a b"),
         ("/host/$(device.path)", "/host/dev/serial/by-id/a b"),
@@ -196,23 +197,13 @@ def test_what_cannot_be_inserted_says_why(text: str, path: bool, reason: str) ->
         ("$(value.none:-/data/default)", "/data/default"),
         ("$(value.none:-/data)/$(device.name)", "/data/ttyUSB0"),
         ("$(value.plain)/$(device.name)", "/data/ttyUSB0"),
-    ],
-)
-def test_whole_paths_come_from_the_device_absolute_properties_and_the_config(
-    text: str, expanded: str
-) -> None:
-    assert expand(parse(text), _lookup, path=True) == expanded
-
-
-@pytest.mark.parametrize(
-    ("text", "expanded"),
-    [
+        # A value that is cut from the syspath may be several directories.
         ("$(value.port)/power/control", "/sys/devices/pci0/usb1/1-1/power/control"),
         ("/sys/x/$(value.bus)/y", "/sys/x/pci0/usb1/y"),
         ("/x/$(value.none:-usb1/1-1)", "/x/usb1/1-1"),
     ],
 )
-def test_a_value_cut_from_the_syspath_may_be_several_folders(text: str, expanded: str) -> None:
+def test_paths_come_from_the_device_and_the_config(text: str, expanded: str) -> None:
     assert expand(parse(text), _lookup, path=True) == expanded
 
 

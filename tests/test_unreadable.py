@@ -7,7 +7,7 @@ import errno
 import os
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -142,10 +142,10 @@ def test_a_directory_that_cannot_be_read_may_hold_what_is_excluded(
         f"{HEAD}  - name: a/b\n    match: [{{path: /dev/a}}]\n    exclude: [{{{exclude}}}]\n"
     )
 
-    def found() -> dict[str, list[dict[str, str]]]:
+    def found() -> dict[str, Any]:
         command = ["discover", "--config", str(file), "--root", str(machine.folder), "-o", "json"]
         assert main(command) == 0
-        return resources_in(capsys.readouterr().out)["a/b"]
+        return dict(resources_in(capsys.readouterr().out)["a/b"])
 
     assert len(found()["devices"]) == 1
     with forbidden(machine.folder / folder):

@@ -158,17 +158,17 @@ async def test_without_a_last_good_one_it_waits_and_says_why(
         assert "nothing is served until it is corrected" in caplog.text
 
 
-@pytest.mark.parametrize("is_folder", [True, False], ids=["a folder of that name", "a file"])
+@pytest.mark.parametrize("is_directory", [True, False], ids=["a directory of that name", "a file"])
 async def test_a_store_that_fails_is_a_warning_and_leaves_what_there_was(
-    place: Place, caplog: pytest.LogCaptureFixture, is_folder: bool
+    place: Place, caplog: pytest.LogCaptureFixture, is_directory: bool
 ) -> None:
-    in_the_way = place.state_dir / LAST_GOOD if is_folder else place.state_dir.parent
-    in_the_way.mkdir(parents=True) if is_folder else in_the_way.touch()
+    in_the_way = place.state_dir / LAST_GOOD if is_directory else place.state_dir.parent
+    in_the_way.mkdir(parents=True) if is_directory else in_the_way.touch()
     place.write("a", "b")
     async with following(*place.configs, state_dir=place.state_dir) as followed:
         await followed.has("a", "b")
         await until_true(lambda: "the last good config cannot be kept in" in caplog.text)
-    assert not is_folder or [path.name for path in place.state_dir.iterdir()] == [LAST_GOOD]
+    assert not is_directory or [path.name for path in place.state_dir.iterdir()] == [LAST_GOOD]
 
 
 async def test_only_the_latest_and_what_may_be_in_the_making_stays(place: Place) -> None:
