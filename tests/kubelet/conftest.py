@@ -15,5 +15,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(params=list(Generation), ids=lambda generation: f"generation-{generation}")
 def world(request: pytest.FixtureRequest, short_folder: Path) -> World:
-    """Return a world with a kubelet of each generation, which is not started yet."""
-    return World(short_folder, generation=request.param)
+    """Return a world with ttyUSB0, and a kubelet of each generation that is not started yet."""
+    world = World(short_folder, generation=request.param)
+    world.host.plug("ttyUSB0")
+    return world

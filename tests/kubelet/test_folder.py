@@ -1,21 +1,26 @@
+"""The kubelet's folder: its socket comes and goes, and so does the folder; names of our sockets."""
+
 from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import socket
 import time
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path, PosixPath
 from typing import TYPE_CHECKING
 
 import pytest
 
-from genericdp.errors import KubeletError
+from genericdp.errors import KubeletError, UsageError
 from genericdp.kubelet.folder import KubeletFolder
 from genericdp.observed import until
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Callable, Iterator
+
+IS_NO_SOCKET = "{} is a {}, not a socket (is this the kubelet's folder?)"
 
 
 def make_socket(folder: Path) -> None:
@@ -24,9 +29,11 @@ def make_socket(folder: Path) -> None:
 
 
 @asynccontextmanager
-async def watching(path: Path, poll_seconds: float = 60.0) -> AsyncIterator[KubeletFolder]:
+async def watching(
+    path: Path, poll_seconds: float = 60.0, **keys: int
+) -> AsyncIterator[KubeletFolder]:
     """With a poll so slow that only inotify can have told."""
-    folder = KubeletFolder(path, poll_seconds=poll_seconds)
+    folder = KubeletFolder(path, poll_seconds=poll_seconds, **keys)
     async with asyncio.TaskGroup() as tasks:
         task = tasks.create_task(folder.watch())
         await asyncio.sleep(0)
@@ -34,42 +41,38 @@ async def watching(path: Path, poll_seconds: float = 60.0) -> AsyncIterator[Kube
         task.cancel()
 
 
-async def appears(folder: KubeletFolder) -> bool:
-    return await until(lambda: folder.socket.value is not None, folder.socket, timeout_seconds=60)
+async def sees(folder: KubeletFolder, *, there: bool = True) -> None:
+    """Wait until the folder's socket is there, or is not."""
 
+    def is_so() -> bool:
+        return (folder.socket.value is not None) is there
 
-async def disappears(folder: KubeletFolder) -> bool:
-    return await until(lambda: folder.socket.value is None, folder.socket, timeout_seconds=60)
-
-
-async def test_a_socket_that_appears_is_told(short_folder: Path) -> None:
-    async with watching(short_folder) as folder:
-        assert folder.socket.value is None
-        make_socket(short_folder)
-        assert await appears(folder)
+    assert await until(is_so, folder.socket, timeout_seconds=60)
 
 
 @pytest.mark.parametrize(
     ("make", "said"),
     [
-        (Path.touch, "{} is a file, not a socket (is this the kubelet's folder?)"),
-        (Path.mkdir, "{} is a folder, not a socket (is this the kubelet's folder?)"),
+        (Path.touch, IS_NO_SOCKET.format("{}", "file")),
+        (Path.mkdir, IS_NO_SOCKET.format("{}", "folder")),
         (lambda path: path.symlink_to("nowhere"), "there is no {}"),
     ],
+    ids=["file", "folder", "link"],
 )
-async def test_what_is_no_socket_is_told_as_what_it_is(
-    make: Callable[[Path], None],
-    said: str,
-    short_folder: Path,
-    caplog: pytest.LogCaptureFixture,
+def test_what_is_no_socket_is_told_once_as_what_it_is(
+    make: Callable[[Path], None], said: str, short_folder: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO")
-    make(short_folder / "kubelet.sock")
-    folder = KubeletFolder(short_folder)
+    folder, path = KubeletFolder(short_folder), short_folder / "kubelet.sock"
     folder.look()
+    make(path)
+    for _ in range(2):
+        folder.look()
     assert folder.socket.value is None
-    told = f"waiting for a kubelet: {said.format(short_folder / 'kubelet.sock')}"
-    assert caplog.messages == [told]
+    told = dict.fromkeys(
+        f"waiting for a kubelet: {text}".format(path) for text in ("there is no {}", said)
+    )
+    assert caplog.messages == list(told)
 
 
 @pytest.mark.parametrize(("set_by", "oldest"), [(0, 60), (-3600, 60), (30, 90), (1e9, 1e9)])
@@ -92,49 +95,45 @@ def test_the_age_of_a_kubelet_is_that_of_its_socket_and_grows_whoever_sets_the_c
     monkeypatch.setattr(time, "monotonic", lambda: monotonic() + 100)
     folder.look()
     assert folder.kubelet_age >= first + 100
-    path = short_folder / "kubelet.sock"
-    path.unlink()
+    (short_folder / "kubelet.sock").unlink()
     folder.look()
     assert folder.kubelet_age == 0
 
 
-async def test_a_socket_with_the_same_inode_number_is_another_one(short_folder: Path) -> None:
-    """K4: the number is used again at once on many filesystems; the time of change tells."""
+def test_a_socket_with_the_same_inode_number_is_another_one(short_folder: Path) -> None:
+    """K4: the number is used again at once on many filesystems; the time of change tells.
+
+    K5: looking again at the socket that is known changes nothing.
+    """
     make_socket(short_folder)
     folder = KubeletFolder(short_folder)
     folder.look()
     first = folder.socket.value
-    assert first is not None
+    folder.look()
+    assert folder.socket.value is first
     # The same inode with another time of change: what a new socket on a used number looks like.
     (short_folder / "kubelet.sock").chmod(0o700)
     folder.look()
     second = folder.socket.value
+    assert first is not None
     assert second is not None
     assert first[:2] == second[:2]
     assert first != second
 
 
-async def test_an_unchanged_socket_is_no_news(short_folder: Path) -> None:
-    """K5: looking again at the socket that is known changes nothing."""
-    make_socket(short_folder)
-    folder = KubeletFolder(short_folder)
-    folder.look()
-    before = folder.socket.value
-    folder.look()
-    assert folder.socket.value is before
-
-
 async def test_a_folder_is_waited_for_and_followed_when_it_returns(short_folder: Path) -> None:
     path = short_folder / "kubelet" / "device-plugins"
+    async with watching(short_folder) as folder:  # by inotify alone
+        await sees(folder, there=False)
+        make_socket(short_folder)
+        await sees(folder)
     async with watching(path, poll_seconds=0.2) as folder:
         for _ in range(2):
             path.mkdir(parents=True)
             make_socket(path)
-            assert await appears(folder)
-            (path / "kubelet.sock").unlink()
-            path.rmdir()
-            path.parent.rmdir()
-            assert await disappears(folder)
+            await sees(folder)
+            shutil.rmtree(path.parent)
+            await sees(folder, there=False)
 
 
 class Doomed(PosixPath):
@@ -146,9 +145,7 @@ class Doomed(PosixPath):
         return status
 
 
-async def test_a_folder_that_is_deleted_while_it_is_looked_at_is_waited_for(
-    short_folder: Path,
-) -> None:
+def test_a_folder_that_is_deleted_while_it_is_looked_at_is_waited_for(short_folder: Path) -> None:
     """Found by the soak: the daemon ended over permissions in a folder that was not there."""
     path = Doomed(short_folder / "kubelet")
     path.mkdir()
@@ -157,7 +154,7 @@ async def test_a_folder_that_is_deleted_while_it_is_looked_at_is_waited_for(
     assert folder.socket.value is None
 
 
-async def test_a_file_that_takes_the_folders_place_later_is_waited_out(
+def test_a_file_that_takes_the_folders_place_later_is_waited_out(
     short_folder: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Found by a new user: it ended the daemon, where a deleted folder is waited for."""
@@ -167,8 +164,7 @@ async def test_a_file_that_takes_the_folders_place_later_is_waited_out(
     make_socket(path)
     folder = KubeletFolder(path)
     folder.look()
-    (path / "kubelet.sock").unlink()
-    path.rmdir()
+    shutil.rmtree(path)
     path.write_text("")
     for _ in range(2):
         folder.look()
@@ -180,40 +176,30 @@ async def test_a_file_that_takes_the_folders_place_later_is_waited_out(
     folder.look()
     assert folder.socket.value is not None
     said = f"{path} is not a folder", f"there is no {path / 'kubelet.sock'}"
-    assert caplog.messages == [f"waiting for a kubelet: {one}" for one in said]
+    assert caplog.messages == [f"waiting for a kubelet: {reason}" for reason in said]
 
 
-async def test_another_reason_for_waiting_is_told(
-    short_folder: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level("INFO")
-    folder, path = KubeletFolder(short_folder), short_folder / "kubelet.sock"
-    folder.look()
-    path.touch()
-    for _ in range(2):
-        folder.look()
-    assert [one.partition(str(path))[2] for one in caplog.messages] == [
-        "",
-        " is a file, not a socket (is this the kubelet's folder?)",
-    ]
+@contextmanager
+def deleted(place: Path) -> Iterator[Path]:
+    """Make a link to a deleted folder, which has no links, just as a mount of one."""
+    doomed = place.with_name("doomed")
+    doomed.mkdir()
+    descriptor = os.open(doomed, os.O_PATH)
+    doomed.rmdir()
+    place.symlink_to(f"/proc/self/fd/{descriptor}")
+    try:
+        yield place
+    finally:
+        os.close(descriptor)
 
 
 async def test_a_folder_deleted_below_its_mount_ends_the_daemon(short_folder: Path) -> None:
-    """Inotify does not tell of it; only a restarted pod sees the new folder.
-
-    A descriptor of a deleted folder looks just like a mount of one: it has no links.
-    """
-    doomed = short_folder / "doomed"
-    doomed.mkdir()
-    descriptor = os.open(doomed, os.O_PATH)
-    try:
-        doomed.rmdir()
-        path = short_folder / "mount"
-        path.symlink_to(f"/proc/self/fd/{descriptor}")
-        with pytest.raises(KubeletError, match="deleted below its mount"):
-            await KubeletFolder(path).watch()
-    finally:
-        os.close(descriptor)
+    """Inotify does not tell of it; only a restarted pod sees the new folder."""
+    with (
+        deleted(short_folder / "mount") as path,
+        pytest.raises(KubeletError, match="deleted below its mount"),
+    ):
+        await KubeletFolder(path).watch()
 
 
 async def test_a_folder_that_is_just_being_deleted_is_not_gone_for_good(short_folder: Path) -> None:
@@ -222,25 +208,12 @@ async def test_a_folder_that_is_just_being_deleted_is_not_gone_for_good(short_fo
     It looks again soon, though it doubts for long: a kubelet that came meanwhile was found a second
     later, by when each plugin had registered with it.
     """
-    doomed, path = short_folder / "doomed", short_folder / "kubelet"
-    doomed.mkdir()
     make_socket(short_folder)
-    descriptor = os.open(doomed, os.O_PATH)
-    doomed.rmdir()
-    path.symlink_to(f"/proc/self/fd/{descriptor}")
-    folder = KubeletFolder(path, deletion_seconds=3600)
-    watching = asyncio.get_running_loop().create_task(folder.watch())
-    try:
-        await asyncio.sleep(0)  # it has seen a folder without links by now
-        (short_folder / "next").symlink_to(short_folder)
-        (short_folder / "next").replace(path)
-        assert await until(
-            lambda: folder.socket.value is not None, folder.socket, timeout_seconds=30
-        )
-    finally:
-        watching.cancel()
-        await asyncio.wait([watching])
-        os.close(descriptor)
+    with deleted(short_folder / "kubelet") as path:
+        async with watching(path, 1.0, deletion_seconds=3600) as folder:
+            (short_folder / "next").symlink_to(short_folder)
+            (short_folder / "next").replace(path)
+            await sees(folder)
 
 
 async def test_a_folder_that_somebody_holds_open_while_it_is_deleted_is_found_again(
@@ -250,18 +223,30 @@ async def test_a_folder_that_somebody_holds_open_while_it_is_deleted_is_found_ag
     path = short_folder / "kubelet"
     path.mkdir()
     make_socket(path)
-    folder = KubeletFolder(path, poll_seconds=0.05, watched_times=1_000_000)
-    watching = asyncio.get_running_loop().create_task(folder.watch())
     held = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        assert await appears(folder)
-        (path / "kubelet.sock").unlink()
-        assert await disappears(folder)
-        path.rmdir()
-        path.mkdir()
-        make_socket(path)
-        assert await appears(folder)
+        async with watching(path, 0.05, watched_times=1_000_000) as folder:
+            await sees(folder)
+            (path / "kubelet.sock").unlink()
+            await sees(folder, there=False)
+            path.rmdir()
+            path.mkdir()
+            make_socket(path)
+            await sees(folder)
     finally:
         os.close(held)
-        watching.cancel()
-        await asyncio.gather(watching, return_exceptions=True)
+
+
+def test_names_of_sockets_are_short_and_never_repeat(short_folder: Path) -> None:
+    """K8: whatever the resource is called."""
+    folders = KubeletFolder(short_folder), KubeletFolder(short_folder)
+    name = "d" * 244 + "/" + "n" * 63
+    made = [folder.next_name(name) for folder in folders for _ in range(100)]
+    assert len(set(made)) == 200
+    assert all(len(name) <= 75 for name in made)
+
+
+def test_a_folder_that_leaves_no_room_for_a_name_is_refused() -> None:
+    KubeletFolder(Path("/var/lib/kubelet/device-plugins"))
+    with pytest.raises(UsageError, match=r"\.sock has 126 bytes, but the path of a unix socket"):
+        KubeletFolder(Path("/" + "f" * 80))

@@ -1,19 +1,31 @@
-"""What the kubelet is told, in its own messages."""
+"""What the kubelet is told, in its own messages, and how long they may be."""
 
 from __future__ import annotations
 
+import tomllib
+from pathlib import Path
 from typing import TYPE_CHECKING
+
+import grpc
 
 from genericdp.devices.device import BindMount, ContainerEdits, DeviceSpec
 from genericdp.kubelet import servicer as messages
 from genericdp.kubelet.api import deviceplugin_pb2 as api
-from tests.devices.making import decide, node, resource
+from genericdp.kubelet.api import deviceplugin_pb2_grpc as rpc
+from tests.devices.making import decide, node
+from tests.devices.making import resource as resource_of
+from tests.world import World, resource
 
 if TYPE_CHECKING:
     from collections.abc import ItemsView, ValuesView
 
     from genericdp.devices.device import Device
     from genericdp.devices.devicelist import Entry
+
+NAME = "example.com/serial"
+MAX_BYTES = 4 * 1024 * 1024
+SHARES = 10_000
+DEVICES = 20
 
 
 def test_an_answer_has_an_entry_for_each_container() -> None:
@@ -53,8 +65,8 @@ class _Counting(dict[str, "Entry[Device]"]):
 
 def test_a_list_is_gone_through_as_often_however_many_devices_there_are() -> None:
     """For each device, all were asked for their NUMA nodes."""
-    files = [node(f"/dev/ttyUSB{n}", (188, n)) for n in range(50)]
-    listed = decide([resource("serial", "/dev/ttyUSB*")], files)["example.com/serial"]
+    files = [node(f"/dev/ttyUSB{number}", (188, number)) for number in range(50)]
+    listed = decide([resource_of("serial", "/dev/ttyUSB*")], files)[NAME]
     counting = _Counting(listed.devices)
     vars(listed)["devices"] = counting
     encoded = messages.encode_list(listed)
@@ -62,11 +74,38 @@ def test_a_list_is_gone_through_as_often_however_many_devices_there_are() -> Non
     assert counting.walks <= 2
 
 
+async def test_a_list_of_more_than_fits_never_passes_four_mebibytes_and_uses_them(
+    short_folder: Path,
+) -> None:
+    """K11: what counts is the size with all devices Unhealthy; the rest is not offered and told."""
+    world = World(short_folder)
+    for number in range(DEVICES):
+        world.host.plug(f"ttyUSB{number}")
+    many = resource(NAME, "/dev/ttyUSB*", replicas=SHARES)
+    async with world.kubelet, world.serving(many) as daemon:
+        await world.listed_once(NAME)
+        total = DEVICES * SHARES
+        await daemon.log.says(f"of {total} devices, shares counted, fit into the {MAX_BYTES}")
+        (path,) = world.kubelet.paths(NAME)
+        options = [("grpc.max_receive_message_length", -1)]
+        async with grpc.aio.insecure_channel(f"unix:{path}", options=options) as channel:
+            stream = rpc.DevicePluginStub(channel).ListAndWatch(api.Empty())
+            answer = await stream.read()
+            stream.cancel()
+    assert isinstance(answer, api.ListAndWatchResponse)
+    for share in answer.devices:
+        share.health = "Unhealthy"
+    size, count = answer.ByteSize(), len(answer.devices) // SHARES
+    assert 0 < count < DEVICES
+    assert MAX_BYTES - size / count < size <= MAX_BYTES
+    warnings = [line for line in daemon.log.lines if line.startswith("warning")]
+    left_out = DEVICES - count
+    assert warnings == [f"warning {NAME}: list full: left out are {left_out} of the devices"]
+    assert world.kubelet.observed.registrations[NAME] == 1
+
+
 def test_generated_code_is_not_newer_than_the_protobuf_we_ask_for() -> None:
     """New generated code with an older runtime fails at import."""
-    import tomllib
-    from pathlib import Path
-
     root = Path(__file__).parents[2]
     header = (root / "genericdp/kubelet/api/deviceplugin_pb2.py").read_text()
     made_with = header.split("# Protobuf Python Version: ")[1].split("\n")[0]

@@ -8,146 +8,143 @@ import time
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
+import pytest
+
 from genericdp.kubelet.folder import KubeletFolder, Peer, PeerWatch, digest_of
 from genericdp.observed import until
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
     from pathlib import Path
-
-    import pytest
-
-
-def bind(path: Path, stack: ExitStack, *, listening: bool = True) -> socket.socket:
-    """Make a socket; what a killed process has left is bound and refuses connections."""
-    made = stack.enter_context(socket.socket(socket.AF_UNIX))
-    made.bind(str(path))
-    if listening:
-        made.listen()
-    return made
 
 
 class Peers:
-    """What is known of the other instances at a folder."""
+    """The sockets of instances in a folder, and what one of them knows of the others."""
 
-    def __init__(self, kubelet: KubeletFolder, stack: ExitStack) -> None:
-        self.kubelet = kubelet
-        self._watch = PeerWatch(kubelet, resources=list)
+    def __init__(self, folder: Path, stack: ExitStack) -> None:
+        self.folder = folder
+        self.own = KubeletFolder(folder)
+        self._stack = stack
+        self._watch = PeerWatch(self.own, resources=list)
         stack.callback(self._watch.close)
+
+    def bind(self, name: str, *, listening: bool = True) -> socket.socket:
+        """Make a socket; what a killed process has left is bound and refuses connections."""
+        made = self._stack.enter_context(socket.socket(socket.AF_UNIX))
+        made.bind(str(self.folder / name))
+        if listening:
+            made.listen()
+        return made
 
     def look(self) -> set[Peer]:
         self._watch.look()
-        return set(self.kubelet.peers.value)
+        return set(self.own.peers.value)
 
     async def ended(self) -> None:
         """Wait until something is told since the first look."""
-        events = self.kubelet.events
+        events = self.own.events
         assert await until(lambda: events.value > 0, events, timeout_seconds=60)
 
 
-async def test_only_instances_that_run_are_peers(short_folder: Path) -> None:
-    """REG-13, K9: not we ourselves, and not what a killed one has left."""
-    own, living, killed = (KubeletFolder(short_folder) for _ in range(3))
+@pytest.fixture
+async def peers(short_folder: Path) -> AsyncIterator[Peers]:
+    (folder := short_folder / "k").mkdir()
     with ExitStack() as stack:
-        for names in (own, living, killed):
-            for resource in ("a/b", "a/c"):
-                path = short_folder / names.next_name(resource)
-                bind(path, stack, listening=names is not killed)
-        peers = Peers(own, stack)
-        for found in (peers.look(), peers.look()):
-            assert {one.instance for one in found} == {living.instance}
-            assert {one.digest for one in found} == {digest_of("a/b"), digest_of("a/c")}
+        yield Peers(folder, stack)
+
+
+def name_of_another(peers: Peers) -> str:
+    return KubeletFolder(peers.folder).next_name("a/b")
+
+
+async def test_only_instances_that_run_are_peers(peers: Peers) -> None:
+    """REG-13, K9: not we ourselves, and not what a killed one has left."""
+    living, killed = KubeletFolder(peers.folder), KubeletFolder(peers.folder)
+    for names in (peers.own, living, killed):
+        for resource in ("a/b", "a/c"):
+            peers.bind(names.next_name(resource), listening=names is not killed)
+    for found in (peers.look(), peers.look()):
+        assert {peer.instance for peer in found} == {living.instance}
+        assert {peer.digest for peer in found} == {digest_of("a/b"), digest_of("a/c")}
 
 
 async def test_only_old_dead_sockets_of_ours_are_removed(
-    short_folder: Path, monkeypatch: pytest.MonkeyPatch
+    peers: Peers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """K9: what crashed runs left is removed; what lives, is new, or is another's stays."""
-    own, living, killed, unknown = (KubeletFolder(short_folder) for _ in range(4))
     wall, monotonic = time.time, time.monotonic  # noqa: TID251
-    with ExitStack() as stack:
-        mine, dead = (short_folder / one.next_name("a/b") for one in (own, killed))
-        live, plain = (short_folder / one.next_name("a/b") for one in (living, unknown))
-        other = short_folder / "nvidia.sock"
-        bind(live, stack)
-        for path in (mine, dead, other):
-            bind(path, stack, listening=False)
-        plain.write_text("no socket")
-        peers = Peers(own, stack)
+    mine, dead, other = peers.own.next_name("a/b"), name_of_another(peers), "nvidia.sock"
+    live, plain = name_of_another(peers), name_of_another(peers)
+    peers.bind(live)
+    for name in (mine, dead, other):
+        peers.bind(name, listening=False)
+    (peers.folder / plain).write_text("no socket")
+
+    def left() -> set[str]:
         peers.look()
-        assert dead.exists(), "younger than a minute: it may be about to listen"
-        monkeypatch.setattr(time, "time", lambda: wall() + 3600)
-        peers.look()
-        assert dead.exists(), "only somebody has set the clock"
-        monkeypatch.setattr(time, "monotonic", lambda: monotonic() + 61)
-        peers.look()
-        assert {*short_folder.iterdir()} == {mine, live, plain, other}
+        return {path.name for path in peers.folder.iterdir()}
+
+    assert dead in left(), "younger than a minute: it may be about to listen"
+    monkeypatch.setattr(time, "time", lambda: wall() + 3600)
+    assert dead in left(), "only somebody has set the clock"
+    monkeypatch.setattr(time, "monotonic", lambda: monotonic() + 61)
+    assert left() == {mine, live, plain, other}
 
 
-async def test_one_socket_that_answers_is_enough(short_folder: Path) -> None:
-    names = KubeletFolder(short_folder)
-    with ExitStack() as stack:
-        bind(short_folder / names.next_name("a/b"), stack, listening=False)
-        bind(short_folder / names.next_name("a/c"), stack)
-        assert len(Peers(KubeletFolder(short_folder), stack).look()) == 2
+async def test_one_socket_that_answers_is_enough(peers: Peers) -> None:
+    names = KubeletFolder(peers.folder)
+    peers.bind(names.next_name("a/b"), listening=False)
+    peers.bind(names.next_name("a/c"))
+    assert len(peers.look()) == 2
 
 
-async def test_one_that_is_too_busy_to_answer_runs(short_folder: Path) -> None:
+async def test_one_that_is_too_busy_to_answer_runs(peers: Peers) -> None:
     """A process that is stopped takes no connections any more, once its queue is full."""
-    path = short_folder / KubeletFolder(short_folder).next_name("a/b")
-    with ExitStack() as stack:
-        bind(path, stack).listen(0)
-        waiting = stack.enter_context(socket.socket(socket.AF_UNIX))
-        waiting.connect(str(path))
-        assert len(Peers(KubeletFolder(short_folder), stack).look()) == 1
+    listener = peers.bind(name_of_another(peers))
+    listener.listen(0)
+    with socket.socket(socket.AF_UNIX) as waiting:
+        waiting.connect(listener.getsockname())
+        assert len(peers.look()) == 1
 
 
-async def test_the_end_of_one_that_is_killed_is_told(short_folder: Path) -> None:
-    path = short_folder / KubeletFolder(short_folder).next_name("a/b")
-    with ExitStack() as stack:
-        listener = bind(path, stack)
-        peers = Peers(KubeletFolder(short_folder), stack)
-        assert peers.look()
-        connection, _ = listener.accept()
-        connection.send(b"settings")
-        await asyncio.sleep(0)
-        assert peers.look()
-        connection.close()
-        listener.close()
-        await peers.ended()
-        assert path.is_socket()
-        assert not peers.look()
+async def test_the_end_of_one_that_is_killed_is_told(peers: Peers) -> None:
+    name = name_of_another(peers)
+    listener = peers.bind(name)
+    assert peers.look()
+    connection, _ = listener.accept()
+    connection.send(b"settings")
+    await asyncio.sleep(0)
+    assert peers.look()
+    connection.close()
+    listener.close()
+    await peers.ended()
+    assert (peers.folder / name).is_socket()
+    assert not peers.look()
 
 
-async def test_who_hangs_up_and_still_runs_is_called_again(short_folder: Path) -> None:
+async def test_who_hangs_up_and_still_runs_is_called_again(peers: Peers) -> None:
     """As gRPC does after a minute."""
-    path = short_folder / KubeletFolder(short_folder).next_name("a/b")
-    with ExitStack() as stack:
-        listener = bind(path, stack)
-        peers = Peers(KubeletFolder(short_folder), stack)
-        peers.look()
-        listener.accept()[0].close()
-        await peers.ended()
-        assert peers.look()
-        listener.accept()[0].close()
-        path.unlink()
-        assert not peers.look()
+    name = name_of_another(peers)
+    listener = peers.bind(name)
+    peers.look()
+    listener.accept()[0].close()
+    await peers.ended()
+    assert peers.look()
+    listener.accept()[0].close()
+    (peers.folder / name).unlink()
+    assert not peers.look()
 
 
-async def test_nothing_is_known_of_peers_while_the_folder_is_gone(short_folder: Path) -> None:
+async def test_nothing_is_known_of_peers_while_the_folder_is_gone(peers: Peers) -> None:
     """What they serve is not over because of that."""
-    folder, away = short_folder / "k", short_folder / "away"
-    folder.mkdir()
-    with ExitStack() as stack:
-        bind(folder / KubeletFolder(short_folder).next_name("a/b"), stack)
-        peers = Peers(KubeletFolder(folder), stack)
-        before = peers.look()
-        folder.rename(away)
-        assert before
-        assert peers.look() == before
-        away.rename(folder)
-        assert peers.look() == before
-
-
-async def test_a_folder_that_is_not_there_has_none(short_folder: Path) -> None:
-    with ExitStack() as stack:
-        assert Peers(KubeletFolder(short_folder / "x"), stack).look() == set()
+    away = peers.folder.with_name("away")
+    peers.folder.rename(away)
+    assert peers.look() == set()
+    away.rename(peers.folder)
+    peers.bind(name_of_another(peers))
+    before = peers.look()
+    assert before
+    peers.folder.rename(away)
+    assert peers.look() == before
+    away.rename(peers.folder)
+    assert peers.look() == before

@@ -22,15 +22,15 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
+Context = grpc.aio.ServicerContext[bytes, bytes]
+
+
 @asynccontextmanager
 async def answering(
-    socket: Path,
-    answer: Callable[[bytes, grpc.aio.ServicerContext[bytes, bytes]], Awaitable[bytes]],
+    socket: Path, answer: Callable[[bytes, Context], Awaitable[bytes]]
 ) -> AsyncIterator[None]:
     server = grpc.aio.server(options=(("grpc.max_send_message_length", -1),))
-    methods: dict[str, grpc.RpcMethodHandler[bytes, bytes]] = {
-        "List": grpc.unary_unary_rpc_method_handler(answer)
-    }
+    methods = {"List": grpc.unary_unary_rpc_method_handler(answer)}
     handler = grpc.method_handlers_generic_handler("v1.PodResourcesLister", methods)
     server.add_generic_rpc_handlers((handler,))
     server.add_insecure_port(f"unix:{socket}")
@@ -41,25 +41,20 @@ async def answering(
         await server.stop(None)
 
 
-def listed(*ids: str, resource: str = "example.com/x") -> bytes:
-    pod = pod_with("p", *ids, resource=resource)
-    return api.ListPodResourcesResponse(pod_resources=[pod, pod]).SerializeToString()
+def answer_of(*pods: api.PodResources) -> bytes:
+    return api.ListPodResourcesResponse(pod_resources=pods).SerializeToString()
 
 
-def pod_with(name: str, *ids: str, resource: str = "example.com/x") -> api.PodResources:
-    devices = [api.ContainerDevices(resource_name=resource, device_ids=[one]) for one in ids]
+def pod_with(name: str, *ids: str) -> api.PodResources:
+    devices = [api.ContainerDevices(resource_name="example.com/x", device_ids=[it]) for it in ids]
     container = api.ContainerResources(name="c", devices=devices)
     return api.PodResources(name=name, namespace="n", containers=[container])
 
 
-def test_an_empty_answer_is_that_nothing_is_held() -> None:
-    assert pod_holders(b"").holders == {}
-
-
 def test_who_holds_which_share() -> None:
-    pods = [pod_with("a", "tty0", "tty1::1"), pod_with("b", "tty1::1", "tty1::2"), pod_with("c")]
-    answer = api.ListPodResourcesResponse(pod_resources=pods).SerializeToString()
-    found = pod_holders(answer, asked_at=7.0)
+    assert pod_holders(b"").holders == {}
+    pods = (pod_with("a", "tty0", "tty1::1"), pod_with("b", "tty1::1", "tty1::2"), pod_with("c"))
+    found = pod_holders(answer_of(*pods), asked_at=7.0)
     assert found.asked_at == 7.0
     assert found.holders == {
         "example.com/x": {
@@ -70,17 +65,6 @@ def test_who_holds_which_share() -> None:
     }
     assert found.holders_of("example.com/x") == {"pod n/a", "pod n/b"}
     assert found.pods == {"pod n/a", "pod n/b", "pod n/c"}
-
-
-async def test_an_answer_that_would_take_all_memory_is_refused(short_folder: Path) -> None:
-    socket = short_folder / "kubelet.sock"
-
-    async def endless(_: bytes, __: grpc.aio.ServicerContext[bytes, bytes]) -> bytes:
-        return bytes(9 * 1024 * 1024)
-
-    async with answering(socket, endless):
-        with pytest.raises(KubeletError, match="Received message larger than max"):
-            await list_pods(socket, timeout_seconds=30)
 
 
 @given(st.binary())
@@ -123,7 +107,7 @@ def test_an_answer_is_read_as_protobuf_reads_it(pods: list[api.PodResources]) ->
                     key = (devices.resource_name, share)
                     holders.setdefault(key, set()).add(f"pod {pod.namespace}/{pod.name}")
             claims |= {(it.claim_namespace, it.claim_name) for it in container.dynamic_resources}
-    answer = api.ListPodResourcesResponse(pod_resources=pods).SerializeToString()
+    answer = answer_of(*pods)
     found = pod_holders(answer)
     assert found.pods == {f"pod {pod.namespace}/{pod.name}" for pod in pods}
     assert {
@@ -134,11 +118,6 @@ def test_an_answer_is_read_as_protobuf_reads_it(pods: list[api.PodResources]) ->
     assert {claim for pod in pods_in(answer) for claim in pod.claims} == claims
 
 
-def test_millions_of_empty_messages_are_refused() -> None:
-    with pytest.raises(KubeletError, match="more than 1,000,000 fields"):
-        pod_holders(b"\x0a\x00" * 2**20)
-
-
 @pytest.mark.parametrize("what", ["pods", "devices"])
 def test_the_most_names_take_little_memory(what: str) -> None:
     names = [f"{i:x}" for i in range(160_000)]
@@ -147,56 +126,78 @@ def test_the_most_names_take_little_memory(what: str) -> None:
     else:
         devices = api.ContainerDevices(resource_name="x", device_ids=names)
         pods = [api.PodResources(containers=[api.ContainerResources(devices=[devices])])]
-    answer = api.ListPodResourcesResponse(pod_resources=pods).SerializeToString()
+    answer = answer_of(*pods)
     with little_memory(), pytest.raises(KubeletError, match="more than 150,000 strings"):
         pod_holders(answer)
 
 
-def test_a_long_name_is_refused() -> None:
-    answer = api.ListPodResourcesResponse(pod_resources=[pod_with("p" * 65_537)])
-    with pytest.raises(KubeletError, match="a string has more than 64 KiB"):
-        pod_holders(answer.SerializeToString())
+MALFORMED = "is not a ListPodResourcesResponse"
 
 
 @pytest.mark.parametrize(
-    "answer",
-    [b"\x0a", b"\x0a\x05", b"\x0b", b"\x0a" + b"\xff" * 10, b"\x09", b"\x0d\x00", b"\x08\x80"],
-    ids=["no size", "cut off", "group", "long number", "8 bytes", "4 bytes", "number"],
+    ("answer", "why"),
+    [
+        (b"\x0a", MALFORMED),
+        (b"\x0a\x05", MALFORMED),
+        (b"\x0b", MALFORMED),
+        (b"\x0a" + b"\xff" * 10, MALFORMED),
+        (b"\x09", MALFORMED),
+        (b"\x0d\x00", MALFORMED),
+        (b"\x08\x80", MALFORMED),
+        (b"\x0a\x00" * 2**20, "more than 1,000,000 fields"),
+        (answer_of(pod_with("p" * 65_537)), "a string has more than 64 KiB"),
+    ],
+    ids=[
+        *("no size", "cut off", "group", "long number", "8 bytes", "4 bytes", "number"),
+        *("empty messages", "long name"),
+    ],
 )
-def test_what_is_malformed_is_refused(answer: bytes) -> None:
-    with pytest.raises(KubeletError, match="is not a ListPodResourcesResponse"):
+def test_what_is_malformed_is_refused(answer: bytes, why: str) -> None:
+    with pytest.raises(KubeletError, match=why):
         pod_holders(answer)
+
+
+async def refuse(_: bytes, context: Context) -> bytes:
+    await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "rejected by rate limit")
+
+
+async def hang(_: bytes, __: Context) -> bytes:
+    await asyncio.Event().wait()
+    return b""
+
+
+async def flood(_: bytes, __: Context) -> bytes:
+    return bytes(9 * 1024 * 1024)
+
+
+@pytest.mark.parametrize(
+    ("answer", "seconds", "why"),
+    [
+        (refuse, 30, "^RESOURCE_EXHAUSTED: rejected by rate limit$"),
+        (hang, 0.2, r"^no answer within 0\.2 s$"),
+        (flood, 30, "Received message larger than max"),
+    ],
+    ids=["refused", "stopped", "would take all memory"],
+)
+async def test_a_call_that_fails_has_a_reason(
+    short_folder: Path, answer: Callable[..., Awaitable[bytes]], seconds: float, why: str
+) -> None:
+    async with answering(short_folder / "s", answer):
+        with pytest.raises(KubeletError, match=why):
+            await list_pods(short_folder / "s", timeout_seconds=seconds)
 
 
 async def test_an_answer_may_be_longer_than_what_grpc_takes_by_default(short_folder: Path) -> None:
     """PRS-1: 4 MiB are passed by a node with tens of thousands of devices."""
-    long = listed(*(f"{i:063}" for i in range(45_000)))
+    pod = pod_with("p", *(f"{number:063}" for number in range(45_000)))
+    long = answer_of(pod, pod)
     assert len(long) > 1.4 * 4_194_304
 
-    async def answer(request: bytes, context: object) -> bytes:
+    async def answer(_: bytes, __: Context) -> bytes:
         return long
 
     async with answering(short_folder / "s", answer):
         assert await list_pods(short_folder / "s", timeout_seconds=30) == long
-
-
-async def test_a_refusal_is_told_in_the_kubelets_words(short_folder: Path) -> None:
-    async def answer(request: bytes, context: grpc.aio.ServicerContext[bytes, bytes]) -> bytes:
-        await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "rejected by rate limit")
-
-    async with answering(short_folder / "s", answer):
-        with pytest.raises(KubeletError, match=r"^RESOURCE_EXHAUSTED: rejected by rate limit$"):
-            await list_pods(short_folder / "s", timeout_seconds=30)
-
-
-async def test_a_stopped_kubelet_is_not_waited_for(short_folder: Path) -> None:
-    async def answer(request: bytes, context: object) -> bytes:
-        await asyncio.Event().wait()
-        return b""
-
-    async with answering(short_folder / "s", answer):
-        with pytest.raises(KubeletError, match=r"^no answer within 0\.2 s$"):
-            await list_pods(short_folder / "s", timeout_seconds=0.2)
 
 
 @pytest.mark.parametrize(

@@ -47,18 +47,14 @@ def offer_of(
 
 
 def serving(
-    offer: DeviceList,
-    prefer: Preference,
-    *,
-    replicas: int = 1,
-    timeouts: CallTimeouts | None = None,
+    offer: DeviceList, prefer: Preference, *, replicas: int = 1, **timeouts: float
 ) -> Servicer:
     gate = Gate(
         "x",
         root=Root(Path("/")),
         look_again=lambda: None,
         run_hooks=no_hooks(),
-        timeouts=timeouts,
+        timeouts=CallTimeouts(**timeouts),
     )
     servicer = Servicer(gate, prefer=prefer, replicas=replicas)
     servicer.set_devices(offer)
@@ -93,42 +89,37 @@ async def test_each_container_has_an_answer_of_its_own() -> None:
     """D15: all have that of the last one."""
     first, *_, last = GPUS
     both = [
-        api.ContainerPreferredAllocationRequest(available_deviceIDs=[one], allocation_size=1)
-        for one in (first, last)
+        api.ContainerPreferredAllocationRequest(available_deviceIDs=[name], allocation_size=1)
+        for name in (first, last)
     ]
     request = api.PreferredAllocationRequest(container_requests=both).SerializeToString()
     answer = await serving(offer_of(GPUS), Preference.CLOSEST).preferred_allocation(request)
     found = api.PreferredAllocationResponse.FromString(answer).container_responses
-    assert [list(one.deviceIDs) for one in found] == [[first], [last]]
+    assert [list(its.deviceIDs) for its in found] == [[first], [last]]
 
 
 @pytest.mark.parametrize(
-    ("available", "must", "size", "expected"),
+    ("available", "must", "size", "unhealthy", "expected"),
     [
-        pytest.param("abc", "c", 2, ["a", "c"], id="what-must-be-given-is"),
-        pytest.param("abc", "abc", 2, [], id="more-must-be-given-than-wanted"),
-        pytest.param("ab", "", 5, ["a", "b"], id="fewer-than-wanted"),
-        pytest.param("axy", "", 2, ["a", "x"], id="ids-that-nobody-knows"),
-        pytest.param("", "", 0, [], id="nothing-of-nothing"),
-        pytest.param("abc", "", -1, [], id="less-than-nothing"),
+        pytest.param("abc", "c", 2, "", "ac", id="what-must-be-given-is"),
+        pytest.param("abc", "abc", 2, "", "", id="more-must-be-given-than-wanted"),
+        pytest.param("ab", "", 5, "", "ab", id="fewer-than-wanted"),
+        pytest.param("axy", "", 2, "", "ax", id="ids-that-nobody-knows"),
+        pytest.param("", "", 0, "", "", id="nothing-of-nothing"),
+        pytest.param("abc", "", -1, "", "", id="less-than-nothing"),
+        # The kubelet may not know it yet, and Allocate would refuse it.
+        pytest.param("abcd", "", 2, "ab", "cd", id="what-is-unhealthy-is-left-out"),
+        pytest.param("abcd", "", 3, "ab", "acd", id="what-is-unhealthy-comes-last"),
+        pytest.param("abcd", "b", 2, "ab", "bc", id="what-is-unhealthy-must-be-given"),
     ],
 )
 async def test_any_wish_has_an_answer(
-    available: str, must: str, size: int, expected: list[str]
+    available: str, must: str, size: int, unhealthy: str, expected: str
 ) -> None:
-    closest = serving(offer_of(dict.fromkeys("abc", NOWHERE)), Preference.CLOSEST)
+    offer = offer_of(dict.fromkeys("abcd" if unhealthy else "abc", NOWHERE), unhealthy=unhealthy)
     request = asking(available, size, must)
-    assert ids_in(await closest.preferred_allocation(request)) == expected
-
-
-async def test_what_is_unhealthy_is_given_last() -> None:
-    """The kubelet may not know it yet, and Allocate would refuse it."""
-    spots = dict.fromkeys("abcd", NOWHERE)
-    closest = serving(offer_of(spots, unhealthy="ab"), Preference.CLOSEST)
-    answer = closest.preferred_allocation
-    assert ids_in(await answer(asking("abcd", 2))) == ["c", "d"]
-    assert ids_in(await answer(asking("abcd", 3))) == ["a", "c", "d"]
-    assert ids_in(await answer(asking("abcd", 2, must="b"))) == ["b", "c"]
+    answer = await serving(offer, Preference.CLOSEST).preferred_allocation(request)
+    assert ids_in(answer) == list(expected)
 
 
 async def test_the_latest_list_and_config_count() -> None:
@@ -146,22 +137,17 @@ async def test_the_latest_list_and_config_count() -> None:
 async def test_a_failure_is_an_empty_answer_and_logged_once(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """PRF-4: an error rejects the pod."""
-    one = serving(offer_of({"a": NOWHERE}), Preference.CLOSEST)
+    """PRF-4: an error rejects the pod. What takes too long is left to the kubelet as well."""
+    servicer = serving(offer_of({"a": NOWHERE}), Preference.CLOSEST)
     for _ in range(3):
-        assert await one.preferred_allocation(b"nonsense") == b""
+        assert await servicer.preferred_allocation(b"nonsense") == b""
     assert caplog.messages == ["x: choosing preferred devices has failed"]
     assert "DecodeError" in caplog.text
-    assert ids_in(await one.preferred_allocation(asking("a", 1))) == ["a"]
-
-
-async def test_what_takes_too_long_is_left_to_the_kubelet(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+    assert ids_in(await servicer.preferred_allocation(asking("a", 1))) == ["a"]
     many = dict.fromkeys(map(str, range(100)), NOWHERE)
-    slow = serving(offer_of(many), Preference.CLOSEST, timeouts=CallTimeouts(preferred=0.0))
+    slow = serving(offer_of(many), Preference.CLOSEST, preferred=0.0)
     assert await slow.preferred_allocation(asking(many, 4)) == b""
-    assert caplog.messages == ["x: choosing preferred devices has failed"]
+    assert caplog.messages == ["x: choosing preferred devices has failed"] * 2
 
 
 async def test_a_call_that_is_canceled_stays_so() -> None:

@@ -77,37 +77,32 @@ async def test_only_the_kubelet_that_was_looked_at_gets_the_registration(
     short_folder: Path,
 ) -> None:
     """KST-5: the next one may take its place at any moment, and would get two."""
+
+    def replaced() -> None:
+        raise KubeletError("new kubelet")
+
     current, next_socket = short_folder / "kubelet.sock", short_folder / "next.sock"
     async with listening(current) as requests, listening(next_socket) as next_requests:
+        with pytest.raises(KubeletError, match="new kubelet"):
+            await registered(short_folder, connected=replaced)
+        assert requests == []
         await registered(short_folder, connected=lambda: next_socket.rename(current))
         assert (len(requests), next_requests) == (1, [])
 
 
-async def test_what_the_look_at_the_kubelet_raises_comes_before_the_registration(
-    short_folder: Path,
-) -> None:
-    def replaced() -> None:
-        raise KubeletError("new kubelet")
-
-    async with listening(short_folder / "kubelet.sock") as requests:
-        with pytest.raises(KubeletError, match="new kubelet"):
-            await registered(short_folder, connected=replaced)
-        assert requests == []
-
-
 async def test_a_lack_of_descriptors_is_not_taken_for_silence(short_folder: Path) -> None:
-    """The reason is always the same, so that it is told once: it names no socket."""
-    with spare_descriptors(0), pytest.raises(KubeletError) as caught:
-        await check(short_folder / "genericdp-1.sock", timeout_seconds=5)
+    """The reason is always the same, so that it is told once: it names no socket.
+
+    What gRPC says ends where its text does: it once put NUL bytes into the log.
+    """
+    with spare_descriptors(0):
+        with pytest.raises(KubeletError) as caught:
+            await check(short_folder / "genericdp-1.sock", timeout_seconds=5)
+        with pytest.raises(RegistrationError) as caught_register:
+            await registered(short_folder)
     assert str(caught.value) == "our own socket does not answer: descriptors run short"
-
-
-async def test_what_grpc_says_ends_where_its_text_does(short_folder: Path) -> None:
-    """Found by a new user: NUL bytes in the log."""
-    with spare_descriptors(0), pytest.raises(RegistrationError) as caught:
-        await registered(short_folder)
-    assert str(caught.value).endswith("Too many open files")
-    assert str(caught.value).isprintable()
+    said = str(caught_register.value)
+    assert (said.endswith("Too many open files"), said.isprintable()) == (True, True)
 
 
 @pytest.mark.parametrize("is_left", [True, False], ids=["left", "gone"])

@@ -1,0 +1,236 @@
+"""What pods hold, as the kubelet says (PRS-1): it stays listed, and under its name (LAW-10)."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from genericdp.kubelet.podresources import PodResourcesTiming
+from genericdp.simulator.pods import Container, Pod
+from genericdp.simulator.settings import Generation
+from tests.world import World, serial
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Mapping
+    from contextlib import AbstractAsyncContextManager
+    from pathlib import Path
+
+    from tests.world import Daemon
+
+SERIAL, PORT = "example.com/serial", "example.com/port"
+POD = Pod(uid="pod", containers=(Container(name="main", limits={SERIAL: 1}),))
+PROMPT = PodResourcesTiming(period=0.05, refresh=0.2, pods_known=0.0)
+FLEETING = serial(forgetAfterSeconds=0)
+RENAMED = serial(id="new-$(device.name)")
+HOLDER = "pod default/pod has it as ttyUSB0 of example.com/serial"
+FAILING = "the kubelet does not say which devices pods hold: "
+AGAIN = "the kubelet says again which devices pods hold"
+
+
+class HeldWorld(World):
+    """A world whose kubelet says what pods hold, and whose daemon asks."""
+
+    def __init__(self, folder: Path, generation: Generation) -> None:
+        self.socket = folder / "p" / "kubelet.sock"
+        super().__init__(folder, generation=generation, pod_resources=self.socket)
+        self.state = folder / "state"
+        self.host.plug("ttyUSB0")
+
+    def asking(
+        self, resource: Mapping[str, object], timing: PodResourcesTiming = PROMPT
+    ) -> AbstractAsyncContextManager[Daemon]:
+        """Run a daemon that keeps a ledger and asks the kubelet."""
+        settings: dict[str, Any] = {"pod_resources": self.socket, "pod_resources_timing": timing}
+        return self.serving(resource, state_dir=self.state, **settings)
+
+    async def holds(self) -> None:
+        """Have a pod hold ttyUSB0, then pull it out, and another device, too."""
+        await self.container(serial=1)
+        self.host.plug("ttyUSB1")
+        await self.listed(SERIAL, "ttyUSB0", "ttyUSB1")
+        for name in ("ttyUSB0", "ttyUSB1"):
+            self.host.unplug(name)
+
+    async def devices_are(self, **devices: str) -> None:
+        wanted = {name.replace("_", "-"): health for name, health in devices.items()}
+        await self.kubelet.wait_for(lambda: self.kubelet.devices(SERIAL) == wanted, 30)
+
+    async def asked(self, times: int) -> None:
+        """Wait until the kubelet has been asked so many times more."""
+        observed = self.kubelet.observed
+        wanted = observed.pod_resources_calls + times
+        await self.kubelet.wait_for(lambda: observed.pod_resources_calls >= wanted, 30)
+
+    def end_pod(self) -> None:
+        self.kubelet.admitter.remove(POD)
+
+
+@pytest.fixture(params=list(Generation), ids=lambda generation: f"generation-{generation}")
+async def world(request: pytest.FixtureRequest, short_folder: Path) -> AsyncIterator[HeldWorld]:
+    world = HeldWorld(short_folder, request.param)
+    async with world.kubelet:
+        yield world
+
+
+def is_refused(found: Mapping[str, Any]) -> bool:
+    """Return whether ``/status`` says who has the device under its former name."""
+    return any(HOLDER in refused["reason"] for refused in found["notOffered"])
+
+
+async def test_what_a_pod_holds_stays_until_it_ends(world: HeldWorld) -> None:
+    """LAW-10: the device that nobody holds is forgotten in time, the other one is not."""
+    async with world.asking(FLEETING):
+        await world.holds()
+        await world.devices_are(ttyUSB0="Unhealthy")
+        lists = world.kubelet.observed.lists[SERIAL]
+        await world.asked(5)
+        assert world.kubelet.observed.lists[SERIAL] == lists, "to ask is no news for the kubelet"
+        world.host.plug("ttyUSB0")
+        await world.devices_are(ttyUSB0="Healthy")
+        world.host.unplug("ttyUSB0")
+        await world.devices_are(ttyUSB0="Unhealthy")
+        world.end_pod()
+        await world.devices_are()
+
+
+async def test_the_kubelet_is_asked_rarely_while_no_answer_would_change_anything(
+    world: HeldWorld,
+) -> None:
+    """PRS-1: all clients share the kubelet's rate limit. It is for status only."""
+    async with world.asking(serial(), replace(PROMPT, refresh=0.5)):
+        await world.holds()
+        await world.devices_are(ttyUSB0="Unhealthy", ttyUSB1="Unhealthy")
+        lists = world.kubelet.observed.lists[SERIAL]
+        await world.asked(1)
+        begun = time.monotonic()
+        await world.asked(2)
+        assert time.monotonic() - begun > 0.7, "twice its refresh, were it not for the way there"
+        assert world.kubelet.observed.lists[SERIAL] == lists
+
+
+@pytest.mark.parametrize("trouble", ["refused", "no socket", "garbage"])
+async def test_what_cannot_be_asked_is_not_forgotten(world: HeldWorld, trouble: str) -> None:
+    """PRS-1: one line with the reason, however often it fails, and one when it works again."""
+    reasons = {
+        "refused": "RESOURCE_EXHAUSTED: rejected by rate limit",
+        "no socket": f"there is no {world.socket}",
+        "garbage": f"{world.socket} is a file, not a socket",
+    }
+    hidden = world.socket.with_name("hidden")
+    async with world.asking(FLEETING) as daemon:
+        world.kubelet.faults.refuse_pod_resources = trouble == "refused"
+        if trouble != "refused":
+            world.socket.rename(hidden)
+        if trouble == "garbage":
+            world.socket.write_text("garbage")
+        await world.holds()
+        await world.devices_are(ttyUSB0="Unhealthy", ttyUSB1="Unhealthy")
+        if trouble == "refused":
+            await world.asked(5)
+        assert reasons[trouble] in await daemon.log.says(FAILING)
+        world.kubelet.faults.refuse_pod_resources = False
+        if trouble != "refused":
+            hidden.rename(world.socket)
+        await world.devices_are(ttyUSB0="Unhealthy")
+        await daemon.log.says(AGAIN)
+        assert (daemon.log.count(FAILING), daemon.log.count(AGAIN)) == (1, 1)
+
+
+async def test_a_kubelet_that_does_not_know_its_pods_yet_is_not_believed(world: HeldWorld) -> None:
+    """KST-6, PRS-1: a kubelet that has just started names no pods, and all would be forgotten."""
+    async with world.asking(FLEETING, replace(PROMPT, pods_known=3600.0)) as daemon:
+        await world.holds()
+        await world.devices_are(ttyUSB0="Unhealthy", ttyUSB1="Unhealthy")
+        world.kubelet.admitter.sources_ready = False
+        await world.kubelet.restart()
+        await world.devices_are(ttyUSB0="Unhealthy", ttyUSB1="Unhealthy")
+        world.host.plug("ttyUSB2")  # one more pass
+        await daemon.counts(SERIAL, 3)
+        assert world.kubelet.observed.pod_resources_calls == 0
+
+
+async def test_a_held_id_stays_until_its_pod_ends_and_then_becomes_the_new_one(
+    world: HeldWorld,
+) -> None:
+    async with world.asking(serial()) as daemon:
+        await world.container(serial=1)
+        world.host.plug("ttyUSB1")
+        await world.listed(SERIAL, "ttyUSB0", "ttyUSB1")
+        await daemon.takes(RENAMED)
+        await daemon.shows(SERIAL, lambda found: found["devices"][0]["holders"])
+        await world.listed(SERIAL, "ttyUSB0", "new-ttyUSB1")
+        assert daemon.log.count("device ttyUSB1 is Unhealthy: it becomes new-ttyUSB1 once") == 1
+        world.end_pod()
+        await world.listed(SERIAL, "new-ttyUSB0", "new-ttyUSB1")
+        assert world.kubelet.devices(SERIAL)["ttyUSB0"] == "Unhealthy"
+
+
+@pytest.mark.parametrize(
+    ("edit", "name", "listed"),
+    [(RENAMED, SERIAL, "new-ttyUSB0"), (serial(PORT), PORT, "ttyUSB0")],
+    ids=["id", "resource"],
+)
+async def test_an_edit_during_a_restart_is_held_up_as_well(
+    world: HeldWorld, edit: Mapping[str, object], name: str, listed: str
+) -> None:
+    async with world.asking(serial()):
+        await world.container(serial=1)
+    async with world.asking(edit, replace(PROMPT, pods_known=0.5)) as daemon:
+        if name == SERIAL:
+            await daemon.shows(SERIAL, lambda found: found["devices"][0]["holders"])
+            await world.devices_are(ttyUSB0="Healthy")
+        else:
+            await daemon.shows(PORT, is_refused)
+            assert world.kubelet.devices(PORT) == {}
+        world.end_pod()
+        await world.listed(name, listed)
+
+
+async def test_without_an_answer_of_the_kubelet_a_held_id_stays_as_it_is(world: HeldWorld) -> None:
+    async with world.asking(serial()) as daemon:
+        await world.container(serial=1)
+        world.kubelet.faults.refuse_pod_resources = True
+        await daemon.takes(RENAMED)
+        await daemon.log.says(FAILING)
+        world.host.plug("ttyUSB1")
+        await world.listed(SERIAL, "ttyUSB0", "new-ttyUSB1")
+        assert (await daemon.status())["holders"]["known"] is False
+
+
+async def test_without_pod_resources_nobody_is_asked_and_an_edit_renames_at_once(
+    world: HeldWorld,
+) -> None:
+    async with world.serving(FLEETING, state_dir=world.state) as daemon:
+        await world.container(serial=1)
+        world.host.plug("ttyUSB1")
+        await daemon.takes(RENAMED)
+        await world.listed(SERIAL, "new-ttyUSB0", "new-ttyUSB1")
+        world.host.unplug("ttyUSB0")
+        await world.listed(SERIAL, "new-ttyUSB1")
+        assert world.kubelet.observed.pod_resources_calls == 0
+    async with world.serving(serial(), state_dir=world.state) as daemon:
+        await world.listed(SERIAL, "ttyUSB1")
+        both = f"device ttyUSB1 of {SERIAL} was new-ttyUSB1 of {SERIAL} before: pods may hold it"
+        assert daemon.log.count(both) == 1
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"version": 0}', '{"version": 1}', "\0"])
+async def test_a_damaged_ledger_is_put_aside_and_another_one_written_before_the_list(
+    short_folder: Path, content: str
+) -> None:
+    world = HeldWorld(short_folder, Generation.B)
+    ledger = world.state / "ledger.json"
+    ledger.parent.mkdir()
+    ledger.write_text(content)
+    async with world.kubelet, world.asking(serial()) as daemon:
+        await world.listed(SERIAL, "ttyUSB0")
+        written = json.loads(ledger.read_text())
+        assert daemon.log.count("ledger.json is damaged") == 1
+    assert ledger.with_name("ledger.json.bad").read_text() == content
+    assert written["version"] == 1
+    devices = [(device["resource"], device["id"]) for device in written["devices"]]
+    assert devices == [(SERIAL, "ttyUSB0")]
