@@ -1,4 +1,4 @@
-"""What lines of the kernel's log make of devices, and until when."""
+"""Which device a line of the kernel's log names, and what becomes of it until when."""
 
 from __future__ import annotations
 
@@ -10,15 +10,24 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from genericdp.devices.device import BoundProbe, Device
 from genericdp.devices.inventory import Identity
-from genericdp.health.kernellog import MAX_NAMED
+from genericdp.health.kernellog import (
+    MAX_NAMED,
+    name_of,
+    names_match,
+    names_of,
+    rule_of,
+    stems_of,
+)
 from genericdp.health.kinds.kernellog import KernelLogCheck
 from genericdp.host.root import Root
 from genericdp.model import Probe
 from genericdp.reasons import NOT_PROBED
-from tests.health.probed_devices import R, Watched
+from tests.health.probed_devices import R, Watched, struck
 from tests.host.kernel_log import Script, record, recorded
 
 if TYPE_CHECKING:
@@ -57,7 +66,8 @@ def watched(
 
 
 def error(name: str, *, sequence: int, seconds: float = 1.0) -> bytes:
-    return record(f"I/O error, dev {name}, sector 0", sequence=sequence, seconds=seconds)
+    text = name if " " in name else f"I/O error, dev {name}, sector 0"
+    return record(text, sequence=sequence, seconds=seconds)
 
 
 class Following(Watched):
@@ -83,8 +93,8 @@ async def nothing(*_: object, **__: object) -> Outcome:
 
 
 @asynccontextmanager
-async def following(script: Script, now: float = NOW) -> AsyncIterator[Following]:
-    made = Following(script.open, now)
+async def following(log: Script | Callable[[], Log], now: float = NOW) -> AsyncIterator[Following]:
+    made = Following(log.open if isinstance(log, Script) else log, now)
     try:
         yield made
     finally:
@@ -94,20 +104,14 @@ async def following(script: Script, now: float = NOW) -> AsyncIterator[Following
 async def test_a_line_strikes_the_device_it_names_at_once() -> None:
     script = Script()
     async with following(script) as log:
-        await log.look(watched("sda"), watched("sdb"))
-        assert log.reasons == {}
-        script.add(record("I/O error, dev sdb, sector 0", sequence=5, seconds=999.25))
-        await log.until(lambda: bool(log.reasons))
-        assert log.reasons == {"sdb": "kernelLog: [999.250000] I/O error, dev sdb, sector 0"}
-
-
-async def test_a_device_that_appears_waits_for_the_log_to_be_read() -> None:
-    async with following(Script()) as log:
         log.watch(watched("sda"))
         assert log.reasons == {"sda": f"kernelLog: {NOT_PROBED}"}
         await log.probed()
         log.watch(watched("sda"), watched("sdb"))
         assert log.reasons == {}, "a log that is being followed is known"
+        script.add(record("I/O error, dev sdb, sector 0", sequence=5, seconds=999.25))
+        await log.until(lambda: bool(log.reasons))
+        assert log.reasons == {"sdb": "kernelLog: [999.250000] I/O error, dev sdb, sector 0"}
 
 
 async def test_a_reload_that_adds_a_probe_of_the_log_keeps_a_well_device_healthy() -> None:
@@ -119,21 +123,43 @@ async def test_a_reload_that_adds_a_probe_of_the_log_keeps_a_well_device_healthy
         await log.until(lambda: log.struck == ["sda"])
 
 
-@pytest.mark.parametrize(("now", "struck"), [(1049.9, ["sda"]), (1050.0, [])])
-async def test_it_recovers_so_long_after_the_last_line(now: float, struck: list[str]) -> None:
-    """D6: Unhealthy forever after one error."""
-    script = Script([error("sda", sequence=1, seconds=800), error("sda", sequence=2, seconds=900)])
-    async with following(script, now) as log:
-        await log.look(watched("sda", recover_after_seconds=150))
+CRASH = "firmware crashed"
+
+
+@pytest.mark.parametrize(
+    ("lines", "devices", "now", "struck"),
+    [
+        # D6: Unhealthy forever after one error.
+        ({"sda": 800}, [watched("sda", recover_after_seconds=150)], 949.9, ["sda"]),
+        ({"sda": 800}, [watched("sda", recover_after_seconds=150)], 950.0, []),
+        ({"sda": 500}, [watched("sda", known_since=500.5)], NOW, []),
+        ({"sda": 500}, [watched("sda", known_since=499.5)], NOW, ["sda"]),
+        ({CRASH: 1}, [watched(it, CRASH, where={}) for it in "abc"], NOW, ["a", "b", "c"]),
+    ],
+    ids=[
+        "not recovered yet",
+        "recovered so long after its line",
+        "the line is older than the device",
+        "the device is older than the line",
+        "without where a line strikes all devices of the resource",
+    ],
+)
+async def test_a_line_in_the_log_strikes(
+    lines: dict[str, int], devices: list[Device], now: float, struck: list[str]
+) -> None:
+    given = [error(name, sequence=it, seconds=lines[name]) for it, name in enumerate(lines, 1)]
+    async with following(Script(given), now) as log:
+        await log.look(*devices)
         assert log.struck == struck
 
 
-async def test_a_line_that_is_read_as_it_comes_counts_from_then() -> None:
+async def test_the_last_line_counts_from_when_it_is_read_as_it_comes() -> None:
     """The kernel's clock may stray."""
-    script = Script()
+    script = Script([error("sda", sequence=1, seconds=800)])
     async with following(script, now=1049.9) as log:
         await log.look(watched("sda", recover_after_seconds=150))
-        script.add(error("sda", sequence=1, seconds=899))
+        assert log.struck == []
+        script.add(error("sda", sequence=2, seconds=899))
         await log.until(lambda: log.struck == ["sda"])
 
 
@@ -151,21 +177,13 @@ async def test_a_device_that_vanishes_and_returns_is_well() -> None:
 
 
 async def test_a_device_that_took_the_place_of_another_is_well() -> None:
-    """D6: the number of its node may be the same."""
+    """D6: the number of its node may be the same. What only has another ID is the same one."""
     async with following(Script([error("sda", sequence=1)])) as log:
-        await log.look(watched("sda"), watched("sdb"))
-        assert log.struck == ["sda"]
-        await log.look(watched("sda"), watched("sdb"))
-        assert log.struck == ["sda"], "the same one stays struck from pass to pass"
+        for again in (watched("sda"), watched("sda"), replace(watched("sda"), id="disk-1")):
+            await log.look(again, watched("sdb"))
+            assert log.struck == [again.id], "it stays struck from pass to pass"
         await log.look(watched("sda", inode=2), watched("sdb"))
         assert log.struck == []
-
-
-async def test_lines_that_are_older_than_a_device_do_not_count() -> None:
-    script = Script([error("sda", sequence=1, seconds=500), error("sdb", sequence=2, seconds=500)])
-    async with following(script) as log:
-        await log.look(watched("sda", known_since=500.5), watched("sdb", known_since=499.5))
-        assert log.struck == ["sdb"]
 
 
 async def test_a_device_that_is_found_after_its_line_is_struck_if_it_was_there() -> None:
@@ -186,7 +204,8 @@ async def test_a_new_rule_is_looked_for_in_the_whole_log() -> None:
         assert list(log.reasons_of("other")) == ["nvme0"]
         assert log.struck == ["sda"]
         await log.look(resource="other")
-        assert log.struck == ["sda"]
+        log.health.forget("other")
+        assert (log.struck, list(log.health.reports())) == (["sda"], [R])
     assert script.closings == 2
 
 
@@ -202,19 +221,11 @@ async def test_each_function_of_a_card_is_told_apart_where_the_line_does() -> No
         assert {text.rpartition(" ")[2] for text in log.reasons.values()} == {"both"}
 
 
-async def test_without_where_a_line_strikes_all_devices_of_the_resource() -> None:
-    script = Script([record("firmware crashed", sequence=1)])
-    async with following(script) as log:
-        await log.look(*(watched(f"d{n}", "firmware crashed", where={}) for n in range(3)))
-        assert log.struck == ["d0", "d1", "d2"]
-
-
 async def test_the_recorded_errors_of_two_gpus() -> None:
     regex = r"NVRM: Xid \(PCI:(?P<name>[0-9a-fA-F:.]+)\): (?P<code>\d+)"
     ignore = {"code": ("13", "31", "43", "45", "68", "109")}
-    gpus = [watched(one, regex, ignore=ignore) for one in ("0000:3b:00.0", "0000:af:00.0")]
-    async with following(Script(recorded("nvidia-xid.kmsg"))) as log:
-        log.now = 96_000.0
+    gpus = [watched(name, regex, ignore=ignore) for name in ("0000:3b:00.0", "0000:af:00.0")]
+    async with following(Script(recorded("nvidia-xid.kmsg")), 96_000.0) as log:
         await log.look(*gpus)
         assert log.reasons == {
             "0000:af:00.0": "kernelLog: [95400.117431] NVRM: Xid (PCI:0000:af:00): 48,"
@@ -232,8 +243,7 @@ async def test_a_log_that_cannot_be_read_is_the_reason_of_all_its_devices() -> N
             raise refusals.pop()
         return script.open()
 
-    log = Following(opens)
-    try:
+    async with following(opens) as log:
         await log.look(watched("sda"), watched("sdb"))
         assert log.struck == ["sda", "sdb"]
         assert "cannot be read: Operation not permitted (needs CAP_SYSLOG" in log.reasons["sdb"]
@@ -242,25 +252,22 @@ async def test_a_log_that_cannot_be_read_is_the_reason_of_all_its_devices() -> N
         assert log.struck == ["nvme0", "sda", "sdb"], "a new rule has it opened at once"
         await log.look(watched("sda"), watched("sdb"), watched("sdc", "sdc: (?P<name>reset)"))
         await log.until(lambda: log.struck == ["sda"])
-    finally:
-        log.health.forget(R)
 
 
 async def test_devices_without_such_a_probe_open_no_log() -> None:
     script = Script()
     async with following(script) as log:
         await log.look()
-        bare = Device(id="a", key="a", path="/dev/a", identity=Identity(inode=1))
-        await log.look(bare)
+        await log.look(replace(watched("a"), probes=()))
         assert log.reasons == {}
     assert script.closings == 0, "what was opened is closed at the end"
 
 
 async def test_of_names_of_no_device_only_the_last_ones_are_remembered() -> None:
     """Those of all the lines of a year would fill the memory."""
-    names = [f"x{n}" for n in range(MAX_NAMED + 100)]
-    lines = [error(name, sequence=n) for n, name in enumerate(names, start=2)]
-    async with following(Script([error("sda", sequence=1), *lines])) as log:
+    names = [f"x{number}" for number in range(MAX_NAMED + 100)]
+    lines = [error(name, sequence=number) for number, name in enumerate(["sda", *names], 1)]
+    async with following(Script(lines)) as log:
         await log.look(watched("sda"), watched("sdb"))
         first, last = names[:50], names[-50:]
         found = [watched(name, known_since=0.5) for name in (*first, *last)]
@@ -268,19 +275,74 @@ async def test_of_names_of_no_device_only_the_last_ones_are_remembered() -> None
         assert log.struck == sorted(["sda", *last])
 
 
-async def test_of_a_resource_that_is_forgotten_nothing_is_said() -> None:
-    script = Script()
-    async with following(script) as log:
-        await log.look(watched("sda"), resource="gone")
-        await log.look(watched("sda"))
-        log.health.forget("gone")
-        script.add(error("sda", sequence=1))
-        await log.until(lambda: log.struck == ["sda"])
-        assert list(log.health.reports()) == [R]
+@pytest.mark.parametrize(
+    ("address", "line_has", "same"),
+    [
+        ("0000:3b:00.0", "0000:3b:00.0", True),
+        ("0000:3b:00.0", "0000:3b:00", True),
+        ("0000:3b:00", "0000:3b:00.1", True),
+        ("0000:3b:00.0", "3b:00.0", True),
+        ("3b:00", "0000:3B:00", True),
+        ("0000:3b:00.0", "00000000:3B:00.0", True),
+        ("10000:01:00.0", "00010000:01:00", True),
+        ("0000:3b:00.0", "0000:3b:00.1", False),
+        ("0000:3b:00.0", "0001:3b:00.0", False),
+        ("0001:3b:00.0", "3b:00.0", False),
+        ("0000:3b:00.0", "0000:3b:01.0", False),
+        ("0000:3b:00.0", "0000:3c:00", False),
+        ("sda", "sda", True),
+        ("sda", "sdA", False),
+        ("sda", "sdaa", False),
+        ("0xDEAD", "0xdead", True),
+        ("de-ad:BE", "DE-AD:be", True),
+        ("Xdead", "xdead", False),
+        ("1f", "0x1f", False),
+        ("", "", True),
+    ],
+)
+def test_texts_are_compared(address: str, line_has: str, same: bool) -> None:
+    assert name_of(address).matches(name_of(line_has)) is same
+    assert name_of(line_has).matches(name_of(address)) is same
 
 
-async def test_a_line_still_counts_when_only_the_id_of_its_device_has_changed() -> None:
-    async with following(Script([error("sda", sequence=1)])) as log:
-        await log.look(watched("sda"))
-        await log.look(replace(watched("sda"), id="disk-1"))
-        assert log.struck == ["disk-1"]
+@given(st.text() | st.from_regex(r"([0-9a-fA-F]{4,8}:)?[0-9a-f]{2}:[0-9a-f]{2}(\.[0-7])?"))
+def test_each_text_is_itself_whatever_it_is(text: str) -> None:
+    assert name_of(text).matches(name_of(text))
+
+
+@given(st.lists(st.tuples(*[st.sampled_from(["3b:00", "3b:00.0", "0000:3B:00.1", "x"])] * 2)))
+def test_what_agrees_is_found_by_its_stems(pairs: list[tuple[str, str]]) -> None:
+    names = [tuple(map(name_of, pair)) for pair in pairs]
+    for its in names:
+        for others in names:
+            assert not names_match(its, others) or stems_of(its) == stems_of(others)
+
+
+ERROR = KernelLogCheck(
+    regex=r"(?P<bus>\w+) (?P<dev>\w+): error(?: (?P<code>\w+))?",
+    where={"dev": "sda", "bus": "scsi"},
+    ignore={"code": ("0x1F", "7")},
+)
+OPTIONAL = KernelLogCheck(regex=r"error(?: on (?P<dev>\w+))?", where={"dev": "sda"})
+
+
+@pytest.mark.parametrize(
+    ("check", "line", "strikes"),
+    [
+        (ERROR, "[x] scsi sda: error 8", True),
+        (ERROR, "scsi sda: error", True),
+        (ERROR, "scsi sdb: error 8", False),
+        (ERROR, "usb sda: error 8", False),
+        (ERROR, "scsi sda: error 0x1f", False),
+        (ERROR, "scsi sda: fine", False),
+        (OPTIONAL, "error on sda", True),
+        (OPTIONAL, "error", False),  # a group that took no part names nothing
+    ],
+)
+def test_a_line_counts_if_all_of_where_and_none_of_ignore_holds(
+    check: KernelLogCheck[str], line: str, strikes: bool
+) -> None:
+    assert struck(check, line) is strikes
+    other = replace(check, where={**check.where, "dev": "sdz"})
+    assert rule_of(check) == rule_of(other), "probes of one resource share their rule"
+    assert names_of(check) != names_of(other)

@@ -7,18 +7,17 @@ import fcntl
 import os
 import time
 from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
-from pathlib import Path
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
 
 from genericdp.host.kmsg import PATH, open_log
-from genericdp.host.root import Root
-from tests.health.probed_devices import R, Watched
-from tests.health.test_kernellog import nothing, watched
+from tests.health.test_kernellog import Following, following, watched
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
+    from pathlib import Path
 
 ADD, REMOVE, SET_FD, CLR_FD = 0x4C80, 0x4C81, 0x4C00, 0x4C01
 MEBIBYTE = 1024 * 1024
@@ -70,12 +69,14 @@ def loop_device(control: int, number: int, backing: Path) -> Iterator[None]:
 
 
 class Loops:
-    """Loop devices of one test."""
+    """Loop devices of one test; each has its own numbers: the log keeps what was said of others."""
 
     def __init__(self, folder: Path, numbers: range) -> None:
         self.numbers = numbers
         self.files = {number: folder / str(number) for number in numbers}
-        self.since = time.monotonic() - 0.2  # the kernel's clock may be a little behind
+        since = time.monotonic() - 0.2  # the kernel's clock may be a little behind
+        # Lines of former runs of this test are still in the log.
+        self.watched = partial(watched, known_since=since)
 
     def cut_off(self, number: int) -> None:
         """Let there be nothing left to read."""
@@ -84,12 +85,9 @@ class Loops:
 
 @pytest.fixture
 def loops(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Loops]:
-    """Each test has its own numbers: the log keeps what was said of the others."""
-    control = os.open("/dev/loop-control", os.O_RDWR | os.O_CLOEXEC)
+    loops, control = Loops(tmp_path, request.param), os.open("/dev/loop-control", os.O_RDWR)
     try:
-        # Another run of such tests has to wait.
-        fcntl.flock(control, fcntl.LOCK_EX)
-        loops = Loops(tmp_path, request.param)
+        fcntl.flock(control, fcntl.LOCK_EX)  # another run of such tests has to wait
         with ExitStack() as devices:
             for number, file in loops.files.items():
                 devices.enter_context(loop_device(control, number, file))
@@ -111,78 +109,56 @@ def fails_to_read(number: int) -> bool:
     return False
 
 
-class Follower(Watched):
-    """A daemon's view of the loop devices of one test, which were there all its time."""
-
-    def __init__(self, loops: Loops, recover_after_seconds: int | None, ahead: float) -> None:
-        super().__init__(Root(Path("/")), run_probe=nothing, now=lambda: time.monotonic() + ahead)
-        # Lines of former runs of this test are still in the log.
-        self.watch(
-            *(
-                watched(
-                    f"loop{number}",
-                    recover_after_seconds=recover_after_seconds,
-                    known_since=loops.since,
-                )
-                for number in loops.numbers
-            )
-        )
-
-    @property
-    def struck(self) -> list[str]:
-        return sorted(self.reasons)
-
-    async def strike_by(self, number: int) -> None:
-        """Read until something is struck: the kernel tells ten such errors in 5 s at most."""
-        async with asyncio.timeout(60):
-            while not self.struck:
-                assert fails_to_read(number)
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(1):
-                        await self.until(lambda: bool(self.struck))
+async def strike(log: Following, number: int) -> None:
+    """Read until something is struck: the kernel tells ten such errors in 5 s at most."""
+    async with asyncio.timeout(60):
+        while not log.struck:
+            assert fails_to_read(number)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(1):
+                    await log.until(lambda: bool(log.struck))
 
 
 @asynccontextmanager
-async def following(
+async def looking(
     loops: Loops, *, recover_after_seconds: int | None = None, ahead: float = 0.0
-) -> AsyncIterator[Follower]:
-    follower = Follower(loops, recover_after_seconds, ahead)
-    try:
-        await follower.probed()
-        yield follower
-    finally:
-        follower.health.forget(R)
+) -> AsyncIterator[Following]:
+    """Follow the kernel's own log, as a daemon for which the devices were there all its time."""
+    async with following(open_log, time.monotonic() + ahead) as log:
+        keys = {"recover_after_seconds": recover_after_seconds}
+        await log.look(*(loops.watched(f"loop{number}", **keys) for number in loops.numbers))
+        yield log
 
 
 @pytest.mark.parametrize("loops", [range(80, 82)], indirect=True)
 async def test_an_error_of_the_kernel_strikes_exactly_its_device(loops: Loops) -> None:
     """And stays over a restart, until it recovers as configured."""
     first, second = loops.numbers
-    async with following(loops) as log:
+    async with looking(loops) as log:
         assert log.struck == []
         loops.cut_off(first)
         assert not fails_to_read(second)
-        await log.strike_by(first)
+        await strike(log, first)
         assert log.struck == [f"loop{first}"]
         [reason] = log.reasons.values()
         assert f"] I/O error, dev loop{first}, sector " in reason
-    async with following(loops) as log:
+    async with looking(loops) as log:
         assert log.struck == [f"loop{first}"]
-    async with following(loops, recover_after_seconds=60) as log:
+    async with looking(loops, recover_after_seconds=60) as log:
         assert log.struck == [f"loop{first}"]
-    async with following(loops, recover_after_seconds=60, ahead=60) as log:
+    async with looking(loops, recover_after_seconds=60, ahead=60) as log:
         assert log.struck == []
 
 
 @pytest.mark.parametrize("loops", [range(82, 84)], indirect=True)
 async def test_a_line_that_user_space_wrote_is_ignored(loops: Loops) -> None:
     first, second = loops.numbers
-    async with following(loops) as log:
+    async with looking(loops) as log:
         for prefix in ("", "<0>", "<3>"):
             writer = os.open(PATH, os.O_WRONLY | os.O_CLOEXEC)
             line = f"{prefix}I/O error, dev loop{first}, sector 0 (a test of genericdp)\n"
             os.write(writer, line.encode())
             os.close(writer)
         loops.cut_off(second)
-        await log.strike_by(second)  # its line is behind the others
+        await strike(log, second)  # its line is behind the others
         assert log.struck == [f"loop{second}"]

@@ -1,136 +1,161 @@
-"""Which probe runs when, and what comes of it."""
+"""Which probe runs when, what comes of it, and what the kernel's log adds to that."""
 
 from __future__ import annotations
 
 import asyncio
 from collections import Counter, defaultdict
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
+import pytest
+
+from genericdp.devices.device import BoundProbe
 from genericdp.errors import Outcome
+from genericdp.health.health import Probes
 from genericdp.health.kinds.exec import ExecCheck
 from genericdp.health.kinds.file import FileCheck
+from genericdp.health.kinds.kernellog import KernelLogCheck
 from genericdp.host.root import Root
+from genericdp.model import Probe
 from genericdp.observed import Observed, until
-from genericdp.reasons import NOT_PROBED
+from genericdp.process.run import Commands
+from genericdp.reasons import NOT_PROBED, text_of
 from tests.health.probed_devices import R, device, probe, watching
+from tests.host.kernel_log import Script, record
 
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
     from pathlib import Path
 
-    import pytest
-
-    from genericdp.devices.device import BoundProbe, Device
+    from genericdp.devices.device import Device
     from tests.health.probed_devices import Watched
 
-OK = Outcome()
+DISK = r"I/O error, dev (?P<name>\w+),"
+OFTEN, RARELY = 0.01, 600.0
 
 
-class Probes:
-    """Stands for what probes would find: an outcome for each file, or none forever."""
+class Runs:
+    """What probes find: an outcome for each program or file, none forever, or what a file holds."""
 
-    def __init__(self) -> None:
-        self.outcomes: defaultdict[str, Outcome | Exception | None] = defaultdict(lambda: OK)
-        self.runs: Observed[tuple[str, ...]] = Observed(())
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.log = Script()
+        self.outcomes: defaultdict[str, Outcome | Exception | None] = defaultdict(Outcome)
+        self.go = asyncio.Event()
+        """Lets those go on that hang."""
+        self.begun: Observed[tuple[str, ...]] = Observed(())
+        self.reasons: Observed[tuple[str, ...]] = Observed(())
         self.running: Counter[str] = Counter()
         self.most: Counter[str] = Counter()
+        self._real = Probes(Commands().run)
 
-    async def run(
-        self, bound: BoundProbe, one: Device, *, resource: str, root: Root, before: bytes
-    ) -> Outcome:
+    async def run(self, bound: BoundProbe, of: Device, *, resource: str, **keys: Any) -> Outcome:
+        for name in (of.id, resource):
+            self.running[name] += 1
+            self.most[name] = max(self.most[name], self.running[name])
+        try:
+            outcome = await self._outcome(bound, of, resource=resource, **keys)
+        finally:
+            for name in (of.id, resource):
+                self.running[name] -= 1
+        self.reasons.value = (*self.reasons.value, outcome.reason)
+        return outcome
+
+    async def _outcome(self, bound: BoundProbe, *about: Any, **keys: Any) -> Outcome:
         check = bound.check
         assert isinstance(check, ExecCheck | FileCheck)
         path = check.command.argv[0] if isinstance(check, ExecCheck) else check.path
-        for name in (one.id, resource, "all"):
-            self.running[name] += 1
-            self.most[name] = max(self.most[name], self.running[name])
-        self.runs.value = (*self.runs.value, path)
-        try:
-            outcome = self.outcomes[path]
-            while outcome is None:
-                await asyncio.Event().wait()
-            if isinstance(outcome, Exception):
-                raise outcome
-            await asyncio.sleep(0)
-            return outcome
-        finally:
-            for name in (one.id, resource, "all"):
-                self.running[name] -= 1
+        self.begun.value = (*self.begun.value, path)
+        if isinstance(check, FileCheck) and check.changes:
+            return await self._real.run(bound, *about, **keys)
+        if self.outcomes[path] is None:
+            await self.go.wait()
+        outcome = self.outcomes[path]
+        assert outcome is not None
+        if isinstance(outcome, Exception):
+            raise outcome
+        await asyncio.sleep(0)
+        return outcome
 
     async def after(self, count: int) -> None:
-        assert await until(lambda: len(self.runs.value) >= count, self.runs, timeout_seconds=60)
+        """Wait until so many runs have begun."""
+        assert await until(lambda: len(self.begun.value) >= count, self.begun, timeout_seconds=60)
+
+    async def more(self, count: int) -> list[str]:
+        """Wait for so many more runs, and give why each failed."""
+        before, reasons = len(self.reasons.value), self.reasons
+        enough = before + count
+        assert await until(lambda: len(reasons.value) >= enough, reasons, timeout_seconds=60)
+        return list(reasons.value[before:enough])
+
+    def write(self, name: str, content: str) -> None:
+        """Give a file another content at once: no probe sees half of it."""
+        (new := self.folder / "new").write_text(content)
+        new.rename(self.folder / name)
+
+    def probing(self, **settings: Any) -> AbstractAsyncContextManager[Watched]:
+        given = {"run_probe": self.run, "open_log": self.log.open, **settings}
+        return watching(Root(self.folder), **given)
 
 
-def probing(probes: Probes, root: Path, **settings: object) -> AbstractAsyncContextManager[Watched]:
-    return watching(Root(root), run_probe=probes.run, **settings)
+@pytest.fixture
+async def runs(tmp_path: Path) -> Runs:
+    return Runs(tmp_path)
 
 
-async def test_a_state_that_did_not_change_wakes_nobody(tmp_path: Path) -> None:
-    probes = Probes()
-    async with probing(probes, tmp_path) as prober:
-        prober.watch(device("a", probe(period_seconds=0.01)))
-        await probes.after(10)
+async def test_a_state_that_did_not_change_wakes_nobody(runs: Runs) -> None:
+    async with runs.probing() as prober:
+        prober.watch(device("a", probe(period_seconds=OFTEN)))
+        await runs.after(10)
     assert prober.wakes <= 2
 
 
 async def test_probes_of_one_device_never_overlap_and_four_of_a_resource_run_at_once(
-    tmp_path: Path,
+    runs: Runs,
 ) -> None:
-    probes = Probes()
-    async with probing(probes, tmp_path) as prober:
-        often = probe(period_seconds=0.01)
-        prober.watch(*(device(f"d{i}", often, often) for i in range(20)))
-        await probes.after(200)
-    assert probes.most[R] == 4
-    assert {probes.most[f"d{i}"] for i in range(20)} == {1}
+    often = probe(period_seconds=OFTEN)
+    async with runs.probing() as prober:
+        prober.watch(*(device(f"d{number}", often, often) for number in range(20)))
+        await runs.after(200)
+    assert runs.most[R] == 4
+    assert {runs.most[f"d{number}"] for number in range(20)} == {1}
 
 
 async def test_a_device_that_is_replaced_is_probed_after_the_probe_of_the_former_one(
-    tmp_path: Path,
+    runs: Runs,
 ) -> None:
-    running, most = 0, 0
-    begun, go = asyncio.Event(), asyncio.Event()
-
-    async def run(*_: object, **__: object) -> Outcome:
-        nonlocal running, most
-        running += 1
-        most = max(most, running)
-        begun.set()
-        await go.wait()
-        running -= 1
-        return Outcome(reason=f"broken: {most}")
-
-    async with watching(Root(tmp_path), run_probe=run) as prober:
+    runs.outcomes |= {"/a/0": None, "/b/0": None}
+    async with runs.probing() as prober:
         prober.watch(device("a", probe()), device("b", probe()))
-        await begun.wait()
+        await runs.after(2)
         prober.watch(device("a", probe(), inode=2))
         await asyncio.sleep(0.05)
         prober.watch()
         prober.watch(device("a", probe(), inode=3))
         await asyncio.sleep(0.05)
         assert prober.reasons == {"a": f"exec /a/0: {NOT_PROBED}"}
-        go.set()
+        broken = Outcome(reason="broken")
+        runs.outcomes |= {"/a/0": broken, "/b/0": broken}
+        runs.go.set()
         await prober.probed()
-        assert prober.reasons == {"a": "exec /a/0: broken: 2"}, "a and b at once, not a twice"
+        assert prober.reasons == {"a": "exec /a/0: broken"}
+    assert runs.most["a"] == 1
 
 
-async def test_the_initial_delay_counts_only_for_devices_that_appear_later(tmp_path: Path) -> None:
-    probes = Probes()
-    async with probing(probes, tmp_path) as prober:
+async def test_the_initial_delay_counts_only_for_devices_that_appear_later(runs: Runs) -> None:
+    async with runs.probing() as prober:
         old = device("old", probe(initial_delay_seconds=60))
         prober.watch(old, delayed=False)
         await prober.probed()
-        new = device("new", probe(initial_delay_seconds=0.1))
         asked = asyncio.get_running_loop().time()
-        prober.watch(old, new)
-        await probes.after(2)
+        prober.watch(old, device("new", probe(initial_delay_seconds=0.1)))
+        await runs.after(2)
         assert asyncio.get_running_loop().time() - asked >= 0.1
-    assert probes.runs.value == ("/old/0", "/new/0")
+    assert runs.begun.value == ("/old/0", "/new/0")
 
 
-async def test_a_device_that_vanishes_and_returns_has_to_prove_itself_anew(tmp_path: Path) -> None:
-    probes = Probes()
-    async with probing(probes, tmp_path) as prober:
+async def test_a_device_that_vanishes_and_returns_has_to_prove_itself_anew(runs: Runs) -> None:
+    async with runs.probing() as prober:
         prober.watch(device("a", probe()))
         await prober.probed()
         prober.watch()
@@ -139,60 +164,193 @@ async def test_a_device_that_vanishes_and_returns_has_to_prove_itself_anew(tmp_p
         assert prober.reasons == {"a": f"exec /a/0: {NOT_PROBED}"}
 
 
-async def test_a_reload_that_adds_a_probe_keeps_a_well_device_healthy(tmp_path: Path) -> None:
-    probes = Probes()
-    async with probing(probes, tmp_path) as prober:
+async def test_a_reload_that_adds_a_probe_keeps_a_well_device_healthy(runs: Runs) -> None:
+    runs.outcomes["/a/1"] = Outcome(reason="broken")
+    async with runs.probing() as prober:
         prober.watch(device("a", probe()))
         await prober.probed()
-        probes.outcomes["/a/1"] = Outcome(reason="broken")
         often = probe(period_seconds=0.02, failure_threshold=2)
         prober.watch(device("a", probe(period_seconds=60), often))
         assert prober.reasons == {}
         await prober.until(lambda: bool(prober.reasons))
-        assert probes.runs.value.count("/a/1") >= 2
+        assert runs.begun.value.count("/a/1") >= 2
 
 
-async def test_the_same_devices_again_change_nothing(tmp_path: Path) -> None:
-    probes = Probes()
-    async with probing(probes, tmp_path) as prober:
-        one = device("a", probe())
-        prober.watch(one)
+async def test_the_same_devices_again_change_nothing_and_those_without_probes_cost_nothing(
+    runs: Runs,
+) -> None:
+    async with runs.probing() as prober:
+        prober.watch(device("bare"))
+        assert (prober.wakes, prober.health.results(R)) == (0, {"bare": ()})
+        prober.watch(device("a", probe()))
         await prober.probed()
         for _ in range(20):
-            prober.watch(one)
             prober.watch(device("a", probe()))
             await asyncio.sleep(0)
         assert prober.reasons == {}
-    assert probes.runs.value == ("/a/0",)
+    assert runs.begun.value == ("/a/0",)
 
 
 async def test_a_mistake_of_ours_in_one_probe_ends_no_other_one(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    runs: Runs, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """K6:."""
-    probes = Probes()
-    probes.outcomes["/a/0"] = ValueError("oops")
-    async with probing(probes, tmp_path) as prober:
+    """K6."""
+    runs.outcomes["/a/0"] = ValueError("oops")
+    async with runs.probing() as prober:
         prober.watch(device("a", probe()), device("b", probe()))
         await prober.probed()
         assert prober.reasons == {"a": "exec /a/0: unexpected failure: oops"}
     assert "unexpected failure" in caplog.text
 
 
-async def test_resources_without_probes_cost_nothing(tmp_path: Path) -> None:
-    probes = Probes()
-    async with probing(probes, tmp_path) as prober:
-        prober.watch(device("a"))
-        assert not prober.wakes
-        assert prober.reasons == {}
-        assert prober.health.results(R) == {"a": ()}
+async def test_files_do_not_wait_for_hanging_commands_of_their_resource(runs: Runs) -> None:
+    runs.outcomes |= {f"/h{number}/0": None for number in range(40)}
+    hanging = [device(f"h{number}", probe()) for number in range(40)]
+    often = probe(period_seconds=0.2)
+    async with runs.probing() as prober:
+        prober.watch(*hanging, *(device(f"f{it}", often, file=True) for it in range(20)))
+        await runs.after(4 + 3 * 20)
 
 
-async def test_files_do_not_wait_for_hanging_commands_of_their_resource(tmp_path: Path) -> None:
-    probes = Probes()
-    probes.outcomes |= {f"/h{i}/0": None for i in range(40)}
-    async with probing(probes, tmp_path) as prober:
-        hanging = [device(f"h{i}", probe()) for i in range(40)]
-        files = [device(f"f{i}", probe(period_seconds=0.2), file=True) for i in range(20)]
-        prober.watch(*hanging, *files)
-        await probes.after(4 + 3 * 20)
+async def test_a_report_says_which_device_it_is_about(runs: Runs) -> None:
+    async with runs.probing() as prober:
+        first, other = device("a", probe()), device("a", probe(), inode=2)
+        prober.watch(first)
+        await prober.probed()
+        before = prober.health.reports()
+        assert before == {R: {("a", first.identity): ()}}
+        prober.watch(other)
+        ((named, reasons),) = prober.health.reports()[R].items()
+        assert named == ("a", other.identity)
+        assert text_of(reasons) == f"exec /a/0: {NOT_PROBED}"
+        assert not before[R]["a", first.identity], "it is a snapshot"
+
+
+async def test_another_text_alone_is_told_late(runs: Runs) -> None:
+    """A reconcile is not worth it: a temperature has another one with each probe."""
+    warm = device("a", probe(period_seconds=OFTEN))
+    async with runs.probing(text_seconds=3600) as prober:
+        runs.outcomes["/a/0"] = Outcome(reason="it has 1 C")
+        prober.watch(warm)
+        await prober.probed()
+        told = prober.wakes
+        for degrees in range(20):
+            runs.outcomes["/a/0"] = Outcome(reason=f"it has {degrees} C")
+            await runs.more(2)
+        assert prober.wakes == told
+    async with runs.probing(text_seconds=0.01) as prober:
+        prober.watch(warm)
+        await prober.probed()
+        runs.outcomes["/a/0"] = Outcome(reason="it has 99 C")
+        await prober.until(lambda: prober.reasons == {"a": "exec /a/0: it has 99 C"})
+
+
+def by_log(of: Device, *, recover: float | None = None) -> Device:
+    """The device with another probe: the kernel's log may name it."""
+    bound = BoundProbe(
+        probe=Probe(
+            check=KernelLogCheck(regex=DISK),
+            recover_after_seconds=recover,  # type: ignore[arg-type]  # a fraction, to be fast
+        ),
+        check=KernelLogCheck(regex=DISK, where={"name": of.id}),
+    )
+    return replace(of, probes=(*of.probes, bound))
+
+
+def error(name: str, sequence: int = 1) -> bytes:
+    return record(f"I/O error, dev {name}, sector 0", sequence=sequence)
+
+
+async def test_all_checks_must_pass_and_the_reasons_stand_side_by_side(runs: Runs) -> None:
+    runs.log.given = [error("a")]
+    runs.outcomes["/a/0"] = Outcome(reason="broken")
+    async with runs.probing() as prober:
+        prober.watch(*(by_log(device(name, probe())) for name in "ab"))
+        assert prober.reasons["b"] == f"exec /b/0: {NOT_PROBED}; kernelLog: {NOT_PROBED}"
+        await prober.probed()
+        why = "exec /a/0: broken; kernelLog: [1.000000] I/O error, dev a, sector 0"
+        assert prober.reasons == {"a": why}
+
+
+async def test_a_device_is_well_again_while_another_probe_of_it_hangs(runs: Runs) -> None:
+    runs.log.given = [error("a")]
+    runs.outcomes["/a/0"] = None
+    async with runs.probing() as prober:
+        prober.watch(by_log(device("a", probe()), recover=0.2))
+        await runs.after(1)
+        runs.log.add(error("a", 2))
+        await prober.until(lambda: "I/O error" in prober.reasons["a"])
+        await prober.until(lambda: prober.reasons["a"] == f"exec /a/0: {NOT_PROBED}")
+
+
+@pytest.mark.parametrize("was_there", [False, True])
+async def test_news_from_before_a_device_was_plugged_in_is_about_another_one(
+    runs: Runs, was_there: bool
+) -> None:
+    """Also for the first one of its resource, but not if only its probe is new."""
+    runs.log.given = [error("a")]
+    async with runs.probing() as prober:
+        prober.watch(*[device("a")] * was_there, delayed=False)
+        prober.watch(by_log(device("a")))
+        if not was_there:
+            await prober.probed()
+            assert prober.reasons == {}
+            runs.log.add(error("a", 2))
+        await prober.until(lambda: list(prober.reasons) == ["a"])
+
+
+STILL = "/a is '17', as when it was last read (it must change)"
+
+
+def beating(name: str, *, inode: int = 1, **settings: float) -> Device:
+    """A device whose file must hold something else each time it is read."""
+    bound = BoundProbe(probe=probe(**settings), check=FileCheck(path=f"/{name}", changes=True))
+    return replace(device(name, inode=inode), probes=(bound,))
+
+
+async def test_a_device_that_stands_still_is_unhealthy_until_it_moves_again(runs: Runs) -> None:
+    runs.write("a", "17")
+    runs.write("b", "17")
+    async with runs.probing() as prober:
+        prober.watch(beating("a", period_seconds=OFTEN), beating("b", period_seconds=OFTEN))
+        await prober.probed()
+        assert prober.reasons == {}, "there is nothing to compare with"
+        await prober.until(lambda: len(prober.reasons) == 2)
+        assert prober.reasons["a"] == f"file: {STILL}"
+        runs.write("a", "18")
+        await prober.until(lambda: "a" not in prober.reasons)
+
+
+async def test_what_cannot_be_read_is_no_other_content(runs: Runs) -> None:
+    runs.write("a", "17")
+    async with runs.probing() as prober:
+        prober.watch(beating("a", period_seconds=OFTEN, failure_threshold=1000))
+        assert await runs.more(2) == ["", STILL]
+        (runs.folder / "a").unlink()
+        assert "/a does not exist" in await runs.more(2)
+        runs.write("a", "17")
+        assert (await runs.more(2))[1] == STILL
+        assert "" not in runs.reasons.value[1:]
+
+
+@pytest.mark.parametrize(
+    ("period", "is_unplugged", "again", "reason"),
+    [
+        (RARELY, True, beating("a", period_seconds=RARELY), ""),
+        (RARELY, False, beating("a", inode=2, period_seconds=RARELY), ""),
+        (RARELY, False, beating("a", period_seconds=RARELY + 1), ""),
+        (0.1, False, beating("a", period_seconds=0.1), STILL),
+    ],
+    ids=["replugged", "replaced", "another probe", "the same"],
+)
+async def test_what_is_plugged_or_probed_anew_has_no_content_before(
+    runs: Runs, period: float, is_unplugged: bool, again: Device, reason: str
+) -> None:
+    runs.write("a", "17")
+    async with runs.probing() as prober:
+        prober.watch(beating("a", period_seconds=period))
+        assert await runs.more(1) == [""]
+        if is_unplugged:
+            prober.watch()
+        prober.watch(again)
+        assert await runs.more(1) == [reason]

@@ -59,21 +59,18 @@ def after_each(of: ProbeState, outcomes: Iterable[Outcome]) -> list[tuple[bool |
         ("-++", (3, 2), "?UUH"),
         ("-+-+", (3, 2), "?UUUU"),
         ("+---+---", (3, 1), "?HHHUHHHU"),
+        # One that was well stays so until a new probe has failed often enough.
+        ("---", (3, 1), "HHHU"),
     ],
 )
 def test_so_many_results_in_a_row_change_the_state(
     results: str, thresholds: tuple[int, int], expected: str
 ) -> None:
     """D6: a device that recovers is Healthy again (change: ``add`` keeps ``healthy=False``)."""
-    outcomes = [OK if one == "+" else failed() for one in results]
-    found = after_each(state(*thresholds), outcomes)
+    outcomes = [OK if result == "+" else failed() for result in results]
+    began = state(*thresholds, healthy=True if expected[0] == "H" else None)
     letters = {None: "?", True: "H", False: "U"}
-    assert "".join(letters[healthy] for healthy, _ in found) == expected
-
-
-def test_a_device_that_was_well_stays_so_until_a_new_probe_has_failed_often_enough() -> None:
-    found = after_each(state(healthy=True), [failed(), failed(), failed()])
-    assert [healthy for healthy, _ in found] == [True, True, True, False]
+    assert "".join(letters[healthy] for healthy, _ in after_each(began, outcomes)) == expected
 
 
 def test_the_reason_is_that_of_the_latest_failure_and_goes_with_it() -> None:
