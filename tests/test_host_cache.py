@@ -8,32 +8,35 @@ several devices claim stays with the one that is on offer.
 from __future__ import annotations
 
 import asyncio
+import shutil
 import tempfile
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from genericdp.devices.decide import decide
 from genericdp.devices.devicelist import NOTHING
 from genericdp.host.cache import HostCache, HostReader, Stale
+from genericdp.host.events import Uevent
 from genericdp.host.root import Root
 from genericdp.model import DeviceNodeSelector, Selector, SysSelector, ValueKind, ValueSource
 from genericdp.reasons import Code
 from genericdp.template import parse
 from tests.budget import examples
-from tests.changing_machine import MISC, PLACES, Changing, Told, tty_of, usb_of
 from tests.devices.making import healthy, inject, nodes, resource, unhealthy
 from tests.selecting import hardware, udev_selector, usb_selector
+from tests.testbeds.loading import Entry, build_entries, record_name, remove_entry
 
 if TYPE_CHECKING:
-    from genericdp.devices.decide import Decision
+    from collections.abc import Iterator, Sequence
+
+    from genericdp.devices.decide import Decision, DeviceLists
     from genericdp.devices.device import Device
     from genericdp.devices.devicelist import DeviceList
     from genericdp.model import Resource
@@ -48,8 +51,8 @@ NEIGHBOUR = ValueSource(
 )
 
 
-def of_tty(**keys: tuple[str, ...]) -> SysSelector:
-    return udev_selector(subsystem=("tty",), **keys)  # type: ignore[arg-type]
+def of_tty(**keys: Any) -> SysSelector:
+    return udev_selector(subsystem=("tty",), **keys)
 
 
 TIED = (
@@ -63,7 +66,7 @@ TIED = (
     ),
     resource(
         "kinds",
-        Selector(candidates=udev_selector(subsystem=("tty",), properties={"ID_KIND": ("a*",)})),
+        Selector(candidates=of_tty(properties={"ID_KIND": ("a*",)})),
         given=inject(
             nodes("$(device.path)"),
             DeviceNodeSelector(subsystem="video4linux", optional=True),
@@ -94,8 +97,6 @@ TIED = (
     ),
     resource("rest", "/dev/*", "/dev/video*", exclude=["/dev/out/*"]),
 )
-
-
 LOOSE = (
     resource(
         "ttys",
@@ -112,10 +113,201 @@ LOOSE = (
 )
 """Hardly anything of one device concerns another one."""
 
+PCI = "/devices/pci0000:00/0000:00:14.0"
+MISC = "/devices/virtual/misc/other"
+PLACES = range(4)
+
+
+@dataclass(slots=True)
+class Told:
+    """What kernel, udev and inotify have told since the last pass."""
+
+    syspaths: set[str] = field(default_factory=set)
+    records: set[str] = field(default_factory=set)
+    paths: set[str] = field(default_factory=set)
+
+
+class Changing:
+    """A machine of serial adapters at the places of a hub; what each method does is told of."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.root = Root(folder)
+        self.told = Told()
+        self._plugged: dict[str, Entry] = {}
+        self._known: dict[str, Entry] = {}
+        for name in ("bus/usb/devices", "bus/pci/devices", "class/tty", "class/video4linux"):
+            (folder / "sys" / name).mkdir(parents=True)
+        for name in ("dev/serial/by-id", "dev/out", "dev/aux", "run/udev/data", "proc/driver"):
+            (folder / name).mkdir(parents=True)
+        self._add(MISC, "misc")
+        self._add(PCI, "pci", vendor="0x8086", numa_node="0")
+        self._write("sys/devices/system/node/online", "0")
+        for place in PLACES:
+            self.change_driver(place, "1")
+
+    def _write(self, path: str, text: str) -> None:
+        file = self.folder / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(f"{text}\n")
+
+    def _add(
+        self,
+        path: str,
+        subsystem: str,
+        number: str = "",
+        links: tuple[str, ...] = (),
+        devtype: str = "",
+        **attributes: str,
+    ) -> None:
+        major, _, minor = number.partition(":")
+        name = path.rpartition("/")[2]
+        kernel = {"MAJOR": major, "MINOR": minor} if number else {}
+        if number:
+            (self.folder / "dev" / name).unlink(missing_ok=True)
+        entry = Entry(
+            path=path,
+            node=name if number else "",
+            links=links,
+            kernel={"SUBSYSTEM": subsystem, **kernel, **({"DEVTYPE": devtype} if devtype else {})},
+            attributes={key: f"{text}\n".encode() for key, text in attributes.items()},
+        )
+        build_entries([entry], self.folder)
+        self._plugged[path] = self._known[path] = entry
+        self._tell(entry)
+
+    def _remove(self, path: str) -> None:
+        if entry := self._plugged.pop(path, None):
+            remove_entry(entry, self.folder)
+            self._tell(entry)
+
+    def _tell(self, entry: Entry) -> None:
+        self.told.syspaths.add(f"/sys{entry.path}")
+        if entry.node:
+            self.told.paths |= {f"/dev/{name}" for name in (entry.node, *entry.links)}
+            self.told.records.add(record_name(entry))
+
+    def events(self) -> Iterator[Uevent]:
+        """Yield what the kernel has told since the last pass."""
+        for path in sorted(self.told.syspaths):
+            entry = self._known[path.removeprefix("/sys")]
+            major, _, minor = entry.number.partition(":")
+            yield Uevent(
+                action="change" if entry.path in self._plugged else "remove",
+                syspath=path,
+                subsystem=entry.subsystem,
+                number=(int(major), int(minor)) if major else None,
+            )
+
+    def plug(self, place: int, serial: str = "S") -> None:
+        """Plug a serial adapter in, with its node and its link."""
+        self.unplug(place)
+        number = self._free(place, place)
+        device = {"serial": serial, "idVendor": "0403", "busnum": "1", "devnum": str(place + 5)}
+        self._add(usb_of(place), "usb", devtype="usb_device", **device)
+        self._add(interface_of(place), "usb", devtype="usb_interface")
+        self._add(tty_of(place), "tty", number, (f"serial/by-id/{serial}-{place}",))
+
+    def _free(self, place: int, minor: int) -> str:
+        """Give the number, or another one if a device has it: no kernel gives it twice."""
+        taken = {entry.number for entry in self._plugged.values()}
+        number = f"188:{minor}"
+        return number if number not in taken else f"188:{10 * (place + 1) + minor}"
+
+    def renumber(self, place: int, minor: int) -> None:
+        """Give the tty another number, as after a replug of its driver."""
+        if tty := self._plugged.get(tty_of(place)):
+            self._remove(tty.path)
+            self._add(tty.path, "tty", self._free(place, minor), tty.links)
+
+    def unplug(self, place: int) -> None:
+        """Take an adapter away, all that sits on it first."""
+        self.drop_camera(place)
+        for path in (tty_of(place), interface_of(place), usb_of(place)):
+            self._remove(path)
+
+    def add_camera(self, place: int) -> None:
+        """Let a second device appear on the same USB device."""
+        if interface_of(place) in self._plugged:
+            self.drop_camera(place)
+            self._add(camera_of(place), "video4linux", f"81:{place}")
+
+    def drop_camera(self, place: int) -> None:
+        self._remove(camera_of(place))
+
+    def set_attribute(self, place: int, name: str, text: str) -> None:
+        """Change what the USB device says of itself, with an event of it."""
+        if usb_of(place) in self._plugged:
+            self._write(f"sys{usb_of(place)}/{name}", text)
+            self.told.syspaths.add(f"/sys{usb_of(place)}")
+
+    def set_numa_node(self, node: str, online: str) -> None:
+        """Change where the controller hangs, and what is online."""
+        self._write(f"sys{PCI}/numa_node", node)
+        self._write("sys/devices/system/node/online", online)
+        self.told.syspaths.add(f"/sys{PCI}")
+
+    def record(self, minor: int, text: str) -> None:
+        """Let udev write what it knows of a tty; nothing: the record is removed."""
+        name = f"c188:{minor}"
+        (self.folder / "run/udev/data" / name).unlink(missing_ok=True)
+        if text:
+            self._write(f"run/udev/data/{name}", f"E:ID_KIND={text}")
+        self.told.records.add(name)
+
+    def change_driver(self, place: int, text: str) -> None:
+        """Change a file outside sysfs along with its device."""
+        self._write(f"proc/driver/1-{place}", text)
+        if usb_of(place) in self._known:
+            self.told.syspaths.add(f"/sys{usb_of(place)}")
+        self.told.syspaths.add(f"/sys{MISC}")
+
+    def change_outside(self, place: int, text: str) -> None:
+        """Change a file outside sysfs; some event comes later."""
+        self._write(f"proc/driver/1-{place}", text)
+        self.told.syspaths.add(f"/sys{MISC}")
+
+    def change_file(self, path: str, *, there: bool) -> None:
+        """Make or remove a file or a link, without an event of a device."""
+        (self.folder / path).unlink(missing_ok=True)
+        if there:
+            self._write(path, "")
+        self.told.paths.add(f"/{path}")
+
+    def turn(self, path: str, target: str) -> None:
+        """Make a link, or turn it elsewhere."""
+        if (self.folder / path).parent.is_dir():
+            (self.folder / path).unlink(missing_ok=True)
+            (self.folder / path).symlink_to(target)
+            self.told.paths.add(f"/{path}")
+
+    def replace_folder(self, *, kept: bool) -> None:
+        """Remove a folder of links, and perhaps make it again, empty."""
+        shutil.rmtree(self.folder / "dev/serial", ignore_errors=True)
+        if kept:
+            (self.folder / "dev/serial/by-id").mkdir(parents=True)
+        self.told.paths.add("/dev/serial")
+
+
+def usb_of(place: int) -> str:
+    return f"{PCI}/usb1/1-{place}"
+
+
+def interface_of(place: int) -> str:
+    return f"{usb_of(place)}/1-{place}:1.0"
+
+
+def tty_of(place: int) -> str:
+    return f"{interface_of(place)}/ttyUSB{place}/tty/ttyUSB{place}"
+
+
+def camera_of(place: int) -> str:
+    return f"{interface_of(place)}/video4linux/video{place}"
+
 
 def on_offer(offer: DeviceList) -> dict[str, Device]:
     """Return what is there now, by what it is."""
-    present = [one.device for one in offer.devices.values() if one.is_present]
+    present = [entry.device for entry in offer.devices.values() if entry.is_present]
     assert len({device.key for device in present}) == len(present)
     return {device.key: device for device in present}
 
@@ -129,10 +321,12 @@ def is_offer_of_a_start(offer: DeviceList, started: DeviceList, before: DeviceLi
     found, fresh = on_offer(offer), on_offer(started)
     assert found.keys() == fresh.keys()
     for key, device in found.items():
-        formerly = [one for one in before.devices.values() if is_known_as(device, one.device)]
-        stayed = [one.device for one in formerly if one.device.identity == device.identity]
+        formerly = [
+            entry.device for entry in before.devices.values() if is_known_as(device, entry.device)
+        ]
+        stayed = [former for former in formerly if former.identity == device.identity]
         if device.id != fresh[key].id:
-            assert device.id in {one.device.id for one in formerly}
+            assert device.id in {former.id for former in formerly}
         for former in stayed:
             if former.key in on_offer(before):
                 assert (device.id, device.identities) == (former.id, former.identities)
@@ -145,265 +339,172 @@ def is_offer_of_a_start(offer: DeviceList, started: DeviceList, before: DeviceLi
 def is_known_as(device: Device, former: Device) -> bool:
     """Return whether it is a listed device: not plugged in again, or the same hardware."""
     pairs = zip(device.identities, former.identities, strict=True)
-    return device.identity == former.identity or all(one.is_same(other) for one, other in pairs)
+    return device.identity == former.identity or all(own.is_same(its) for own, its in pairs)
 
 
 def is_contested(*offers: DeviceList) -> bool:
-    reasons = [one.code for offer in offers for one in offer.not_offered]
+    reasons = [reason.code for offer in offers for reason in offer.not_offered]
     return not {Code.ID_TAKEN, Code.NODE_TAKEN}.isdisjoint(reasons)
 
 
-class Pass:
-    """One way to run passes: what it knows, and what it has offered."""
+class Passes:
+    """The passes over a machine that changes, from cached facts."""
 
-    def __init__(self, changing: Changing, resources: tuple[Resource, ...] = TIED) -> None:
-        self._root = changing.tree.root
-        self._resources = resources
-        self._host = HostCache(self._root)
+    def __init__(self, folder: Path, resources: Sequence[Resource] = TIED) -> None:
+        self.machine = Changing(folder)
+        self.resources = resources
+        self.lists: DeviceLists = {}
+        self.now = 0.0
+        self.host = HostCache(self.machine.root)
 
-    def run(self, told: Told, previous: dict[str, DeviceList], now: float) -> Decision:
-        """As ``Discoverer`` does it, without threads."""
-        stale = Stale(syspaths=told.syspaths, records=told.records, paths=told.paths)
-        self._host.forget(stale)
-        found = decide(self._resources, self._host, node_name="n", previous=previous, now=now)
-        self._host.files.drop_outdated()
+    def decided(self, host: HostCache, before: DeviceLists) -> Decision:
+        return decide(self.resources, host, node_name="n", previous=before, now=self.now)
+
+    def fresh(self, before: DeviceLists) -> Decision:
+        """Decide by a look at everything."""
+        return self.decided(HostCache(self.machine.root), before)
+
+    def run(self, told: Told) -> Decision:
+        """Decide as ``Discoverer`` does it, without threads, and check that."""
+        self.now += 1.0
+        self.host.forget(Stale(syspaths=told.syspaths, records=told.records, paths=told.paths))
+        found, before = self.decided(self.host, self.lists), self.lists
+        self.host.files.drop_outdated()
+        fresh = self.fresh(before)
+        assert found.lists == fresh.lists
+        assert [[*offer.devices] for offer in found.lists.values()] == [
+            [*offer.devices] for offer in fresh.lists.values()
+        ]
+        assert found.due == fresh.due
+        again = self.fresh(found.lists)
+        assert again.lists == found.lists, "a look at what has not changed changes nothing"
+        started = self.fresh({}).lists
+        if not is_contested(*found.lists.values(), *started.values()):
+            for name, offer in started.items():
+                is_offer_of_a_start(found.lists[name], offer, before.get(name, NOTHING))
+        self.lists = found.lists
         return found
 
-    def look_at_everything(self) -> None:
-        """Have the next pass ask everything again."""
-        self._host = HostCache(self._root, self._host)
-
-
-def knowing_nothing(
-    host: Changing,
-    previous: dict[str, DeviceList],
-    now: float,
-    resources: tuple[Resource, ...] = TIED,
-) -> Decision:
-    root = host.tree.root
-    return decide(
-        resources,
-        HostCache(root),
-        node_name="n",
-        previous=previous,
-        now=now,
-    )
+    def run_told(self) -> Decision:
+        """Run a pass that knows all that has been told."""
+        told, self.machine.told = self.machine.told, Told()
+        return self.run(told)
 
 
 def test_a_file_that_is_told_of_before_its_device_is_not_taken_for_an_unknown_one(
     tmp_path: Path,
 ) -> None:
     """D3: inotify tells of a node some milliseconds before the kernel tells of its device."""
-    host = Changing(tmp_path)
-    host.plug(0)
-    one = Pass(host)
-    here = one.run(host.told, {}, 0.0)
-    host.told = Told()
-    host.unplug(0)
-    gone = one.run(host.told, here.lists, 1.0)
-    host.told = Told()
-    host.plug(0)
-    early, late = host.told, Told(syspaths={f"/sys/{tty_of(0)}"})
+    passes = Passes(tmp_path)
+    passes.machine.plug(0)
+    passes.run_told()
+    passes.machine.unplug(0)
+    assert list(unhealthy(passes.run_told().lists, "links")) == ["S"]
+    passes.machine.plug(0)
+    early, late = passes.machine.told, Told(syspaths={f"/sys{tty_of(0)}"})
     early.syspaths -= late.syspaths
-    back = one.run(early, gone.lists, 2.0)
-    assert back.lists == knowing_nothing(host, gone.lists, 2.0).lists
-    assert list(unhealthy(gone.lists, "links")) == healthy(back.lists, "links") == ["S"]
-    assert one.run(late, back.lists, 3.0).lists == back.lists
+    back = passes.run(early)
+    assert healthy(back.lists, "links") == ["S"]
+    assert passes.run(late).lists == back.lists
 
 
-def test_a_device_keeps_its_id_while_it_is_also_listed_under_a_former_one(tmp_path: Path) -> None:
-    host = Changing(tmp_path)
-    links = (resource("links", "/dev/serial/by-id/*", id="$(usb.serial)"),)
-    host.plug(3, serial="x")
-    before = knowing_nothing(host, {}, 0.0, links).lists
-    host.plug(3, serial="T")
-    renamed = knowing_nothing(host, before, 1.0, links).lists
-    assert list(renamed["example.com/links"].devices) == ["T", "x"]
-    host.plug(2, serial="T")
-    later = knowing_nothing(host, renamed, 2.0, links).lists
-    owner = later["example.com/links"].devices["T"].device
-    assert owner.path == "/dev/serial/by-id/T-3"
+Change = tuple[str, dict[str, Any]]
+"""A method of the machine, and its arguments."""
 
 
-def test_a_device_keeps_its_id_whatever_serial_number_it_says_it_has(tmp_path: Path) -> None:
-    host = Changing(tmp_path)
-    links = (resource("links", "/dev/serial/by-id/*", id="$(usb.serial)"),)
-    host.plug(3, serial="x")
-    before = knowing_nothing(host, {}, 0.0, links).lists
-    host.set_attribute(3, "serial", "T")
-    later = knowing_nothing(host, before, 1.0, links).lists
-    assert on_offer(later["example.com/links"]) == on_offer(before["example.com/links"])
-    assert healthy(later, "links") == ["x"]
-    assert healthy(knowing_nothing(host, {}, 1.0, links).lists, "links") == ["T"]
+def change(name: str, /, **arguments: st.SearchStrategy[Any]) -> st.SearchStrategy[Change]:
+    return st.tuples(st.just(name), st.fixed_dictionaries(arguments))
 
 
 place = st.sampled_from(PLACES)
 minor = st.integers(0, 5)
-
-
-class Passes(RuleBasedStateMachine):
-    """What changes between two passes is drawn at random; several things at once too."""
-
-    resources: tuple[Resource, ...] = TIED
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._folder = tempfile.TemporaryDirectory()
-        self.host = Changing(Path(self._folder.name))
-        self.incremental = Pass(self.host, self.resources)
-        self.lists: dict[str, DeviceList] = {}
-        self.now = 0.0
-
-    def teardown(self) -> None:
-        self._folder.cleanup()
-
-    @rule(place=place, serial=st.sampled_from("STx"))
-    def plug(self, place: int, serial: str) -> None:
-        self.host.plug(place, serial=serial)
-
-    @rule(place=place)
-    def unplug(self, place: int) -> None:
-        self.host.unplug(place)
-
-    @rule(place=place, minor=minor)
-    def renumber(self, place: int, minor: int) -> None:
-        self.host.renumber(place, minor)
-
-    @rule(place=place, there=st.booleans())
-    def change_camera(self, place: int, there: bool) -> None:
-        (self.host.add_camera if there else self.host.drop_camera)(place)
-
-    @rule(
-        place=place,
-        what=st.sampled_from([("serial", "S"), ("serial", "T"), ("idVendor", "1a86")]),
-    )
-    def change_attribute(self, place: int, what: tuple[str, str]) -> None:
-        self.host.set_attribute(place, *what)
-
-    @rule(node=st.sampled_from(["0", "1", "-1"]), online=st.sampled_from(["0", "0-1"]))
-    def change_numa_node(self, node: str, online: str) -> None:
-        self.host.set_numa_node(node, online)
-
-    @rule(minor=minor, text=st.sampled_from(["", "a", "ab", "b"]))
-    def record(self, minor: int, text: str) -> None:
-        self.host.record(minor, text)
-
-    @rule(place=place, text=st.sampled_from("123"))
-    def change_outside(self, place: int, text: str) -> None:
-        self.host.write_outside(place, text)
-
-    @rule(
-        name=st.sampled_from(
-            ["ttyUSB0", "ttyUSB1", "control", "aux/ttyUSB1x", "1-0", "aux/odd", ".hidden"]
-        ),
+files = ("ttyUSB0", "ttyUSB1", "control", "aux/ttyUSB1x", "1-0", "aux/odd", ".hidden")
+links = ("out/a", "serial/by-id/x", "aux/ttyUSB9", "ttyUSB1", "loop")
+targets = ("/dev/ttyUSB0", "/dev/ttyUSB1", "/dev/nothing", "/dev/loop")
+CHANGES = (
+    change("plug", place=place, serial=st.sampled_from("STx")),
+    change("unplug", place=place),
+    change("renumber", place=place, minor=minor),
+    change("add_camera", place=place),
+    change("drop_camera", place=place),
+    change("set_attribute", place=place, name=st.just("serial"), text=st.sampled_from("ST")),
+    change("set_attribute", place=place, name=st.just("idVendor"), text=st.just("1a86")),
+    change(
+        "set_numa_node",
+        node=st.sampled_from(["0", "1", "-1"]),
+        online=st.sampled_from(["0", "0-1"]),
+    ),
+    change("record", minor=minor, text=st.sampled_from(["", "a", "ab", "b"])),
+    change("change_driver", place=place, text=st.sampled_from("123")),
+    change(
+        "change_file",
+        path=st.sampled_from(files).map("dev/{}".format),
         there=st.booleans(),
-    )
-    def change_file(self, name: str, there: bool) -> None:
-        (self.host.touch if there else self.host.vanish)(f"dev/{name}")
-
-    @rule(
-        name=st.sampled_from(["out/a", "serial/by-id/x", "aux/ttyUSB9", "ttyUSB1", "loop"]),
-        to=st.sampled_from(["/dev/ttyUSB0", "/dev/ttyUSB1", "/dev/nothing", "/dev/loop"]),
-    )
-    def turn_link(self, name: str, to: str) -> None:
-        if name != "serial/by-id/x" or (self.host.tree.folder / "dev/serial/by-id").is_dir():
-            self.host.turn(f"dev/{name}", to)
-
-    @rule(kept=st.booleans())
-    def replace_folder(self, *, kept: bool) -> None:
-        self.host.replace_folder(kept=kept)
-
-    @rule(seconds=st.sampled_from([0.5, 2.0, 5.0]))
-    def run_a_pass(self, seconds: float) -> None:
-        self.now += seconds
-        found = self.incremental.run(self.host.told, self.lists, self.now)
-        self.host.told = Told()
-        fresh = knowing_nothing(self.host, self.lists, self.now, self.resources)
-        assert found.lists == fresh.lists
-        for name, offer in fresh.lists.items():
-            assert list(found.lists[name].devices) == list(offer.devices)
-        assert found.due == fresh.due
-        again = knowing_nothing(self.host, found.lists, self.now, self.resources)
-        assert again.lists == found.lists, "a look at what has not changed changes nothing"
-        started = knowing_nothing(self.host, {}, self.now, self.resources).lists
-        if not is_contested(*found.lists.values(), *started.values()):
-            for name, one in started.items():
-                is_offer_of_a_start(found.lists[name], one, self.lists.get(name, NOTHING))
-        self.lists = found.lists
-
-    @rule()
-    def look_at_everything(self) -> None:
-        self.incremental.look_at_everything()
-
-
-class LoosePasses(Passes):
-    """The same, where most passes are about a few things only."""
-
-    resources = LOOSE
-
-
-class ToldPasses(Passes):
-    """The same after each change, where only events tell when to look again, and at what."""
-
-    resources = TIED[:-1]  # whose last looks at all files
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.is_due, self.due = True, inf
-        self.reader = HostReader(
-            self.host.tree.root, look_again=partial(setattr, self, "is_due", True)
-        )
-
-    def change_outside(self, place: int, text: str) -> None:
-        """Such a file changes along with its device: no event tells of it alone."""
-
-    @rule(place=place, text=st.sampled_from("123"))
-    def change_driver(self, place: int, text: str) -> None:
-        self.host.write_outside(place, text)
-        self.host.told.syspaths ^= {MISC, f"/sys/{usb_of(place)}"}
-
-    @rule()
-    def tell_of_another(self) -> None:
-        self.host.told.syspaths.add(MISC)
-        self.host.touch("dev/another")
-
-    @rule()
-    def look_at_everything(self) -> None:
-        self.reader.mark_event(None)
-
-    def run_a_pass(self, seconds: float) -> None:
-        """After each change: an event of another one would have all of it looked at."""
-
-    @invariant()
-    def is_up_to_date(self) -> None:
-        self.now += 1.0
-        for told in self.host.events():
-            self.reader.mark_event(told)
-        for name in self.host.told.records:
-            self.reader.mark_record(name)
-        for path in self.host.told.paths:
-            self.reader.mark_file(path)
-        self.host.told = Told()
-        before = self.lists
-        if self.is_due or self.due <= self.now:
-            self.is_due = False
-            work = partial(self.decided, before)
-            found = asyncio.run(self.reader.ask(lambda: work, full=False))
-            self.lists, self.due = found.lists, inf if found.due is None else found.due
-        assert self.lists == self.decided(before, HostCache(self.host.tree.root)).lists
-
-    def decided(self, before: dict[str, DeviceList], host: HostCache) -> Decision:
-        return decide(self.resources, host, node_name="n", previous=before, now=self.now)
-
-
-TestLoosePasses = LoosePasses.TestCase
-TestLoosePasses.settings = settings(
-    max_examples=examples(15), stateful_step_count=40, deadline=None
+    ),
+    change(
+        "turn",
+        path=st.sampled_from(links).map("dev/{}".format),
+        target=st.sampled_from(targets),
+    ),
+    change("replace_folder", kept=st.booleans()),
 )
-TestToldPasses = ToldPasses.TestCase
-TestToldPasses.settings = settings(max_examples=examples(15), stateful_step_count=30, deadline=None)
-TestPasses = Passes.TestCase
-TestPasses.settings = settings(max_examples=examples(15), stateful_step_count=40, deadline=None)
+OUTSIDE = change("change_outside", place=place, text=st.sampled_from("123"))
+"""Where events alone tell when to look again, nothing tells of it."""
+batches = st.lists(
+    st.tuples(st.lists(st.one_of(*CHANGES, OUTSIDE), max_size=8), st.sampled_from([0.5, 2, 5])),
+    max_size=6,
+)
+
+
+@pytest.mark.parametrize("resources", [TIED, LOOSE], ids=["tied", "loose"])
+@settings(max_examples=examples(15), deadline=None)
+@given(batches=batches, forgetting=st.sets(st.integers(0, 5)))
+def test_a_decision_from_cached_facts_is_one_that_reads_everything(
+    resources: Sequence[Resource],
+    batches: list[tuple[list[Change], float]],
+    forgetting: set[int],
+) -> None:
+    """Several things change at once between two passes; ``forgetting``: when all is read anew."""
+    with tempfile.TemporaryDirectory() as folder:
+        passes = Passes(Path(folder), resources)
+        for number, (changes, seconds) in enumerate(batches):
+            for name, arguments in changes:
+                getattr(passes.machine, name)(**arguments)
+            if number in forgetting:
+                passes.host = HostCache(passes.machine.root, passes.host)
+            passes.now += seconds
+            passes.run_told()
+
+
+@settings(max_examples=examples(15), deadline=None)
+@given(changes=st.lists(st.one_of(*CHANGES), max_size=30))
+def test_events_tell_when_to_look_again_and_at_what(changes: list[Change]) -> None:
+    """After each change: an event of another one would have all of it looked at."""
+    with tempfile.TemporaryDirectory() as folder:
+        passes = Passes(Path(folder), TIED[:-1])  # whose last looks at all files
+        machine, due = passes.machine, -inf
+        is_told = [True]
+        reader = HostReader(machine.root, look_again=partial(is_told.append, True))
+        for name, arguments in [("plug", {"place": 0}), *changes]:
+            getattr(machine, name)(**arguments)
+            passes.now += 1.0
+            for event in machine.events():
+                reader.mark_event(event)
+            for record in machine.told.records:
+                reader.mark_record(record)
+            for path in machine.told.paths:
+                reader.mark_file(path)
+            machine.told = Told()
+            before = passes.lists
+            if is_told or due <= passes.now:
+                is_told.clear()
+
+                def work(host: HostCache, before: DeviceLists = before) -> Decision:
+                    return passes.decided(host, before)
+
+                found = asyncio.run(reader.ask(lambda work=work: work, full=False))
+                passes.lists, due = found.lists, inf if found.due is None else found.due
+            assert passes.lists == passes.fresh(before).lists
 
 
 @pytest.mark.parametrize(
