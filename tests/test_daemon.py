@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import signal
 import subprocess
 import sys
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -18,7 +20,6 @@ from tests.world import Host
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
-    from pathlib import Path
 
 pytestmark = pytest.mark.slow
 
@@ -72,6 +73,21 @@ class Place:
         self.config = folder / "config.yaml"
 
     @asynccontextmanager
+    async def serving(
+        self, *arguments: str, launch: tuple[str, ...] = (sys.executable,)
+    ) -> AsyncIterator[tuple[Kubelet, Daemon]]:
+        """Run a kubelet and the daemon, which is to end well and to leave nothing behind."""
+        async with (
+            Kubelet(self.kubelet_folder) as kubelet,
+            self.daemon(*arguments, launch=launch) as daemon,
+        ):
+            yield kubelet, daemon
+            daemon.process.terminate()
+            assert await daemon.ends() == 0, daemon.lines
+        assert "Traceback" not in "".join(daemon.lines)
+        assert list(self.kubelet_folder.glob("genericdp-*")) == []
+
+    @asynccontextmanager
     async def daemon(
         self, *arguments: str, launch: tuple[str, ...] = (sys.executable,)
     ) -> AsyncIterator[Daemon]:
@@ -100,49 +116,47 @@ class Place:
 async def test_a_signal_ends_it_with_exit_code_0_and_no_socket(
     place: Place, number: signal.Signals
 ) -> None:
-    place.config.write_text(GOOD)
-    async with Kubelet(place.kubelet_folder) as kubelet, place.daemon() as daemon:
-        await kubelet.wait_for(lambda: kubelet.capacity("example.com/serial") == 1)
-        await daemon.says("registered")
-        daemon.process.send_signal(number)
-        assert await daemon.ends() == 0
-        assert number.name in daemon.lines[-1]
-        assert list(place.kubelet_folder.glob("genericdp-*")) == []
-    assert "Traceback" not in "".join(daemon.lines)
-
-
-async def test_the_call_back_of_the_kubelet_is_answered_during_register(place: Place) -> None:
     """K12: the kubelet calls us within Register: the loop that waits for it must answer.
 
     The kubelet runs in another process here, so only the daemon would stand still.
     """
     place.config.write_text(GOOD)
-    async with Kubelet(place.kubelet_folder) as kubelet, place.daemon() as daemon:
-        await daemon.says("registered")
-        assert kubelet.observed.registrations["example.com/serial"] == 1
+    async with Kubelet(place.kubelet_folder) as kubelet:
+        async with place.daemon("--log-format=json") as daemon:
+            await kubelet.wait_for(lambda: kubelet.capacity("example.com/serial") == 1)
+            assert '"resource": "example.com/serial"' in await daemon.says("registered")
+            assert kubelet.observed.registrations["example.com/serial"] == 1
+            daemon.process.send_signal(number)
+            assert await daemon.ends() == 0
+        assert number.name in daemon.lines[-1]
+        assert list(place.kubelet_folder.glob("genericdp-*")) == []
+    assert "Traceback" not in "".join(daemon.lines)
 
 
 @pytest.mark.parametrize(
     ("config", "why"),
     [
-        pytest.param(BAD, "unknown key 'matches' (did you mean 'match'?)", id="bad"),
-        pytest.param(None, "config.yaml:1:1: it does not exist", id="missing"),
+        (BAD, "unknown key 'matches' (did you mean 'match'?)"),
+        ("", "config.yaml:1:1: it does not exist"),
+        ("pipe", "config.yaml:1:1: "),
     ],
+    ids=["bad", "missing", "pipe"],
 )
 async def test_a_config_it_cannot_use_keeps_it_waiting_for_the_first_good_one(
-    place: Place, config: str | None, why: str
+    place: Place, config: str, why: str
 ) -> None:
     """C10: it stays up, says why, serves nothing, and takes the first good one by itself."""
-    if config is not None:
+    if config == "pipe":
+        os.mkfifo(place.config)
+    elif config:
         place.config.write_text(config)
-    async with Kubelet(place.kubelet_folder) as kubelet, place.daemon() as daemon:
+    async with place.serving() as (kubelet, daemon):
         await daemon.says(why)
         await daemon.says("nothing is served until it is corrected")
         assert not kubelet.observed.registrations
+        place.config.unlink(missing_ok=True)
         place.config.write_text(GOOD)
         await kubelet.wait_for(lambda: kubelet.capacity("example.com/serial") == 1)
-        daemon.process.send_signal(signal.SIGTERM)
-        assert await daemon.ends() == 0
 
 
 async def test_a_config_for_other_nodes_is_told(place: Place) -> None:
@@ -168,48 +182,20 @@ NOBODY = ("setpriv", "--reuid=65534", "--clear-groups", sys.executable)
 
 def nobody_can_run_it() -> bool:
     """Say whether we can become somebody else who may read this checkout."""
-    try:
-        return (
-            subprocess.run(
-                [*NOBODY, "-c", "import genericdp"], check=False, capture_output=True
-            ).returncode
-            == 0
-        )
-    except FileNotFoundError:
-        return False
+    words = [*NOBODY, "-c", "import genericdp"]
+    return (
+        bool(shutil.which(NOBODY[0])) and not subprocess.run(words, capture_output=True).returncode
+    )
 
 
 @pytest.mark.skipif(not nobody_can_run_it(), reason="needs root, and a checkout all may read")
 async def test_a_missing_permission_is_one_line_and_exit_code_2(place: Place) -> None:
     place.config.write_text(GOOD)
-    process = await asyncio.create_subprocess_exec(
-        *NOBODY,
-        "-m",
-        "genericdp",
-        "run",
-        f"--config={place.config}",
-        "--kubelet-dir=/dev",
-        stderr=asyncio.subprocess.PIPE,
-    )
-    daemon = Daemon(process)
-    assert await daemon.ends() == 2
-    close_pipes(process)
+    place.kubelet_folder = Path("/dev")
+    async with place.daemon("--root=/", launch=NOBODY) as daemon:
+        assert await daemon.ends() == 2
     assert daemon.lines[-1] == (
         "genericdp: no permission to make sockets in /dev:"
         " run as root, on a mount that is not read-only\n"
     )
     assert "Traceback" not in "".join(daemon.lines)
-
-
-async def test_log_lines_are_json_where_that_is_asked_for(place: Place) -> None:
-    place.config.write_text(GOOD)
-    async with Kubelet(place.kubelet_folder), place.daemon("--log-format=json") as daemon:
-        line = await daemon.says("registered")
-    assert '"resource": "example.com/serial"' in line
-
-
-async def test_a_config_that_is_a_pipe_does_not_hang_it(place: Place) -> None:
-    os.mkfifo(place.config)
-    async with place.daemon() as daemon:
-        await daemon.says("config.yaml:1:1: ")
-        await daemon.says("nothing is served")

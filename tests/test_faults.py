@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from genericdp.simulator.kubelet import Kubelet
 from genericdp.simulator.pods import Container, Pod
 from tests.process.cgroups import cgroup
 from tests.test_daemon import GOOD, Place
@@ -51,7 +50,7 @@ async def test_without_inotify_everything_is_polled_and_that_is_said_once(
 ) -> None:
     script = f'echo 0 > /proc/sys/user/max_inotify_{what}; exec "$0" "$@"'
     launch = (*USER_NAMESPACE, script, sys.executable)
-    async with Kubelet(place.kubelet_folder) as kubelet, place.daemon(launch=launch) as daemon:
+    async with place.serving(launch=launch) as (kubelet, daemon):
         await kubelet.wait_for(lambda: kubelet.capacity(SERIAL) == 1, 20)
         place.host.plug("ttyUSB1")
         await kubelet.wait_for(lambda: kubelet.capacity(SERIAL) == 2, 20)
@@ -66,8 +65,6 @@ async def test_without_inotify_everything_is_polled_and_that_is_said_once(
         await daemon.says("device folders can be watched again")
         place.host.plug("ttyUSB2")
         await kubelet.wait_for(lambda: kubelet.capacity("example.com/other") == 3, 20)
-        daemon.process.terminate()
-        assert await daemon.ends() == 0
     said = [line for line in daemon.lines if "cannot be watched" in line or "inotify" in line]
     for watched in ("device folders", "the config", "the kubelet's folder"):
         (line,) = [one for one in said if watched in one]
@@ -89,14 +86,9 @@ async def test_without_events_of_the_kernel_devices_are_served_and_that_is_said_
 ) -> None:
     place.config.write_text(GOOD.replace("ttyUSB*", "null"))
     launch = (*MOUNT_NAMESPACE, WITHOUT_LIBUDEV, sys.executable)
-    async with (
-        Kubelet(place.kubelet_folder) as kubelet,
-        place.daemon("--root=/", launch=launch) as daemon,
-    ):
+    async with place.serving("--root=/", launch=launch) as (kubelet, daemon):
         await daemon.says("polling instead")
         await kubelet.wait_for(lambda: kubelet.capacity(SERIAL) == 1, 20)
-        daemon.process.terminate()
-        assert await daemon.ends() == 0
     (said,) = [line for line in daemon.lines if "polling instead" in line]
     assert "kernel events are unavailable (" in said
 
@@ -121,17 +113,12 @@ async def test_a_full_disk_for_the_state_is_a_warning_and_no_more(place: Place) 
     place.config.write_text(big)
     launch = (*MOUNT_NAMESPACE, FULL.format(options="size=4k"), sys.executable, str(state))
     arguments = (f"--state-dir={state}",)
-    async with (
-        Kubelet(place.kubelet_folder) as kubelet,
-        place.daemon(*arguments, launch=launch) as daemon,
-    ):
+    async with place.serving(*arguments, launch=launch) as (kubelet, daemon):
         await daemon.says(f"the last good config cannot be kept in {state}: ")
         await kubelet.wait_for(lambda: kubelet.capacity(SERIAL) == 1)
         place.config.write_text(big.replace("serial", "other"))
         await kubelet.wait_for(lambda: kubelet.capacity("example.com/other") == 1)
         left = os.listdir(f"/proc/{daemon.process.pid}/root{state}")
-        daemon.process.terminate()
-        assert await daemon.ends() == 0
     assert not [one for one in left if one.startswith(".last-good")], "half written files"
 
 
@@ -140,10 +127,7 @@ async def test_a_kubelets_folder_that_is_read_only_for_a_while_is_told_once(plac
     """It was no good at the start: exit code 2. Later everything goes on that can."""
     folder = str(place.kubelet_folder)
     launch = (*MOUNT_NAMESPACE, 'mount --bind "$1" "$1"; shift; exec "$0" "$@"', sys.executable)
-    async with (
-        Kubelet(place.kubelet_folder) as kubelet,
-        place.daemon(launch=(*launch, folder)) as daemon,
-    ):
+    async with place.serving(launch=(*launch, folder)) as (kubelet, daemon):
 
         async def remount(how: str) -> None:
             inside = ("nsenter", "-m", "-t", str(daemon.process.pid))
@@ -162,8 +146,6 @@ async def test_a_kubelets_folder_that_is_read_only_for_a_while_is_told_once(plac
         await remount("rw")
         await daemon.says("the kubelet's folder can be used again")
         await kubelet.wait_for(lambda: kubelet.capacity(SERIAL) == 2, 20)
-        daemon.process.terminate()
-        assert await daemon.ends() == 0
     assert sum("cannot be used just now" in line for line in daemon.lines) == 1
     assert sum("cannot make a socket in" in line for line in daemon.lines) == 1
 
@@ -190,7 +172,7 @@ async def test_no_more_processes_and_threads_end_nothing(place: Place) -> None:
     place.config.write_text(GOOD + RUNNING)
     with cgroup(pids=1000) as (group,):
         launch = ("sh", "-c", f'echo $$ > {group}; exec "$0" "$@"', sys.executable)
-        async with Kubelet(place.kubelet_folder) as kubelet, place.daemon(launch=launch) as daemon:
+        async with place.serving(launch=launch) as (kubelet, daemon):
             await kubelet.wait_for(lambda: kubelet.allocatable(SERIAL) == 1, 20)
             group.with_name("pids.max").write_text("1")
             await kubelet.restart()
@@ -205,6 +187,3 @@ async def test_no_more_processes_and_threads_end_nothing(place: Place) -> None:
             await kubelet.wait_for(lambda: kubelet.allocatable(SERIAL) == 1, 20)
             admitted = await kubelet.admit(Pod(uid="two", containers=(container,)))
             assert admitted.admitted, admitted.message
-            daemon.process.terminate()
-            assert await daemon.ends() == 0
-    assert not [line for line in daemon.lines if "Traceback" in line]

@@ -14,19 +14,18 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from genericdp.simulator.kubelet import Kubelet
 from tests.config.changing import config
 from tests.dra.node import DraNode, by_dra
 from tests.hanging import hanging_mount
 from tests.polling import poll_until
 from tests.programs import close_pipes
-from tests.test_daemon import Place
 from tests.world import resource
 
 if TYPE_CHECKING:
     from asyncio.subprocess import Process
     from collections.abc import AsyncIterator, Iterator
 
+    from tests.test_daemon import Place
     from tests.world import World
 
 pytestmark = pytest.mark.slow
@@ -41,71 +40,60 @@ def gone(short_folder: Path) -> Iterator[Path]:
 
 
 @pytest.fixture
+def place(place: Place) -> Place:
+    place.config.write_text(config("ttyUSB0"))
+    return place
+
+
+@pytest.fixture
 def plugged(world: World) -> World:
     world.host.plug("ttyUSB0")
     world.host.plug("ttyACM0", major=166)
     return world
 
 
-async def test_a_state_directory_that_hangs_is_named(plugged: World, gone: Path) -> None:
-    async with plugged.serving(resource(OTHER, "/dev/ttyACM*"), state_dir=gone / "s") as daemon:
-        await daemon.log.says(f"looking at {gone}/s does not end: going on without it")
-        await plugged.container(other=1)
+GIVEN_UP = "does not end: going on without it"
 
 
 @pytest.mark.parametrize("option", ["--state-dir", "--pod-resources"])
 async def test_a_path_that_hangs_at_the_start_is_named(
-    short_folder: Path, gone: Path, option: str
+    place: Place, gone: Path, option: str
 ) -> None:
-    place = Place(short_folder)
-    place.config.write_text(config("ttyUSB0"))
-    async with (
-        Kubelet(place.kubelet_folder) as kubelet,
-        place.daemon(f"{option}={gone}/s") as daemon,
-    ):
-        await daemon.says(f"looking at {gone}/s does not end: going on without it")
+    async with place.serving(f"{option}={gone}/s") as (kubelet, daemon):
+        await daemon.says(f"looking at {gone}/s {GIVEN_UP}")
         await kubelet.wait_for(lambda: kubelet.capacity("example.com/ttyUSB0") == 1)
-        daemon.process.terminate()
-        assert await daemon.ends() == 0
 
 
 async def test_the_daemon_ends_though_the_directory_of_the_kubelet_hangs(
-    short_folder: Path, gone: Path
+    place: Place, gone: Path
 ) -> None:
-    place = Place(short_folder)
-    place.config.write_text(config("ttyUSB0"))
     place.kubelet_folder = gone / "k"
     async with place.daemon() as daemon:
-        await daemon.says(f"looking at {gone}/k does not end: going on without it")
+        await daemon.says(f"looking at {gone}/k {GIVEN_UP}")
         daemon.process.terminate()
         assert await daemon.ends() == 0
 
 
-async def test_a_directory_for_cdi_specs_that_hangs_concerns_those_who_need_it(
-    plugged: World, gone: Path
-) -> None:
-    by_cdi = resource(NAME, "/dev/ttyUSB*", inject={"by": "cdi"})
-    other = resource(OTHER, "/dev/ttyACM*")
-    async with plugged.serving(by_cdi, other, cdi_folder=gone / "cdi") as daemon:
-        await plugged.container(other=1)
-        why = f"its CDI spec cannot be written to {gone}/cdi: looking at it does not end"
-        await daemon.shows(NAME, lambda found: why in str(found))
-
-
-async def test_records_of_claims_that_hang_concern_the_resources_of_claims(
+async def test_directories_that_hang_concern_those_who_need_them_and_are_given_up_once(
     short_folder: Path, gone: Path
 ) -> None:
+    """The CDI specs, the records of claims and the state, all on one mount."""
     node = DraNode(short_folder)
     node.host.plug("ttyACM0", major=166)
-    settings = replace(node.settings, kubelet_root=gone)
-    async with node.world.kubelet:
-        plugin = resource(OTHER, "/dev/ttyACM*")
-        async with node.world.serving(by_dra(), plugin, dra=settings) as daemon:
-            await node.world.container(other=1)
-            await daemon.shows(NAME, lambda found: "does not end" in found["reason"])
-
-
-GIVEN_UP = "does not end: going on without it"
+    places: dict[str, Any] = {
+        "state_dir": gone / "state",
+        "cdi_folder": gone / "cdi",
+        "dra": replace(node.settings, kubelet_root=gone),
+    }
+    by_cdi = resource("example.com/cdi", "/dev/ttyUSB*", inject={"by": "cdi"})
+    plugin = resource(OTHER, "/dev/ttyACM*")
+    node.host.plug("ttyUSB0")
+    async with node.world.kubelet, node.world.serving(by_cdi, by_dra(), plugin, **places) as daemon:
+        await node.world.container(other=1)
+        why = f"its CDI spec cannot be written to {gone}/cdi: looking at it does not end"
+        await daemon.shows("example.com/cdi", lambda found: why in str(found))
+        await daemon.shows(NAME, lambda found: "does not end" in found["reason"])
+        assert daemon.log.count(GIVEN_UP) == 1
 
 
 async def test_a_mount_that_hangs_is_given_up_once_whatever_a_config_names_on_it(
@@ -117,21 +105,6 @@ async def test_a_mount_that_hangs_is_given_up_once_whatever_a_config_names_on_it
     with hanging_mount(plugged.host.folder / "mnt"):
         async with plugged.serving(lost, resource(OTHER, *globs, "/dev/ttyACM*")) as daemon:
             await plugged.container(other=1)
-            assert daemon.log.count(GIVEN_UP) == 1
-
-
-async def test_a_mount_that_hangs_is_given_up_once_whichever_directories_lie_on_it(
-    short_folder: Path, gone: Path
-) -> None:
-    node = DraNode(short_folder)
-    node.host.plug("ttyACM0", major=166)
-    dra = replace(node.settings, kubelet_root=gone)
-    places: dict[str, Any] = {"state_dir": gone / "state", "cdi_folder": gone / "cdi", "dra": dra}
-    by_cdi = resource("example.com/cdi", "/dev/video*", inject={"by": "cdi"})
-    async with node.world.kubelet:
-        plugin = resource(OTHER, "/dev/ttyACM*")
-        async with node.world.serving(by_cdi, by_dra(), plugin, **places) as daemon:
-            await node.world.container(other=1)
             assert daemon.log.count(GIVEN_UP) == 1
 
 
@@ -154,21 +127,18 @@ async def test_a_kubelet_root_that_is_no_directory_concerns_the_resources_of_cla
     os.mkfifo(fifo)
     node.host.plug("ttyACM0", major=166)
     settings = replace(node.settings, kubelet_root=fifo)
-    async with node.world.kubelet:
-        plugin = resource(OTHER, "/dev/ttyACM*")
-        async with node.world.serving(by_dra(), plugin, dra=settings) as daemon:
-            await node.world.container(other=1)
-            code, said = await daemon.get("/readyz")
-            assert (code, said.count("not registered")) == (503, 1)
-            assert f"{NAME}: not registered: {fifo}" in said
+    plugin = resource(OTHER, "/dev/ttyACM*")
+    async with node.world.kubelet, node.world.serving(by_dra(), plugin, dra=settings) as daemon:
+        await node.world.container(other=1)
+        code, said = await daemon.get("/readyz")
+        assert (code, said.count("not registered")) == (503, 1)
+        assert f"{NAME}: not registered: {fifo}" in said
 
 
 @pytest.mark.parametrize("option", ["--state-dir", "--kubelet-root"])
-async def test_an_option_that_is_no_directory_is_named(short_folder: Path, option: str) -> None:
-    place, fifo = Place(short_folder), short_folder / "fifo"
-    os.mkfifo(fifo)
-    place.config.write_text(config("ttyUSB0"))
-    async with Kubelet(place.kubelet_folder) as kubelet, place.daemon(f"{option}={fifo}") as daemon:
+async def test_an_option_that_is_no_directory_is_named(place: Place, option: str) -> None:
+    os.mkfifo(fifo := place.config.with_name("fifo"))
+    async with place.serving(f"{option}={fifo}") as (kubelet, daemon):
         assert " error " in await daemon.says(f"{option}: {fifo} is not a directory")
         await kubelet.wait_for(lambda: kubelet.capacity("example.com/ttyUSB0") == 1)
 
@@ -188,10 +158,8 @@ async def started(*words: object) -> AsyncIterator[Process]:
 
 
 @pytest.mark.parametrize("command", ["run", "discover", "probe", "snapshot"])
-async def test_a_root_that_hangs_is_named(short_folder: Path, gone: Path, command: str) -> None:
-    file = short_folder / "c.yaml"
-    file.write_text(config("ttyUSB0"))
-    given = ["copy.tar.gz"] if command == "snapshot" else ["--config", file]
+async def test_a_root_that_hangs_is_named(place: Place, gone: Path, command: str) -> None:
+    given = ["copy.tar.gz"] if command == "snapshot" else ["--config", place.config]
     async with started(command, *given, "--root", gone) as process, asyncio.timeout(60):
         _, said = await process.communicate()
     assert process.returncode == 2
@@ -214,10 +182,8 @@ def hangs(pid: int) -> bool:
 
 
 @pytest.mark.parametrize("option", ["", "--policy"])
-async def test_a_config_that_hangs_is_named(short_folder: Path, gone: Path, option: str) -> None:
-    file = short_folder / "c.yaml"
-    file.write_text(config("ttyUSB0"))
-    words = [file, option, gone / "x.yaml"] if option else [gone / "x.yaml"]
+async def test_a_config_that_hangs_is_named(place: Place, gone: Path, option: str) -> None:
+    words = [place.config, option, gone / "x.yaml"] if option else [gone / "x.yaml"]
     async with started("validate", *words) as process, asyncio.timeout(60):
         said, _ = await process.communicate()
     assert process.returncode == 2
@@ -225,26 +191,20 @@ async def test_a_config_that_hangs_is_named(short_folder: Path, gone: Path, opti
 
 
 @pytest.mark.parametrize("option", ["--config", "--policy"])
-async def test_the_daemon_names_a_config_that_hangs(
-    short_folder: Path, gone: Path, option: str
-) -> None:
-    place = Place(short_folder)
-    place.config.write_text(config("ttyUSB0"))
-    async with place.daemon(f"{option}={gone}/x.yaml") as daemon:
+async def test_the_daemon_names_a_config_that_hangs(place: Place, gone: Path, option: str) -> None:
+    async with place.serving(f"{option}={gone}/x.yaml") as (_, daemon):
         await daemon.says(f"{gone}/x.yaml:1:1: looking at it does not end")
         await daemon.says("nothing is served until it is corrected")
-        daemon.process.terminate()
-        assert await daemon.ends() == 0
 
 
-async def test_the_daemon_goes_on_where_its_config_begins_to_hang(short_folder: Path) -> None:
-    place = Place(short_folder)
-    place.config = short_folder / "mnt/sub/c.yaml"
+async def test_the_daemon_goes_on_where_its_config_begins_to_hang(place: Place) -> None:
+    mount = place.config.with_name("mnt")
+    place.config = mount / "sub/c.yaml"
     place.config.parent.mkdir(parents=True)
     place.config.write_text(config("ttyUSB0"))
     async with place.daemon() as daemon:
         await daemon.says("config in force")
-        with hanging_mount(short_folder / "mnt"):
+        with hanging_mount(mount):
             for _ in range(2):  # the directory is watched again after the first one
                 daemon.process.send_signal(signal.SIGHUP)
                 await daemon.says("c.yaml:1:1: looking at it does not end")

@@ -16,63 +16,54 @@ from tests.modelled import resource
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from genericdp.model import Resource
+
 A, B, C = (resource(f"example.com/{letter}", "/dev/null") for letter in "abc")
 
 
+MOVED = replace(A, place=replace(A.place, line=99))
 UNASKED = replace(A, prefer=Preference.NONE)
 PACKED = replace(B, prefer=Preference.PACKED)
 HOOKED = replace(A, hooks={"preStart": Hook(command=Command(argv=(parse("/bin/true"),)))})
 
 
 @pytest.mark.parametrize(
-    ("wanted", "running", "expected"),
+    ("wanted", "running", "stop", "update", "start"),
     [
-        pytest.param({}, {}, Plan(), id="nothing-wanted-nothing-runs"),
-        pytest.param({"a": A}, {}, Plan(start=frozenset("a")), id="new-ones-start"),
-        pytest.param({}, {"a": A}, Plan(stop=frozenset("a")), id="gone-ones-stop"),
-        pytest.param({"a": A}, {"a": A}, Plan(), id="equal-ones-stay"),
-        pytest.param({"a": B}, {"a": A}, Plan(update=frozenset("a")), id="changed-ones-change"),
+        pytest.param({}, {}, "", "", "", id="nothing-wanted-nothing-runs"),
+        pytest.param({"a": A}, {}, "", "", "a", id="new-ones-start"),
+        pytest.param({}, {"a": A}, "a", "", "", id="gone-ones-stop"),
+        pytest.param({"a": A}, {"a": A}, "", "", "", id="equal-ones-stay"),
+        pytest.param({"a": MOVED}, {"a": A}, "", "", "", id="another-line-is-no-change"),
+        pytest.param({"a": B}, {"a": A}, "", "a", "", id="changed-ones-change"),
         pytest.param(
-            {"a": A, "b": C, "c": C},
-            {"b": B, "d": A, "c": C},
-            Plan(stop=frozenset("d"), update=frozenset("b"), start=frozenset("a")),
-            id="all-at-once",
+            {"a": A, "b": C, "c": C}, {"b": B, "d": A, "c": C}, "d", "b", "a", id="all-at-once"
         ),
         pytest.param(
-            {"a": HOOKED},
-            {"a": A},
-            Plan(stop=frozenset("a"), start=frozenset("a")),
-            id="other-options-begin-anew",  # REG-7
+            {"a": HOOKED}, {"a": A}, "a", "", "a", id="other-options-begin-anew"  # REG-7
         ),
         pytest.param(
-            {"a": A, "b": PACKED},
-            {"a": UNASKED, "b": B},
-            Plan(stop=frozenset("a"), start=frozenset("a"), update=frozenset("b")),
+            {"a": A, "b": PACKED}, {"a": UNASKED, "b": B}, "a", "b", "a",
             id="a-kubelet-asks-for-preferred-devices-or-does-not",  # REG-7
         ),
     ],
-)
+)  # fmt: skip
 def test_a_plan_compares_what_should_be_with_what_is(
-    wanted: dict[str, object], running: dict[str, object], expected: Plan
+    wanted: dict[str, Resource], running: dict[str, Resource], stop: str, update: str, start: str
 ) -> None:
-    assert plan(wanted, running) == expected  # type: ignore[arg-type]
+    assert plan(wanted, running) == planned(stop, update, start)
 
 
-def test_the_place_in_the_config_is_no_change() -> None:
-    """A comment added above a resource must not restart it."""
-    moved = replace(A, place=replace(A.place, line=99))
-    assert plan({"a": moved}, {"a": A}) == Plan()
+def planned(stop: str, update: str, start: str) -> Plan:
+    return Plan(stop=frozenset(stop), update=frozenset(update), start=frozenset(start))
 
 
 @pytest.mark.parametrize(
     ("plan", "text"),
     [
         (Plan(), "nothing to change"),
-        (
-            Plan(stop=frozenset("abc"), update=frozenset("d"), start=frozenset("aef")),
-            "2 added, 2 removed, 2 changed",
-        ),
-        (Plan(stop=frozenset("ab"), start=frozenset("b")), "0 added, 1 removed, 1 changed"),
+        (planned("abc", "d", "aef"), "2 added, 2 removed, 2 changed"),
+        (planned("ab", "", "b"), "0 added, 1 removed, 1 changed"),
     ],
 )
 def test_what_begins_anew_is_told_as_changed_not_as_removed_and_added(
@@ -82,7 +73,6 @@ def test_what_begins_anew_is_told_as_changed_not_as_removed_and_added(
 
 
 def test_what_bounds_it_is_left_out_where_only_the_config_counts(tmp_path: Path) -> None:
-    policy = policy_of(tmp_path, "devices: {}\n")
-    bounded = {"a": replace(A, policy=policy)}
+    bounded = {"a": replace(A, policy=policy_of(tmp_path, "devices: {}\n"))}
     assert without_policy(bounded) == {"a": A}
     assert plan(bounded, {"a": A}) == Plan(update=frozenset("a"))

@@ -1,82 +1,114 @@
-"""What is served when, and how health changes it."""
+"""What the kubelet, the log, ``/status`` and ``/metrics`` are told of devices that change."""
 
 from __future__ import annotations
 
-import asyncio
-import os
-from pathlib import Path
+import socket
+import time
+from typing import TYPE_CHECKING
 
 import grpc
 import pytest
 
-from genericdp.simulator.pods import Container, Pod
+from genericdp.kubelet.api import deviceplugin_pb2 as api
+from genericdp.kubelet.folder import KubeletFolder
 from tests.world import World, resource, serial
 
-NAME = "example.com/serial"
+if TYPE_CHECKING:
+    from tests.world import Daemon
+
+NAME, MODEM = "example.com/serial", "example.com/modem"
+STATE = {"path": "/state/$(device.name)", "equals": "1"}
 
 
 def probed(**keys: int) -> dict[str, object]:
     """Return serial adapters that are well while /state/NAME holds 1."""
-    return serial(health=[state_probe(**keys)])
+    return serial(health=[{"file": STATE, "periodSeconds": 1, "failureThreshold": 1, **keys}])
 
 
-def state_probe(**keys: int) -> dict[str, object]:
-    file = {"path": "/state/$(device.name)", "equals": "1"}
-    return {"file": file, "periodSeconds": 1, "failureThreshold": 1, **keys}
+def plug(world: World, count: int, state: str = "1") -> list[str]:
+    """Plug so many adapters in, which are well."""
+    names = [f"ttyUSB{number}" for number in range(count)]
+    for name in names:
+        world.host.write(f"state/{name}", state)
+        world.host.plug(name)
+    return names
 
 
-def set_state(world: World, name: str, text: str) -> None:
-    file = world.host.folder / "state" / name
-    file.parent.mkdir(exist_ok=True)
-    file.write_text(text)
+def of_devices(daemon: Daemon) -> list[str]:
+    """Return what the log says of the resource's devices."""
+    lines = (line.partition(f" {NAME}: ")[2] for line in daemon.log.lines)
+    return [line for line in lines if "device" in line]
 
 
-async def test_the_devices_that_a_container_gets_are_those_that_are_preferred(
-    world: World,
-) -> None:
-    """Spread over devices, and packed after a reload that keeps the registration."""
-    for number in range(3):
-        world.host.plug(f"ttyUSB{number}")
-    names = [f"ttyUSB{number}" for number in range(3)]
-    shares = ["", "::1", "::2", "::3"]
-    async with world.serving(serial(replicas=3)) as daemon:
-        await world.listed(NAME, *(name + share for name in names for share in shares[:3]))
-        given = await world.container("a", serial=3)
-        assert given.env["SERIAL"] == "ttyUSB0,ttyUSB1,ttyUSB2"
-        await daemon.takes(serial(replicas=4, prefer="packed"))
-        await world.listed(NAME, *(name + share for name in names for share in shares))
-        assert (await world.container("b", serial=2)).env["SERIAL"] == "ttyUSB0"
-        assert world.kubelet.observed.registrations[NAME] == 1
-        await daemon.takes(serial(replicas=4, prefer="none"))
-        await world.kubelet.wait_for(lambda: world.kubelet.observed.registrations[NAME] == 2)
+async def test_the_log_has_one_line_for_each_device_that_changes(world: World) -> None:
+    plug(world, 2)
+    steps = [
+        ("2 of 2 devices healthy", lambda: world.host.unplug("ttyUSB1")),
+        (
+            "device ttyUSB1 is Unhealthy: /dev/ttyUSB1 does not exist",
+            lambda: world.host.plug("ttyUSB1"),
+        ),
+        ("device ttyUSB1 is Healthy again", lambda: world.host.plug("ttyUSB3")),
+        ("device ttyUSB3 is new", lambda: world.host.unplug("ttyUSB0")),
+        ("device ttyUSB0 is Unhealthy: /dev/ttyUSB0 does not exist", lambda: None),
+        ("device ttyUSB0 has left the list", lambda: None),
+    ]
+    async with world.serving(serial(forgetAfterSeconds=1)) as daemon:
+        for line, do in steps:
+            await daemon.log.says(line)
+            do()
+        assert of_devices(daemon) == [line for line, _ in steps]
+
+
+async def test_many_devices_that_change_at_once_are_one_line(world: World) -> None:
+    for number in range(105):
+        world.host.plug(f"many/x{number}")
+    async with world.serving(resource(NAME, "/dev/many/*")) as daemon:
+        await daemon.registered(NAME)
+        assert daemon.log.count("105 of 105 devices healthy") == 1
+        # All at once, where a look amid changes of files may see only some of them.
+        await daemon.takes(resource(NAME, "/dev/other/*"))
+        first = "many_x0, many_x1, many_x2, many_x3, many_x4 and 100 more"
+        line = await daemon.log.says(f"105 devices are Unhealthy: {first} (many_x0: ")
+        assert line.startswith("info "), "somebody has edited the config"
+        await daemon.takes(resource(NAME, "/dev/many/*"))
+        line = await daemon.log.says(f"105 devices are Healthy again: {first}")
+        assert line.endswith(" more")
+        assert daemon.log.count(" is Unhealthy: ") == daemon.log.count(" is Healthy again") == 0
 
 
 async def test_a_device_falls_and_returns_with_its_probe(world: World) -> None:
-    """D6: nothing is Unhealthy forever."""
-    for name in ("ttyUSB0", "ttyUSB1"):
-        world.host.plug(name)
-        set_state(world, name, "1")
-    async with world.serving(probed()) as daemon:
+    """D6: nothing is Unhealthy forever. A reason is logged once however its text changes."""
+    plug(world, 2, "20")
+    state = world.host.folder / "state/ttyUSB0"
+    hot = {"file": {"path": STATE["path"], "max": 90}, "periodSeconds": 1, "failureThreshold": 1}
+    async with world.serving(serial(health=[hot])) as daemon:
         await world.listed(NAME, "ttyUSB0", "ttyUSB1")
-        set_state(world, "ttyUSB0", "0")
+        for text, wrong in (("91", "'91', more than 90"), ("hot", "'hot', which is no number")):
+            state.write_text(text)
+            await daemon.offers(NAME, ttyUSB0=f"file: /state/ttyUSB0 is {wrong}", ttyUSB1="")
         await world.listed(NAME, "ttyUSB1")
-        await daemon.offers(NAME, ttyUSB0="file: /state/ttyUSB0 is '0', not '1'", ttyUSB1="")
-        set_state(world, "ttyUSB0", "1")
+        world.host.unplug("ttyUSB0")  # what the host says comes before what a probe says
+        await daemon.offers(NAME, ttyUSB0="/dev/ttyUSB0 does not exist", ttyUSB1="")
+        assert daemon.log.count("ttyUSB0 is Unhealthy") == 1
+        state.write_text("20")
+        world.host.plug("ttyUSB0")
         await world.listed(NAME, "ttyUSB0", "ttyUSB1")
         assert world.kubelet.observed.registrations[NAME] == 1
 
 
-async def test_devices_that_fall_within_a_moment_go_out_together(world: World) -> None:
-    """LAW-7: each list costs the kubelet a write."""
-    names = [f"ttyUSB{number}" for number in range(40)]
-    for name in names:
-        world.host.plug(name)
-        set_state(world, name, "1")
-    async with world.serving(probed()):
+async def test_what_changes_within_a_moment_goes_out_together(world: World) -> None:
+    """LAW-7: each list costs the kubelet a write. The first change comes at once."""
+    async with world.serving(serial()) as daemon:
+        await world.listed_once(NAME)
+        lists = world.kubelet.observed.lists[NAME]
+        names = plug(world, 50)
         await world.listed(NAME, *names)
+        assert world.kubelet.observed.lists[NAME] - lists <= 4
+        await daemon.takes(probed())
         lists = world.kubelet.observed.lists[NAME]
         for name in names:
-            set_state(world, name, "0")
+            world.host.write(f"state/{name}", "0")
         await world.listed(NAME)
         # The probes run within a second, and what changes within a tenth of it is one list.
         assert world.kubelet.observed.lists[NAME] - lists <= 15
@@ -84,11 +116,9 @@ async def test_devices_that_fall_within_a_moment_go_out_together(world: World) -
 
 async def test_a_restart_makes_nothing_unhealthy_that_is_well(world: World) -> None:
     """The first list that a kubelet gets is that after the first results."""
-    for number in range(20):
-        world.host.plug(f"ttyUSB{number}")
-        set_state(world, f"ttyUSB{number}", "1")
+    plug(world, 20)
     command = {"exec": {"command": ["/bin/sleep", "0.05"]}}
-    both = serial(health=[state_probe(periodSeconds=60), command])
+    both = serial(health=[{"file": STATE, "periodSeconds": 60}, command])
     async with world.serving(both):
         await world.listed_once(NAME)
         assert set(world.kubelet.devices(NAME).values()) == {"Healthy"}
@@ -98,110 +128,174 @@ async def test_a_restart_makes_nothing_unhealthy_that_is_well(world: World) -> N
 async def test_a_device_that_appears_later_is_unhealthy_until_its_first_result(
     world: World,
 ) -> None:
-    world.host.plug("ttyUSB0")
-    set_state(world, "ttyUSB0", "1")
+    plug(world, 1)
     async with world.serving(probed(initialDelaySeconds=1)) as daemon:
         await world.listed(NAME, "ttyUSB0")
-        set_state(world, "ttyUSB1", "1")
-        world.host.plug("ttyUSB1")
+        plug(world, 2)
         await daemon.offers(NAME, ttyUSB0="", ttyUSB1="file: not probed yet")
         await world.listed(NAME, "ttyUSB0", "ttyUSB1")
 
 
 async def test_a_device_that_turned_unhealthy_the_moment_before_is_refused(world: World) -> None:
     """The kubelet may ask before it has the list."""
-    world.host.plug("ttyUSB0")
-    set_state(world, "ttyUSB0", "1")
+    plug(world, 1)
     async with world.serving(probed()) as daemon:
         await world.listed(NAME, "ttyUSB0")
         world.kubelet.freeze()
-        set_state(world, "ttyUSB0", "broken")
+        world.host.write("state/ttyUSB0", "broken")
         await daemon.offers(NAME, ttyUSB0="file: /state/ttyUSB0 is 'broken', not '1'")
         with pytest.raises(grpc.aio.AioRpcError, match="is Unhealthy: file: /state/ttyUSB0 is 'br"):
             await world.allocated(NAME, ["ttyUSB0"])
         world.kubelet.thaw()
 
 
-async def test_what_the_host_says_of_a_device_comes_before_what_its_probe_says(
+async def test_status_tells_since_when_a_device_is_as_it_is(world: World) -> None:
+    plug(world, 2)
+    async with world.serving(serial()) as daemon:
+
+        async def since(name: str) -> str:
+            found = {it["id"]: it["since"] for it in (await daemon.resource(NAME))["devices"]}
+            return str(found[name])
+
+        await daemon.counts(NAME, 2)
+        first, other = await since("ttyUSB0"), await since("ttyUSB1")
+        world.host.unplug("ttyUSB0")
+        await daemon.offers(NAME, ttyUSB0="/dev/ttyUSB0 does not exist", ttyUSB1="")
+        gone = await since("ttyUSB0")
+        world.host.plug("ttyUSB0")
+        await daemon.offers(NAME, ttyUSB0="", ttyUSB1="")
+        assert first < gone < await since("ttyUSB0")
+        assert await since("ttyUSB1") == other
+
+
+async def test_metrics_call_probes_by_kind_and_place_and_never_by_what_they_run(
     world: World,
 ) -> None:
-    world.host.plug("ttyUSB0")
-    set_state(world, "ttyUSB0", "1")
-    async with world.serving(probed()) as daemon:
+    plug(world, 1)
+    secret = {"command": ["/bin/sh", "-c", "exit 0", "--token=x"]}
+    probes = [{"exec": secret}, {"file": STATE}, {"exec": secret}]
+    names = ("exec-0", "file-1", "exec-2")
+    wanted = {f"probe_results_total{{{name},{NAME},success}}" for name in names}
+    async with world.serving(serial(health=probes, hooks={"preStart": {"exec": secret}})) as daemon:
         await world.listed(NAME, "ttyUSB0")
-        world.host.unplug("ttyUSB0")
-        await world.listed(NAME)
-        await daemon.offers(NAME, ttyUSB0="/dev/ttyUSB0 does not exist")
-        world.host.plug("ttyUSB0")
-        await world.listed(NAME, "ttyUSB0")
+        await daemon.counts_so(lambda found: all(found[name] for name in wanted))
+        found = await daemon.metrics()
+        results = [name for name in found if name.startswith("probe_results_total")]
+        assert len(results) == 2 * len(wanted)
+        assert f"hook_results_total{{preStart,{NAME},success}}" in found
+        assert "token" not in (await daemon.get("/metrics"))[1]
 
 
-async def test_one_resource_whose_probes_hang_holds_up_no_other_one(world: World) -> None:
-    for number in range(40):
-        world.host.plug(f"ttyACM{number}", major=166)
-    world.host.plug("ttyUSB0")
-    set_state(world, "ttyUSB0", "1")
-    hanging = {"exec": {"command": ["/bin/sleep", "60"]}, "periodSeconds": 60, "timeoutSeconds": 60}
-    other = resource("example.com/other", "/dev/ttyACM*", health=[hanging])
-    async with world.serving(other, probed()) as daemon:
-        await world.listed(NAME, "ttyUSB0")
-        # It still waits for its first results.
-        assert "example.com/other" not in world.kubelet.observed.registrations
-        await daemon.counts("example.com/other", 40)
+async def test_all_devices_of_a_list_carry_their_numa_nodes_or_none_does(world: World) -> None:
+    """LAW-8: a kubelet takes a device without nodes for one that fits everywhere."""
+    world.host.write("/sys/devices/system/node/online", "0-1")
+    plug(world, 2)
+    for number in (0, 1):
+        world.host.write(f"/sys/devices/virtual/tty/ttyUSB{number}/numa_node", str(number))
+
+    def nodes(told: api.ListAndWatchResponse) -> dict[str, list[int]]:
+        return {it.ID: [node.ID for node in it.topology.nodes] for it in told.devices}
+
+    async with world.serving(serial(forgetAfterSeconds=0)):
+        await world.listed(NAME, "ttyUSB0", "ttyUSB1")
+        async with world.plugin(NAME) as plugin:
+            lists = aiter(plugin.ListAndWatch(api.Empty()))
+            assert nodes(await anext(lists)) == {"ttyUSB0": [0], "ttyUSB1": [1]}
+            world.host.plug("ttyUSB2")
+            assert nodes(await anext(lists)) == {"ttyUSB0": [], "ttyUSB1": [], "ttyUSB2": []}
+            world.host.unplug("ttyUSB2")
+            while "ttyUSB2" in (told := nodes(await anext(lists))):
+                assert not any(told.values())
+            assert told == {"ttyUSB0": [0], "ttyUSB1": [1]}
 
 
-def hooked(script: str, *, when: str = "allocate", **keys: object) -> dict[str, object]:
-    return serial(hooks={when: {"exec": {"command": ["/bin/sh", "-c", script]}, **keys}})
-
-
-async def test_an_allocate_hook_that_fails_refuses_the_pod_and_says_why(world: World) -> None:
-    world.host.plug("ttyUSB0")
-    async with world.serving(hooked("echo locked; exit 1")):
-        await world.listed(NAME, "ttyUSB0")
-        message = await world.refusal(serial=1)
-    assert "device ttyUSB0: its allocate hook /bin/sh exited with 1: locked" in message
-
-
-async def test_a_device_that_its_hook_makes_anew_is_given_as_it_is_then(world: World) -> None:
-    """A hook that resets a card may re-enumerate it (an inode of its own, the same id)."""
-    node = world.host.plug("ttyUSB0")
-    script = f"rm {node}; sleep 0.2; touch {node}.new; mv {node}.new {node}"
-    async with world.serving(hooked(script)):
-        await world.listed(NAME, "ttyUSB0")
-        given = await world.container(serial=1)
-    assert [(one.container_path, one.host_path) for one in given.devices] == [
-        ("/dev/serial0", "/dev/ttyUSB0")
-    ]
-
-
-async def test_a_pre_start_hook_that_fails_first_lets_the_container_start_later(
-    world: World, tmp_path: Path
+async def test_the_devices_that_a_container_gets_are_those_that_are_preferred(
+    world: World,
 ) -> None:
-    """PRE-1: a failure leaves the container waiting; the kubelet tries again."""
-    world.host.plug("ttyUSB0")
-    flag = tmp_path / "ready"
-    script = f"test -e {flag} || {{ echo not ready; exit 1; }}"
-    container = Container(name="main", limits={NAME: 1})
-    pod = Pod(uid="pod", containers=(container,))
-    async with world.serving(hooked(script, when="preStart")):
+    """Spread over devices, and packed after a reload that keeps the registration."""
+    names = plug(world, 3)
+    shares = [name + share for share in ("", "::1", "::2", "::3") for name in names]
+    async with world.serving(serial(replicas=3)) as daemon:
+        await world.listed(NAME, *shares[:9])
+        given = await world.container("a", serial=3)
+        assert given.env["SERIAL"] == "ttyUSB0,ttyUSB1,ttyUSB2"
+        await daemon.takes(serial(replicas=4, prefer="packed"))
+        await world.listed(NAME, *shares)
+        assert (await world.container("b", serial=2)).env["SERIAL"] == "ttyUSB0"
+        assert world.kubelet.observed.registrations[NAME] == 1
+        await daemon.takes(serial(replicas=4, prefer="none"))
+        await world.kubelet.wait_for(lambda: world.kubelet.observed.registrations[NAME] == 2)
+
+
+async def test_a_removed_resource_sends_an_empty_list_and_the_others_stay(world: World) -> None:
+    """KST-11: the node shows 0 at once instead of n of 0 for five minutes."""
+    plug(world, 1)
+    world.host.plug("ttyACM0", major=166)
+    elsewhere = serial("example.com/elsewhere", nodeNames=["edge-*"])
+    here = serial(nodeNames=["node-[0-9]"])
+    async with world.serving(elsewhere, here, resource(MODEM, "/dev/ttyACM*")) as daemon:
         await world.listed(NAME, "ttyUSB0")
-        assert (await world.kubelet.admit(pod)).admitted
-        first = await world.kubelet.start_container(pod, container)
-        assert first.given is None
-        assert "its preStart hook /bin/sh exited with 1: not ready" in first.message
-        flag.touch()
-        assert (await world.kubelet.start_container(pod, container)).given is not None
+        await daemon.registered(MODEM)
+        await daemon.takes(elsewhere, here)
+        await world.kubelet.wait_for(lambda: world.kubelet.capacity(MODEM) == 0)
+        await world.kubelet.wait_for(lambda: world.kubelet.streams(MODEM) == 0)
+        assert world.kubelet.observed.registrations == {NAME: 1, MODEM: 1}, "none of other nodes"
+        assert world.kubelet.streams(NAME) == 1
+        assert [it["name"] for it in (await daemon.status())["resources"]] == [NAME]
 
 
-async def test_the_end_of_the_daemon_ends_a_hook_that_hangs(world: World, tmp_path: Path) -> None:
-    world.host.plug("ttyUSB0")
-    begun = tmp_path / "begun"
-    os.mkfifo(begun)
-    async with asyncio.TaskGroup() as tasks:
-        async with world.serving(hooked(f"echo $$ > {begun}; exec sleep 60", timeoutSeconds=1)):
-            await world.listed(NAME, "ttyUSB0")
-            asked = tasks.create_task(world.refusal(serial=1))
-            pid = int(await asyncio.to_thread(begun.read_text))
-            assert Path(f"/proc/{pid}").exists()
-        await asked
-    assert not Path(f"/proc/{pid}").exists()
+async def test_two_resources_with_one_id_are_warned_of(world: World) -> None:
+    """LAW-4: kubelets up to 1.36 tell devices apart by their id alone."""
+
+    def folders(name: str) -> dict[str, object]:
+        (world.host.folder / name / "same").mkdir(parents=True, exist_ok=True)
+        return resource(
+            f"example.com/{name}",
+            match=[{"path": f"/{name}/*", "type": "directory"}],
+            id="$(device.name)",
+            inject={"mounts": [{"hostPath": "$(device.path)", "containerPath": "/data"}]},
+        )
+
+    async with world.serving(folders("one"), folders("two")) as daemon:
+        await daemon.log.says("warning ids used by several resources, which kubelets mix up: same")
+        await daemon.takes(folders("one"))
+        await daemon.log.says("info ids no longer used by several resources: same")
+
+
+async def test_sockets_of_crashed_runs_are_removed_at_the_start(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """K9: sockets of crashed runs do not pile up."""
+    dead = world.kubelet.folder / KubeletFolder(world.kubelet.folder).next_name("a/b")
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(dead))
+    real = time.time  # noqa: TID251
+    monkeypatch.setattr(time, "time", lambda: real() + 61)  # younger ones may be about to listen
+    async with world.serving(serial()) as daemon:
+        await daemon.log.says(f"removed {dead.name}, left by a run that crashed")
+        assert not dead.exists()
+
+
+async def test_a_flip_is_one_list_of_one_resource_and_no_registration(world: World) -> None:
+    """No list is sent twice, and no change ends a stream."""
+    names = ("serial", "modem", "camera")
+    resources = [resource(f"example.com/{name}", f"/dev/{name}*") for name in names]
+    for major, name in enumerate(names, 200):
+        for number in range(2):
+            world.host.plug(f"{name}{number}", major=major)
+    observed = world.kubelet.observed
+    async with world.serving(*resources) as daemon:
+        for name in names:
+            await daemon.registered(f"example.com/{name}")
+            await world.listed(f"example.com/{name}", f"{name}0", f"{name}1")
+        lists = dict(observed.lists)
+        world.host.unplug("serial1")
+        await world.listed(NAME, "serial0")
+        world.host.plug("serial1", major=200)
+        await world.listed(NAME, "serial0", "serial1")
+        # What else the flips might send comes before the list of a later change.
+        world.host.plug("camera2", major=202)
+        await world.listed("example.com/camera", "camera0", "camera1", "camera2")
+        sent = {NAME: lists[NAME] + 2, "example.com/camera": lists["example.com/camera"] + 1}
+        assert dict(observed.lists) == lists | sent
+        assert set(observed.registrations.values()) == {1}

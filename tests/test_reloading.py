@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
-import os
 import signal
 from typing import TYPE_CHECKING
 
 import pytest
 
-from genericdp.host.workers import in_worker
-from genericdp.simulator.kubelet import Kubelet
 from tests.config.changing import BAD, HEAD, ConfigMap, config
 from tests.polling import ask_until, poll_until
 from tests.test_daemon import Place
@@ -39,7 +35,7 @@ async def test_a_swapped_config_map_is_served_and_what_is_equal_is_left_alone(
     """C7: a config change needs a restart of everything, or is never read."""
     place.config = place.config.with_name("volume")
     volume = ConfigMap(place.config, {"a.yaml": config("ttyUSB0", replicas=2)})
-    async with Kubelet(place.kubelet_folder) as kubelet, place.daemon() as daemon:
+    async with place.serving() as (kubelet, daemon):
         await kubelet.wait_for(lambda: kubelet.capacity(ONE) == 2)
         before = counts(kubelet, ONE)
         volume.update({"a.yaml": config("ttyUSB1"), "b.yaml": config("ttyUSB0", replicas=2)})
@@ -51,33 +47,27 @@ async def test_a_swapped_config_map_is_served_and_what_is_equal_is_left_alone(
         volume.update({"a.yaml": config("ttyUSB0")})
         await kubelet.wait_for(lambda: kubelet.capacity(OTHER) == 0)
         await daemon.says("stopped")
-        registrations, lists, paths = counts(kubelet, ONE)
-        assert (registrations, paths) == (before[0], before[2])
-        assert lists == before[1] + 1
+        assert counts(kubelet, ONE) == (before[0], before[1] + 1, before[2])
         assert kubelet.observed.registrations[OTHER] == 1
-        daemon.process.send_signal(signal.SIGTERM)
-        assert await daemon.ends() == 0
 
 
 async def test_a_reload_of_the_policy_alone_says_so(place: Place) -> None:
     policy = place.config.with_name("policy.yaml")
     bounds = HEAD.replace("Config", "Policy").replace("resources:", "devices: {}")
-    policy.write_text(bounds)
+    same = "config in force: 1 resource, nothing to change, under another policy"
     place.config.write_text(config("ttyUSB0"))
+    policy.write_text(bounds)
     async with place.daemon(f"--policy={policy}") as daemon:
-        digest = hashlib.sha256(policy.read_bytes()).hexdigest()[:12]
-        of = f"({place.config}; policy {policy}, SHA-256"
-        await daemon.says(f"config in force: 1 resource {of} {digest})")
-        policy.write_text(bounds.replace("{}", "{block: true}"))
-        digest = hashlib.sha256(policy.read_bytes()).hexdigest()[:12]
-        same = "config in force: 1 resource, nothing to change, under another policy"
-        await daemon.says(f"{same} {of} {digest})")
+        for said in ("config in force: 1 resource", same):
+            digest = hashlib.sha256(policy.read_bytes()).hexdigest()[:12]
+            await daemon.says(f"{said} ({place.config}; policy {policy}, SHA-256 {digest})")
+            policy.write_text(bounds.replace("{}", "{block: true}"))
 
 
 async def test_a_hangup_reloads_and_a_bad_config_changes_nothing(place: Place) -> None:
     """C8: SIGHUP kills the process, or restarts without reading the config."""
     place.config.write_text(config("ttyUSB0"))
-    async with Kubelet(place.kubelet_folder) as kubelet, place.daemon() as daemon:
+    async with place.serving() as (kubelet, daemon):
         await kubelet.wait_for(lambda: kubelet.capacity(ONE) == 1)
         before = counts(kubelet, ONE)
         daemon.process.send_signal(signal.SIGHUP)
@@ -90,27 +80,22 @@ async def test_a_hangup_reloads_and_a_bad_config_changes_nothing(place: Place) -
         daemon.process.send_signal(signal.SIGHUP)
         await kubelet.wait_for(lambda: kubelet.capacity(OTHER) == 1)
         assert counts(kubelet, ONE) == before
-        daemon.process.send_signal(signal.SIGTERM)
-        assert await daemon.ends() == 0
 
 
 async def test_a_restart_with_a_bad_config_serves_the_last_good_one(place: Place) -> None:
     """C10: a node that reboots crash-loops, or offers nothing."""
-    state = f"--state-dir={place.config.with_name('state')}"
+    state = place.config.with_name("state")
     place.config.write_text(config("ttyUSB0"))
-    async with Kubelet(place.kubelet_folder) as kubelet:
-        async with place.daemon(state) as daemon:
-            await daemon.says("registered")
-            await poll_until(lambda: list(place.config.with_name("state").glob("last-good/*/*")))
-        place.config.write_text(BAD)
-        async with place.daemon(state) as daemon:
-            await daemon.says("unknown key 'matches'")
-            await daemon.says("the last good one, from")
-            await daemon.says("registered")
-            place.config.write_text(config("ttyUSB1"))
-            await kubelet.wait_for(lambda: kubelet.capacity(OTHER) == 1)
-            daemon.process.send_signal(signal.SIGTERM)
-            assert await daemon.ends() == 0
+    async with place.serving(f"--state-dir={state}") as (_, daemon):
+        await daemon.says("registered")
+        await poll_until(lambda: list(state.glob("last-good/*/*")))
+    place.config.write_text(BAD)
+    async with place.serving(f"--state-dir={state}") as (kubelet, daemon):
+        await daemon.says("unknown key 'matches'")
+        await daemon.says("the last good one, from")
+        await daemon.says("registered")
+        place.config.write_text(config("ttyUSB1"))
+        await kubelet.wait_for(lambda: kubelet.capacity(OTHER) == 1)
 
 
 async def test_a_reload_of_many_resources_sends_the_one_list_that_changed(
@@ -148,31 +133,21 @@ async def test_one_that_is_removed_holds_up_none_of_the_others(world: World) -> 
         assert daemon.log.count("example.com/modem: stopped") == 0
 
 
-async def test_one_that_returns_during_its_farewell_is_served_again(world: World) -> None:
-    """Its old server is stopped first: never two of one resource (REG-9b)."""
-    world.host.plug("ttyUSB0")
-    async with world.serving(serial()) as daemon:
-        await daemon.registered("example.com/serial")
-        await daemon.takes(ELSEWHERE)
-        await world.listed("example.com/serial")
-        await daemon.takes(serial())
-        counted = world.kubelet.observed.registrations
-        await world.kubelet.wait_for(lambda: counted["example.com/serial"] == 2)
-        assert len(list(world.kubelet.folder.glob("genericdp-*.sock"))) == 1
-        await world.listed("example.com/serial", "ttyUSB0")
-
-
-async def test_one_that_is_removed_again_during_its_farewell_ends_nothing_else(
-    world: World,
+@pytest.mark.parametrize("times", [0, 2])
+async def test_one_that_returns_during_its_farewell_is_served_again(
+    world: World, times: int
 ) -> None:
-    """It ended the daemon: the second farewell was over before the first, and forgot both."""
+    """Its old server is stopped first: never two of one resource (REG-9b).
+
+    Removed once more meanwhile, it ended the daemon: the second farewell was over before the first.
+    """
     name = "example.com/serial"
     world.host.plug("ttyUSB0")
     async with world.serving(serial()) as daemon:
         await daemon.registered(name)
         await daemon.takes(ELSEWHERE)
         await world.listed(name)
-        for _ in range(2):
+        for _ in range(times):
             await daemon.takes(serial())
             await daemon.takes(ELSEWHERE)
         await daemon.takes(serial())
@@ -196,28 +171,6 @@ async def test_other_options_are_registered_anew_without_an_empty_list(world: Wo
         await world.kubelet.wait_for(lambda: lists["example.com/serial"] >= 2)
         await world.listed("example.com/serial", "ttyUSB0")
         assert lists["example.com/serial"] == 2
-
-
-async def test_an_allocate_in_progress_is_answered_before_a_resource_registers_anew(
-    world: World,
-) -> None:
-    """It failed with "Cancelling all calls", and its pod was rejected for good."""
-    name, fifo = "example.com/serial", world.folder / "fifo"
-    os.mkfifo(fifo)
-    hooks = {"allocate": {"exec": {"command": ["/bin/cat", str(fifo)]}, "timeoutSeconds": 6}}
-    world.host.plug("ttyUSB0")
-    async with world.serving(serial(hooks=hooks)) as daemon, asyncio.TaskGroup() as tasks:
-        await daemon.registered(name)
-        await world.listed(name, "ttyUSB0")
-        asked = tasks.create_task(world.allocated(name, ["ttyUSB0"]))
-        hook = await in_worker(lambda: fifo.open("wb"))  # once the hook reads from it
-        await daemon.takes(serial(hooks=hooks, prefer="none"))
-        await daemon.shows(name, lambda found: not found["registered"])
-        hook.close()
-        (given,) = (await asked).container_responses
-        assert [one.host_path for one in given.devices] == ["/dev/ttyUSB0"]
-        await daemon.registered(name)
-        assert world.kubelet.observed.registrations[name] == 2
 
 
 async def test_what_an_entry_of_match_injects_changes_in_place(world: World) -> None:

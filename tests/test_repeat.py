@@ -1,14 +1,13 @@
-"""What fails for a while is logged once, and tried ever more rarely."""
+"""What fails for a while is logged once and tried ever more rarely; so is what takes long."""
 
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+
+import pytest
 
 from genericdp.repeat import Latch, delay_after, jittered
-
-if TYPE_CHECKING:
-    import pytest
+from genericdp.supervisor import Pace
 
 log = logging.getLogger(__name__)
 
@@ -29,14 +28,8 @@ def test_the_begin_a_change_and_the_end_are_logged_once(caplog: pytest.LogCaptur
         ("INFO", "well: 100 %"),
         ("WARNING", "disk: full"),
     ]
-
-
-def test_an_end_can_be_silent(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.DEBUG)
-    latch = Latch(log)
-    latch.update("full", "it is full")
     assert latch.update("")
-    assert caplog.messages == ["it is full"]
+    assert caplog.messages[4:] == [], "an end can be silent"
 
 
 def test_delays_double_up_to_a_limit() -> None:
@@ -45,3 +38,20 @@ def test_delays_double_up_to_a_limit() -> None:
 
 def test_jitter_leaves_at_least_half() -> None:
     assert all(1 <= jittered(2) <= 2 for _ in range(100))
+
+
+@pytest.mark.parametrize(("took", "rest"), [(0.02, 30.0), (1.5, 30.0), (4, 80.0), (9e3, 300)])
+def test_looks_that_take_long_are_rare(took: float, rest: float) -> None:
+    """Fails if 100,000 devices are all looked at every 30 s: that is a sixth of a core."""
+    assert Pace().between_full_looks(took) == pytest.approx(rest)
+
+
+@pytest.mark.parametrize(
+    ("took", "lists_changed", "pause"),
+    [(0.03, True, 0.07), (0.3, True, 0.0), (0.03, False, 0.03), (4.5, False, 1.0)],
+)
+def test_an_event_does_not_wait_for_long_because_a_pass_took_long(
+    took: float, *, lists_changed: bool, pause: float
+) -> None:
+    """Fails if the pause after a pass is as long as the pass, whatever that took."""
+    assert Pace().pause(took, lists_changed=lists_changed) == pytest.approx(pause)

@@ -17,6 +17,7 @@ import pytest
 
 from genericdp.simulator.kubelet import Kubelet
 from genericdp.simulator.pods import Container, Pod
+from tests.hanging import hanging_mount
 from tests.polling import poll_until
 from tests.process.cgroups import freezer
 from tests.process.scripts import is_alive
@@ -30,8 +31,8 @@ PROBED = GOOD + "    health: [{exec: {command: [/bin/sh, -c, SCRIPT]}, timeoutSe
 HOOKED = GOOD + (
     "    hooks: {allocate: {exec: {command: [/bin/sh, -c, SCRIPT]}, timeoutSeconds: 1}}\n"
 )
-SECONDS = 8.0
-"""Four times what is promised: the machine may be busy."""
+SECONDS = 30.0
+"""Half of what a probe may take. 2 are promised, but the machine may be busy."""
 
 
 def script(place: Place, more: str = "") -> str:
@@ -54,16 +55,12 @@ async def appears(path: Path) -> None:
     await poll_until(lambda: path.exists() and path.read_text().strip())
 
 
-async def ends_in_time(daemon: Daemon, number: signal.Signals = signal.SIGTERM) -> int:
+async def ends_in_time(daemon: Daemon, number: signal.Signals = signal.SIGTERM) -> None:
     begun = time.monotonic()
     daemon.process.send_signal(number)
-    code = await daemon.ends()
+    assert await daemon.ends() == 0
     assert time.monotonic() - begun < SECONDS
-    return code
-
-
-def complaints(daemon: Daemon) -> list[str]:
-    return [line for line in daemon.lines if "Traceback" in line or "Warning" in line]
+    assert [line for line in daemon.lines if "Traceback" in line or "Warning" in line] == []
 
 
 def sockets(place: Place) -> list[Path]:
@@ -75,8 +72,8 @@ async def test_a_probe_that_hangs_ends_with_it(place: Place, number: signal.Sign
     place.config.write_text(PROBED.replace("SCRIPT", script(place)))
     async with Kubelet(place.kubelet_folder), place.daemon() as daemon:
         await appears(place.config.with_name("pid"))
-        assert await ends_in_time(daemon, number) == 0
-    assert (sockets(place), left(), complaints(daemon)) == ([], [], [])
+        await ends_in_time(daemon, number)
+    assert (sockets(place), left()) == ([], [])
 
 
 async def test_a_hook_that_hangs_ends_with_it(place: Place) -> None:
@@ -87,9 +84,9 @@ async def test_a_hook_that_hangs_ends_with_it(place: Place) -> None:
         async with asyncio.TaskGroup() as tasks:
             admitting = tasks.create_task(kubelet.admit(Pod(uid="pod", containers=(container,))))
             await appears(place.config.with_name("pid"))
-            assert await ends_in_time(daemon) == 0
+            await ends_in_time(daemon)
         assert not admitting.result().admitted
-    assert (sockets(place), left(), complaints(daemon)) == ([], [], [])
+    assert (sockets(place), left()) == ([], [])
 
 
 async def test_a_probe_that_not_even_sigkill_ends_does_not_hold_it_up(place: Place) -> None:
@@ -99,7 +96,7 @@ async def test_a_probe_that_not_even_sigkill_ends_does_not_hold_it_up(place: Pla
         place.config.write_text(PROBED.replace("SCRIPT", script(place, more)))
         async with Kubelet(place.kubelet_folder), place.daemon() as daemon:
             await poll_until(lambda: "FROZEN" in (frozen / "freezer.state").read_text())
-            assert await ends_in_time(daemon) == 0
+            await ends_in_time(daemon)
         assert "1 processes of commands are still there 2 s after SIGKILL" in "".join(daemon.lines)
         assert sockets(place) == []
         assert len(left()) <= 1
@@ -116,8 +113,8 @@ async def test_a_register_that_is_never_answered_does_not_hold_it_up(place: Plac
             await daemon.says("devices healthy")
             calling, _ = await asyncio.to_thread(stopped.accept)
             with calling:
-                assert await ends_in_time(daemon) == 0
-    assert (sockets(place), complaints(daemon)) == ([], [])
+                await ends_in_time(daemon)
+    assert sockets(place) == []
 
 
 async def test_a_config_that_is_being_loaded_does_not_hold_it_up(place: Place) -> None:
@@ -131,48 +128,19 @@ async def test_a_config_that_is_being_loaded_does_not_hold_it_up(place: Place) -
     async with place.daemon() as daemon:
         pid = daemon.process.pid
         await poll_until(lambda: Path(f"/proc/{pid}/task/{pid}/children").read_text())
-        assert await ends_in_time(daemon) == 0
+        await ends_in_time(daemon)
         assert "config in force" not in "".join(daemon.lines)
 
 
-HUNG_FOLDER = """
-import os, subprocess, sys
-folder, *command = sys.argv[1:]
-fuse = os.open("/dev/fuse", os.O_RDWR)
-os.set_inheritable(fuse, True)
-options = f"fd={fuse},rootmode=40000,user_id=0,group_id=0"
-subprocess.run(["mount", "-it", "fuse", "-o", options, "none", folder], check=True, pass_fds=[fuse])
-os.execv(command[0], command)
-"""
-"""Mounts a filesystem that nobody serves: whoever looks into it waits, as for a dead server."""
-
-
-def can_hang(folder: Path) -> bool:
-    """Say whether such a mount can be made, and whether what looks into it hangs."""
-    folder.mkdir()
-    script = [sys.executable, "-c", HUNG_FOLDER, str(folder)]
-    words = ["unshare", "-m", *script, "/bin/ls", str(folder)]
-    try:
-        subprocess.run(words, check=False, capture_output=True, timeout=2)
-    except subprocess.TimeoutExpired:
-        return True
-    except FileNotFoundError:
-        return False
-    return False
-
-
 async def test_a_folder_that_hangs_does_not_hold_it_up(place: Place) -> None:
-    hung = place.host.folder / "dev/hung"
-    if not can_hang(hung):
-        pytest.skip("no FUSE filesystem can be mounted here")
     place.config.write_text(GOOD.replace("/dev/ttyUSB*", "/dev/*/x*"))
-    launch = ("unshare", "-m", sys.executable, "-c", HUNG_FOLDER, str(hung), sys.executable)
-    async with Kubelet(place.kubelet_folder), place.daemon(launch=launch) as daemon:
-        await daemon.says("config in force")
-        # Its thread is in the kernel by now, or soon: either way it never comes back.
-        await daemon.says("does not end: going on without it")
-        assert await ends_in_time(daemon) == 0
-    assert (sockets(place), complaints(daemon)) == ([], [])
+    with hanging_mount(place.host.folder / "dev/hung"):
+        async with Kubelet(place.kubelet_folder), place.daemon() as daemon:
+            await daemon.says("config in force")
+            # Its thread is in the kernel by now, or soon: either way it never comes back.
+            await daemon.says("does not end: going on without it")
+            await ends_in_time(daemon)
+    assert sockets(place) == []
 
 
 INSISTENT = """
@@ -199,7 +167,7 @@ asyncio.run(until_signaled(work, on_repeat=partial(exit_at_once, commands)))
 """
 
 
-def test_one_more_signal_ends_at_once_what_does_not_end() -> None:
+async def test_one_more_signal_ends_at_once_what_does_not_end() -> None:
     with subprocess.Popen(
         [sys.executable, "-c", INSISTENT], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
@@ -207,16 +175,14 @@ def test_one_more_signal_ends_at_once_what_does_not_end() -> None:
         child = int(process.stdout.readline())
         process.send_signal(signal.SIGTERM)
         assert process.stdout.readline() == "cancelled\n"
-        deadline = time.monotonic() + 20
-        while process.poll() is None and time.monotonic() < deadline:
+
+        def ends() -> bool:
             process.send_signal(signal.SIGTERM)
-            time.sleep(0.05)
-        process.kill()
+            return process.poll() is not None
+
+        await poll_until(ends)
         assert process.returncode == 128 + signal.SIGTERM
-    deadline = time.monotonic() + 20
-    while is_alive(child) and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert not is_alive(child)
+    await poll_until(lambda: not is_alive(child))
 
 
 async def test_after_a_crash_the_next_one_starts_as_ever(place: Place) -> None:
@@ -237,7 +203,7 @@ async def test_after_a_crash_the_next_one_starts_as_ever(place: Place) -> None:
             async with place.daemon(*arguments) as daemon:
                 await daemon.says("registered")
                 await kubelet.wait_for(lambda: kubelet.allocatable(SERIAL) == 1)
-                assert await ends_in_time(daemon) == 0
+                await ends_in_time(daemon)
         finally:
             for pid in left():  # where the daemon is started by hand nobody else ends them
                 os.kill(int(pid), signal.SIGKILL)
@@ -280,5 +246,5 @@ async def test_a_log_that_cannot_be_written_ends_nothing(place: Place, redirecti
     launch = ("/bin/sh", "-c", f'exec "$0" "$@" {redirection}', sys.executable)
     async with Kubelet(place.kubelet_folder) as kubelet, place.daemon(launch=launch) as daemon:
         await kubelet.wait_for(lambda: kubelet.capacity(SERIAL) == 1)
-        assert await ends_in_time(daemon) == 0
+        await ends_in_time(daemon)
     assert (sockets(place), daemon.lines) == ([], [])

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 CONFIG = f"--config={Path(__file__).parents[1] / 'examples/configs/fuse.yaml'}"
+HANDLED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 DELAYS = (0.0, 0.02, 0.1, 0.3)
 """Seconds: within imports, while the config is loaded, around the loop's start."""
 
@@ -34,8 +35,10 @@ class Started:
 
     def __init__(self, command: str, folder: Path) -> None:
         own = {"run": [f"--kubelet-dir={folder}"], "cdi watch": [f"--cdi-dir={folder / 'cdi'}"]}
+        given = ["-"] if command == "validate" else [CONFIG, *own.get(command, ())]
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "genericdp", *command.split(), CONFIG, *own.get(command, ())],
+            [sys.executable, "-m", "genericdp", *command.split(), *given],
+            stdin=subprocess.PIPE,  # validate waits for a config that nobody writes
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             text=True,
@@ -61,7 +64,7 @@ print("after", flush=True)
 """
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("number", HANDLED)
 def test_a_signal_is_deferred_whichever_thread_takes_it(number: signal.Signals) -> None:
     """Blocked in one thread, it came by way of another, and left a file of tempfile's behind."""
     ran = subprocess.run(
@@ -73,7 +76,7 @@ def test_a_signal_is_deferred_whichever_thread_takes_it(number: signal.Signals) 
 @pytest.mark.parametrize(
     ("command", "numbers"),
     [
-        ("simulate", (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)),
+        ("simulate", HANDLED),
         ("run", (signal.SIGINT, signal.SIGTERM)),
         ("cdi watch", (signal.SIGINT, signal.SIGTERM)),
     ],
@@ -127,20 +130,11 @@ def test_a_hangup_that_is_to_be_ignored_does_not_end_simulate(short_folder: Path
     assert started.end(signal.SIGINT) == (0, "")
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("number", HANDLED)
 def test_an_early_signal_ends_another_command_with_what_shells_report(
     number: signal.Signals, short_folder: Path
 ) -> None:
-    """Waits for a config on stdin that nobody writes."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "genericdp", "validate", "-"],
-        stdin=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
-    await_handler(process)
-    process.send_signal(number)
-    _, complaint = process.communicate(timeout=20)
-    assert (process.returncode, complaint) == (128 + number, b"")
+    assert Started("validate", short_folder).end(number) == (128 + number, "")
 
 
 FINALIZED = """
