@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import shutil
-from contextlib import asynccontextmanager, contextmanager
-from functools import partial
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from tests.world import World, resource
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator
+    import logging
+    from collections.abc import AsyncIterator
     from pathlib import Path
 
 NAME = "example.com/x"
@@ -77,24 +76,6 @@ async def test_a_link_among_the_folders_that_is_turned_is_followed(world: World)
         await world.listed(NAME, "ttyUSB1")
 
 
-@contextmanager
-def when_logged(text: str, do: Callable[[], object]) -> Iterator[None]:
-    """Do something as soon as a text is logged, before whoever logs it goes on."""
-    handler, root = logging.Handler(), logging.getLogger()
-
-    def look(record: logging.LogRecord) -> bool:
-        if text in record.getMessage():
-            do()
-        return False
-
-    handler.addFilter(look)
-    root.addHandler(handler)
-    try:
-        yield
-    finally:
-        root.removeHandler(handler)
-
-
 async def test_a_folder_that_is_renamed_before_it_is_watched_is_missed_at_once(
     world: World,
 ) -> None:
@@ -102,9 +83,14 @@ async def test_a_folder_that_is_renamed_before_it_is_watched_is_missed_at_once(
     world.host.plug("many/x1")
     folder = world.host.folder / "dev/many"
     gone = folder.with_name("gone")
-    rename = partial(folder.rename, gone)
+
+    def rename_once_logged(record: logging.LogRecord) -> bool:
+        if "1 of 1 devices healthy" in record.getMessage():
+            folder.rename(gone)
+        return True
+
     async with world.serving(resource(NAME, "/dev/many/*")) as daemon:
-        with when_logged("1 of 1 devices healthy", rename):
-            await daemon.log.says("device many_x1 is Unhealthy")
+        daemon.log.addFilter(rename_once_logged)  # before whoever logs it goes on
+        await daemon.log.says("device many_x1 is Unhealthy")
         gone.rename(folder)
         await daemon.log.says("device many_x1 is Healthy again")

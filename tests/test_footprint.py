@@ -5,18 +5,14 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from contextlib import asynccontextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
-from genericdp.simulator.kubelet import Kubelet
+from tests.config.changing import config
 from tests.conftest import POOLED
 from tests.test_daemon import Place
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
 
 pytestmark = pytest.mark.slow
 
@@ -32,7 +28,6 @@ MAX_ANONYMOUS = 26.0
 MAX_ANONYMOUS_EACH = 0.2
 """MB for each resource; there were 0.09, nearly all of them gRPC's."""
 
-_HEAD = "apiVersion: genericdp.io/v1alpha1\nkind: DevicePluginConfig\nresources:\n"
 _STILL_SECONDS = 1.0
 _LAUNCH = ("env", "MALLOC_ARENA_MAX=1", sys.executable)
 """With what the image and the unit set."""
@@ -68,26 +63,6 @@ class Process:
         return int(kib) * 1024 / 1e6
 
 
-@asynccontextmanager
-async def at_rest(folder: Path, resources: int) -> AsyncIterator[Process]:
-    """Run the daemon for so many resources of one device each."""
-    folder.mkdir(exist_ok=True)
-    place = Place(folder)
-    names = [f"example.com/t{number}" for number in range(resources)]
-    for number in range(resources):
-        place.host.plug(f"ttyUSB{number}")
-    entries = (
-        f"  - name: {name}\n    match: [{{path: /dev/ttyUSB{number}}}]\n"
-        for number, name in enumerate(names)
-    )
-    place.config.write_text(_HEAD + "".join(entries))
-    async with Kubelet(place.kubelet_folder) as kubelet, place.daemon(launch=_LAUNCH) as daemon:
-        await kubelet.wait_for(lambda: all(kubelet.capacity(one) == 1 for one in names), 120)
-        process = Process(daemon.process.pid)
-        await _still(process)
-        yield process
-
-
 async def _still(process: Process) -> None:
     """Wait until nothing is opened or closed, no thread comes or goes."""
     async with asyncio.timeout(60):
@@ -97,24 +72,35 @@ async def _still(process: Process) -> None:
             await asyncio.sleep(_STILL_SECONDS)
 
 
-@pytest.fixture
-async def one_and_eleven(short_folder: Path) -> tuple[tuple[int, int, int, float], ...]:
-    """Descriptors, own threads, all threads and memory."""
-    found = []
-    for count in (1, 11):
-        async with at_rest(short_folder / str(count), count) as process:
-            found.append((process.descriptors(), *process.threads(), process.anonymous()))
-    return tuple(found)
+async def at_rest(folder: Path, resources: int) -> tuple[int, int, int, float]:
+    """Run the daemon for so many resources of one device each.
+
+    Returns its descriptors, own threads, all threads and memory.
+    """
+    folder.mkdir()
+    place = Place(folder)
+    names = [f"ttyUSB{number}" for number in range(resources)]
+    for name in names:
+        place.host.plug(name)
+    place.config.write_text(config(*names))
+    async with place.serving(launch=_LAUNCH) as (kubelet, daemon):
+        for name in names:
+            await kubelet.wait_for(
+                lambda name=name: kubelet.capacity(f"example.com/{name}") == 1, 120
+            )
+        process = Process(daemon.process.pid)
+        await _still(process)
+        return (process.descriptors(), *process.threads(), process.anonymous())
 
 
 async def test_a_resource_costs_two_descriptors_no_thread_and_little_memory(
-    one_and_eleven: tuple[tuple[int, int, int, float], ...],
+    short_folder: Path,
 ) -> None:
     """Fails if a channel to ``kubelet.sock`` stays open, or each plugin has a thread of its own."""
-    one, eleven = one_and_eleven
+    one, eleven = [await at_rest(short_folder / str(count), count) for count in (1, 11)]
     assert one[0] <= MAX_DESCRIPTORS
     assert eleven[0] - one[0] == 20
-    for _, own, all_threads, _ in one_and_eleven:
+    for _, own, all_threads, _ in (one, eleven):
         assert own <= MAX_OWN_THREADS
         assert all_threads <= MAX_THREADS
     assert one[3] <= MAX_ANONYMOUS

@@ -40,32 +40,39 @@ def zram(**attributes: str) -> dict[str, object]:
     return resource(NAME, match=[{"udev": udev}])
 
 
+async def healthy(world: World, name: str, *, there: bool = True) -> None:
+    """Wait until a device is Healthy, or is not."""
+
+    def is_so() -> bool:
+        return (world.kubelet.devices(NAME).get(name) == "Healthy") is there
+
+    await world.kubelet.wait_for(is_so)
+
+
 async def test_devices_that_come_change_and_go_are_listed_at_once(world: World) -> None:
     """D3. Without ``Uevents`` the next full look would be half a minute later.
 
     What is written to an attribute is told by nobody; the kernel's change event is.
     """
+    wanted = zram(**{"initstate": "0", "queue/rotational": "0"})
     with plugged() as sure:
-        wanted = zram(**{"initstate": "0", "queue/rotational": "0"})
         async with world.serving(wanted, root=ROOT) as daemon, asyncio.timeout(60):
             await daemon.registered(NAME)
-            await world.kubelet.wait_for(lambda: sure in _healthy(world))
+            await healthy(world, sure)
             with plugged() as new:
-                await world.kubelet.wait_for(lambda: {sure, new} <= _healthy(world))
+                await healthy(world, new)
                 block = Path("/sys/block", new)
-                (block / "disksize").write_text("1048576")
-                (block / "uevent").write_text("change")
-                await world.kubelet.wait_for(lambda: new not in _healthy(world))
-                assert sure in _healthy(world)
-                (block / "reset").write_text("1")
-                (block / "uevent").write_text("change")
-                await world.kubelet.wait_for(lambda: new in _healthy(world))
-            await world.kubelet.wait_for(lambda: new not in _healthy(world))
+                for attribute, text in (("disksize", "1048576"), ("reset", "1")):
+                    (block / attribute).write_text(text)
+                    (block / "uevent").write_text("change")
+                    await healthy(world, new, there=attribute == "reset")
+                    await healthy(world, sure)
+            await healthy(world, new, there=False)
             reason = f"/dev/{new} does not exist"
             await daemon.shows(
                 NAME,
                 lambda found: (
-                    reason in [one["reason"] for one in found["devices"] if one["id"] == new]
+                    (new, reason) in {(it["id"], it["reason"]) for it in found["devices"]}
                 ),
             )
 
@@ -84,16 +91,11 @@ async def test_a_device_that_returns_is_healthy_at_once_and_nothing_else_is_logg
             number = await asyncio.to_thread((ZRAM / "hot_add").read_text)
             try:
                 assert f"zram{number.strip()}" == name, "the kernel gives the lowest free number"
-                await world.kubelet.wait_for(lambda: name in _healthy(world))
+                await healthy(world, name)
             finally:
                 await asyncio.to_thread((ZRAM / "hot_remove").write_text, number)
-            await world.kubelet.wait_for(lambda: name not in _healthy(world))
+            await healthy(world, name, there=False)
         reasons = {
             record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING
         }
     assert reasons == {f"device {name} is Unhealthy: /dev/{name} does not exist"}
-
-
-def _healthy(world: World) -> set[str]:
-    devices = world.kubelet.devices(NAME)
-    return {one for one, health in devices.items() if health == "Healthy"}

@@ -8,37 +8,31 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 HEAD = "import logging, os, signal\nfrom genericdp.cli import main\n"
-LEAVING = {
-    "a log handler": (
-        "logging.getLogger().addHandler(logging.StreamHandler())",
-        "'StreamHandler' not in str(logging.getLogger().handlers)",
+ROOT_LOGGER, LOGGER = "logging.getLogger()", "logging.getLogger('genericdp.x')"
+LEAVING = [
+    # what a test leaves, and whether it is gone in the next one
+    (
+        f"{ROOT_LOGGER}.addHandler(logging.StreamHandler())",
+        f"'StreamHandler' not in str({ROOT_LOGGER}.handlers)",
     ),
-    "a level": (
-        "logging.getLogger('genericdp.x').setLevel('ERROR')",
-        "logging.getLogger('genericdp.x').level == 0",
+    (f"{LOGGER}.setLevel('ERROR')", f"{LOGGER}.level == 0"),
+    (f"{LOGGER}.addFilter(lambda record: False)", f"not {LOGGER}.filters"),
+    (
+        f"from genericdp.status.state import Events; {ROOT_LOGGER}.addHandler(Events())",
+        f"'Events' not in str({ROOT_LOGGER}.handlers)",
     ),
-    "a filter": (
-        "logging.getLogger('genericdp.x').addFilter(lambda record: False)",
-        "not logging.getLogger('genericdp.x').filters",
-    ),
-    "what the page shows": (
-        "from genericdp.status.state import Events; logging.getLogger().addHandler(Events())",
-        "'Events' not in str(logging.getLogger().handlers)",
-    ),
-    "a variable": ("os.environ['LEFT'] = '1'", "'LEFT' not in os.environ"),
-    "a lost variable": ("del os.environ['PATH']", "'PATH' in os.environ"),
-    "a working folder": ("os.chdir('/')", "os.getcwd() != '/'"),
-    "a umask": ("os.umask(0o007)", "os.umask(0o022) != 0o007"),
-    "a signal handler": (
+    ("os.environ['LEFT'] = '1'", "'LEFT' not in os.environ"),
+    ("del os.environ['PATH']", "'PATH' in os.environ"),
+    ("os.chdir('/')", "os.getcwd() != '/'"),
+    ("os.umask(0o007)", "os.umask(0o022) != 0o007"),
+    (
         "signal.signal(signal.SIGUSR2, signal.SIG_IGN)",
         "signal.getsignal(signal.SIGUSR2) == signal.SIG_DFL",
     ),
-}
-
-
+]
 LEFT_BY_MAIN = (
     "assert main(['validate', '--log-level=debug', '/no/such/file']) == 2",
-    "'Lines' not in str([one.formatter for one in logging.getLogger().handlers])",
+    f"'Lines' not in str([one.formatter for one in {ROOT_LOGGER}.handlers])",
 )
 
 
@@ -46,7 +40,7 @@ def test_what_a_test_leaves_fails_it_and_is_gone_in_the_next_one(tmp_path: Path)
     """A test of the kernel log failed by a handler that another test had left, and closed."""
     (tmp_path / "conftest.py").write_text("from tests.conftest import _isolated\n")
     (tmp_path / "pyproject.toml").write_text("[tool.pytest.ini_options]\n")
-    pairs = [*LEAVING.values(), LEFT_BY_MAIN]
+    pairs = [*LEAVING, LEFT_BY_MAIN]
     (tmp_path / "test_it.py").write_text(
         HEAD
         + "".join(

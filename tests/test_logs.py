@@ -28,77 +28,60 @@ def _restore() -> Iterator[None]:
     root.handlers[:], root.level = handlers, level
 
 
-def test_a_text_line_names_the_resource(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_text_line_names_the_resource_and_is_one_line_whatever_is_said(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Found by a new user: NUL bytes, from gRPC, made the log a binary file."""
     logs.set_up(log_format="text", level="info")
     token = logs.resource_name.set("example.com/a")
     log.info("%d devices", 3)
     logs.resource_name.reset(token)
     log.warning("gone", extra={"resource": "example.com/b"})
     log.debug("not shown")
+    log.info("%s", "full\0/a\x1b[2J\nb\r\x85\u2028\u202e ü\udcff", extra={"resource": "a/b"})
     lines = capsys.readouterr().err.splitlines()
     assert [line.split(maxsplit=1)[1] for line in lines] == [
         "info    example.com/a: 3 devices",
         "warning example.com/b: gone",
+        r"info    a/b: full\x00/a\x1b[2J\nb\r\x85\u2028\u202e ü\xff",
     ]
 
 
-def test_a_text_line_is_one_line_whatever_is_said(capsys: pytest.CaptureFixture[str]) -> None:
-    """Found by a new user: NUL bytes, from gRPC, made the log a binary file."""
-    logs.set_up(log_format="text", level="info")
-    log.info("%s", "full\0/a\x1b[2J\nb\r\x85\u2028\u202e ü\udcff", extra={"resource": "a/b"})
-    (line,) = capsys.readouterr().err.splitlines()
-    assert line.endswith(r"a/b: full\x00/a\x1b[2J\nb\r\x85\u2028\u202e ü\xff")
-
-
-def test_a_json_line_is_one_object(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_json_line_is_one_object_that_is_safe_on_a_terminal(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     logs.set_up(log_format="json", level="debug")
-    log.debug("two\nlines", extra={"resource": "example.com/a"})
+    odd = "two\nlines\x1b[2J\x85\u202e ü\udcff"
+    log.debug("%s", odd, extra={"resource": "example.com/a", "device": "tty0"})
+    log.info("about none", extra={"resource": "example.com/a", "device": ""})
     try:
         int("why")
     except ValueError:
         log.exception("failed")
-    first, second = map(json.loads, capsys.readouterr().err.splitlines())
-    assert first["message"] == "two\nlines"
-    assert (first["level"], first["resource"]) == ("debug", "example.com/a")
-    assert "resource" not in second
-    assert "ValueError: invalid literal" in second["exception"]
-
-
-def test_a_line_about_a_device_carries_it(capsys: pytest.CaptureFixture[str]) -> None:
-    logs.set_up(log_format="json", level="info")
-    log.info("device tty0 is new", extra={"resource": "example.com/a", "device": "tty0"})
-    log.info("about none", extra={"resource": "example.com/a", "device": ""})
-    of_device, of_none = map(json.loads, capsys.readouterr().err.splitlines())
+    lines = capsys.readouterr().err.removesuffix("\n").split("\n")
+    assert all(line.isprintable() for line in lines)
+    of_device, of_none, failed = map(json.loads, lines)
     fields = ["time", "level", "message", "logger", "resource", "device"]
-    assert list(of_device) == fields
-    assert (of_device["resource"], of_device["device"]) == ("example.com/a", "tty0")
-    assert list(of_none) == fields[:-1]
+    assert (list(of_device), list(of_none)) == (fields, fields[:-1])
+    assert [of_device[name] for name in ("level", "message", "resource", "device")] == [
+        "debug", odd, "example.com/a", "tty0"
+    ]  # fmt: skip
+    assert "resource" not in failed
+    assert "ValueError: invalid literal" in failed["exception"]
 
 
 def test_any_handler_can_have_resource_and_device_of_a_line() -> None:
     kept: list[logging.LogRecord] = []
-
-    class Keeping(logging.Handler):
-        def emit(self, record: logging.LogRecord) -> None:
-            kept.append(record)
-
-    handler = Keeping()
+    handler = logging.Handler()
     handler.addFilter(logs.add_subject)
+    handler.addFilter(lambda record: kept.append(record) or False)  # type: ignore[func-returns-value]
     logging.getLogger().handlers[:] = [handler]
     token = logs.resource_name.set("example.com/a")
     log.warning("within its task")
     logs.resource_name.reset(token)
     log.warning("elsewhere", extra={"device": "tty0"})
-    found = [(vars(one)["resource"], vars(one)["device"]) for one in kept]
+    found = [(vars(record)["resource"], vars(record)["device"]) for record in kept]
     assert found == [("example.com/a", ""), ("", "tty0")]
-
-
-def test_a_json_line_is_safe_on_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
-    logs.set_up(log_format="json", level="info")
-    log.info("%s", "\x1b[2J\x85\u202e ü\udcff")
-    line = capsys.readouterr().err.removesuffix("\n")
-    assert line.isprintable()
-    assert json.loads(line)["message"] == "\x1b[2J\x85\u202e ü\udcff"
 
 
 def test_what_libraries_say_for_their_own_developers_is_not_shown(
@@ -143,47 +126,37 @@ def handler_to(writer: int) -> logging.Handler:
     return handler
 
 
+def read_until(reader: int, end: bytes) -> bytes:
+    read = b""
+    while not read.endswith(end):
+        read += os.read(reader, 65_536)
+    return read
+
+
 def test_a_reader_that_stops_holds_nothing_up_and_gets_all_when_it_goes_on(
     pipe: tuple[int, int],
 ) -> None:
-    reader, writer = pipe
-    handler = handler_to(writer)
-    lines = [f"{i} {'x' * 100}" for i in range(800)]  # more than a pipe holds
+    """Also a line that is longer than a pipe holds."""
+    handler = handler_to(pipe[1])
+    lines = [*(f"{number} {'x' * 100}" for number in range(800)), "x" * 300_000, "the last"]
     for line in lines:
         log.info(line)
-    read = b""
-    while read.count(b"\n") < len(lines):
-        read += os.read(reader, 65_536)
-    assert read.decode().splitlines() == lines
+    assert read_until(pipe[0], b"the last\n").decode().splitlines() == lines
     handler.flush()
     log.info("in time again")
-    assert os.read(reader, 100) == b"in time again\n"
+    assert os.read(pipe[0], 100) == b"in time again\n"
 
 
 def test_what_is_too_much_to_keep_is_counted(pipe: tuple[int, int]) -> None:
-    reader, writer = pipe
-    handler_to(writer)
-    for i in range(20_000):
-        log.info("%d %s", i, "x" * 100)
-    read = b""
-    while not read.endswith(b"was not being read\n"):
-        read += os.read(reader, 65_536)
-    *lines, last = read.decode().splitlines()
+    handler_to(pipe[1])
+    for number in range(20_000):
+        log.info("%d %s", number, "x" * 100)
+    *lines, last = read_until(pipe[0], b"was not being read\n").decode().splitlines()
     lost = int(last.split()[0])
     assert last == f"{lost} log lines were dropped: stderr was not being read"
     kept = [int(line.split()[0]) for line in lines]
     assert len(kept) == 20_000 - lost >= 4096
     assert kept == sorted(set(kept))  # which ones are lost depends on when the writer had its turn
-
-
-def test_a_line_longer_than_a_pipe_holds_arrives_whole(pipe: tuple[int, int]) -> None:
-    reader, writer = pipe
-    handler_to(writer)
-    log.info("x" * 300_000)
-    read = b""
-    while not read.endswith(b"\n"):
-        read += os.read(reader, 65_536)
-    assert len(read) == 300_001
 
 
 INTERRUPTED = """

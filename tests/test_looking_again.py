@@ -22,7 +22,7 @@ from tests.world import World, resource, serial
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
 
-    from genericdp.devices.devicelist import DeviceList
+    from genericdp.devices.decide import DeviceLists
 
 
 @pytest.fixture
@@ -34,73 +34,56 @@ async def world() -> AsyncIterator[World]:
             yield world
 
 
-class Clock:
-    """Time that passes when it is told to."""
+class Looks:
+    """Looks at two globs, on a clock of their own; ``listed``: which folders were listed."""
 
-    def __init__(self) -> None:
-        self.time = 1000.0
+    WANTED = (of_globs("serial", "/dev/serial/*"), of_globs("other", "/dev/null*"))
 
-    def __call__(self) -> float:
-        return self.time
-
-
-class Counting:
-    """Makes roots that record which folders were listed."""
-
-    def __init__(self) -> None:
-        self.looked: list[str] = []
-
-    def of(self, folder: Path) -> Root:
-        looked = self.looked
+    def __init__(self, folder: Path) -> None:
+        tree = Tree(folder)
+        tree.node("serial/s0", "188:0")
+        tree.node("null", "1:3")
+        self.now = 1000.0
+        self.listed = listed = list[str]()
 
         class Counted(Root):
             def entries(self, path: str) -> list[str]:
-                looked.append(path)
+                listed.append(path)
                 return super().entries(path)
 
-        return Counted(folder)
+        self.reader = Discoverer(Counted(folder), now=lambda: self.now)
+        self.lists: DeviceLists = {}
+
+    async def look(self, *, full: bool = True) -> float | None:
+        """Look and return when to look again."""
+        self.listed.clear()
+        found = await self.reader.discover(self.WANTED, self.lists, full=full)
+        self.lists = found.lists
+        return found.due
 
 
 async def test_what_cannot_be_read_is_looked_at_alone_and_ever_more_rarely(
     short_folder: Path,
 ) -> None:
-    tree, clock, counting = Tree(short_folder), Clock(), Counting()
-    tree.node("serial/s0", "188:0")
-    tree.node("null", "1:3")
-    wanted = (of_globs("serial", "/dev/serial/*"), of_globs("other", "/dev/null*"))
-    discoverer = Discoverer(counting.of(tree.folder), look_again=lambda: None, now=clock)
-    offers: dict[str, DeviceList] = (await discoverer.discover(wanted, {})).lists
-    waits = []
+    looks, waits = Looks(short_folder), []
+    assert await looks.look() is None
+    before = looks.lists
     with forbidden(short_folder / "dev/serial"):
-        found = await discoverer.discover(wanted, offers)
+        due = await looks.look()
         for _ in range(6):
-            assert found.due is not None
-            waits.append(found.due - clock.time)
-            clock.time = found.due
-            counting.looked.clear()
-            found = await discoverer.discover(wanted, found.lists, full=False)
-            assert counting.looked == ["/dev/serial"]
-            assert found.lists == offers
+            assert due is not None
+            waits.append(due - looks.now)
+            looks.now = due
+            due = await looks.look(full=False)
+            assert (looks.listed, looks.lists) == (["/dev/serial"], before)
     assert waits == [2, 4, 8, 16, 30, 30]
-    found = await discoverer.discover(wanted, offers, full=False)
-    assert found.due is None, "it can be read again"
+    assert await looks.look(full=False) is None, "it can be read again"
     with forbidden(short_folder / "dev/serial"):
-        found = await discoverer.discover(wanted, offers)
-    assert found.due == clock.time + 2, "the next trouble may be over soon"
-
-
-async def test_events_meanwhile_do_not_put_off_the_next_look(short_folder: Path) -> None:
-    tree, clock = Tree(short_folder), Clock()
-    tree.node("serial/s0", "188:0")
-    wanted = (of_globs("serial", "/dev/serial/*"), of_globs("other", "/dev/null*"))
-    discoverer = Discoverer(tree.root, look_again=lambda: None, now=clock)
-    found = await discoverer.discover(wanted, {})
-    with forbidden(short_folder / "dev/serial"):
-        first = await discoverer.discover(wanted, found.lists)
-        clock.time += 1.5
-        discoverer.mark_file("/dev/null")
-        second = await discoverer.discover(wanted, found.lists, full=False)
-    assert first.due == second.due
+        first = await looks.look()
+        assert first == looks.now + 2, "the next trouble may be over soon"
+        looks.now += 1.5
+        looks.reader.mark_file("/dev/null")
+        assert await looks.look(full=False) == first, "an event does not put it off"
 
 
 @contextmanager

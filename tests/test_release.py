@@ -24,6 +24,8 @@ HATCH = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]
 WHEEL = HATCH["build"]["targets"]["wheel"]
 BESIDE = {one.split("/")[0] for part in WHEEL.values() if isinstance(part, dict) for one in part}
 """What the wheel takes from outside of the package."""
+UNSET = {"repository": "", "registry": "", "site": "", "contact": ""}
+REGISTRY = {"registry": "registry.example/someone"}
 
 
 @pytest.fixture
@@ -36,14 +38,13 @@ def checkout(tmp_path: Path) -> Path:
         copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         copy(ROOT / name, folder / name)
-    set_in(folder, repository="", registry="", site="", contact="")
     return folder
 
 
 def set_in(folder: Path, **settings: str) -> None:
     """Write pyproject.toml with these settings, as somebody would in an editor."""
     text = (ROOT / "pyproject.toml").read_text()
-    for name, value in settings.items():
+    for name, value in {**UNSET, **settings}.items():
         text, places = re.subn(rf'^{name} = ".*?"', f'{name} = "{value}"', text, flags=re.MULTILINE)
         assert places == 1, name
     (folder / "pyproject.toml").write_text(text)
@@ -51,24 +52,23 @@ def set_in(folder: Path, **settings: str) -> None:
 
 def packaged(folder: Path) -> Message:
     """Build the wheel, and give its metadata."""
-    subprocess.run(
-        [sys.executable, "-m", "hatchling", "build", "-t", "wheel"],
-        cwd=folder,
-        check=True,
-        capture_output=True,
-    )
+    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel"]
+    subprocess.run(build, cwd=folder, check=True, capture_output=True)
     (wheel,) = (folder / "dist").glob("*.whl")
     with ZipFile(wheel) as archive:
         return message_from_bytes(archive.read(f"genericdp-{__version__}.dist-info/METADATA"))
 
 
-def test_the_package_names_no_url_that_is_not_set(checkout: Path) -> None:
+def test_the_package_names_the_urls_that_are_set_and_the_pythons_that_are_tested(
+    checkout: Path,
+) -> None:
+    set_in(checkout)
     metadata = packaged(checkout)
-    assert metadata["Version"] == __version__
-    assert metadata.get_all("Project-URL") is None
-
-
-def test_the_package_names_the_urls_that_are_set(checkout: Path) -> None:
+    assert (metadata["Version"], metadata.get_all("Project-URL")) == (__version__, None)
+    classifiers = [it.rpartition(" :: ")[2] for it in metadata.get_all("Classifier", [])]
+    tested = re.search(r"python: \[(.*)\]", (ROOT / ".github/workflows/ci.yml").read_text())
+    assert tested is not None
+    assert re.findall(r"[\d.]+", tested[1]) == [it for it in classifiers if "." in it]
     set_in(checkout, repository="https://example.com/genericdp/", site="https://example.org")
     assert packaged(checkout).get_all("Project-URL") == [
         "Documentation, https://example.org",
@@ -77,48 +77,29 @@ def test_the_package_names_the_urls_that_are_set(checkout: Path) -> None:
     ]
 
 
-def test_the_package_is_for_the_pythons_that_are_tested(checkout: Path) -> None:
-    named = packaged(checkout).get_all("Classifier", [])
-    versions = [last for _, last in (one.rsplit(" :: ", 1) for one in named) if "." in last]
-    workflow = (ROOT / ".github/workflows/ci.yml").read_text()
-    tested = re.search(r"python: \[(.*)\]", workflow)
-    assert tested is not None
-    assert re.findall(r"[\d.]+", tested[1]) == versions
+RELEASED = (
+    f"version={__version__}\nregistry=registry.example/someone\nhost=registry.example\n"
+    "repository=https://example.com/x\n"
+)
 
 
-def released(folder: Path, tag: str) -> subprocess.CompletedProcess[str]:
-    """Run what the release workflow asks first."""
-    return subprocess.run(
-        [sys.executable, folder / "tools/release_settings", tag],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-
-
-def test_without_a_registry_nothing_is_released(checkout: Path) -> None:
-    ended = released(checkout, f"v{__version__}")
-    assert (ended.returncode, ended.stdout) == (1, "")
-    assert "registry is empty in [tool.genericdp] of pyproject.toml" in ended.stderr
-
-
-def test_a_tag_of_another_version_is_not_released(checkout: Path) -> None:
-    set_in(checkout, registry="registry.example/someone")
-    ended = released(checkout, "v99.0.0")
-    assert (ended.returncode, ended.stdout) == (1, "")
-    assert f"the tag is v99.0.0, but this is version {__version__}" in ended.stderr
-
-
-def test_a_release_goes_to_the_registry_that_is_set(checkout: Path) -> None:
-    set_in(checkout, registry="registry.example/someone", repository="https://example.com/x")
-    ended = released(checkout, f"v{__version__}")
-    assert (ended.returncode, ended.stderr) == (0, "")
-    assert ended.stdout.splitlines() == [
-        f"version={__version__}",
-        "registry=registry.example/someone",
-        "host=registry.example",
-        "repository=https://example.com/x",
-    ]
+@pytest.mark.parametrize(
+    ("settings", "tag", "printed", "error"),
+    [
+        ({}, f"v{__version__}", "", "registry is empty in [tool.genericdp] of pyproject.toml"),
+        (REGISTRY, "v99.0.0", "", f"the tag is v99.0.0, but this is version {__version__}"),
+        ({**REGISTRY, "repository": "https://example.com/x"}, f"v{__version__}", RELEASED, ""),
+    ],
+    ids=["without a registry", "another version", "all is set"],
+)
+def test_what_the_release_workflow_asks_first(
+    checkout: Path, settings: dict[str, str], tag: str, printed: str, error: str
+) -> None:
+    set_in(checkout, **settings)
+    command = [sys.executable, checkout / "tools/release_settings", tag]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stdout) == (bool(error), printed)
+    assert error in ended.stderr if error else ended.stderr == ""
 
 
 def test_the_changelog_begins_with_what_comes_next_and_this_version() -> None:
