@@ -165,7 +165,7 @@ class SysDevices:
         if not records:
             return set()
         was_empty = UDEV_RECORDS in self.why_unreadable
-        self._records = set(self._entries(UDEV_RECORDS))
+        self._records = self._listed_records()
         if was_empty is bool(self._records):
             # udevd has just started, or its database is missing: that concerns every device.
             return set(self._owners.values())
@@ -216,11 +216,8 @@ class SysDevices:
         self._owners[name] = syspath
         if self._records is None or not self._has_records:
             # One listing instead of a failed open for each of the many devices without a record.
-            self._records = set(self._entries(UDEV_RECORDS))
+            self._records = self._listed_records()
             self._has_records = True
-            if not self._records:
-                # An exclude by a property must not take that for "has no such property".
-                self.why_unreadable.setdefault(UDEV_RECORDS, _NO_RECORDS)
         if why := self.why_unreadable.get(UDEV_RECORDS):
             self.why_unreadable[syspath] = f"{UDEV_RECORDS} cannot be read: {why}"
         if name not in self._records:
@@ -232,6 +229,13 @@ class SysDevices:
                 why = reason_of(error)
                 self.why_unreadable[syspath] = f"{UDEV_RECORDS}/{name} cannot be read: {why}"
             return None
+
+    def _listed_records(self) -> set[str]:
+        names = set(self._entries(UDEV_RECORDS))
+        if not names:
+            # An exclude by a property must not take that for "has no such property".
+            self.why_unreadable.setdefault(UDEV_RECORDS, _NO_RECORDS)
+        return names
 
     def _text(self, path: str) -> str:
         """Return the content of a file; bytes that are not UTF-8 are escaped."""
