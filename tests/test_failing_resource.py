@@ -21,6 +21,7 @@ from tests.devices.making import finds, inject, node, nodes, resource
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
+    from genericdp.devices.decide import DeviceLists
     from genericdp.devices.devicelist import DeviceList
     from genericdp.devices.inventory import FoundFile
     from genericdp.model import Resource
@@ -154,7 +155,7 @@ def test_a_resource_that_fails_concerns_nobody_else(
     assert {name: ids(again, name) for name in offered} == offered, "also for the second time"
 
 
-def errors(before: Mapping[str, DeviceList], found: Decision) -> set[str]:
+def errors(before: DeviceLists, found: Decision) -> set[str]:
     return {it.resource for it in changes(before, found) if it.level == logging.ERROR}
 
 

@@ -84,10 +84,11 @@ async def at_rest(folder: Path, resources: int) -> tuple[int, int, int, float]:
         place.host.plug(name)
     place.config.write_text(config(*names))
     async with place.serving(launch=_LAUNCH) as (kubelet, daemon):
-        for name in names:
-            await kubelet.wait_for(
-                lambda name=name: kubelet.capacity(f"example.com/{name}") == 1, 120
-            )
+
+        def is_served() -> bool:
+            return all(kubelet.capacity(f"example.com/{name}") == 1 for name in names)
+
+        await kubelet.wait_for(is_served, 120)
         process = Process(daemon.process.pid)
         await _still(process)
         return (process.descriptors(), *process.threads(), process.anonymous())

@@ -157,13 +157,27 @@ async def started(*words: object) -> AsyncIterator[Process]:
         close_pipes(process)
 
 
-@pytest.mark.parametrize("command", ["run", "discover", "probe", "snapshot"])
-async def test_a_root_that_hangs_is_named(place: Place, gone: Path, command: str) -> None:
-    given = ["copy.tar.gz"] if command == "snapshot" else ["--config", place.config]
-    async with started(command, *given, "--root", gone) as process, asyncio.timeout(60):
-        _, said = await process.communicate()
-    assert process.returncode == 2
-    assert f"--root {gone} cannot be read: looking at it does not end" in said.decode()
+async def test_what_a_command_reads_and_hangs_is_named(place: Place, gone: Path) -> None:
+    root, file = ("--root", gone), gone / "x.yaml"
+    of_root = f"--root {gone} cannot be read: looking at it does not end"
+    of_file = f"{file}:1:1: looking at it does not end"
+    commands: list[tuple[tuple[object, ...], str]] = [
+        ((command, "--config", place.config, *root), of_root)
+        for command in ("run", "discover", "probe")
+    ]
+    commands += [
+        (("snapshot", "copy.tar.gz", *root), of_root),
+        (("validate", file), of_file),
+        (("validate", place.config, "--policy", file), of_file),
+    ]
+
+    async def is_named(words: tuple[object, ...], why: str) -> bool:
+        async with started(*words) as process, asyncio.timeout(60):
+            printed, errors = await process.communicate()
+        return process.returncode == 2 and why in (printed + errors).decode()
+
+    found = await asyncio.gather(*(is_named(words, why) for words, why in commands))
+    assert found == [True] * len(commands)
 
 
 @pytest.mark.parametrize("words", [["hardware", "--root"], ["convert", "--from", "squat"]])
@@ -179,15 +193,6 @@ def hangs(pid: int) -> bool:
     """Return whether a thread of a process waits in a call that nothing interrupts."""
     stats = [one.read_text() for one in Path(f"/proc/{pid}/task").glob("*/stat")]
     return any(stat.rpartition(")")[2].split()[0] == "D" for stat in stats)
-
-
-@pytest.mark.parametrize("option", ["", "--policy"])
-async def test_a_config_that_hangs_is_named(place: Place, gone: Path, option: str) -> None:
-    words = [place.config, option, gone / "x.yaml"] if option else [gone / "x.yaml"]
-    async with started("validate", *words) as process, asyncio.timeout(60):
-        said, _ = await process.communicate()
-    assert process.returncode == 2
-    assert f"{gone}/x.yaml:1:1: looking at it does not end" in said.decode()
 
 
 @pytest.mark.parametrize("option", ["--config", "--policy"])

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from math import inf
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -34,7 +35,7 @@ from tests.selecting import hardware, udev_selector, usb_selector
 from tests.testbeds.loading import Entry, build_entries, record_name, remove_entry
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from genericdp.devices.decide import Decision, DeviceLists
     from genericdp.devices.device import Device
@@ -141,7 +142,7 @@ class Changing:
         for name in ("dev/serial/by-id", "dev/out", "dev/aux", "run/udev/data", "proc/driver"):
             (folder / name).mkdir(parents=True)
         self._add(MISC, "misc")
-        self._add(PCI, "pci", vendor="0x8086", numa_node="0")
+        self._add(PCI, "pci", attributes={"vendor": "0x8086", "numa_node": "0"})
         self._write("sys/devices/system/node/online", "0")
         for place in PLACES:
             self.change_driver(place, "1")
@@ -158,7 +159,7 @@ class Changing:
         number: str = "",
         links: tuple[str, ...] = (),
         devtype: str = "",
-        **attributes: str,
+        attributes: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         major, _, minor = number.partition(":")
         name = path.rpartition("/")[2]
@@ -204,7 +205,7 @@ class Changing:
         self.unplug(place)
         number = self._free(place, place)
         device = {"serial": serial, "idVendor": "0403", "busnum": "1", "devnum": str(place + 5)}
-        self._add(usb_of(place), "usb", devtype="usb_device", **device)
+        self._add(usb_of(place), "usb", devtype="usb_device", attributes=device)
         self._add(interface_of(place), "usb", devtype="usb_interface")
         self._add(tty_of(place), "tty", number, (f"serial/by-id/{serial}-{place}",))
 
@@ -502,10 +503,8 @@ def test_events_tell_when_to_look_again_and_at_what(changes: list[Change]) -> No
             if is_told or due <= passes.now:
                 is_told.clear()
 
-                def work(host: HostCache, before: DeviceLists = before) -> Decision:
-                    return passes.decided(host, before)
-
-                found = asyncio.run(reader.ask(lambda work=work: work, full=False))
+                work = partial(passes.decided, before=before)
+                found = asyncio.run(reader.ask(partial(partial, work), full=False))
                 passes.lists, due = found.lists, inf if found.due is None else found.due
             assert passes.lists == passes.fresh(before).lists
 

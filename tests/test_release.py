@@ -96,7 +96,7 @@ def test_what_the_release_workflow_asks_first(
     checkout: Path, settings: dict[str, str], tag: str, printed: str, error: str
 ) -> None:
     set_in(checkout, **settings)
-    command = [sys.executable, checkout / "tools/release_settings", tag]
+    command = [sys.executable, str(checkout / "tools/release_settings"), tag]
     ended = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (ended.returncode, ended.stdout) == (bool(error), printed)
     assert error in ended.stderr if error else ended.stderr == ""

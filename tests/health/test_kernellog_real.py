@@ -125,8 +125,8 @@ async def looking(
 ) -> AsyncIterator[Following]:
     """Follow the kernel's own log, as a daemon for which the devices were there all its time."""
     async with following(open_log, time.monotonic() + ahead) as log:
-        keys = {"recover_after_seconds": recover_after_seconds}
-        await log.look(*(loops.watched(f"loop{number}", **keys) for number in loops.numbers))
+        watch = partial(loops.watched, recover_after_seconds=recover_after_seconds)
+        await log.look(*(watch(f"loop{number}") for number in loops.numbers))
         yield log
 
 

@@ -30,7 +30,9 @@ async def answering(
     socket: Path, answer: Callable[[bytes, Context], Awaitable[bytes]]
 ) -> AsyncIterator[None]:
     server = grpc.aio.server(options=(("grpc.max_send_message_length", -1),))
-    methods = {"List": grpc.unary_unary_rpc_method_handler(answer)}
+    methods: dict[str, grpc.RpcMethodHandler[bytes, bytes]] = {
+        "List": grpc.unary_unary_rpc_method_handler(answer)
+    }
     handler = grpc.method_handlers_generic_handler("v1.PodResourcesLister", methods)
     server.add_generic_rpc_handlers((handler,))
     server.add_insecure_port(f"unix:{socket}")

@@ -193,10 +193,10 @@ class Hooked:
         self._fifo = world.folder / "fifo"
         os.mkfifo(self._fifo)
 
-    def resource(self, timeout_seconds: int = 6, **keys: object) -> dict[str, object]:
+    def resource(self, timeout_seconds: int = 6, **keys: str) -> dict[str, object]:
         command = ["/bin/cat", str(self._fifo)]
         hook = {"exec": {"command": command}, "timeoutSeconds": timeout_seconds}
-        return serial(hooks={"allocate": hook}, **keys)
+        return {**serial(hooks={"allocate": hook}), **keys}
 
     async def _allocate(self) -> list[str] | str:
         """Return the device files that Allocate gives, or the text of its error."""
