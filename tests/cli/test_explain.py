@@ -1,261 +1,185 @@
-"""``genericdp explain``: the first line names the cause, whoever asks and however."""
+"""``genericdp explain``: what it says first, and data; all of its text is in tests/cases."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import json
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
+import yaml
 
-from tests.cli.explain_output import FTDI, LINKS, STICK, first_line
-from tests.fixtures.make_tree import Tree, serial_node
+from genericdp.cli import main
+from genericdp.cli.explain import answer as explain
+from genericdp.cli.patience import patiently
+from genericdp.config.load import load
+from tests.cli.explain_output import HEAD, answer, first_line
+from tests.fixtures.hanging import HangingRoot
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
+    from collections.abc import Callable, Iterator
 
-    from tests.cli.explain_output import Capture
+    Capture = pytest.CaptureFixture[str]
+    Testbed = Callable[[str], Path]
 
-QUESTIONS = {
-    "the wrong product (D11)": (
-        "serial-adapters",
-        FTDI,
-        "/dev/ttyUSB2",
-        "/dev/ttyUSB2 is not offered: example.com/serial wants hardware.usb.product 6001,"
-        " found 6015",
-    ),
-    "a property in other letters": (
-        "serial-adapters",
-        '  - name: example.com/x\n    match: [{udev: {properties: {ID_VENDOR_ID: "1A86"}}}]\n',
-        "/dev/ttyUSB3",
-        "/dev/ttyUSB3 is not offered: example.com/x wants udev.properties.ID_VENDOR_ID 1A86,"
-        " found 1a86 (upper and lower case count here)",
-    ),
-    "another vendor": (
-        "serial-adapters",
-        FTDI.replace(', product: "6001"', ""),
-        "/dev/ttyUSB3",
-        "/dev/ttyUSB3 is not offered: example.com/serial wants hardware.usb.vendor 0403,"
-        " found 1a86",
-    ),
-    "the port of a stick whose tty does not fit (D14)": (
-        "serial-adapters",
-        FTDI,
-        "1-1.3",
-        "1-1.3 is not offered: example.com/serial wants hardware.usb.product 6001, found 6015"
-        " (asked of /dev/ttyUSB2, which sits on it)",
-    ),
-    "the port of a stick whose tty is offered (D14)": (
-        "serial-adapters",
-        FTDI,
-        "1-1.1",
-        "1-1.1 itself is not offered, but example.com/serial offers what sits on it:"
-        " /dev/ttyUSB0 as 1-1.1:1.0-tty",
-    ),
-    "the tty of a stick that is matched itself (D14)": (
-        "serial-adapters",
-        '  - name: example.com/stick\n    match: [{usb: {vendor: "1a86"}}]\n',
-        "/dev/ttyUSB3",
-        "/dev/ttyUSB3 is not offered: example.com/stick takes the USB device 1-1.4"
-        " (/dev/bus/usb/001/006) that it sits on, not /dev/ttyUSB3",
-    ),
-    "unplugged (D3)": (
-        "serial-adapters",
-        FTDI,
-        "/dev/ttyUSB7",
-        "/dev/ttyUSB7 is not offered: there is no such device on this host",
-    ),
-    "another stick at the same name (D5)": (
-        "serial-adapters",
-        FTDI.replace('product: "6001"', "serial: FTAA0001"),
-        "/dev/ttyUSB0",
-        "/dev/ttyUSB0 is not offered: example.com/serial wants hardware.usb.serial FTAA0001,"
-        " found A10K5UHJ",
-    ),
-    "no serial number": (
-        "serial-adapters",
-        FTDI.replace('vendor: "0403", product: "6001"', 'serial: "*"'),
-        "/dev/ttyUSB3",
-        "/dev/ttyUSB3 is not offered: example.com/serial wants hardware.usb.serial *,"
-        " but it has none",
-    ),
-    "a serial number as id that two share (D1)": (
-        "serial-adapters",
-        f"{FTDI}    id: $(usb.serial)\n",
-        "/dev/ttyUSB1",
-        "/dev/ttyUSB1 is not offered: example.com/serial takes it, but its id 'A10K5UHJ' is that"
-        " of /dev/ttyUSB0 (add something to id that tells them apart)",
-    ),
-    "a target whose link is matched (D7)": (
-        "serial-adapters",
-        LINKS,
-        "/dev/ttyUSB2",
-        "/dev/ttyUSB2 is offered: it is 1-1.3:1.0-tty of example.com/serial",
-    ),
-    "two resources that match it (D8)": (
-        "serial-adapters",
-        f"{FTDI}{LINKS.replace('m/serial', 'm/rest')}    exclude: [{{path: /dev/none}}]\n",
-        "/dev/ttyUSB0",
-        "/dev/ttyUSB0 is offered: it is 1-1.1:1.0-tty of example.com/serial",
-    ),
-    "excluded by its name (D12)": (
-        "serial-adapters",
-        f'{FTDI}    exclude: [{{udev: {{subsystem: tty, name: "ttyUSB*"}}}}]\n',
-        "/dev/ttyUSB0",
-        "/dev/ttyUSB0 is not offered: example.com/serial excludes it by"
-        " exclude[0] udev: {subsystem: tty, name: ttyUSB*}",
-    ),
-    "excluded by what it sits on": (
-        "serial-adapters",
-        f'{FTDI}    exclude: [{{path: /dev/none}}, {{usb: {{port: "1-1.1"}}}}]\n',
-        "/dev/ttyUSB0",
-        "/dev/ttyUSB0 is not offered: example.com/serial excludes it by"
-        ' exclude[1] usb: {port: "1-1.1"}, which takes what it sits on',
-    ),
-    "only for other nodes": (
-        "serial-adapters",
-        f'{FTDI}    nodeNames: ["edge-*"]\n',
-        "/dev/ttyUSB0",
-        "/dev/ttyUSB0 is not offered: example.com/serial is not for this node"
-        " (it is for nodes called edge-*, this one is n)",
-    ),
-    "for other nodes, beside one that looks elsewhere": (
-        "serial-adapters",
-        f'{STICK}{FTDI}    nodeNames: ["edge-*"]\n',
-        "/dev/ttyUSB0",
-        "/dev/ttyUSB0 is not offered: example.com/serial is not for this node"
-        " (it is for nodes called edge-*, this one is n)",
-    ),
-    "a device without a node": (
-        "vfio",
-        "  - name: example.com/nic\n    match: [{udev: {subsystem: pci}}]\n"
-        "    inject: {mounts: [{hostPath: /opt, containerPath: /opt}]}\n",
-        "3b:01.0",
-        "3b:01.0 is not offered: example.com/nic takes it, but it has no device node"
-        " (write inject: {devices: []} if it needs none; net and pci selectors take what has none)",
-    ),
-    "one that needs no node": (
-        "vfio",
-        "  - name: example.com/nic\n    match: [{udev: {subsystem: pci}}]\n"
-        "    inject: {devices: [], mounts: [{hostPath: /opt, containerPath: /opt}]}\n",
-        "3b:01.0",
-        "3b:01.0 is offered: it is 0000:3b:01.0 of example.com/nic",
-    ),
-    "a node that comes with another device": (
-        "gpu",
-        '  - name: example.com/gpu\n    match: [{pci: {vendor: "1002", class: "0300*"}}]\n'
-        "    inject: {devices: [{subsystem: drm}, {path: /dev/kfd}]}\n",
-        "/dev/dri/renderD128",
-        "/dev/dri/renderD128 is given with 0000:0a:00.0 of example.com/gpu (inject.devices)",
-    ),
-    "a node whose device fails": (
-        "gpu",
-        '  - name: example.com/gpu\n    match: [{pci: {vendor: "1002", class: "0300*"}}]\n'
-        "    inject: {devices: [{subsystem: drm, containerPath: /dev/gpu}]}\n",
-        "/dev/dri/renderD128",
-        "/dev/dri/renderD128 is not offered: example.com/gpu takes the PCI function 0000:0a:00.0"
-        " that it sits on, but does not offer that: device 0000:0a:00.0: /dev/dri/card0 and"
-        " /dev/dri/renderD128 would both be '/dev/gpu' in the container"
-        ' (let containerPath end in "/": then base names are kept)',
-    ),
-    "a node that is missing": (
-        "gpu",
-        '  - name: example.com/gpu\n    match: [{pci: {vendor: "1002", class: "0300*"}}]\n'
-        "    inject: {devices: [{subsystem: drm}, {path: /dev/kfd0}]}\n",
-        "0000:0a:00.0",
-        "0000:0a:00.0 is Unhealthy as 0000:0a:00.0 of example.com/gpu: /dev/kfd0 does not exist",
-    ),
-    "a card whose PCI function is matched (D14)": (
-        "gpu",
-        '  - name: example.com/gpu\n    match: [{pci: {vendor: "1002"}}]\n'
-        "    inject: {env: {GPU: $(pci.address)}}\n",
-        "/dev/dri/card0",
-        "/dev/dri/card0 is not offered: example.com/gpu takes the PCI function 0000:0a:00.0"
-        " that it sits on, not /dev/dri/card0",
-    ),
-    "a network interface of another kind": (
-        "can",
-        "  - name: example.com/can\n    match: [{net: {linkType: ether}}]\n"
-        "    inject: {env: {NET: $(net.name)}}\n",
-        "can0",
-        "can0 is not offered: example.com/can wants net.linkType ether, found can",
-    ),
-    "a network interface, where only device files are looked for": (
-        "can",
-        "  - name: example.com/kvm\n    match: [{path: /dev/kvm}]\n",
-        "can0",
-        "can0 is not offered: example.com/kvm looks for device files, and this device has none",
-    ),
-    "an interface number": (
-        "webcam",
-        "  - name: example.com/camera\n    match:\n      - udev: {subsystem: video4linux}\n"
-        '        hardware: {usb: {interface: "02"}}\n',
-        "/dev/video0",
-        "/dev/video0 is not offered: example.com/camera wants hardware.usb.interface 02, found 00",
-    ),
-    "hardware that there is not": (
-        "nvme",
-        "  - name: example.com/disk\n    match:\n      - udev: {subsystem: block}\n"
-        "        hardware: {usb: {}}\n",
-        "/dev/nvme0n1",
-        "/dev/nvme0n1 is not offered: example.com/disk wants hardware.usb,"
-        " but it is no USB device and does not sit on one",
-    ),
-    "a value that cannot be had": (
-        "serial-adapters",
-        FTDI + "        values: {place: rack-*}\n"
-        '    values: {place: {file: "$(device.syspath)/place"}}\n',
-        "/dev/ttyUSB0",
-        "/dev/ttyUSB0 is not offered: example.com/serial wants values.place rack-*, but the value"
-        " 'place': /sys/devices/pci0000:00/0000:00:14.0/usb1/1-1/1-1.1/1-1.1:1.0/ttyUSB0/tty/"
-        "ttyUSB0/place: it does not exist",
-    ),
-}
+ANSWERS = [
+    (name, entry)
+    for entries in yaml.safe_load(Path(__file__).with_name("explained.yaml").read_text())
+    for name, entry in entries.items()
+    if "says" in entry
+]
+FTDI = """\
+  - name: example.com/serial
+    match: [{udev: {subsystem: tty}, hardware: {usb: {vendor: "0403", product: "6001"}}}]
+"""
+STICK = '  - {name: example.com/stick, match: [{usb: {vendor: "1a86"}}]}\n'
+GPU = """\
+  - name: example.com/gpu
+    match: [{pci: {vendor: "1002", class: "0300*"}}]
+    inject: {devices: [{subsystem: drm}]}
+"""
 
 
-@pytest.mark.parametrize("question", QUESTIONS)
+@pytest.mark.parametrize(("name", "entry"), ANSWERS, ids=[name for name, _ in ANSWERS])
 def test_the_first_line_names_the_cause(
-    question: str, capsys: Capture, tmp_path: Path, testbed: Callable[[str], Path]
+    name: str, entry: dict[str, Any], capsys: Capture, tmp_path: Path, testbed: Testbed
 ) -> None:
     """D1, D3, D5, D7, D8, D11, D12, D14: what users of others had to guess."""
-    name, resources, device, expected = QUESTIONS[question]
-    assert first_line(capsys, tmp_path, testbed(name), resources, device) == expected
+    says = entry["says"]
+    ((machine, keys),) = ((key, value) for key, value in entry.items() if key != "says")
+    resources = [{"name": f"example.com/{key}", **value} for key, value in keys.items()]
+    text = "".join(f"  - {json.dumps(resource)}\n" for resource in resources)
+    assert first_line(capsys, tmp_path, testbed(machine), text, says.split()[0]) == says
 
 
-def test_a_link_that_anybody_could_have_made_is_told_as_such(
-    capsys: Capture, tmp_path: Path
+@pytest.mark.parametrize(
+    "device",
+    [
+        "/dev/ttyUSB0",
+        "ttyUSB0",
+        "//dev/./ttyUSB0",
+        "/dev/serial/by-path/pci-0000:00:14.0-usb-0:1.1:1.0-port0",
+        "/sys/class/tty/ttyUSB0",
+        "/sys/class/tty/ttyUSB0/uevent",
+        "/sys/dev/char/188:0",
+        "/sys/devices/pci0000:00/0000:00:14.0/usb1/1-1/1-1.1/1-1.1:1.0/ttyUSB0/tty/ttyUSB0",
+        "1-1.1:1.0-tty",
+        "1-1.1:1.0-tty::1",
+        *("0000:0a:00.0", "0a:00.0", "0A:00.0", "/sys/bus/pci/devices/0000:0a:00.0"),
+    ],
+)
+def test_a_device_has_many_names(
+    device: str, capsys: Capture, tmp_path: Path, testbed: Testbed
 ) -> None:
-    """D13: its file is named with the reason."""
-    tree = serial_node(tmp_path / "host")
-    tree.link("dev/serial/by-id/a\x1b[31mb", "../../ttyUSB0")
-    said = first_line(capsys, tmp_path, tree.folder, LINKS, "/dev/serial/by-id/a\x1b[31mb")
-    assert said.isprintable()
-    assert said.startswith("/dev/serial/by-id/a\\x1b[31mb is offered")
+    machine, resources, told = (
+        ("gpu", GPU, "0000:0a:00.0 of example.com/gpu")
+        if "a:00.0" in device.lower()
+        else ("serial-adapters", f"{FTDI}    replicas: 2\n", "1-1.1:1.0-tty of example.com/serial")
+    )
+    said = first_line(capsys, tmp_path, testbed(machine), resources, device)
+    assert said == f"{device} is offered: it is {told}"
 
 
-def test_a_usb_device_whose_node_is_missing_is_told_as_such(
-    capsys: Capture, tmp_path: Path, testbed: Callable[[str], Path]
+def test_an_empty_text_is_no_device(capsys: Capture) -> None:
+    assert main(["explain", "--config", "any.yaml", ""]) == 2
+    assert "DEVICE is an empty text" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("asked", ["/dev/ttyUSB3", "1-1.4"])
+def test_the_suggested_selector_does_what_it_promises(
+    asked: str, capsys: Capture, tmp_path: Path, testbed: Testbed
 ) -> None:
+    """D14. The mistake is back if ``_match`` leaves out ``hardware`` or names ``usb`` alone."""
     root = testbed("serial-adapters")
-    (root / "dev/bus/usb/001/006").unlink()
-    assert first_line(capsys, tmp_path, root, STICK, "1-1.4") == (
-        "1-1.4 is not offered: example.com/stick takes it, but its node /dev/bus/usb/001/006 does"
-        " not exist (in a container: mount /dev/bus/usb/001 of the host)"
+    _, _, hint = answer(capsys, tmp_path, root, STICK, asked).partition("  hint: ")
+    selector = hint.splitlines()[0].partition("match ")[2]
+    mended = f"  - name: example.com/mended\n    match: [{selector}]\n"
+    said = first_line(capsys, tmp_path, root, mended, "/dev/ttyUSB3")
+    assert said == "/dev/ttyUSB3 is offered: it is 1-1.4:1.0-tty of example.com/mended"
+
+
+def test_data_says_the_same_of_each_resource(
+    capsys: Capture, tmp_path: Path, testbed: Testbed
+) -> None:
+    others = "".join(
+        f"  - {{name: example.com/other{i}, match: [{{path: /dev/none{i}}}]}}\n" for i in range(5)
     )
+    root = testbed("serial-adapters")
+    text = answer(capsys, tmp_path, root, FTDI + STICK + others, "/dev/ttyUSB2", "-o", "json")
+    said = json.loads(text)
+    assert (said["asked"], said["exists"]) == ("/dev/ttyUSB2", True)
+    assert said["answer"].endswith("wants hardware.usb.product 6001, found 6015")
+    assert said["candidate"]["usb"]["product"] == "6015"
+    serial, stick, *rest = said["resources"]
+    assert (serial["name"], serial["outcome"]) == ("example.com/serial", "not taken")
+    assert serial["place"] == f"{tmp_path}/config.yaml:4:5"
+    assert (serial["empty"], serial["emptyCause"]) == ("", "")
+    assert serial["match"] == [serial["closest"]]
+    assert serial["closest"] == {
+        "entry": "match[0]",
+        "selector": 'udev: {subsystem: tty}, hardware: {usb: {vendor: "0403", product: "6001"}}',
+        "takes": False,
+        "path": "/dev/ttyUSB2",
+        "why": "wants hardware.usb.product 6001, found 6015",
+        "key": "hardware.usb.product",
+        "wanted": ["6001"],
+        "found": "6015",
+        "readFrom": "/sys/devices/pci0000:00/0000:00:14.0/usb1/1-1/1-1.3/idProduct",
+    }
+    assert stick["match"][0]["why"] == "takes USB devices, but it is a tty device"
+    assert [resource["emptyCause"] for resource in rest] == ["nothing_found"] * 5
 
 
-def test_a_folder_is_no_device_file(capsys: Capture, tmp_path: Path) -> None:
-    root = serial_node(tmp_path / "host").folder
-    resources = "  - name: example.com/sound\n    match: [{path: /dev/snd}]\n"
-    assert first_line(capsys, tmp_path, root, resources, "/dev/snd") == (
-        "/dev/snd is not offered: example.com/sound wants type char or block, found directory"
-    )
+def test_data_names_the_file_that_a_number_of_an_interface_was_read_from(
+    capsys: Capture, tmp_path: Path, testbed: Testbed
+) -> None:
+    """It is a file of the interface, not of the USB device that the other conditions ask."""
+    root, asks = testbed("serial-adapters"), FTDI.replace('vendor: "0403"', 'interface: "07"')
+    (said,) = json.loads(answer(capsys, tmp_path, root, asks, "/dev/ttyUSB0", "-o", "json"))[
+        "resources"
+    ]
+    assert said["closest"]["why"] == "wants hardware.usb.interface 07, found 00"
+    file = said["closest"]["readFrom"]
+    assert file.endswith("/usb1/1-1/1-1.1/1-1.1:1.0/bInterfaceNumber")
+    assert (root / file.removeprefix("/")).read_text().strip() == "00"
 
 
-def test_a_tree_of_files_alone_is_explained_too(capsys: Capture, tmp_path: Path) -> None:
-    tree = Tree(tmp_path / "host")
-    tree.write("dev/fuse", "")
-    said = first_line(capsys, tmp_path, tree.folder, FTDI, "/dev/fuse")
-    assert said == (
-        "/dev/fuse is not offered: example.com/serial takes sysfs devices, but sysfs knows"
-        " nothing of it"
-    )
+@pytest.fixture
+def hanging(testbed: Testbed) -> Iterator[HangingRoot]:
+    """A root whose files can be made to never answer."""
+    root = HangingRoot(testbed("serial-adapters"))
+    yield root
+    root.answer()
+    for thread in threading.enumerate():
+        if thread.name == "looking":
+            thread.join()
+
+
+def test_an_attribute_that_does_not_answer_does_not_hold_up_the_answer(
+    hanging: HangingRoot, tmp_path: Path, capsys: Capture
+) -> None:
+    config = tmp_path / "config.yaml"
+    config.write_text(HEAD + FTDI)
+    resources = load([config]).resources
+
+    def ask(device: str) -> str:
+        said = patiently(
+            hanging, lambda host: explain(device, resources, host, "n"), look_seconds=0.2
+        )
+        assert isinstance(said, tuple)
+        return said[0].headline
+
+    stick = "/sys/devices/pci0000:00/0000:00:14.0/usb1/1-1/1-1.1"
+    tty = f"{stick}/1-1.1:1.0/ttyUSB0/tty/ttyUSB0"
+    wants = "/dev/ttyUSB0 is not offered: example.com/serial wants hardware.usb"
+    for file, asked, why in (
+        (f"{stick}/idVendor", "/dev/ttyUSB0", f"{wants}.vendor 0403, but "),
+        (f"{stick}/uevent", "/dev/ttyUSB0", f"{wants}, but "),
+        (f"{tty}/uevent", tty, f"{wants}, but ".replace("/dev/ttyUSB0", tty)),
+    ):
+        hanging.hanging = {file}
+        assert ask(asked) == f"{why}{file} cannot be read: reading it does not end"
+        assert ask("/dev/ttyUSB1").startswith("/dev/ttyUSB1 is offered")
+        line = f"looking at '{file}' does not end: going on without it\n"
+        assert capsys.readouterr().err == line

@@ -11,8 +11,9 @@ import pytest
 from genericdp.cli import main
 from genericdp.config.files import STDIN
 from genericdp.config.load import load
+from tests.cases.machine import Machine
 from tests.fixtures.make_tree import Tree
-from tests.hosts.hosts import EXAMPLES, FOLDER
+from tests.hosts.hosts import EXAMPLES, FOLDER, Host
 from tests.testbeds import loading
 
 if TYPE_CHECKING:
@@ -109,11 +110,9 @@ def test_the_text_is_that_of_the_examples_with_what_they_find(
 def test_what_one_example_takes_the_next_does_not_offer(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    root = tmp_path / "machine"
-    loading.build(FOLDER / "zigbee/machine.umockdev", root)
-    told = json_of(capsys, "init", "--root", str(root))["resources"]
+    told = json_of(capsys, "init", "--root", str(Host("zigbee").build(tmp_path)))["resources"]
     ids = {resource["name"]: ids_of(resource) for resource in told}
-    examples = {one["name"]: one["example"] for one in told}
+    examples = {resource["name"]: resource["example"] for resource in told}
     assert examples["example.com/zigbee"] == "zigbee.yaml"
     assert not {*ids["example.com/zigbee"]} & {*ids.get("example.com/serial", [])}
 
@@ -121,61 +120,61 @@ def test_what_one_example_takes_the_next_does_not_offer(
 def test_a_virtual_function_goes_to_one_pod_with_all_that_it_has(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    root = tmp_path / "machine"
-    loading.build(FOLDER / "sriov-vf/machine.umockdev", root)
-    told = json_of(capsys, "init", "--root", str(root))["resources"]
+    told = json_of(capsys, "init", "--root", str(Host("sriov-vf").build(tmp_path)))["resources"]
     ids = [device_id for resource in told for device_id in ids_of(resource)]
-    assert [one["example"] for one in told].count("sriov-vf.yaml") > 1
+    assert [resource["example"] for resource in told].count("sriov-vf.yaml") > 1
     assert len(ids) == len({re.sub(r"-.*", "", device_id) for device_id in ids})
 
 
 def test_no_probe_and_no_hook_is_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The generator's programs would be started: on the real machine, whose devices it has."""
-    tree = Tree(tmp_path / "machine")
-    tree.node("qrandom0", "240:0")
-    (one,) = json_of(capsys, "init", "--root", str(tree.folder))["resources"]
-    assert (one["name"], ids_of(one)) == ("example.com/qrng", ["qrandom0"])
+    Tree(tmp_path).node("qrandom0", "240:0")
+    (told,) = json_of(capsys, "init", "--root", str(tmp_path))["resources"]
+    assert (told["name"], ids_of(told)) == ("example.com/qrng", ["qrandom0"])
     assert capsys.readouterr().err == ""
 
 
-def test_a_machine_without_any_gets_a_template_that_is_valid(
+def test_an_id_that_can_change_at_boot_is_told_with_what_to_write(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    config = tmp_path / "config.yaml"
-    root = Tree(tmp_path / "machine").folder
-    assert main(["init", str(config), "--root", str(root)]) == 0
-    assert "No example finds anything here" in config.read_text()
-    assert main(["validate", "--strict", str(config)]) == 0
-    capsys.readouterr()
-    assert offered(capsys, config, root) == {"example.com/my-device": []}
+    machine = tmp_path / "machine.yaml"
+    machine.write_text(NPU)
+    Machine(machine, tmp_path / "root")
+    assert main(["init", "--root", str(tmp_path / "root")]) == 0
+    printed = capsys.readouterr()
+    why = "npu.1.auto is numbered in the order of discovery"
+    boot = f"npu.1.auto-drm is only as stable as the kernel's name, which can change at boot: {why}"
+    assert f"  # The ID {boot}: write id: " in printed.out
+    assert printed.err.startswith(f"warning: example.com/rockchip-npu: the ID {boot}")
 
 
-def test_no_file_is_overwritten(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    config, root = tmp_path / "config.yaml", Tree(tmp_path / "machine").folder
-    config.write_text("mine")
-    assert main(["init", str(config), "--root", str(root)]) == 2
-    assert "is there already: it is not overwritten" in capsys.readouterr().err
-    assert config.read_text() == "mine"
+NPU = """\
+devices:
+  /platform/npu.1.auto: {subsystem: platform, driver: RKNPU}
+  /platform/npu.1.auto/drm/card0: {subsystem: drm, node: 226:0 dri/card0}
+"""
+STICK = r"""
+devices:
+  /pci0000:00/0000:00:14.0/usb1/1-7:
+    subsystem: usb
+    DEVTYPE: usb_device
+    product: "Stick\n  - name: evil.com/x\n    match: [{path: /dev/mem}]"
+    idVendor: 0bda
+    idProduct: 2838
+    /1-7:1.0/tty/ttyUSB0: {subsystem: tty, node: 188:0}
+"""
 
 
 def test_names_that_cannot_be_printed_stay_comments(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    tree = Tree(tmp_path / "machine")
-    usb = "devices/pci0000:00/0000:00:14.0/usb1/1-7"
-    tree.write(f"sys/{usb}/uevent", "DEVTYPE=usb_device\n")
-    tree.write(f"sys/{usb}/product", "Stick\n  - name: evil.com/x\n    match: [{path: /dev/mem}]\n")
-    for name, text in {"idVendor": "0bda", "idProduct": "2838"}.items():
-        tree.write(f"sys/{usb}/{name}", f"{text}\n")
-    tree.link(f"sys/{usb}/subsystem", "../../../../../bus/usb")
-    tree.link("sys/bus/usb/devices/1-7", f"../../../{usb}")
-    tree.node("ttyUSB0", "188:0", at=f"{usb.removeprefix('devices/')}/1-7:1.0/tty")
-    tree.link(f"sys/{usb}/1-7:1.0/tty/ttyUSB0/subsystem", "../../../../../../../../class/tty")
-    tree.link("sys/class/tty/ttyUSB0", f"../../{usb}/1-7:1.0/tty/ttyUSB0")
-    told = json_of(capsys, "init", "--root", str(tree.folder))
-    assert [one["name"] for one in told["resources"]] == ["example.com/serial"]
+    machine = tmp_path / "machine.yaml"
+    machine.write_text(STICK)
+    Machine(machine, tmp_path / "root")
+    told = json_of(capsys, "init", "--root", str(tmp_path / "root"))
+    assert [resource["name"] for resource in told["resources"]] == ["example.com/serial"]
     loaded = load([STDIN], pipes={STDIN: told["config"].encode()})
-    assert [one.name for one in loaded.resources] == ["example.com/serial"]
+    assert [resource.name for resource in loaded.resources] == ["example.com/serial"]
 
 
 def test_its_commands_are_about_the_same_machine(
@@ -186,6 +185,5 @@ def test_its_commands_are_about_the_same_machine(
     told = capsys.readouterr().out
     assert f"genericdp discover FILE --root '{root}'    what it offers" in told
     assert f"genericdp simulate FILE --root '{root}'    what a node" in told
+    assert "No example finds anything here" in told
     assert told.endswith(f": genericdp hardware --root '{root}'\n")
-    assert main(["init", str(tmp_path / "c.yaml"), "--root", str(root)]) == 0
-    assert capsys.readouterr().out.endswith(f"c.yaml --root '{root}'\n")
