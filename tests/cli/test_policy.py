@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 
 from genericdp.cli import main
+from tests.cases.machine import Machine
 from tests.cli.explain_output import HEAD as CONFIG_HEAD
 from tests.config.bounded import HEAD
-from tests.fixtures.make_tree import Tree
+from tests.printed import resources_in
 
-CONFIG = f"{CONFIG_HEAD}  - {{name: example.com/r, match: [{{path: /dev/fuse}}]}}\n"
+CONFIG = f"{CONFIG_HEAD}  - {{name: example.com/r, match: [{{udev: {{subsystem: misc}}}}]}}\n"
 EXAMPLES = Path(__file__).parents[2] / "examples"
 APPLYING = [
     *("discover", "explain /dev/fuse", "allocate example.com/r=1", "probe", "simulate --once"),
@@ -27,7 +28,8 @@ def _place(short_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GENERICDP_CONFIG", "c.yaml")
     monkeypatch.setenv("GENERICDP_ROOT", "host")
     Path("c.yaml").write_text(CONFIG)
-    Tree(Path("host")).node("fuse", "10:229")
+    Path("machine.yaml").write_text("nodes: {fuse: 10:229}\n")
+    Machine(Path("machine.yaml"), Path("host"))
 
 
 @pytest.mark.parametrize(
@@ -66,6 +68,13 @@ def test_a_config_that_breaks_the_policy_is_refused_with_both_places(
     said = capsys.readouterr().err
     assert said.startswith("c.yaml:4:")
     assert said.endswith(" (policy p.yaml:1 has no 'devices', which allows none)\n")
+
+
+def test_what_the_host_knows_is_a_reason_with_a_code(capsys: Capture) -> None:
+    Path("p.yaml").write_text(f"{HEAD}devices: {{paths: [/dev/null]}}\n")
+    assert main(["discover", "--policy=p.yaml", "-o", "json"]) == 0
+    (left,) = resources_in(capsys.readouterr().out)["example.com/r"]["notOffered"]
+    assert (left["path"], left["code"]) == ("/dev/fuse", "forbidden")
 
 
 @pytest.mark.parametrize("name", ["-", "/dev/stdin"])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import signal
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,7 +13,7 @@ from genericdp.devices.device import ContainerEdits, DeviceSpec
 from genericdp.errors import GenericdpError, ungrouped
 from genericdp.settings import Settings
 from genericdp.simulator.simulation import Simulation
-from tests.cli.test_simulate import finished, once, simulate
+from tests.cli.test_simulate import Capture, ends, once, simulate, until_line
 from tests.printed import resources_in
 from tests.world import Host
 
@@ -62,23 +61,15 @@ def config(host: Host, hook: str, script: str) -> Path:
 
 
 def test_once_fails_where_the_container_would_wait_for_its_pre_start_hook(
-    host: Host, capsys: pytest.CaptureFixture[str]
+    host: Host, capsys: Capture
 ) -> None:
     config(host, "preStart", LOCKED)
+    told = f"genericdp: the container would wait: {START_FAILED}\n"
     code, out, err = once(capsys, host, ASKED, QUIET, HERE)
-    assert (code, err) == (1, f"genericdp: the container would wait: {START_FAILED}\n")
-    assert out.splitlines()[1:] == [
-        "Capacity and Allocatable:",
-        "  example.com/card:  1",
-    ]
-
-
-def test_once_as_json_has_the_error_beside_the_picture(
-    host: Host, capsys: pytest.CaptureFixture[str]
-) -> None:
-    config(host, "preStart", LOCKED)
+    assert (code, err) == (1, told)
+    assert out.splitlines()[1:] == ["Capacity and Allocatable:", "  example.com/card:  1"]
     code, out, err = once(capsys, host, ASKED, QUIET, "-o", "json", HERE)
-    assert (code, err) == (1, f"genericdp: the container would wait: {START_FAILED}\n")
+    assert (code, err) == (1, told)
     shown = json.loads(out)
     assert [resource["allocatable"] for resource in shown["resources"]] == [1]
     error = f"CreateContainerConfigError: {START_FAILED}"
@@ -86,7 +77,7 @@ def test_once_as_json_has_the_error_beside_the_picture(
 
 
 def test_an_allocate_hook_that_fails_refuses_the_container_for_good(
-    host: Host, capsys: pytest.CaptureFixture[str]
+    host: Host, capsys: Capture
 ) -> None:
     config(host, "allocate", LOCKED)
     code, out, err = once(capsys, host, ASKED, QUIET, HERE)
@@ -96,70 +87,59 @@ def test_an_allocate_hook_that_fails_refuses_the_container_for_good(
     assert WHY.format("allocate") in err
 
 
+NOT_RUN = "of a copy, hooks and all probes but file are not run, and count as passed"
+
+
 @pytest.mark.parametrize("hook", ["allocate", "preStart"])
-def test_hooks_really_run_and_what_the_container_gets_is_shown(
-    host: Host, tmp_path: Path, hook: str, capsys: pytest.CaptureFixture[str]
+def test_hooks_really_run_unless_it_is_a_copy_and_the_container_is_shown(
+    hook: str, host: Host, tmp_path: Path, capsys: Capture
 ) -> None:
     ran = tmp_path / "ran"
     config(host, hook, f"echo once >> {ran}")
     code, out, err = once(capsys, host, ASKED, HERE)
     assert (code, err, ran.read_text()) == (0, "", "once\n")
     assert out.splitlines()[-1] == "  env         CARD=/dev/null"
+    config(host, hook, f"rm {ran}; exit 1")
+    code, out, err = once(capsys, host, ASKED)
+    assert (code, out.splitlines()[-1]) == (0, "  env         CARD=/dev/null")
+    assert err.endswith(f"warning --root {host.folder}: {NOT_RUN}\n")
+    assert ran.exists()
 
 
-NOT_RUN = "of a copy, hooks and all probes but file are not run, and count as passed"
-
-
-def test_of_a_copy_no_hook_runs_and_the_container_gets_its_device(
-    host: Host, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    ran = tmp_path / "ran"
-    for hook in ("allocate", "preStart"):
-        config(host, hook, f"touch {ran}; exit 1")
-        code, out, err = once(capsys, host, ASKED)
-        assert (code, out.splitlines()[-1]) == (0, "  env         CARD=/dev/null")
-        assert err.endswith(f"warning --root {host.folder}: {NOT_RUN}\n")
-        assert not ran.exists()
-
-
+@pytest.mark.parametrize(
+    ("most", "state"),
+    [
+        (99, ("Healthy", "")),
+        (90, ("Unhealthy", "file: /sys/temp is '97', more than 90")),
+    ],
+)
 def test_of_a_copy_probes_read_files_and_run_and_open_nothing(
-    host: Host, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    most: int, state: tuple[str, str], host: Host, tmp_path: Path, capsys: Capture
 ) -> None:
     ran = tmp_path / "ran"
     host.write("/sys/temp", "97")
     path = config(host, "allocate", "")
-    text, _, _ = path.read_text().partition("    hooks:")
-    for most, allocatable in ((99, 1), (90, 0)):
-        path.write_text(
-            f"{text}    health:\n"
-            f"      - exec: {{command: [/bin/sh, -c, 'touch {ran}; exit 1']}}\n"
-            "      - open: {}\n"
-            "      - kernelLog: {regex: .}\n"
-            f"      - file: {{path: /sys/temp, max: {most}}}\n"
-        )
-        (host.folder / "dev/null").chmod(0)
-        code, out, err = once(capsys, host, "-o", "json")
-        assert code == 0
-        (card,) = resources_in(out).values()
-        assert card["allocatable"] == allocatable
-        file = "file: /sys/temp is '97', more than 90"
-        known = [(device["state"], device["reason"]) for device in card["devices"]]
-        assert known == [("Healthy", "") if allocatable else ("Unhealthy", file)]
-        assert err.count(NOT_RUN) == 1
-        assert not ran.exists()
+    path.write_text(
+        f"{path.read_text().partition('    hooks:')[0]}    health:\n"
+        f"      - exec: {{command: [/bin/sh, -c, 'touch {ran}; exit 1']}}\n"
+        "      - open: {}\n"
+        "      - kernelLog: {regex: .}\n"
+        f"      - file: {{path: /sys/temp, max: {most}}}\n"
+    )
+    (host.folder / "dev/null").chmod(0)
+    code, out, err = once(capsys, host, "-o", "json")
+    (card,) = resources_in(out).values()
+    assert (code, card["allocatable"]) == (0, int(state[0] == "Healthy"))
+    assert [(device["state"], device["reason"]) for device in card["devices"]] == [state]
+    assert err.count(NOT_RUN) == 1
+    assert not ran.exists()
 
 
 async def test_a_container_that_waits_is_in_the_picture_with_its_reason(host: Host) -> None:
     config(host, "preStart", LOCKED)
     process = await simulate(host, ASKED, QUIET, HERE)
-    assert process.stdout is not None
-    lines: list[str] = []
-    async with asyncio.timeout(60):
-        while not (lines and lines[-1].startswith("(Ctrl-C")):
-            lines.append((await process.stdout.readline()).decode().rstrip("\n"))
-            assert lines[-1] or lines == [""], lines
-    process.send_signal(signal.SIGINT)
-    assert (await finished(process))[0] == 0
+    lines = (await until_line(process, "(Ctrl-C")).splitlines()
+    await ends(process)
     assert lines[-3:-1] == [
         "The container waits, and is started again every 10 s:",
         f"  CreateContainerConfigError: {START_FAILED}",
