@@ -8,7 +8,6 @@ import os
 import pty
 import re
 import socket
-import subprocess
 import sys
 import threading
 import time
@@ -48,10 +47,6 @@ ANSWER = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}"
 NODE = Address(host="node-7.example.com", port=9733)
 
 
-def encoded(document: Document) -> bytes:
-    return json.dumps(document).encode()
-
-
 def http(body: bytes, status: str = "200 OK", *more: str) -> bytes:
     lines = [f"HTTP/1.1 {status}", f"content-length: {len(body)}", *more, "", ""]
     return "\r\n".join(lines).encode() + body
@@ -59,20 +54,21 @@ def http(body: bytes, status: str = "200 OK", *more: str) -> bytes:
 
 @contextmanager
 def answering(
-    answer: bytes, *, family: int = socket.AF_INET, stays: bool = False
+    answer: bytes | Document, *, family: int = socket.AF_INET, stays: bool = False
 ) -> Iterator[tuple[str, list[bytes]]]:
     """Serve one answer to whoever comes; gives the address, and what was asked."""
     host = "::1" if family == socket.AF_INET6 else "127.0.0.1"
+    data = answer if isinstance(answer, bytes) else http(json.dumps(answer).encode())
     asked: list[bytes] = []
     over = threading.Event()
     with socket.create_server((host, 0), family=socket.AddressFamily(family)) as server:
 
         def serve() -> None:
             while not over.is_set():
-                one, _ = server.accept()
-                with one:
-                    asked.append(one.recv(65_536))
-                    one.sendall(answer)
+                client, _ = server.accept()
+                with client:
+                    asked.append(client.recv(65_536))
+                    client.sendall(data)
                     if stays:
                         over.wait()
 
@@ -86,16 +82,28 @@ def answering(
             thread.join(10)
 
 
+def printed(answer: bytes | Document, capsys: Capture, *words: str, code: int = 0) -> str:
+    """Ask who answers so, and return what is printed: of a failure, the one line."""
+    with answering(answer) as (address, _):
+        assert main(["status", f"--address={address}", *words]) == code
+    out, err = capsys.readouterr()
+    if not code:
+        assert err == ""
+        return out
+    assert (out, err.count("\n")) == ("", 1)
+    return err.replace(address, "ADDRESS")
+
+
 @pytest.mark.parametrize("family", [socket.AF_INET, socket.AF_INET6])
 def test_it_prints_what_the_daemon_says(family: int, capsys: Capture) -> None:
     if family == socket.AF_INET6 and not _has_v6():
         pytest.skip("no IPv6 on this machine")
-    with answering(http(encoded(RICH)), family=family) as (address, asked):
+    with answering(RICH, family=family) as (address, asked):
         assert main(["status", f"--address={address}"]) == 0
-    printed = capsys.readouterr()
-    assert printed.err == ""
-    assert printed.out.startswith("edge-worker-07.rack-2.example.com: NOT READY\n")
-    assert "\033" not in printed.out
+    out, err = capsys.readouterr()
+    assert err == ""
+    assert out.startswith("edge-worker-07.rack-2.example.com: NOT READY\n")
+    assert "\033" not in out
     assert asked[0].startswith(b"GET /status HTTP/1.1\r\n")
     assert f"Host: {address}\r\n".encode() in asked[0]
 
@@ -109,30 +117,20 @@ def _has_v6() -> bool:
 
 
 def test_wide_adds_what_the_hardware_is_called(capsys: Capture) -> None:
-    with answering(http(encoded(RICH))) as (address, _):
-        assert main(["status", f"--address={address}", "-o", "wide"]) == 0
-    lines = capsys.readouterr().out.splitlines()
+    lines = printed(RICH, capsys, "-o", "wide").splitlines()
     heading = lines[lines.index("Devices:") + 1]
     columns = ["RESOURCE", "ID", "STATE", "FOR", "NODES", "NUMA"]
     more = ["PATH", "MODEL", "SERIAL", "DRIVER", "HELD", "BY", "WHY"]
     assert heading.split() == [*columns, *more]
     (row,) = (line for line in lines if "ttyUSB0" in line and " Healthy " in line)
-    assert row[heading.index("PATH") :].split("  ")[0] == "/dev/ttyUSB0"
-    assert row[heading.index("MODEL") :].startswith("FT232R USB UART")
-    assert row[heading.index("SERIAL") :].startswith("A50285BI  ")
-    assert row[heading.index("DRIVER") :].startswith("ftdi_sio  ")
+    texts = ["/dev/ttyUSB0", "FT232R USB UART", "A50285BI", "ftdi_sio"]
+    for column, text in zip(more, texts, strict=False):
+        assert row[heading.index(column) :].split("  ")[0] == text
 
 
-def test_as_yaml_it_prints_what_came(capsys: Capture) -> None:
-    with answering(http(encoded(RICH))) as (address, _):
-        assert main(["status", f"--address={address}", "-o", "yaml"]) == 0
-    assert yaml.safe_load(capsys.readouterr().out) == RICH
-
-
-def test_as_json_it_prints_what_came(capsys: Capture) -> None:
-    with answering(http(encoded(EMPTY))) as (address, _):
-        assert main(["status", f"--address={address}", "-o", "json"]) == 0
-    assert json.loads(capsys.readouterr().out) == EMPTY
+def test_as_data_it_prints_what_came(capsys: Capture) -> None:
+    assert yaml.safe_load(printed(RICH, capsys, "-o", "yaml")) == RICH
+    assert json.loads(printed(EMPTY, capsys, "-o", "json")) == EMPTY
 
 
 def test_the_address_comes_from_the_environment_and_proxies_do_not(
@@ -140,7 +138,7 @@ def test_the_address_comes_from_the_environment_and_proxies_do_not(
 ) -> None:
     for name in ("http_proxy", "HTTP_PROXY", "all_proxy"):
         monkeypatch.setenv(name, "http://127.0.0.1:9/")
-    with answering(http(encoded(EMPTY))) as (address, _):
+    with answering(EMPTY) as (address, _):
         monkeypatch.setenv("GENERICDP_ADDRESS", address)
         assert main(["status"]) == 0
     assert capsys.readouterr().out.startswith("edge-1: NOT READY\n")
@@ -176,12 +174,7 @@ def test_where_nothing_listens_it_asks_for_listen(capsys: Capture) -> None:
 def test_what_is_no_daemon_of_ours_is_one_line_and_exit_code_1(
     answer: bytes, said: str, capsys: Capture
 ) -> None:
-    with answering(answer) as (address, _):
-        assert main(["status", f"--address={address}"]) == 1
-    printed = capsys.readouterr()
-    assert said in printed.err
-    assert printed.err.count("\n") == 1
-    assert printed.out == ""
+    assert said in printed(answer, capsys, code=1)
 
 
 @pytest.mark.parametrize(
@@ -192,13 +185,9 @@ def test_a_genericdp_that_says_what_is_not_understood_is_one_all_the_same(
     version: str, why: str, capsys: Capture
 ) -> None:
     odd = {**RICH, "version": version, "resources": 5}
-    with answering(http(encoded(odd))) as (address, _):
-        assert main(["status", f"--address={address}"]) == 1
-        said = capsys.readouterr().err
-        assert main(["status", f"--address={address}", "-o", "json"]) == 0
-    start = f"genericdp: what genericdp {version} says at {address} cannot be shown{why}"
-    assert said.startswith(start)
-    assert json.loads(capsys.readouterr().out) == odd
+    start = f"genericdp: what genericdp {version} says at ADDRESS cannot be shown{why}"
+    assert printed(odd, capsys, code=1).startswith(start)
+    assert json.loads(printed(odd, capsys, "-o", "json")) == odd
 
 
 def test_an_answer_without_end_is_cut() -> None:
@@ -270,22 +259,21 @@ def test_an_address_that_is_none_is_bad_usage(text: str, capsys: Capture) -> Non
     ids=["terminal", "no-color", "dumb"],
 )
 def test_colour_is_for_terminals_and_never_with_no_color(
-    more: dict[str, str], colored: bool
+    more: dict[str, str], colored: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    for name, text in {"TERM": "xterm", **more}.items():
+        monkeypatch.setenv(name, text)
     ours, theirs = pty.openpty()
-    environment = {**os.environ, "TERM": "xterm", **more}
-    if "NO_COLOR" not in more:
-        environment.pop("NO_COLOR", None)
-    with answering(http(encoded(EMPTY))) as (address, _), os.fdopen(ours, "rb", 0) as terminal:
-        ended = subprocess.run(
-            [sys.executable, "-m", "genericdp", "status", f"--address={address}"],
-            stdout=theirs,
-            env=environment,
-            timeout=60,
-            check=False,
-        )
-        os.close(theirs)
-        assert ended.returncode == 0
+    with (
+        answering(EMPTY) as (address, _),
+        os.fdopen(ours, "rb", 0) as terminal,
+        os.fdopen(theirs, "w") as stdout,
+        monkeypatch.context() as patched,
+    ):
+        patched.setattr(sys, "stdout", stdout)
+        assert main(["status", f"--address={address}"]) == 0
+        stdout.flush()
         assert (b"\033[1;31m" in terminal.read(65_536)) == colored
 
 
@@ -402,8 +390,8 @@ def test_where_all_is_well_it_says_so() -> None:
 
 def test_why_a_resource_has_no_devices_is_said() -> None:
     shown = plain(status(resource("a"), resource("b", empty="because")))
-    at_ = shown.index("Without devices:")
-    assert shown[at_ + 1 : at_ + 3] == [
+    start = shown.index("Without devices:")
+    assert shown[start + 1 : start + 3] == [
         "  a: nothing on this node matches match[0] {path: /dev/a} (a.yaml:5)",
         "  b: because",
     ]
@@ -456,9 +444,7 @@ def test_colors_are_beside_the_text_and_never_instead() -> None:
 def test_what_an_older_daemon_says_is_printed(capsys: Capture) -> None:
     """``former.json`` is never changed: a key that it lacks is a new one."""
     former = Path(__file__).parents[1] / "status/former.json"
-    with answering(http(former.read_bytes())) as (address, _):
-        assert main(["status", f"--address={address}"]) == 0
-    shown = capsys.readouterr().out
+    shown = printed(json.loads(former.read_text()), capsys)
     assert "renderD120 (4 shares)" in shown
     assert "Policy:   none" in shown
 
@@ -507,9 +493,7 @@ def test_whatever_else_a_daemon_says_is_printed_or_refused_in_one_line(capsys: C
             try:
                 assert all(one.isprintable() for one in plain(document))
             except (LookupError, TypeError, ValueError, AttributeError):
-                with answering(http(encoded(document))) as (address, _):
-                    assert main(["status", f"--address={address}"]) == 1
-                assert capsys.readouterr().err.count("\n") == 1
+                printed(document, capsys, code=1)
 
 
 @pytest.mark.parametrize(
