@@ -1,8 +1,8 @@
 """Command lines in a child each, forked from one process that has imported all commands.
 
 ``python -m tests.cli.forked FILE``: the file has a list of command lines, each with its stdout
-("closed", or a path). Prints exit codes and what each wrote. To start a process for each would take
-ten times as long as what the commands do.
+("closed", "gone" as its reader is, or a path). Prints exit codes and what each wrote. To start a
+process for each would take ten times as long as what the commands do.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from genericdp.cli import main
 from genericdp.cli.commands import COMMANDS
 
 TIMEOUT_SECONDS = 600
-CLOSED = "closed"
+CLOSED, GONE = "closed", "gone"
 
 
 class Case(NamedTuple):
@@ -51,6 +51,10 @@ def _child(case: Case, output: int) -> None:
     if case.stdout == CLOSED:
         os.close(1)
         sys.stdout = None  # as Python has it then
+    elif case.stdout == GONE:
+        reader, writer = os.pipe()
+        os.close(reader)
+        os.dup2(writer, 1)
     else:
         os.dup2(os.open(case.stdout, os.O_WRONLY) if case.stdout else output, 1)
     sys.argv[1:] = case.argv

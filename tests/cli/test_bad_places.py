@@ -16,7 +16,7 @@ from genericdp.cli.command_line import parser_of
 from genericdp.cli.commands import COMMANDS
 from genericdp.cli.parser import CONFIG_FILE, PATHS
 from genericdp.printing import printable
-from tests.cli.forked import CLOSED, Case, run
+from tests.cli.forked import CLOSED, GONE, Case, run
 from tests.fixtures.make_tree import Tree
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ pytestmark = pytest.mark.slow
 REPOSITORY = Path(__file__).parents[2]
 FUSE = str(REPOSITORY / "examples/configs/fuse.yaml")
 COMMANDS_THAT_END = [name for name, command in COMMANDS.items() if not command.is_daemon]
+PRINTING = [*COMMANDS_THAT_END, "--help", "--version", "run --help"]
 GIVEN = {
     "validate": [FUSE],
     "explain": [FUSE, "/dev/fuse"],
@@ -92,7 +93,7 @@ def argv_of(name: str, machine: Path, word: str = "", place: str = "") -> tuple[
         "--kubelet-root": machine,
         "--address": "127.0.0.1:1",
     }
-    words = COMMANDS[name].arguments
+    words = COMMANDS[name].arguments if name in COMMANDS else ()
     more = (f"{key}={text}" for key, text in known.items() if key in words and key != word)
     return (*name.split(), *given, *more)
 
@@ -123,8 +124,8 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
     shutil.copy(FUSE, folder / KINDS[3])
     cases = [
         Case(argv_of(name, machine), stdout)
-        for name in COMMANDS_THAT_END
-        for stdout in (CLOSED, "/dev/full")
+        for name in PRINTING
+        for stdout in (CLOSED, GONE, "/dev/full")
     ]
     cases += [
         Case(argv_of(name, machine, word, str(folder / kind)))
@@ -134,7 +135,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
     return Runs(folder, machine, run(cases, folder))
 
 
-@pytest.mark.parametrize("name", COMMANDS_THAT_END)
+@pytest.mark.parametrize("name", PRINTING)
 def test_a_stdout_that_cannot_be_written_is_a_line_and_exit_code_1(name: str, runs: Runs) -> None:
     closed = "genericdp: stdout is closed: there is nowhere to print to\n"
     assert runs.to(name, CLOSED) == (1, closed)
@@ -142,6 +143,13 @@ def test_a_stdout_that_cannot_be_written_is_a_line_and_exit_code_1(name: str, ru
     said = NOTHING_TO_PRINT.get(name, "stdout cannot be written: no space left on device")
     assert code == 1
     assert printed.splitlines()[-1].startswith(f"genericdp: {said}")
+
+
+@pytest.mark.parametrize("name", PRINTING)
+def test_a_reader_that_goes_away_is_no_failure(name: str, runs: Runs) -> None:
+    """As in ``genericdp schema | head -1``."""
+    if name not in NOTHING_TO_PRINT:
+        assert runs.to(name, GONE) == (0, "")
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=ascii)

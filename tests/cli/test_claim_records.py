@@ -26,28 +26,27 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    Capture = pytest.CaptureFixture[str]
+
 UID = "2f0c9b7e-1b1c-4c5c-9f4e-0f3d0a5f7a11"
 OTHER = "9a3d1c55-58c5-4a55-8a30-6f3b0e6f2b90"
 DRIVER = "genericdp.io"
 
 
 def hold(share: str = "STICK::1", resource: str = "example.com/serial") -> dict[str, Any]:
-    identity = {
-        "location": "x",
-        "part": "",
-        "unique": {},
-        "model": "",
-        "unreadable": False,
-        "kernelName": "",
-        "ambiguous": False,
-    }
     return {
         "resource": resource,
         "id": share.partition("::")[0],
         "shares": [share],
         "replicas": 2,
         "exclusive": True,
-        "identities": [identity],
+        "identities": [
+            {
+                **dict.fromkeys(("location", "part", "model", "kernelName"), "x"),
+                **dict.fromkeys(("unreadable", "ambiguous"), False),
+                "unique": {},
+            }
+        ],
     }
 
 
@@ -118,7 +117,7 @@ def node(short_folder: Path) -> Node:
     return Node(short_folder)
 
 
-def listed(node: Node, capsys: pytest.CaptureFixture[str], *words: str) -> list[dict[str, Any]]:
+def listed(node: Node, capsys: Capture, *words: str) -> list[dict[str, Any]]:
     assert node.claims("-o", "json", *words) == 0
     document = json.loads(capsys.readouterr().out)
     assert violations("claims", document) == []
@@ -127,9 +126,7 @@ def listed(node: Node, capsys: pytest.CaptureFixture[str], *words: str) -> list[
     return claims
 
 
-def test_claims_are_listed_with_their_devices_and_age(
-    node: Node, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_claims_are_listed_with_their_devices_and_age(node: Node, capsys: Capture) -> None:
     node.put(holds=[hold(), hold("fuse", "example.com/fuse")])
     node.put(OTHER, driver="dra.home.lab", name="plain", hours=50, holds=[])
     assert node.claims() == 0
@@ -142,17 +139,14 @@ def test_claims_are_listed_with_their_devices_and_age(
     ]
 
 
-def test_one_driver_alone_can_be_listed(node: Node, capsys: pytest.CaptureFixture[str]) -> None:
-    node.put()
-    node.put(OTHER, driver="dra.home.lab")
-    (found,) = listed(node, capsys, "--dra-driver=dra.home.lab")
-    assert found["uid"] == OTHER
-
-
-def test_data_has_all_of_a_record(node: Node, capsys: pytest.CaptureFixture[str]) -> None:
+def test_data_has_all_of_a_record_and_one_driver_alone_can_be_listed(
+    node: Node, capsys: Capture
+) -> None:
     file = node.put(preparedAt=1_700_000_000)
     (file.parent / f"{UID}.release").touch()
-    assert listed(node, capsys) == [
+    node.put(OTHER, driver="dra.home.lab")
+    assert {claim["uid"] for claim in listed(node, capsys)} == {UID, OTHER}
+    assert listed(node, capsys, f"--dra-driver={DRIVER}") == [
         {
             "uid": UID,
             "namespace": "default",
@@ -181,7 +175,7 @@ def test_data_has_all_of_a_record(node: Node, capsys: pytest.CaptureFixture[str]
     ],
 )
 def test_a_record_that_cannot_be_read_is_listed_with_the_reason(
-    content: str, why: str, node: Node, capsys: pytest.CaptureFixture[str]
+    content: str, why: str, node: Node, capsys: Capture
 ) -> None:
     (node.folder() / f"{UID}.json").write_text(content)
     (found,) = listed(node, capsys)
@@ -191,7 +185,7 @@ def test_a_record_that_cannot_be_read_is_listed_with_the_reason(
     assert f"{UID}  unreadable: it is damaged" in capsys.readouterr().out
 
 
-def test_what_is_not_a_file_is_never_opened(node: Node, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_not_a_file_is_never_opened(node: Node, capsys: Capture) -> None:
     folder = node.folder()
     os.mkfifo(folder / "fifo.json")
     (folder / "link.json").symlink_to("/dev/zero")
@@ -201,9 +195,7 @@ def test_what_is_not_a_file_is_never_opened(node: Node, capsys: pytest.CaptureFi
     assert all("it is not a regular file" in why for why in found.values())
 
 
-def test_nothing_in_a_record_moves_the_cursor(
-    node: Node, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_nothing_in_a_record_moves_the_cursor(node: Node, capsys: Capture) -> None:
     node.put(name="a\x1b[2Jb\n")
     assert node.claims() == 0
     printed = capsys.readouterr().out
@@ -211,9 +203,7 @@ def test_nothing_in_a_record_moves_the_cursor(
     assert printed.count("\n") == 2
 
 
-def test_without_claims_it_says_where_there_are_none(
-    node: Node, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_without_claims_it_says_where_there_are_none(node: Node, capsys: Capture) -> None:
     place = node.root / "plugins"
     assert node.claims() == 0
     missing = f"{place}, which does not exist (see --kubelet-root)"
@@ -223,7 +213,7 @@ def test_without_claims_it_says_where_there_are_none(
     assert capsys.readouterr().out == f"No claim is prepared: there is no record below {place}\n"
 
 
-def test_a_daemon_releases_a_claim(node: Node, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_daemon_releases_a_claim(node: Node, capsys: Capture) -> None:
     file = node.put()
     with node.daemon():
         assert node.claims("release", UID, "--yes") == 0
@@ -241,7 +231,7 @@ def test_a_daemon_releases_a_claim(node: Node, capsys: pytest.CaptureFixture[str
     assert not file.exists()
 
 
-def test_without_a_daemon_the_request_stays(node: Node, capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_a_daemon_the_request_stays(node: Node, capsys: Capture) -> None:
     file = node.put()
     for _ in range(2):
         assert node.claims("release", UID, "--yes") == 1
@@ -253,9 +243,7 @@ def test_without_a_daemon_the_request_stays(node: Node, capsys: pytest.CaptureFi
     assert file.exists()
 
 
-def test_an_unreadable_record_can_be_released(
-    node: Node, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_unreadable_record_can_be_released(node: Node, capsys: Capture) -> None:
     (node.folder() / f"{UID}.json").write_text("{}")
     with node.daemon():
         assert node.claims("release", UID, "--yes") == 0
@@ -264,32 +252,33 @@ def test_an_unreadable_record_can_be_released(
     assert ".json is unreadable: it is damaged: " in printed
 
 
-def test_without_a_terminal_only_yes_releases(
-    node: Node, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        ([UID], 2, "there is no terminal to ask at: add --yes"),
+        ([f"{UID[:-1]}2", "--yes"], 1, f"(did you mean {UID}?)"),
+        (["../x", "--yes"], 1, f"there is no record of a claim '../x' (there are: {UID})"),
+    ],
+)
+def test_what_cannot_be_released_stays(
+    words: list[str], code: int, said: str, node: Node, capsys: Capture
 ) -> None:
     file = node.put()
-    assert node.claims("release", UID) == 2
-    assert "there is no terminal to ask at: add --yes" in capsys.readouterr().err
+    assert node.claims("release", *words) == code
+    assert said in capsys.readouterr().err
     assert [*file.parent.iterdir()] == [file]
 
 
-def test_an_unknown_uid_is_not_found(node: Node, capsys: pytest.CaptureFixture[str]) -> None:
-    node.put()
-    assert node.claims("release", f"{UID[:-1]}2", "--yes") == 1
-    assert f"(did you mean {UID}?)" in capsys.readouterr().err
-    assert node.claims("release", "../x", "--yes") == 1
-    assert f"there is no record of a claim '../x' (there are: {UID})" in capsys.readouterr().err
-
-
-def test_a_claim_of_two_drivers_needs_the_driver(
-    node: Node, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_claim_of_two_drivers_needs_the_driver(node: Node, capsys: Capture) -> None:
     node.put()
     node.put(driver="dra.home.lab")
     assert node.claims("release", UID, "--yes") == 2
     assert "choose one with --dra-driver" in capsys.readouterr().err
     with node.daemon():
         assert node.claims("release", UID, "--yes", f"--dra-driver={DRIVER}") == 0
+
+
+QUESTION = "Release it? Only if no container uses its devices [y/N] "
 
 
 @pytest.mark.parametrize(
@@ -299,14 +288,11 @@ def test_a_claim_of_two_drivers_needs_the_driver(
 def test_a_terminal_is_asked(answer: str, code: int, last: str, node: Node) -> None:
     file = node.put()
     with node.daemon():
-        ended, lines = at_terminal([*RELEASE, node.where], f"{answer}\n")
+        words = ["claims", "release", UID, node.where]
+        ended, lines = at_terminal(words, f"{answer}\n")
     assert (ended, lines[-1].removeprefix(QUESTION)) == (code, last)
     assert any(line.startswith(QUESTION) for line in lines)
     assert file.exists() == bool(code)
-
-
-RELEASE = ["claims", "release", UID]
-QUESTION = "Release it? Only if no container uses its devices [y/N] "
 
 
 def at_terminal(words: list[str], typed: str) -> tuple[int, list[str]]:

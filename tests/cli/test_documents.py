@@ -1,28 +1,32 @@
-"""What each command prints with ``-o json`` is what the schema of output says."""
+"""``-o``: each command prints what the schema of output says, as JSON and as YAML."""
 
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import yaml
+from hypothesis import example, given
+from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from genericdp.cli import main
 from genericdp.cli.commands import COMMANDS
+from genericdp.cli.output import yaml_document
+from tests.cli.explain_output import HEAD
 from tests.hosts.hosts import Host
 from tests.printed import output_schema, violations
 from tests.programs import quiet_grpc
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     Printed = Callable[..., Any]
 
 pytestmark = pytest.mark.slow
 
-HEAD = "apiVersion: genericdp.io/v1alpha1\nkind: DevicePluginConfig\nresources:\n"
 CONFIG = f"""\
 {HEAD}\
   - name: example.com/ftdi
@@ -31,95 +35,89 @@ CONFIG = f"""\
     replicas: 2
     health: [{{file: {{path: $(device.syspath)/uevent, regex: DEVNAME=ttyUSB0}}}}]
     inject: {{mounts: [{{hostPath: /dev/none, containerPath: /none}}]}}
-  - name: example.com/serial
-    match: [{{path: "/dev/ttyUSB*"}}]
-    id: $(usb.serial)
+  - {{name: example.com/serial, match: [{{path: "/dev/ttyUSB*"}}], id: $(usb.serial)}}
   - name: example.com/claimed
     match: [{{usb: {{vendor: "1a86"}}}}]
     servedBy: dra
     attributes: {{port: $(usb.port), lacking: "$(usb.serial:-)"}}
-  - name: example.com/hub
-    match: [{{usb: {{class: "09"}}}}]
-    id: $(device.name)
-  - name: example.com/none
-    match: [{{path: /dev/ttyACM*}}, {{usb: {{vendor: ffff}}}}]
+  - {{name: example.com/hub, match: [{{usb: {{class: "09"}}}}], id: $(device.name)}}
+  - {{name: example.com/none, match: [{{path: /dev/ttyACM*}}, {{usb: {{vendor: ffff}}}}]}}
 """
+WRONG = CONFIG.replace("replicas: 2", "replica: 2")
+SQUAT = next((Path(__file__).parents[1] / "convert/peers/squat").glob("*.yaml"))
 
 
 @pytest.fixture
-def printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Printed:
+def printed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Printed:
     """Return the document that a command prints for a recorded machine."""
-    config = tmp_path / "config.yaml"
-    config.write_text(CONFIG)
-    root = Host("usb-serial").build(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    Path("config.yaml").write_text(CONFIG)
+    Path("wrong.yaml").write_text(WRONG)
+    for name, text in {"CONFIG": "config.yaml", "NODE_NAME": "node-1"}.items():
+        monkeypatch.setenv(f"GENERICDP_{name}", text)
+    monkeypatch.setenv("GENERICDP_ROOT", str(Host("usb-serial").build(tmp_path)))
 
-    def ask(command: str, *words: str, config: Path | None = config) -> Any:
-        options = [f"--root={root}", "--output=json"]
-        options += [] if config is None else [f"--config={config}", "--node-name=node-1"]
+    def ask(words: str, output: str = "json") -> Any:
         with quiet_grpc():
-            main([command, *options, *words])
-        return json.loads(capsys.readouterr().out)
+            main([*words.split(), f"--output={output}"])
+        return (json.loads if output == "json" else yaml.safe_load)(capsys.readouterr().out)
 
     return ask
 
 
 @pytest.mark.parametrize(
-    ("command", "words"),
+    "words",
     [
-        ("discover", ()),
-        ("explain", ("/dev/ttyUSB0",)),
-        ("explain", ("/dev/ttyUSB3",)),
-        ("explain", ("1-1.4",)),
-        ("explain", ("/dev/none",)),
-        ("probe", ()),
-        ("simulate", ("--once",)),
-        ("simulate", ("--once", "--allocate=example.com/ftdi=1")),
-        ("allocate", ("example.com/ftdi=1", "example.com/serial=1")),
+        "discover",
+        *(f"explain {device}" for device in ("/dev/ttyUSB0", "/dev/ttyUSB3", "1-1.4", "/dev/none")),
+        "probe",
+        "simulate --once",
+        "simulate --once --allocate=example.com/ftdi=1",
+        "allocate example.com/ftdi=1 example.com/serial=1",
+        "hardware",
+        "init",
+        "validate",
+        "validate wrong.yaml",
+        "validate --diff wrong.yaml config.yaml",
+        "schema",
+        "schema --kind=policy",
+        f"convert --from=squat {SQUAT}",
     ],
+    ids=lambda words: words.replace(str(SQUAT), SQUAT.name),
 )
-def test_a_command_that_applies_a_config_prints_what_the_schema_says(
-    command: str, words: tuple[str, ...], printed: Printed
-) -> None:
-    assert violations(command, printed(command, *words)) == []
-
-
-def test_the_hardware_of_a_machine_and_its_first_config_are_what_the_schema_says(
-    printed: Printed,
-) -> None:
-    assert violations("hardware", printed("hardware", config=None)) == []
-    assert violations("init", printed("init", config=None)) == []
-
-
-def test_a_config_is_valid_or_not_in_the_words_of_the_schema(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    config = tmp_path / "config.yaml"
-    for text in (CONFIG, CONFIG.replace("replicas: 2", "replica: 2")):
-        config.write_text(text)
-        main(["validate", "-o", "json", str(config)])
-        assert violations("validate", json.loads(capsys.readouterr().out)) == []
+def test_data_is_what_the_schema_says_as_json_and_as_yaml(words: str, printed: Printed) -> None:
+    document = printed(words)
+    command = "diff" if "--diff" in words else words.split()[0]
+    assert command == "schema" or violations(command, document) == []
+    as_yaml = printed(words, "yaml")
+    if command == "probe":
+        for found in (document, as_yaml):
+            for resource in found["resources"]:
+                for device in resource["devices"]:
+                    assert all(probe.pop("seconds") >= 0 for probe in device["probes"])
+    assert as_yaml == document
 
 
 def test_a_device_is_the_same_to_all_commands(printed: Printed) -> None:
     """``shares`` was a list to one, a number to another, and a sum to a third."""
     discovered, probed, simulated = (
-        {resource["name"]: resource["devices"] for resource in printed(*words)["resources"]}
-        for words in (("discover",), ("probe",), ("simulate", "--once"))
+        {resource["name"]: resource["devices"] for resource in printed(words)["resources"]}
+        for words in ("discover", "probe", "simulate --once")
     )
     (stick,) = discovered["example.com/claimed"]
     assert probed["example.com/claimed"] == [stick]
     read = ("model", "serial", "driver")  # what `simulate` does not read
     assert simulated["example.com/claimed"] == [{**stick, **dict.fromkeys(read, "")}]
-    (explained,) = (
-        resource["device"]
-        for resource in printed("explain", "1-1.4")["resources"]
-        if resource["name"] == "example.com/claimed"
-    )
-    assert explained == stick
+    explained = {
+        resource["name"]: resource["device"] for resource in printed("explain 1-1.4")["resources"]
+    }
+    assert explained["example.com/claimed"] == stick
     assert stick["shares"] == 1
 
 
-def test_the_schema_is_printed_and_allows_what_later_versions_add(
+def test_the_schema_allows_what_later_versions_add_and_uses_all_of_its_parts(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert main(["schema", "--kind", "output"]) == 0
@@ -128,11 +126,29 @@ def test_the_schema_is_printed_and_allows_what_later_versions_add(
     validator = Draft202012Validator(schema)
     assert validator.is_valid({"resources": [], "later": 1})
     assert not validator.is_valid({"resources": {}})
-
-
-def test_the_schema_names_commands_and_uses_all_of_its_parts() -> None:
-    schema = output_schema()
-    documents = {part["$ref"].rpartition("/")[2] for part in schema["anyOf"]}
+    strict = output_schema()
+    documents = {part["$ref"].rpartition("/")[2] for part in strict["anyOf"]}
     assert documents - {"diff", "cdiList"} <= COMMANDS.keys()
-    text = json.dumps(schema)
-    assert [name for name in schema["$defs"] if f'"#/$defs/{name}"' not in text] == []
+    text = json.dumps(strict)
+    assert [name for name in strict["$defs"] if f'"#/$defs/{name}"' not in text] == []
+
+
+def test_this_very_machine_has_a_catalogue(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["hardware"]) == 0
+    assert "/dev/null" in capsys.readouterr().out
+
+
+TEXT = st.text(st.characters(exclude_categories=())) | st.lists(st.text("a #:-\n ")).map("\n".join)
+NUMBER = st.integers() | st.floats(allow_nan=False, allow_infinity=False)
+SCALAR = st.none() | st.booleans() | NUMBER | TEXT
+
+
+@example({"\x85": None})
+@given(st.recursive(SCALAR, lambda inner: st.lists(inner) | st.dictionaries(TEXT, inner)))
+def test_any_document_can_be_read_from_its_yaml_again(value: object) -> None:
+    assert yaml.safe_load(yaml_document({"value": value})) == {"value": value}
+
+
+@pytest.mark.parametrize("text", ["0403", "1e10", "0o17", "on", "0000:03:00.0"])
+def test_what_some_version_of_yaml_takes_for_a_number_is_quoted(text: str) -> None:
+    assert yaml_document({"id": text}).strip() in (f'id: "{text}"', f"id: '{text}'")

@@ -25,40 +25,43 @@ if TYPE_CHECKING:
 
 REPOSITORY = Path(__file__).parents[2]
 LAPTOP = REPOSITORY / "tests/fixtures/laptop"
+FUSE = REPOSITORY / "examples/configs/fuse.yaml"
+Capture = pytest.CaptureFixture[str]
 
 
 def parsed(*argv: str) -> argparse.Namespace:
     return parse(["discover", *argv])
 
 
-def test_each_flag_can_be_set_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("GENERICDP_CONFIG", "/a.yaml:/b")
-    monkeypatch.setenv("GENERICDP_ROOT", "/snapshot")
-    monkeypatch.setenv("GENERICDP_NODE_NAME", "edge-1")
-    monkeypatch.setenv("GENERICDP_OUTPUT", "json")
-    found = parsed()
-    assert tuple(found.config) == (Path("/a.yaml"), Path("/b"))
-    assert (found.root, node_name_of(found), found.output) == (Path("/snapshot"), "edge-1", "json")
+VARIABLES = {"CONFIG": "/a.yaml:/b", "ROOT": "/r", "NODE_NAME": "edge-1", "OUTPUT": "json"}
+OPTIONS = ("--config=/x", "--config", "/y:z", "--root=/s", "--node-name=n", "--output=text")
 
 
-def test_a_flag_counts_before_its_variable(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("CONFIG", "ROOT", "NODE_NAME"):
-        monkeypatch.setenv(f"GENERICDP_{name}", "/variable")
-    monkeypatch.setenv("GENERICDP_OUTPUT", "json")
-    found = parsed("--config=/x", "--config", "/y:z", "--root=/r", "--node-name=n", "--output=text")
-    assert tuple(found.config) == (Path("/x"), Path("/y:z"))
-    assert (found.root, node_name_of(found), found.output) == (Path("/r"), "n", "text")
-
-
-def test_an_empty_variable_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("NODE_NAME", "OUTPUT"):
-        monkeypatch.setenv(f"GENERICDP_{name}", "")
-    found = parsed("--config=/x")
-    assert (found.node_name, found.output) == (None, "text")
+@pytest.mark.parametrize(
+    ("variables", "argv", "expected"),
+    [
+        (VARIABLES, (), (["/a.yaml", "/b"], "/r", "edge-1", "json")),
+        (VARIABLES, OPTIONS, (["/x", "/y:z"], "/s", "n", "text")),
+        ({"NODE_NAME": "", "OUTPUT": ""}, OPTIONS[:4], (["/x", "/y:z"], "/s", "other", "text")),
+    ],
+    ids=["each option has a variable", "an option counts before it", "an empty one is none"],
+)
+def test_options_can_be_set_in_the_environment(
+    variables: dict[str, str],
+    argv: tuple[str, ...],
+    expected: tuple[object, ...],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("NODE_NAME", "other")
+    for name, text in variables.items():
+        monkeypatch.setenv(f"GENERICDP_{name}", text)
+    found = parsed(*argv)
+    config = [str(path) for path in found.config]
+    assert (config, str(found.root), node_name_of(found), found.output) == expected
 
 
 def test_an_empty_variable_of_an_address_is_none(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
     """Found by a new user: an empty GENERICDP_LISTEN in a unit's environment ended each start."""
     for option in ("listen", "address"):
@@ -73,7 +76,7 @@ def test_an_empty_variable_of_an_address_is_none(
     "option", ["policy", "config", "root", "kubelet-dir", "state-dir", "pod-resources"]
 )
 def test_an_empty_variable_of_a_path_is_as_wrong_as_the_empty_flag(
-    option: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    option: str, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
     """Else ``run`` is without the bounds that were asked for."""
     monkeypatch.setenv(variable(option), "")
@@ -81,6 +84,16 @@ def test_an_empty_variable_of_a_path_is_as_wrong_as_the_empty_flag(
     assert capsys.readouterr().err.startswith(f"genericdp: {variable(option)} is ''")
     monkeypatch.delenv(variable(option))
     assert main(["run", "--config=none.yaml", f"--{option}="]) == 2
+    assert "an empty path" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "words", [["discover", "--config", ""], ["hardware", "--root", ""], ["validate", ""]]
+)
+def test_an_empty_path_is_not_the_current_folder(words: list[str], capsys: Capture) -> None:
+    """As ``--config "$UNSET"`` gives it."""
+    assert main(words) == 2
+    assert "an empty path" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -100,23 +113,31 @@ def test_without_any_name_it_is_the_host_s(monkeypatch: pytest.MonkeyPatch) -> N
     assert node_name_of(parsed("--config=x")) == "host-7.example.com"
 
 
-def test_a_bad_value_in_a_variable_is_told_with_its_name(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("words", "name", "text", "said"),
+    [
+        ("schema", "OUTPUT", "xml", "is 'xml', but must be one of: text, json, yaml"),
+        ("schema", "OUTPUT", "wide", "is 'wide', but must be one of: text, json, yaml"),
+        ("discover", "CONFIG", ":", "is ':', which names nothing"),
+        ("simulate --config=x", "ONCE", "1", "is '1', but must be one of: true, false"),
+        ("simulate --config=x", "LOG_FORMAT", "C", "is 'C', but must be one of: text, json"),
+        ("simulate --config=x", "ALLOCATE", "::", "is '::', which names nothing"),
+    ],
+)
+def test_a_variable_with_what_its_option_does_not_take_is_told(
+    words: str, name: str, text: str, said: str, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
-    monkeypatch.setenv("GENERICDP_OUTPUT", "xml")
-    assert main(["schema"]) == 2
-    assert capsys.readouterr().err == (
-        "genericdp: GENERICDP_OUTPUT is 'xml', but must be one of: text, json, yaml\n"
-    )
+    monkeypatch.setenv(f"GENERICDP_{name}", text)
+    assert main(words.split()) == 2
+    assert capsys.readouterr().err == f"genericdp: GENERICDP_{name} {said}\n"
 
 
-def test_a_variable_that_names_no_config_is_told(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_a_variable_asks_only_commands_with_a_table_to_be_wide(
+    monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
-    monkeypatch.setenv("GENERICDP_CONFIG", ":")
-    assert main(["discover", "--root", str(LAPTOP)]) == 2
-    expected = "genericdp: GENERICDP_CONFIG is ':', which names nothing\n"
-    assert capsys.readouterr().err == expected
+    monkeypatch.setenv("GENERICDP_OUTPUT", "wide")
+    assert main(["discover", f"--config={FUSE}", f"--root={LAPTOP}"]) == 0
+    assert "DRIVER" in capsys.readouterr().out.splitlines()[0]
 
 
 @pytest.mark.parametrize(
@@ -145,7 +166,7 @@ def test_an_amount_that_is_none_is_told_what_is_one(count: str) -> None:
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_command_has_the_options_that_its_variables_are_known_by(
-    name: str, capsys: pytest.CaptureFixture[str]
+    name: str, capsys: Capture
 ) -> None:
     with pytest.raises(SystemExit):
         main([*name.split(), "--help"])
@@ -155,9 +176,7 @@ def test_a_command_has_the_options_that_its_variables_are_known_by(
     assert list(unknown_variables({variable(option): "x" for option in options})) == []
 
 
-def test_flags_and_lists_can_be_variables(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_flags_and_lists_can_be_variables(monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
     monkeypatch.setenv("GENERICDP_ALL", "true")
     monkeypatch.setenv("GENERICDP_ROOT", str(LAPTOP))
     assert main(["discover"]) == 0
@@ -168,26 +187,6 @@ def test_flags_and_lists_can_be_variables(
     assert (list(taken.amounts), taken.once) == (["a/b=1", "c/d=2"], True)
     replaced = parse(["simulate", "--config=x", "--allocate=e/f=3", "--allocate=g/h=4"])
     assert replaced.amounts == ["e/f=3", "g/h=4"]
-
-
-@pytest.mark.parametrize(
-    ("name", "text", "said"),
-    [
-        ("ONCE", "1", "GENERICDP_ONCE is '1', but must be one of: true, false"),
-        ("LOG_FORMAT", "C", "GENERICDP_LOG_FORMAT is 'C', but must be one of: text, json"),
-        ("ALLOCATE", "::", "GENERICDP_ALLOCATE is '::', which names nothing"),
-    ],
-)
-def test_a_variable_with_what_its_option_does_not_take_is_told(
-    name: str,
-    text: str,
-    said: str,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    monkeypatch.setenv(f"GENERICDP_{name}", text)
-    assert main(["simulate", "--config=x"]) == 2
-    assert capsys.readouterr().err == f"genericdp: {said}\n"
 
 
 @pytest.mark.parametrize(
@@ -214,96 +213,55 @@ def test_a_variable_that_is_none_of_ours_is_told(name: str, text: str, said: lis
     assert list(unknown_variables({name: text})) == expected
 
 
-def test_a_misspelt_variable_is_a_warning_in_the_form_of_the_log() -> None:
-    environment = {**os.environ, "GENERICDP_LOGLEVEL": "debug"}
-    said = "the variable 'GENERICDP_LOGLEVEL' means nothing to genericdp (did you mean"
-    code, _, complaint = _run(["schema"], environment)
-    assert (code, complaint.startswith(f"warning: {said}")) == (0, True)
-    _, _, complaint = _run(["run", "--config=-", "--log-format=json"], environment)
-    line = json.loads(complaint.splitlines()[0])
-    assert (line["level"], line["message"].startswith(said)) == ("warning", True)
+HOSTILE = (
+    "VERSION=1 CONFIG=x ROOT=/nowhere OUTPUT=json LOG_LEVEL=loud LISTEN=:1 "
+    "KUBELET_DIR=/nowhere HELP=1 DOMAIN=x ALLOCATE=x ONCE=1 GENERICDP=x GENERICDP_=x "
+    "genericdp_output=json"
+)
+MISSPELT = (
+    "the variable 'GENERICDP_LOGLEVEL' means nothing to genericdp"
+    " (did you mean GENERICDP_LOG_LEVEL?)"
+)
 
 
 @pytest.mark.parametrize(
-    "words",
-    [
-        ["discover", "--config", ""],
-        ["hardware", "--root", ""],
-        ["run", "--config=x", "--kubelet-dir="],
-        ["run", "--config=x", "--pod-resources="],
-        ["validate", ""],
-    ],
-    ids=" ".join,
+    "words", [["schema"], ["discover", f"--root={LAPTOP}", f"--config={FUSE}", "--node-name=n"]]
 )
-def test_an_empty_path_is_not_the_current_folder(
-    words: list[str], capsys: pytest.CaptureFixture[str]
+def test_variables_without_the_prefix_change_nothing(
+    words: list[str], monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
-    """As ``--config "$UNSET"`` gives it."""
-    assert main(words) == 2
-    assert "an empty path" in capsys.readouterr().err
-
-
-HOSTILE = {
-    "VERSION": "1",
-    "CONFIG": "x",
-    "ROOT": "/nowhere",
-    "OUTPUT": "json",
-    "LOG_LEVEL": "loud",
-    "LISTEN": ":1",
-    "KUBELET_DIR": "/nowhere",
-    "HELP": "1",
-    "DOMAIN": "x",
-    "ALLOCATE": "x",
-    "ONCE": "1",
-    "GENERICDP": "x",
-    "GENERICDP_": "x",
-    "genericdp_output": "json",
-}
-
-
-def test_variables_without_the_prefix_change_nothing() -> None:
     """C6: ``VERSION=1`` ends the process."""
-    commands = [
-        ["schema"],
-        [
-            "discover",
-            f"--root={LAPTOP}",
-            f"--config={REPOSITORY / 'examples/configs/fuse.yaml'}",
-            "--node-name=n",
-        ],
-    ]
-    clean = {key: value for key, value in os.environ.items() if not key.startswith("GENERICDP_")}
-    for command in commands:
-        told = [_run(command, environment) for environment in (clean, {**clean, **HOSTILE})]
-        assert told[0] == told[1]
-        assert told[0][0] == 0
+    assert main(words) == 0
+    told = capsys.readouterr()
+    for pair in HOSTILE.split():
+        monkeypatch.setenv(*pair.split("="))
+    assert main(words) == 0
+    assert capsys.readouterr() == told
 
 
-def test_a_variable_with_the_prefix_does_change_it() -> None:
-    """The other side of C6: were no variable read at all, the test above would pass too."""
-    code, out, _ = _run(["schema"], {**os.environ, "GENERICDP_OUTPUT": "json"})
-    assert code == 0
-    assert json.loads(out)["title"] == "genericdp config"
-
-
-def _run(command: list[str], environment: dict[str, str]) -> tuple[int, str, str]:
+@pytest.mark.parametrize(
+    ("words", "start"),
+    [
+        ("schema", f"warning: {MISSPELT}\n"),
+        ("run --config=- --log-format=json", '{"time"'),
+    ],
+)
+def test_a_misspelt_variable_is_a_warning_in_the_form_of_the_log(words: str, start: str) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "genericdp", *command],
+        [sys.executable, "-m", "genericdp", *words.split()],
         capture_output=True,
         text=True,
         timeout=60,
         check=False,
-        env=environment,
-        cwd=REPOSITORY,
+        env={**os.environ, "GENERICDP_LOGLEVEL": "debug"},
     )
-    return done.returncode, done.stdout, done.stderr
+    assert done.stderr.startswith(start)
+    if start.startswith("{"):
+        line = json.loads(done.stderr.splitlines()[0])
+        assert (line["level"], line["message"]) == ("warning", MISSPELT)
 
 
-def test_a_path_that_no_unix_socket_can_have_is_bad_usage(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_a_path_that_no_unix_socket_can_have_is_bad_usage(capsys: Capture) -> None:
     assert main(["run", "--config=x", f"--pod-resources=/{'x' * 107}"]) == 2
-    assert (
-        "the path of a unix socket has at most 107: reach it under a shorter one"
-        in capsys.readouterr().err
-    )
+    said = "the path of a unix socket has at most 107: reach it under a shorter one"
+    assert said in capsys.readouterr().err

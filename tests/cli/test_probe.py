@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from genericdp.cli import main
+from tests.cli.explain_output import HEAD
 from tests.printed import resources_in
 
 if TYPE_CHECKING:
@@ -17,8 +18,6 @@ if TYPE_CHECKING:
 
     Capture = pytest.CaptureFixture[str]
     Probe = Callable[..., int]
-
-HEAD = "apiVersion: genericdp.io/v1alpha1\nkind: DevicePluginConfig\nresources:\n"
 
 SCRIPT = """\
 #!/bin/sh
@@ -70,140 +69,114 @@ def own(folder: Path, *, name: str = "own", glob: str = "*", health: str = "") -
     )
 
 
-def without_times(text: str) -> list[str]:
-    return [re.sub(r"\d+\.\d{3} s", "T", line) for line in text.splitlines()]
-
-
 def cells(text: str) -> list[list[str]]:
-    return [re.split(r"  +", line) for line in without_times(text)]
+    """Return the cells of each line, with T for a time."""
+    return [re.split(r"  +", re.sub(r"\d+\.\d{3} s", "T", line)) for line in text.splitlines()]
 
 
 def test_each_result_is_a_row_and_what_a_failed_command_wrote_stands_below(
-    probe: Probe, tmp_path: Path, capsys: Capture
+    probe: Probe, plain: Path, tmp_path: Path, capsys: Capture
 ) -> None:
+    label = f"exec {tmp_path / 'check'}"
     assert probe() == 1
     printed = capsys.readouterr()
     assert printed.err == ""
-    check = tmp_path / "check"
     assert cells(printed.out) == [
         ["RESOURCE", "DEVICE", "PROBE", "RESULT", "TIME", "REASON"],
-        ["example.com/own", "bad", f"exec {check}", "failed", "T", "exited with 3: second"],
+        ["example.com/own", "bad", label, "failed", "T", "exited with 3: second"],
         ["", "first"],
         ["", "second"],
-        ["example.com/own", "good", f"exec {check}", "passed", "T", "-"],
+        ["example.com/own", "good", label, "passed", "T", "-"],
     ]
     rows = [line for line in printed.out.splitlines() if not line.startswith(" ")]
     column = rows[0].index("RESULT")
     assert [row[column : column + 6] for row in rows] == ["RESULT", "failed", "passed"]
-
-
-def test_wide_adds_the_path(probe: Probe, plain: Path, capsys: Capture) -> None:
     assert probe("-o", "wide") == 1
-    rows = cells(capsys.readouterr().out)
+    rows_wide = cells(capsys.readouterr().out)
     heading = ["RESOURCE", "DEVICE", "PATH", "PROBE", "RESULT", "TIME", "REASON"]
-    assert (rows[0], rows[-1][:3]) == (heading, ["example.com/own", "good", f"{plain}/good"])
+    assert (rows_wide[0], rows_wide[-1][:3]) == (
+        heading,
+        ["example.com/own", "good", f"{plain}/good"],
+    )
 
 
-def test_of_long_output_the_end_is_shown_and_json_has_all(
+def test_of_long_output_the_end_is_shown_and_data_has_all(
     probe: Probe, plain: Path, capsys: Capture
 ) -> None:
     (plain / "long").touch()
     assert probe("--device=long") == 1
     shown = capsys.readouterr().out.splitlines()[2:]
-    assert shown[0] == "    … 20 lines before (see -o json)"
-    assert shown[1:] == [f"    line {i}" for i in range(21, 31)]
+    ends = [f"    line {i}" for i in range(21, 31)]
+    assert shown == ["    … 20 lines before (see -o json)", *ends]
     assert probe("--device=long", "-o", "json") == 1
-    device = resources_in(capsys.readouterr().out)["example.com/own"]["devices"][0]
+    (device,) = resources_in(capsys.readouterr().out)["example.com/own"]["devices"]
     assert device["probes"][0]["output"] == "".join(f"line {i}\n" for i in range(1, 31))
 
 
-def test_json_says_the_same(probe: Probe, plain: Path, tmp_path: Path, capsys: Capture) -> None:
+def test_data_says_the_same(probe: Probe, plain: Path, tmp_path: Path, capsys: Capture) -> None:
     assert probe("-o", "json") == 1
     (own,) = resources_in(capsys.readouterr().out).values()
     assert (own["capacity"], own["allocatable"]) == (2, 1)
-    bad, good = own["devices"]
     label, failure = f"exec {tmp_path / 'check'}", "exited with 3: second"
-    assert (bad["id"], bad["path"], bad["state"]) == ("bad", f"{plain}/bad", "Unhealthy")
-    assert bad["reason"] == f"{label}: {failure}"
-    assert (good["id"], good["state"], good["reason"]) == ("good", "Healthy", "")
-    (failed,), (passed,) = bad["probes"], good["probes"]
-    assert 0 < failed.pop("seconds") < 5
-    assert 0 < passed.pop("seconds") < 5
-    assert failed == {
-        "probe": "exec-0",
-        "result": "failure",
-        "reason": failure,
-        "label": label,
-        "output": "first\nsecond\n",
-    }
-    assert passed == {
-        "probe": "exec-0",
-        "result": "success",
-        "reason": "",
-        "label": label,
-        "output": "all is well\n",
-    }
-
-
-def two(plain: Path, tmp_path: Path) -> str:
-    health = exec_of(tmp_path / "check")
-    return own(plain, glob="g*", name="one", health=health) + own(plain, glob="b*", health=health)
+    known = [
+        [device[key] for key in ("id", "path", "state", "reason")] for device in own["devices"]
+    ]
+    assert known == [
+        ["bad", f"{plain}/bad", "Unhealthy", f"{label}: {failure}"],
+        ["good", f"{plain}/good", "Healthy", ""],
+    ]
+    results = [result for device in own["devices"] for result in device["probes"]]
+    assert all(0 < result.pop("seconds") < 5 for result in results)
+    keys = ("probe", "result", "reason", "label", "output")
+    assert results == [
+        dict(zip(keys, ("exec-0", "failure", failure, label, "first\nsecond\n"), strict=True)),
+        dict(zip(keys, ("exec-0", "success", "", label, "all is well\n"), strict=True)),
+    ]
 
 
 @pytest.mark.parametrize(
     ("arguments", "code", "devices"),
     [
-        ([], 1, ["good", "bad"]),
-        (["example.com/one"], 0, ["good"]),
-        (["example.com/own"], 1, ["bad"]),
-        (["--device=good"], 0, ["good"]),
-        (["example.com/one", "--device", "good"], 0, ["good"]),
+        ("", 1, ["good", "bad"]),
+        ("example.com/one", 0, ["good"]),
+        ("example.com/own", 1, ["bad"]),
+        ("--device=good", 0, ["good"]),
+        ("example.com/one --device good", 0, ["good"]),
+        (
+            "example.com/no",
+            2,
+            "the config has no resource 'example.com/no' for this node (it has: {})",
+        ),
+        ("--device=no", 2, "no device 'no' is on offer (there are: good, bad){}"),
+        (
+            "example.com/own --device=good",
+            2,
+            "no device 'good' of example.com/own is on offer (there are: bad){}",
+        ),
     ],
 )
 def test_only_what_is_asked_for_is_run_and_only_that_counts(
-    arguments: list[str],
+    arguments: str,
     code: int,
-    devices: list[str],
+    devices: list[str] | str,
     probe: Probe,
     plain: Path,
     tmp_path: Path,
     capsys: Capture,
 ) -> None:
-    assert probe(*arguments, resources=two(plain, tmp_path)) == code
-    rows = [row for row in cells(capsys.readouterr().out)[1:] if row[0]]
-    assert [row[1] for row in rows] == devices
-
-
-@pytest.mark.parametrize(
-    ("arguments", "complaint"),
-    [
-        (
-            ["example.com/missing"],
-            "the config has no resource 'example.com/missing' for this node"
-            " (it has: example.com/one, example.com/own)",
-        ),
-        (
-            ["--device=none"],
-            "no device 'none' is on offer (there are: good, bad); see genericdp discover",
-        ),
-        (
-            ["example.com/own", "--device=good"],
-            "no device 'good' of example.com/own is on offer"
-            " (there are: bad); see genericdp discover",
-        ),
-    ],
-)
-def test_what_does_not_exist_is_bad_usage_and_says_what_does(
-    arguments: list[str],
-    complaint: str,
-    probe: Probe,
-    plain: Path,
-    tmp_path: Path,
-    capsys: Capture,
-) -> None:
-    assert probe(*arguments, resources=two(plain, tmp_path)) == 2
-    printed = capsys.readouterr()
-    assert (printed.out, printed.err) == ("", f"genericdp: {complaint}\n")
+    health = exec_of(tmp_path / "check")
+    both = own(plain, glob="g*", name="one", health=health) + own(plain, glob="b*", health=health)
+    assert probe(*arguments.split(), resources=both) == code
+    out, err = capsys.readouterr()
+    if isinstance(devices, str):
+        rest = (
+            "example.com/one, example.com/own"
+            if "it has" in devices
+            else "; see genericdp discover"
+        )
+        assert (out, err) == ("", f"genericdp: {devices.format(rest)}\n")
+    else:
+        assert [row[1] for row in cells(out)[1:] if row[0]] == devices
 
 
 def test_a_resource_without_probes_or_devices_says_so(
@@ -218,7 +191,7 @@ def test_a_resource_without_probes_or_devices_says_so(
     assert probe("-o", "json", resources=resources) == 0
     found = resources_in(capsys.readouterr().out)
     assert found["example.com/none"]["devices"] == []
-    assert [one["probes"] for one in found["example.com/own"]["devices"]] == [[], []]
+    assert [device["probes"] for device in found["example.com/own"]["devices"]] == [[], []]
 
 
 def test_a_device_that_lacks_a_node_has_failed_without_being_probed(
@@ -226,14 +199,22 @@ def test_a_device_that_lacks_a_node_has_failed_without_being_probed(
 ) -> None:
     ran = tmp_path / "ran"
     resource = own(plain, glob="good", health=exec_of("/bin/touch", ran))
-    resource = resource.replace(
-        "{env: {FILE_OWN: $(device.path)}}", "{devices: [{path: /dev/no-such-node}]}"
+    lacking = resource.replace(
+        "{env: {FILE_OWN: $(device.path)}}", "{devices: [{path: /dev/none}]}"
     )
-    assert probe(resources=resource) == 1
+    assert probe(resources=lacking) == 1
     assert cells(capsys.readouterr().out)[1:] == [
-        ["example.com/own", "good", "-", "failed", "-", "/dev/no-such-node does not exist"]
+        ["example.com/own", "good", "-", "failed", "-", "/dev/none does not exist"]
     ]
     assert not ran.exists()
+
+
+def test_a_command_that_is_not_there_is_a_reason(
+    probe: Probe, plain: Path, tmp_path: Path, capsys: Capture
+) -> None:
+    assert probe(resources=own(plain, glob="good", health=exec_of(tmp_path / "none"))) == 1
+    row = cells(capsys.readouterr().out)[1]
+    assert (row[3], row[5]) == ("failed", "cannot be started: No such file or directory")
 
 
 def test_probes_of_one_device_do_not_overlap_and_those_of_several_do(

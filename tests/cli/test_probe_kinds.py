@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -19,7 +19,8 @@ from genericdp.health.kinds.kernellog import KernelLogCheck
 from genericdp.host.root import Root
 from genericdp.model import Probe
 from genericdp.status import view
-from tests.cli.test_probe import HEAD, cells, exec_of, own
+from tests.cli.explain_output import HEAD
+from tests.cli.test_probe import cells
 from tests.fixtures.make_tree import Tree
 from tests.host.kernel_log import Script, record
 from tests.printed import resources_in
@@ -45,35 +46,37 @@ def of_copy(copy: Tree, *arguments: str, health: str) -> int:
         f"{HEAD}  - name: example.com/sensor\n    match: [{{path: '/dev/sensor*'}}]\n"
         f"    health: [{health}]\n"
     )
-    command = arguments[0]
-    return main(
-        [command, f"--config={config}", f"--root={copy.folder}", "--node-name=n", *arguments[1:]]
-    )
+    where = [f"--config={config}", f"--root={copy.folder}", "--node-name=n"]
+    return main(["probe", *where, *arguments])
+
+
+def devices_in(printed: str) -> list[dict[str, Any]]:
+    devices: list[dict[str, Any]] = resources_in(printed)["example.com/sensor"]["devices"]
+    return devices
 
 
 MACHINE = Root(Path("/"))
-FILE = "{file: {path: /sys/devices/virtual/misc/$(device.name)/temp, max: 90}}"
+TEMPERATURE = "/sys/devices/virtual/misc/$(device.name)/temp"
+FILE = f"{{file: {{path: {TEMPERATURE}, max: 90}}}}"
 
 
 def test_files_are_read_below_the_root(copy: Tree, capsys: Capture) -> None:
-    assert of_copy(copy, "probe", health=FILE) == 1
-    path = "/sys/devices/virtual/misc/sensor%d/temp"
+    assert of_copy(copy, health=FILE) == 1
+    cool, hot = (TEMPERATURE.replace("$(device.name)", f"sensor{i}") for i in (0, 1))
+    name, why = "example.com/sensor", f"{hot} is '97', more than 90"
     assert cells(capsys.readouterr().out)[1:] == [
-        ["example.com/sensor", "sensor0", f"file {path % 0}", "passed", "T", "-"],
-        [
-            *("example.com/sensor", "sensor1", f"file {path % 1}", "failed", "T"),
-            f"{path % 1} is '97', more than 90",
-        ],
+        [name, "sensor0", f"file {cool}", "passed", "T", "-"],
+        [name, "sensor1", f"file {hot}", "failed", "T", why],
     ]
-    assert of_copy(copy, "probe", "--device=sensor0", health=FILE) == 0
+    assert of_copy(copy, "--device=sensor0", health=FILE) == 0
 
 
 @pytest.mark.parametrize(
     ("health", "label"),
     [
-        ("{exec: {command: [/bin/touch, %s]}}", "exec /bin/touch"),
-        ("{open: {mode: r}}", "open"),
-        ("{kernelLog: {regex: 'xyz'}}", "kernelLog"),
+        ("{{exec: {{command: [/bin/touch, {}]}}}}", "exec /bin/touch"),
+        ("{{open: {{mode: r}}}}", "open"),
+        ("{{kernelLog: {{regex: 'xyz'}}}}", "kernelLog"),
     ],
 )
 def test_what_would_ask_this_machine_is_not_run_for_a_copy(
@@ -81,13 +84,8 @@ def test_what_would_ask_this_machine_is_not_run_for_a_copy(
 ) -> None:
     """A command would run here, the log is this machine's, a plain file always opens."""
     ran = tmp_path / "ran"
-    health = health % ran if "%s" in health else health
-    assert of_copy(copy, "probe", "--device=sensor0", health=health) == 1
-    assert cells(capsys.readouterr().out)[1:] == [
-        ["example.com/sensor", "sensor0", label, "not run", "-", IN_A_COPY]
-    ]
-    assert of_copy(copy, "probe", "--device=sensor0", "-o", "json", health=health) == 1
-    found = resources_in(capsys.readouterr().out)["example.com/sensor"]["devices"][0]
+    assert of_copy(copy, "--device=sensor0", "-o", "json", health=health.format(ran)) == 1
+    (found,) = devices_in(capsys.readouterr().out)
     assert (found["state"], found["reason"]) == ("Unprobed", f"{label}: {IN_A_COPY}")
     assert found["probes"] == [
         {
@@ -105,37 +103,32 @@ def test_what_would_ask_this_machine_is_not_run_for_a_copy(
 def test_one_that_fails_makes_it_unhealthy_whatever_was_not_run(
     copy: Tree, capsys: Capture
 ) -> None:
-    assert of_copy(copy, "probe", "-o", "json", health=f"{{open: {{}}}}, {FILE}") == 1
-    found = resources_in(capsys.readouterr().out)["example.com/sensor"]["devices"]
-    assert [one["state"] for one in found] == ["Unprobed", "Unhealthy"]
+    assert of_copy(copy, "-o", "json", health=f"{{open: {{}}}}, {FILE}") == 1
+    states = [device["state"] for device in devices_in(capsys.readouterr().out)]
+    assert states == ["Unprobed", "Unhealthy"]
 
 
 def test_one_run_says_that_it_cannot_tell_whether_a_file_changes(
     copy: Tree, capsys: Capture
 ) -> None:
     """It passes, as the first run of the daemon does, and does not say that something changed."""
-    path = "/sys/devices/virtual/misc/$(device.name)/temp"
-    health = f"{{file: {{path: {path}, max: 90, changes: true}}}}"
-    assert of_copy(copy, "probe", "-o", "json", health=health) == 1
-    found = resources_in(capsys.readouterr().out)["example.com/sensor"]["devices"]
-    assert [one["state"] for one in found] == ["Healthy", "Unhealthy"]
-    assert [one["probes"][0]["result"] for one in found] == ["success", "failure"]
-    assert found[0]["probes"][0]["reason"] == ONE_RUN
-    assert found[0]["reason"] == f"file: {ONE_RUN}"
-    assert found[1]["reason"].endswith("temp is '97', more than 90")
-    assert of_copy(copy, "probe", "--device=sensor0", health=health) == 0
+    health = FILE.replace("max: 90", "max: 90, changes: true")
+    assert of_copy(copy, "-o", "json", health=health) == 1
+    cool, hot = devices_in(capsys.readouterr().out)
+    assert (cool["state"], cool["reason"]) == ("Healthy", f"file: {ONE_RUN}")
+    assert (cool["probes"][0]["result"], cool["probes"][0]["reason"]) == ("success", ONE_RUN)
+    assert (hot["state"], hot["probes"][0]["result"]) == ("Unhealthy", "failure")
+    assert hot["reason"].endswith("temp is '97', more than 90")
+    assert of_copy(copy, "--device=sensor0", health=health) == 0
 
 
 def test_on_this_machine_nodes_are_opened(tmp_path: Path, capsys: Capture) -> None:
     config = tmp_path / "config.yaml"
-    config.write_text(
-        f"{HEAD}  - name: example.com/null\n    match: [{{path: /dev/null}}]\n"
-        "    health: [{open: {}}]\n"
-    )
+    null = "{name: example.com/null, match: [{path: /dev/null}], health: [{open: {}}]}"
+    config.write_text(f"{HEAD}  - {null}\n")
     assert main(["probe", f"--config={config}", "--node-name=n"]) == 0
-    assert cells(capsys.readouterr().out)[1:] == [
-        ["example.com/null", "null", "open", "passed", "T", "-"]
-    ]
+    row = ["example.com/null", "null", "open", "passed", "T", "-"]
+    assert cells(capsys.readouterr().out)[1:] == [row]
 
 
 def logged(*regexes: str) -> Probed:
@@ -167,12 +160,3 @@ def test_a_log_that_cannot_be_read_is_a_reason(caplog: pytest.LogCaptureFixture)
     said = "the kernel's log cannot be read: Operation not permitted"
     assert probed[0].reason.startswith(f"kernelLog: {said}")
     assert [one.message.startswith(said) for one in caplog.records] == [True]
-
-
-def test_a_command_that_is_not_there_is_a_reason(tmp_path: Path, capsys: Capture) -> None:
-    (tmp_path / "file").touch()
-    config = tmp_path / "config.yaml"
-    config.write_text(HEAD + own(tmp_path, glob="file", health=exec_of(tmp_path / "none")))
-    assert main(["probe", f"--config={config}", "--node-name=n"]) == 1
-    row = cells(capsys.readouterr().out)[1]
-    assert (row[3], row[5]) == ("failed", "cannot be started: No such file or directory")

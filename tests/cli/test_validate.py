@@ -14,6 +14,8 @@ import pytest
 from genericdp.cli import main
 from genericdp.cli.loading import load_in_time
 from genericdp.config.files import Loaded
+from tests.cli.explain_output import HEAD
+from tests.hosts.hosts import Host
 from tests.programs import quiet_grpc
 
 ROOT = Path(__file__).parent.parent.parent
@@ -23,10 +25,14 @@ SHORTEST = str(VALID / "shortest.yaml")
 Output = pytest.CaptureFixture[str]
 
 
-def _run(*arguments: str, stdin: str = "", **environment: str) -> subprocess.CompletedProcess[str]:
+def _run(
+    *arguments: str, stdin: str = "", shell: str = "", **environment: str
+) -> subprocess.CompletedProcess[str]:
+    """Run it, maybe by bash, which knows ``<(…)``."""
+    command = [sys.executable, "-m", "genericdp", *arguments]
     return subprocess.run(
-        [sys.executable, "-m", "genericdp", *arguments],
-        env={"PYTHONPATH": str(ROOT), **environment},
+        ["bash", "-c", f'"$@" {shell}', "bash", *command] if shell else command,
+        env={"PYTHONPATH": str(ROOT), "PATH": os.environ["PATH"], **environment},
         input=stdin,
         capture_output=True,
         check=False,
@@ -35,29 +41,35 @@ def _run(*arguments: str, stdin: str = "", **environment: str) -> subprocess.Com
     )
 
 
-def test_good_configs_are_counted(capsys: Output) -> None:
+def test_good_configs_are_counted_and_problems_sorted_by_file(
+    capsys: Output, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """C10: exit 2 and all problems; ``return 0`` at the end of ``execute`` brings it back."""
     assert main(["validate", SHORTEST]) == 0
     assert capsys.readouterr().out == "1 file, 1 resource: valid\n"
     assert main(["validate", SHORTEST, str(VALID / "node-names")]) == 0
     assert capsys.readouterr().out == "3 files, 3 resources: valid\n"
-
-
-def test_a_bad_config_exits_2_with_every_problem() -> None:
-    """C10: exit 2 and all problems; ``return 0`` at the end of ``execute`` brings it back."""
-    done = _run("validate", str(INVALID / "many-problems.yaml"))
-    assert done.returncode == 2
-    assert len(done.stdout.splitlines()) == 6
-    assert done.stderr == ""
-
-
-def test_problems_of_several_configs_are_sorted_by_file(
-    capsys: Output, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    assert main(["validate", str(INVALID / "many-problems.yaml")]) == 2
+    out, err = capsys.readouterr()
+    assert (len(out.splitlines()), err) == (6, "")
     monkeypatch.chdir(INVALID)
     assert main(["validate", "tabs.yaml", "a-list.yaml"]) == 2
-    lines = capsys.readouterr().out.splitlines()
-    assert [line.partition(":")[0] for line in lines[:2]] == ["a-list.yaml", "tabs.yaml"]
-    assert lines[2] == "2 problems in 2 files"
+    *files, total = [line.partition(":")[0] for line in capsys.readouterr().out.splitlines()]
+    assert (files, total) == (["a-list.yaml", "tabs.yaml"], "2 problems in 2 files")
+
+
+def test_a_machine_is_read_only_if_it_is_named(
+    tmp_path: Path, capsys: Output, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config, root = tmp_path / "c.yaml", Host("pps").build(tmp_path)
+    config.write_text(
+        f"{HEAD}  - {{name: example.com/pps, match: [{{udev: {{subsystem: pps}}}}]}}\n"
+    )
+    assert main(["validate", "--strict", str(config)]) == 0
+    assert capsys.readouterr().out == "1 file, 1 resource: valid\n"
+    monkeypatch.setenv("GENERICDP_ROOT", str(root))
+    assert main(["validate", "--strict", str(config)]) == 2
+    assert "which can change at boot" in capsys.readouterr().out
 
 
 def test_json_says_the_same(capsys: Output) -> None:
@@ -142,33 +154,26 @@ def _on_stdin(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
 def test_a_config_can_come_on_stdin(
     name: str, capsys: Output, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    _on_stdin(monkeypatch, (INVALID / "duplicate-key.yaml").read_text())
-    assert main(["validate", name]) == 2
-    said = capsys.readouterr().out.splitlines()[0]
-    assert said.startswith("<stdin>:8:5: .resources[0].replicas: ")
-    done = _run("validate", name, stdin=Path(SHORTEST).read_text())
+    for text, code, said in (
+        ((INVALID / "duplicate-key.yaml").read_text(), 2, "<stdin>:8:5: .resources[0].replicas: "),
+        (Path(SHORTEST).read_text(), 0, "1 file, 1 resource: valid\n"),
+    ):
+        _on_stdin(monkeypatch, text)
+        assert main(["validate", name]) == code
+        assert capsys.readouterr().out.startswith(said)
+
+
+def test_a_process_reads_its_stdin() -> None:
+    done = _run("validate", "/dev/stdin", stdin=Path(SHORTEST).read_text())
     assert (done.returncode, done.stdout) == (0, "1 file, 1 resource: valid\n")
-
-
-def _in_shell(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run in bash, which knows ``<(…)``."""
-    return subprocess.run(
-        ["bash", "-c", f"{sys.executable} -m genericdp {' '.join(arguments)}"],
-        env={"PYTHONPATH": str(ROOT), "PATH": os.environ["PATH"]},
-        capture_output=True,
-        check=False,
-        text=True,
-        timeout=30,
-    )
 
 
 def test_configs_can_come_through_pipes_of_a_shell(capsys: Output) -> None:
     bad = INVALID / "duplicate-key.yaml"
-    done = _in_shell("validate", f"<(cat {bad})", f"<(cat {SHORTEST})")
+    done = _run("validate", shell=f"<(cat {bad}) --config <(cat {SHORTEST})")
     assert done.returncode == 2
     assert re.match(r"/dev/fd/\d+:8:5: \.resources\[0\]\.replicas: duplicate key", done.stdout)
-    done = _in_shell("validate", f"<(cat {VALID}/as-json.yaml)", f"--config <(cat {SHORTEST})")
-    assert (done.returncode, done.stdout) == (0, "2 files, 2 resources: valid\n")
+    assert done.stdout.endswith("1 problem in 1 file\n")
     assert main(["validate", "/dev/fd/7777"]) == 2
     answer = capsys.readouterr()
     assert answer.out == ""
@@ -201,39 +206,30 @@ def test_the_variable_of_the_config_counts_where_nothing_else_is_given(
     assert capsys.readouterr().out == "1 file, 1 resource: valid\n"
 
 
+@pytest.mark.parametrize("pipe", ["stdin", "descriptor"])
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["discover"], "RESOURCE"),
-        (["explain", "/dev/none"], "there is no such device"),
-        (["allocate", "example.com/fuse=1"], "example.com/fuse:"),
-        (["simulate", "--once"], "example.com/fuse:  100"),
+        ("discover", "example.com/fuse"),
+        ("explain /dev/none", "there is no such device"),
+        ("allocate example.com/fuse=1", "example.com/fuse:"),
+        ("simulate --once", "example.com/fuse:  100"),
     ],
-    ids=lambda value: value[0] if isinstance(value, list) else "",
 )
-def test_other_commands_take_it_too(
-    words: list[str], said: str, capsys: Output, monkeypatch: pytest.MonkeyPatch
+def test_other_commands_take_what_comes_through_a_pipe_too(
+    words: str, said: str, pipe: str, capsys: Output, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root = f"--root={ROOT / 'tests/fixtures/laptop'}"
-    _on_stdin(monkeypatch, (ROOT / "examples/configs/fuse.yaml").read_text())
-    with quiet_grpc():
-        main([*words, root, "--config", "-"])
+    text = (ROOT / "examples/configs/fuse.yaml").read_text()
+    _on_stdin(monkeypatch, text)
+    read, write = os.pipe()
+    with os.fdopen(read), quiet_grpc():
+        os.write(write, text.encode())
+        os.close(write)
+        config = "-" if pipe == "stdin" else f"/dev/fd/{read}"
+        main([*words.split(), root, "--config", config])
     answer = capsys.readouterr()
     assert said in answer.out
-    assert answer.err == ""
-
-
-@pytest.mark.parametrize("words", [["discover"], ["simulate", "--once"]], ids=" ".join)
-def test_they_take_what_comes_through_a_pipe_of_the_shell(words: list[str], capsys: Output) -> None:
-    root = f"--root={ROOT / 'tests/fixtures/laptop'}"
-    read, write = os.pipe()
-    with os.fdopen(read), os.fdopen(write, "wb") as to:
-        to.write((ROOT / "examples/configs/fuse.yaml").read_bytes())
-        to.close()
-        with quiet_grpc():
-            assert main([*words, root, f"--config=/dev/fd/{read}"]) == 0
-    answer = capsys.readouterr()
-    assert "example.com/fuse" in answer.out
     assert answer.err == ""
 
 
