@@ -2,7 +2,7 @@
 
 ::
 
-    host: serial-adapters                # one of tests/cases/machines, tests/hosts, tests/testbeds
+    host: sticks   # of tests/cases/machines, tests/hosts or tests/testbeds; testbeds/can is there
     nodes: {fuse: 10:229, net/tun: 10:200}   # device nodes of no bus, with their numbers
     files: {/opt/firmware: "text", /opt/empty/: ""}
     links: {/dev/serial/by-id/usb-A1: ../../ttyUSB0}
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
 _MACHINES = Path(__file__).parent / "machines"
-_HOSTS = Path(__file__).parents[1] / "hosts"
+_TESTS = Path(__file__).parents[1]
 _KEYS = {"host", "nodes", "files", "links", "devices"}
 _UDEV = tuple(key.removeprefix("E: ") for key in OF_UDEV)
 
@@ -86,8 +86,9 @@ class Machine:
         if (described := _MACHINES / f"{name}.yaml").exists():
             self._add(described)
             return
-        recorded = _HOSTS / name / "machine.umockdev"
-        text = (recorded if recorded.exists() else loading.path_of(name)).read_text()
+        example = _TESTS / "hosts" / name / "machine.umockdev"
+        recorded = example if example.exists() else loading.path_of(name.rpartition("/")[2])
+        text = recorded.read_text()
         self._add_devices(loading.parse(text))
 
     def _add_devices(self, entries: Sequence[Entry]) -> None:
@@ -99,8 +100,8 @@ class Machine:
                 if not self.path(member).is_symlink():
                     self.link(member, f"../../../..{entry.path}")
 
-    def _named(self, name: str) -> list[Entry]:
-        """Return a device and all below it; raise MachineError."""
+    def below(self, name: str) -> list[Entry]:
+        """Return a device and all below it, those above first; raise MachineError."""
         paths = [path for path in self.entries if path.rpartition("/")[2] == name]
         if len(paths) != 1:
             raise MachineError(f"{len(paths)} devices are named {name}")
@@ -111,7 +112,7 @@ class Machine:
 
         A USB device gets the next number, as from the kernel.
         """
-        first, *others = self._named(name)
+        first, *others = self.below(name)
         attributes = {key: f"{value}\n".encode() for key, value in changes.items()}
         if number := first.attributes.get("devnum"):
             attributes.setdefault("devnum", b"%d\n" % (int(number) + 1))
@@ -121,7 +122,7 @@ class Machine:
 
     def unplug(self, name: str) -> None:
         """Remove a device and all below it."""
-        for entry in reversed(self._named(name)):
+        for entry in reversed(self.below(name)):
             loading.remove_entry(entry, self.root)
 
     def write(self, path: str, text: str) -> None:

@@ -2,11 +2,11 @@
 
     python -m tests.cases.running [TOPIC/NAME …]    # writes transcripts again: ``make cases``
 
-A step is a line ``$ COMMAND``; what it prints follows it. Beside ``genericdp …``, whose config is
-the case's ``config.yaml`` and whose root is its machine, there are
+A step is a line ``$ COMMAND``; what it prints follows it. Beside ``genericdp … [| grep REGEX]``,
+whose config is the case's ``config.yaml`` and whose root is its machine, there are
 
 ============================= ==================================================================
-``config FILE``               replace the config by another file of the case
+``config FILE``               replace the config by another file of the case, or by an example
 ``plug NAME … [KEY=VALUE …]`` plug devices in, with all below them, and with other attributes
 ``unplug NAME …``             take devices away, with all below them
 ``write PATH TEXT``           write a file of the machine; ``\\n`` is a line's end
@@ -43,7 +43,6 @@ from genericdp.config.load import load
 from genericdp.devices.changes import changes
 from genericdp.devices.decide import decide
 from genericdp.devices.held import Held, HeldDevice, Name
-from genericdp.errors import ConfigError
 from genericdp.host.cache import HostCache
 from genericdp.host.root import Root
 from genericdp.kubelet.servicer import entry_bytes
@@ -56,6 +55,7 @@ if TYPE_CHECKING:
     from genericdp.devices.decide import DeviceLists
 
 DIRECTORY = Path(__file__).parent
+EXAMPLES = DIRECTORY.parents[1] / "examples/configs"
 NODE = "node-1"
 _ENVIRONMENT = {
     "COLUMNS": "100",
@@ -170,14 +170,16 @@ class _Node:
 
     def _genericdp(self, *arguments: str) -> Iterator[str]:
         output = io.StringIO()
+        pipe = arguments.index("|") if "|" in arguments else len(arguments)
         with contextlib.redirect_stdout(output), contextlib.redirect_stderr(output):
-            code = main(arguments)
-        yield from output.getvalue().splitlines()
+            code = main(arguments[:pipe])
+        wanted = re.compile("".join(arguments[pipe + 2 :]))
+        yield from filter(wanted.search, output.getvalue().splitlines())
         if code:
             yield f"exit {code}"
 
     def _config(self, name: str) -> Iterator[str]:
-        shutil.copy(name, "config.yaml")
+        shutil.copy(name if Path(name).exists() else EXAMPLES / name, "config.yaml")
         return iter(())
 
     def _machine(self, change: Callable[..., None]) -> Callable[..., Iterator[str]]:
@@ -211,13 +213,11 @@ class _Node:
             self._now = self._due
         else:
             self._now += float(seconds)
-        try:
-            resources = load([Path("config.yaml")]).resources
-        except ConfigError as error:
-            yield from str(error).splitlines()
-            return
+        loaded = load([Path("config.yaml")])
+        for problem in loaded.problems:
+            raise CaseError(str(problem))
         decision = decide(
-            resources,
+            loaded.resources,
             HostCache(Root(Path("machine"))),
             node_name=NODE,
             previous=self._lists,
