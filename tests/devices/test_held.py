@@ -1,0 +1,100 @@
+"""What only the daemon's own records tell of pods: IDs of earlier versions, and several claims."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from genericdp.devices.decide import decide
+from genericdp.devices.held import Held, HeldDevice, Name
+from genericdp.devices.identity import HardwareIdentity
+from genericdp.model import ServedBy
+from genericdp.reasons import Code
+from tests.devices.machines import Machine, Port, SataDisk
+from tests.devices.offering import resource_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from genericdp.devices.decide import DeviceLists
+    from genericdp.devices.devicelist import DeviceList
+    from genericdp.model import Resource
+
+DISKS, PORTS = resource_of("block"), resource_of("net")
+FIRST, SECOND, THIRD = "0000:00:17.0-block", "0000:00:17.0-block-ata2", "0000:00:17.0-block-ata3"
+FORMER = f"{FIRST}.1"
+"""What versions that counted neighbors called the second of two disks."""
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Machine:
+    return Machine(tmp_path / "machine")
+
+
+def listed(
+    machine: Machine, resource: Resource, held: Held, previous: DeviceLists | None = None
+) -> DeviceList:
+    found = decide(
+        (resource,), machine.host(), node_name="n", previous=previous or {}, now=0.0, held=held
+    )
+    return found.lists[resource.name]
+
+
+def test_a_former_id_stays_with_its_hardware_while_it_is_held(machine: Machine) -> None:
+    machine.plug(*(SataDisk(port, f"naa.5000c500{port}") for port in (2, 3)))
+    assert {*listed(machine, DISKS, Held()).devices} == {SECOND, THIRD}
+    before = listed(machine, DISKS, Held(former_ids={DISKS.name: {FORMER}}))
+    assert {*before.devices} == {SECOND, FORMER}
+    entry = before.devices[FORMER]
+    assert entry.device.renamed_to == THIRD
+    assert entry.is_healthy, "its pod has it"
+    held = HeldDevice(name=Name(DISKS.name, FORMER), identities=entry.device.identities, holders={})
+    waiting = listed(machine, DISKS, Held([held]), {DISKS.name: before}).devices
+    assert "once the kubelet confirms" in waiting[FORMER].text
+    after = listed(machine, DISKS, Held(), {DISKS.name: before}).devices
+    assert {name for name, entry in after.items() if entry.is_healthy} == {SECOND, THIRD}
+
+
+def test_an_id_that_a_device_has_now_is_not_taken_for_a_former_one(machine: Machine) -> None:
+    machine.plug(*(SataDisk(port, f"naa.5000c500{port}") for port in (2, 3, 1)))
+    former = Held(former_ids={DISKS.name: {FIRST}})
+    assert {*listed(machine, DISKS, former).devices} == {FIRST, SECOND, THIRD}
+
+
+@pytest.mark.parametrize("is_upgrade", [True, False])
+def test_an_upgrade_leaves_a_held_id_with_its_hardware_although_it_names_another_now(
+    machine: Machine, *, is_upgrade: bool
+) -> None:
+    """The kernel found the second channel first, so an earlier version counted it first."""
+    second, first = (Port("0000:04:00.0", number, "can") for number in (1, 0))
+    machine.plug(second, first)
+    plain = "0000:04:00.0-net"
+    found = listed(machine, PORTS, Held(former_ids={PORTS.name: {plain}}, is_upgrade=is_upgrade))
+    owners = {
+        device_id: machine.parts[entry.device.path].hardware
+        for device_id, entry in found.devices.items()
+    }
+    if is_upgrade:
+        assert owners == {plain: second}
+        assert any(entry.code is Code.ID_TAKEN for entry in found.not_offered)
+    else:
+        assert owners == {plain: first, f"{plain}-port1": second}
+
+
+def test_two_claims_of_one_device_hold_all_that_either_was_given() -> None:
+    """The first one was given a group of two, of which one has left since."""
+    first, second = (
+        HeldDevice(
+            name=Name("example.com/x", "g", ServedBy.DRA),
+            identities=tuple(HardwareIdentity(location=place) for place in places),
+            replicas=2,
+            holders={share: (f"claim {share}",)},
+        )
+        for share, places in (("g", ("usb 1", "usb 2")), ("g::1", ("usb 1",)))
+    )
+    for order in ((first, second), (second, first)):
+        held = Held(order)
+        (merged,) = held
+        assert merged.holders == {"g": ("claim g",), "g::1": ("claim g::1",)}
+        assert held.of(HardwareIdentity(location="usb 2")) == [merged]
