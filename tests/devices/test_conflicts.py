@@ -1,4 +1,4 @@
-"""Contested IDs and nodes have one owner, also while a directory hangs."""
+"""Contested IDs and nodes have one owner."""
 
 from __future__ import annotations
 
@@ -7,43 +7,10 @@ from typing import TYPE_CHECKING
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.devices.making import (
-    decide,
-    healthy,
-    node,
-    resource,
-    unhealthy,
-)
+from tests.devices.making import decide, node, resource
 
 if TYPE_CHECKING:
     from genericdp.devices.decide import DeviceLists
-
-A = node("/dev/a", (1, 1))
-
-
-def test_a_folder_that_hangs_gives_nothing_of_its_devices_to_others() -> None:
-    link = node("/dev/by/a", (1, 1), target="/dev/a")
-    resources = [resource("x", "/dev/by/*"), resource("y", "/dev/a")]
-    before = decide(resources, [A, link])
-    offers = decide(resources, [A, link], before, now=1.0, hanging=["/dev/by/*"])
-    assert unhealthy(offers, "x") == {"by_a": "looking at /dev/by/* does not end"}
-    assert healthy(offers, "y") == []
-    assert healthy(decide(resources, [A, link], offers, now=2.0), "x") == ["by_a"]
-
-
-def test_an_undecided_resource_keeps_nothing_from_those_that_share_with_it() -> None:
-    files = [node("/dev/renderD128", (226, 128)), node("/dev/renderD129", (226, 129))]
-    resources = [
-        resource("encode", "/dev/render*", id="e-$(device.name)", replicas=4, exclusive=False),
-        resource("compute", "/dev/render*", id="c-$(device.name)", replicas=2, exclusive=False),
-        resource("whole", "/dev/render*"),
-    ]
-    names = ("encode", "compute", "whole")
-    offers = decide(resources, files, hanging=["/dev/render*"])
-    assert [len(healthy(offers, name)) for name in names] == [0, 0, 0]
-    offers = decide(resources, files, offers, now=1.0)
-    assert [len(healthy(offers, name)) for name in names] == [2, 2, 0]
-
 
 FILES = [node(f"/dev/{name}", (1, i), inode=i) for i, name in enumerate("abcdef")]
 

@@ -1,4 +1,4 @@
-"""Selectors: what they ask for, and what nobody gets while that cannot be looked at."""
+"""Selectors: what they ask for."""
 
 from __future__ import annotations
 
@@ -12,29 +12,8 @@ from genericdp.devices.selectors import why_not
 from genericdp.model import Command, Hook, Resource, Selector, ValueKind, ValueSource
 from genericdp.template import parse
 from tests.devices.known import Known
-from tests.devices.making import decide, healthy, inject, node, refusals, resource, selector
+from tests.devices.making import inject, resource, selector
 from tests.selecting import hardware, udev_selector, usb_selector
-
-TTY0, TTY1 = node("/dev/ttyUSB0", (188, 0)), node("/dev/ttyUSB1", (188, 1))
-SDA = node("/dev/sda", (8, 0), block=True)
-
-
-def test_a_name_that_may_be_handed_out_counts_before_one_that_may_not() -> None:
-    smuggled = node("/dev/shm/a", (188, 0), target="/dev/ttyUSB0", refusal="not on /dev")
-    offers = decide([resource("x", "/dev/ttyUSB0", "/dev/shm/*")], [TTY0, smuggled])
-    assert healthy(offers, "x") == ["ttyUSB0"]
-    offers = decide([resource("x", "/dev/shm/*")], [TTY0, smuggled])
-    assert refusals(offers, "x") == {"/dev/shm/a": "not on /dev"}
-
-
-def test_while_exclude_cannot_be_looked_at_nothing_is_offered_nor_given_to_others() -> None:
-    first = resource("first", "/dev/ttyUSB*", exclude=["/mnt/slow/*"])
-    resources = [first, resource("second", "/dev/ttyUSB*"), resource("other", "/dev/sd*")]
-    offers = decide(resources, [TTY0, TTY1, SDA], hanging=["/mnt/slow/*"])
-    reason = "may be excluded, but looking at /mnt/slow/* does not end"
-    assert refusals(offers, "first") == {"/dev/ttyUSB0": reason, "/dev/ttyUSB1": reason}
-    assert healthy(offers, "second") == []
-    assert healthy(offers, "other") == ["sda"]
 
 
 def test_conditions_are_asked_in_turn_until_one_fails() -> None:
