@@ -8,14 +8,11 @@ import pytest
 
 from tests.devices import machines
 from tests.devices.machines import Machine, Part
-from tests.devices.making import resource
-from tests.devices.offering import EVERYTHING, look, offers, resource_of
+from tests.devices.offering import look, offers
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from pathlib import Path
 
-    from genericdp.model import Resource
     from tests.devices.machines import Hardware
 
 NVME, GPU, CARD = "0000:01:00.0", "0000:06:00.0", "0000:3b:00.0"
@@ -102,60 +99,3 @@ def test_an_id_is_the_place_the_subsystem_and_what_tells_it_apart(
     assert [its for (_, part), its in found.items() if part == Part(hardware, label)] == [
         [expected]
     ]
-
-
-BY_ID = resource("disks", "/dev/disk/by-id/*")
-FIRST, SECOND = machines.SataDisk(1, "naa.5000c5001"), machines.SataDisk(2, "naa.5000c5002")
-MADE = machines.Partition(FIRST, 1)
-CAN = [machines.Port("0000:09:00.0", number, "can") for number in (0, 1, 2)]
-CORES = [machines.NpuNode("0000:0a:00.0", core) for core in ("", "pe0", "pe1")]
-GPUS = [machines.MediatedDevice(GPU, uuid) for uuid in sorted(machines.UUIDS)]
-GPUS[0].type = "nvidia-36"
-SUBFUNCTIONS = [machines.RdmaFunction(CARD, number) for number in (88, 99)]
-
-
-@pytest.mark.parametrize(
-    ("stays", "comes_and_goes", "resources"),
-    [
-        pytest.param([FIRST, SECOND], MADE, EVERYTHING, id="a partition of a neighboring disk"),
-        pytest.param([FIRST, SECOND], MADE, [BY_ID], id="a link to a neighboring disk's partition"),
-        pytest.param([SECOND], FIRST, [BY_ID], id="a link to a neighboring disk"),
-        pytest.param(CORES[::2], CORES[1], EVERYTHING, id="a partition of an accelerator"),
-        pytest.param(GPUS[1:], GPUS[0], EVERYTHING, id="a vGPU of another type"),
-        pytest.param(CAN[1:], CAN[0], EVERYTHING, id="can0 in the network namespace of its pod"),
-        pytest.param(SUBFUNCTIONS[1:], SUBFUNCTIONS[0], EVERYTHING, id="a subfunction"),
-        pytest.param([NAMESPACE], machines.Namespace(1), EVERYTHING, id="an NVMe namespace"),
-    ],
-)
-def test_what_comes_and_goes_does_not_rename_what_stays(
-    stays: list[Hardware],
-    comes_and_goes: Hardware,
-    resources: Sequence[Resource],
-    tmp_path: Path,
-) -> None:
-    """In the running daemon, where pods hold the IDs, and after its restart."""
-    machine = Machine(tmp_path / "machine")
-    machine.plug(comes_and_goes, *stays)
-    former = look(machine, resources)
-    before = offers(former, machine)
-    expected = {key: ids for key, ids in before.items() if key[1].hardware in stays}
-    assert {part.hardware for _, part in expected} == {*stays}
-    for change in (machine.unplug, machine.plug):
-        change(comes_and_goes)
-        lists, restarted = look(machine, resources, former), look(machine, resources)
-        for found in (offers(lists, machine), offers(restarted, machine)):
-            assert {key: ids for key, ids in found.items() if key in expected} == expected
-        former = lists
-
-
-@pytest.mark.parametrize("count", [1, 2])
-def test_an_id_that_several_devices_could_have_is_weak(tmp_path: Path, count: int) -> None:
-    """An old driver shows the same number for each port: whichever comes first has the ID."""
-    machine = Machine(tmp_path / "machine")
-    machine.plug(*(machines.Port("0000:04:00.0", 0, "can") for _ in range(count)))
-    listed = look(machine, [resource_of("net")])["example.com/net"]
-    assert [*listed.devices] == ["0000:04:00.0-net"]
-    (only,) = listed.devices.values()
-    is_weak = "nothing else tells it from another device there" in only.device.weak_id
-    assert is_weak is (count > 1)
-    assert len(listed.not_offered) == count - 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from cProfile import Profile
 from typing import TYPE_CHECKING
 
 from hypothesis import given
@@ -49,20 +48,6 @@ def test_what_does_not_differ_between_members_is_looked_at_once() -> None:
     ]
 
 
-def test_the_work_grows_as_the_number_of_groups_does() -> None:
-    """Each group collected the keys of all."""
-
-    def calls(count: int) -> int:
-        ports = [node(f"/dev/ttyUSB{n}", (188, n)) for n in range(count)]
-        one = resource("serial", "/dev/ttyUSB*", group_by=parse("$(device.name)"))
-        with Profile() as profile:
-            assert len(decide([one], ports)["example.com/serial"].devices) == count
-        return sum(entry.callcount for entry in profile.getstats())
-
-    calls(10)  # what is only done once
-    assert calls(400) < 4.4 * calls(100)
-
-
 def _told(offers: Mapping[str, DeviceList]) -> tuple[object, ...]:
     offer = offers["example.com/sound"]
     devices = {name: edits([one.device]) for name, one in offer.devices.items()}
@@ -100,6 +85,3 @@ def test_any_candidates_in_any_order_give_the_same_devices_ids_and_answers(
     sizes = {group: sum(other == group for _, other in numbers) for _, group in numbers}
     offered = healthy(decide([one], files), "sound")
     assert offered == sorted(group for group, size in sizes.items() if size >= (needs or 1))
-
-
-PORT_AT = "0000:00:14.0/usb1/1-1/1-1:1.0"
