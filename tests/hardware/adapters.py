@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from typing import TYPE_CHECKING
 
+from genericdp.devices.decide import decide
+from genericdp.host.cache import HostCache
+from genericdp.host.events import Uevent
+from genericdp.host.root import Root
 from genericdp.model import Selector
+from tests.cases.machine import Machine
+from tests.cases.running import DIRECTORY
 from tests.devices.making import resource
 from tests.selecting import hardware, udev_selector, usb_selector
 
-CONFIGS = Path(__file__).parent / "configs"
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from genericdp.devices.decide import DeviceLists
+    from genericdp.model import Resource
+
+CASES = DIRECTORY / "testbeds"
 HUB = "/devices/pci0000:00/0000:00:14.0/usb1/1-1"
-PORTS = [f"{HUB}/1-1.{i}" for i in (1, 2, 3, 4)]
-IDS = [f"1-1.{i}:1.0-tty" for i in (1, 2, 3, 4)]
+NAMES = [f"1-1.{i}" for i in (1, 2, 3, 4)]
+PORTS = [f"{HUB}/{name}" for name in NAMES]
+IDS = [f"{name}:1.0-tty" for name in NAMES]
 PORT = Selector(
     candidates=udev_selector(subsystem=("tty",)),
     hardware=hardware(usb=usb_selector(vendor=("*[!f]",))),
@@ -21,3 +34,19 @@ RECORDED = resource(
     "recorded",
     Selector(candidates=udev_selector(subsystem=("tty",), properties={"ID_BUS": ("*",)})),
 )
+
+
+def built(name: str, directory: Path) -> Machine:
+    """Build a machine of the testbeds."""
+    return Machine(CASES / name / "machine.yaml", directory)
+
+
+def offers(machine: Machine, *resources: Resource) -> DeviceLists:
+    """Look once at everything."""
+    host = HostCache(Root(machine.root))
+    return decide(resources, host, node_name="n", previous={}, now=0.0).lists
+
+
+def events(action: str, machine: Machine, name: str) -> list[Uevent]:
+    """Return what the kernel tells of a device and all below it."""
+    return [Uevent(action=action, syspath=f"/sys{entry.path}") for entry in machine.below(name)]

@@ -12,9 +12,10 @@ import pytest
 from genericdp.config.load import load
 from genericdp.devices.allocation import edits
 from genericdp.host.events import Uevent
+from genericdp.host.root import Root
 from tests.decisions import Discoverer
 from tests.devices.making import healthy
-from tests.hardware.machine import Machine
+from tests.hardware.adapters import built
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -73,12 +74,12 @@ async def test_it_is_read_again_when_the_device_behind_the_link_changes(
     config = tmp_path / "config.yaml"
     config.write_text(f"{CONFIG}    {text}\n")
     wanted = load((config,)).resources
-    machine = Machine("vfio", tmp_path / "machine")
-    discoverer = Discoverer(machine.root, look_again=lambda: None)
+    machine = built("vfio", tmp_path / "machine").root
+    discoverer = Discoverer(Root(machine))
     offers = (await discoverer.discover(wanted, {})).lists
     assert healthy(offers, "vf") == of_one
     for count in (2, 1, 2):
-        (machine.folder / f"sys{CARD}/sriov_numvfs").write_text(f"{count}\n")
+        (machine / f"sys{CARD}/sriov_numvfs").write_text(f"{count}\n")
         discoverer.mark_event(Uevent(action="change", syspath=f"/sys{CARD}"))
         offers = (await discoverer.discover(wanted, offers, full=False)).lists
         assert healthy(offers, "vf") == (of_one if count == 1 else of_two)
@@ -95,11 +96,11 @@ async def test_what_containers_get_follows_the_device_behind_the_link(
     text = f"    match: [{{{FUNCTIONS}}}]\n    id: n-{template}\n    inject: {given}\n{values}\n"
     config.write_text(f"{HEAD}{text}")
     wanted = load((config,)).resources
-    machine = Machine("vfio", tmp_path / "machine")
-    discoverer = Discoverer(machine.root, look_again=lambda: None)
+    machine = built("vfio", tmp_path / "machine").root
+    discoverer = Discoverer(Root(machine))
     offers = (await discoverer.discover(wanted, {})).lists
     for count in (1, 2, 1, 2):
-        (machine.folder / f"sys{CARD}/sriov_numvfs").write_text(f"{count}\n")
+        (machine / f"sys{CARD}/sriov_numvfs").write_text(f"{count}\n")
         discoverer.mark_event(Uevent(action="change", syspath=f"/sys{CARD}"))
         offers = (await discoverer.discover(wanted, offers, full=False)).lists
         assert healthy(offers, "vf") == ["n-1"]

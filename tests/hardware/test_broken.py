@@ -16,18 +16,29 @@ from hypothesis import strategies as st
 from genericdp.cli import main
 from genericdp.config.load import load
 from genericdp.devices.allocation import edits
+from genericdp.host.root import Root
 from tests.budget import examples
 from tests.decisions import Discoverer
 from tests.devices.making import healthy, inject, nodes, resource
 from tests.fixtures.hanging import HangingRoot
-from tests.hardware.adapters import CONFIGS, IDS, PORT, PORTS, RECORDED, SERIAL
-from tests.hardware.machine import Machine
+from tests.hardware.adapters import (
+    CASES,
+    IDS,
+    NAMES,
+    PORT,
+    PORTS,
+    RECORDED,
+    SERIAL,
+    built,
+    offers,
+)
 from tests.testbeds import loading
 from tests.testbeds.damaging import DAMAGES, damage, mend, paths_of
 
 pytestmark = pytest.mark.slow
 
 PATHS = paths_of("can")
+CONFIG = CASES / "can/config.yaml"
 CAN_USB = "/devices/pci0000:00/0000:00:14.0/usb1/1-3"
 REPOSITORY = Path(__file__).parents[2]
 WITHOUT_PRIVILEGES = ("setpriv", "--bounding-set=-all", "--inh-caps=-all", "--")
@@ -38,14 +49,14 @@ WITHOUT_PRIVILEGES = ("setpriv", "--bounding-set=-all", "--inh-caps=-all", "--")
 @settings(max_examples=examples(4))
 def test_whatever_is_damaged_a_look_at_a_copy_ends(kind: str, data: st.DataObject) -> None:
     """What answers late or never is another matter (see below)."""
-    wanted = load((CONFIGS / "can.yaml",)).resources
+    wanted = load((CONFIG,)).resources
     with TemporaryDirectory() as folder:
-        machine = Machine("can", Path(folder))
+        machine = built("can", Path(folder))
         for path in data.draw(st.lists(st.sampled_from(PATHS), min_size=1, max_size=4)):
-            damage(machine.folder, path, kind)
-        offers = machine.offers(*wanted, RECORDED, SERIAL)
-        mend(machine.folder)
-    assert offers.keys() == {one.name for one in (*wanted, RECORDED, SERIAL)}
+            damage(machine.root, path, kind)
+        lists = offers(machine, *wanted, RECORDED, SERIAL)
+        mend(machine.root)
+    assert lists.keys() == {one.name for one in (*wanted, RECORDED, SERIAL)}
 
 
 @given(
@@ -64,7 +75,7 @@ def test_whatever_is_damaged_every_command_answers(
         for path, kind in damages:
             damage(Path(folder), path, kind)
         where = ("--root", folder, "--node-name", "n")
-        config = ("--config", str(CONFIGS / "can.yaml"))
+        config = ("--config", str(CONFIG))
         for command in (
             ("discover", *config, *where),
             ("hardware", *where),
@@ -86,7 +97,7 @@ def test_who_has_no_privileges_gets_the_reason_of_what_is_forbidden(tmp_path: Pa
         [
             *(WITHOUT_PRIVILEGES if os.geteuid() == 0 else ()),
             *(sys.executable, "-m", "genericdp", "explain", "can0", "--node-name", "n"),
-            *("--config", str(CONFIGS / "can.yaml"), "--root", str(tmp_path)),
+            *("--config", str(CONFIG), "--root", str(tmp_path)),
         ],
         check=False,
         capture_output=True,
@@ -128,7 +139,7 @@ def test_whatever_is_forbidden_every_command_answers(tmp_path: Path) -> None:
     run = subprocess.run(
         [
             *(WITHOUT_PRIVILEGES if os.geteuid() == 0 else ()),
-            *(sys.executable, "-c", EVERY_COMMAND, str(CONFIGS / "can.yaml"), *map(str, roots)),
+            *(sys.executable, "-c", EVERY_COMMAND, str(CONFIG), *map(str, roots)),
         ],
         check=False,
         capture_output=True,
@@ -141,17 +152,17 @@ def test_whatever_is_forbidden_every_command_answers(tmp_path: Path) -> None:
 
 
 async def test_lost_events_have_everything_read_again(tmp_path: Path) -> None:
-    machine, again = Machine("serial-adapters", tmp_path), asyncio.Event()
-    discoverer = Discoverer(machine.root, look_again=again.set)
-    offers = (await discoverer.discover([SERIAL], {})).lists
-    machine.unplug(PORTS[1])
-    (machine.folder / f"sys{PORTS[0]}/idVendor").write_text("ffff\n")
+    machine, again = built("serial-adapters", tmp_path), asyncio.Event()
+    discoverer = Discoverer(Root(tmp_path), look_again=again.set)
+    lists = (await discoverer.discover([SERIAL], {})).lists
+    machine.unplug(NAMES[1])
+    (tmp_path / f"sys{PORTS[0]}/idVendor").write_text("ffff\n")
     for tell in (discoverer.mark_event, discoverer.mark_record):
         again.clear()
         tell(None)
         assert again.is_set()
-        offers = (await discoverer.discover([SERIAL], offers, full=False)).lists
-        assert healthy(offers, "serial") == IDS[2:]
+        lists = (await discoverer.discover([SERIAL], lists, full=False)).lists
+        assert healthy(lists, "serial") == IDS[2:]
 
 
 STICK = f"/sys{PORTS[2]}"
@@ -165,8 +176,7 @@ async def test_a_file_that_does_not_answer_concerns_its_device_alone(
     file: str, stays: str, new: str, tmp_path: Path
 ) -> None:
     """The device keeps its ID if it ``stays``, as which value; else it would be called ``new``."""
-    machine, again = Machine("serial-adapters", tmp_path), asyncio.Event()
-    root = HangingRoot(machine.folder)
+    again, root = asyncio.Event(), HangingRoot(built("serial-adapters", tmp_path).root)
     given = inject(nodes("$(device.path)"), env={"SERIAL": "$(usb.serial:-none)"})
     named = resource("serial", PORT, id="$(usb.port)-$(usb.serial:-none)", given=given)
     discoverer = Discoverer(root, look_again=again.set, look_seconds=0.1)

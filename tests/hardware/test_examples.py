@@ -14,14 +14,14 @@ from genericdp.config.load import load
 from genericdp.devices.decide import decide
 from genericdp.devices.preferred import preferred_ids
 from genericdp.health.kinds.exec import ExecCheck
-from genericdp.health.kinds.file import FileCheck
 from genericdp.health.kinds.kernellog import KernelLogCheck
 from genericdp.host.cache import HostCache
 from genericdp.host.kmsg import parse
 from genericdp.host.root import Root
 from genericdp.model import Command, Preference
 from genericdp.process.run import Commands
-from tests.fixtures.make_tree import Tree
+from tests.cases.machine import Machine
+from tests.cases.running import DIRECTORY
 from tests.health.probed_devices import struck
 from tests.host.kernel_log import recorded
 from tests.hosts.hosts import Host
@@ -32,53 +32,24 @@ if TYPE_CHECKING:
 
 EXAMPLES = Path(__file__).parents[2] / "examples/configs"
 GPUS = ("0000:3b:00.0", "0000:af:00.0")
-UUIDS = tuple(f"GPU-00000000-0000-4000-8000-00000000000{one}" for one in range(len(GPUS)))
+UUIDS = ("GPU-0", "GPU-1")
 
 
 def offered(example: str, root: Root) -> dict[str, Device]:
     """What an example offers on a machine, by id."""
     resources = load([EXAMPLES / f"{example}.yaml"]).resources
-    host = HostCache(root)
-    (offer,) = decide(resources, host, node_name="n", previous={}, now=0.0).lists.values()
-    assert offer.not_offered == ()
-    assert [one.text for one in offer.devices.values()] == [""] * len(offer.devices)
-    return {name: one.device for name, one in offer.devices.items()}
-
-
-def test_an_infiniband_adapter_is_well_while_its_port_is_active(tmp_path: Path) -> None:
-    root = loading.build(loading.path_of("infiniband"), tmp_path)
-    (device,) = offered("infiniband", root).values()
-    (bound,) = device.probes
-    assert isinstance(bound.check, FileCheck)
-    assert bound.check.path == "/sys/class/infiniband/mlx5_0/ports/1/state"
-    assert bound.check.look(device, root).ok
-    for state in ("1: DOWN", "2: INIT", "5: ACTIVE_DEFER"):
-        (tmp_path / bound.check.path[1:]).write_text(f"{state}\n")
-        said = bound.check.look(device, root).reason
-        assert said == f"{bound.check.path} is '{state}', not '4: ACTIVE'"
+    lists = decide(resources, HostCache(root), node_name="n", previous={}, now=0.0).lists
+    return {
+        device_id: entry.device
+        for listed in lists.values()
+        for device_id, entry in listed.devices.items()
+        if entry.is_healthy
+    }
 
 
 @pytest.fixture
 def gpu_host(tmp_path: Path) -> Root:
-    """Two cards, as the driver shows them."""
-    tree = Tree(tmp_path)
-    tree.node("nvidiactl", "195:255", at="virtual/nvidia")
-    tree.node("nvidia-uvm", "511:0", at="virtual/nvidia")
-    for minor, address in enumerate(GPUS):
-        card = f"devices/pci0000:{address[5:7]}/{address}"
-        for name, text in (
-            ("uevent", f"DRIVER=nvidia\nPCI_SLOT_NAME={address}"),
-            ("vendor", "0x10de"),
-            ("class", "0x030200"),
-        ):
-            tree.write(f"sys/{card}/{name}", f"{text}\n")
-        tree.link(f"sys/{card}/subsystem", "../../../bus/pci")
-        tree.link(f"sys/{card}/driver", "../../../bus/pci/drivers/nvidia")
-        tree.link(f"sys/bus/pci/devices/{address}", f"../../../{card}")
-        tree.node(f"nvidia{minor}", f"195:{minor}", at="virtual/nvidia")
-        information = f"GPU UUID: \t {UUIDS[minor]}\nDevice Minor: \t {minor}\n"
-        tree.write(f"proc/driver/nvidia/gpus/{address}/information", information)
-    return Root(tmp_path)
+    return Root(Machine(DIRECTORY / "machines/two-gpus.yaml", tmp_path).root)
 
 
 @pytest.fixture
@@ -108,16 +79,6 @@ def test_a_process_cannot_strike_a_card_by_its_name(gpus: dict[str, Device]) -> 
     error = f"NVRM: Xid (PCI:{GPUS[0][:-2]}): 79, pid=1, name=x, GPU has fallen off the bus."
     assert struck(bound.check, error)
     assert not struck(bound.check, f"Out of memory: Killed process 7 ({error})")
-
-
-def test_a_card_that_the_driver_excludes_is_not_offered(gpu_host: Root) -> None:
-    file = Path(gpu_host.real(f"/proc/driver/nvidia/gpus/{GPUS[0]}/information"))
-    resources = load([EXAMPLES / "nvidia-gpu.yaml"]).resources
-    for line, expected in (("GPU Excluded:\t No", 2), ("GPU Excluded:\t Yes", 1)):
-        file.write_text(f"GPU UUID: \t {UUIDS[0]}\nDevice Minor: \t 0\n{line}\n")
-        host = HostCache(gpu_host)
-        found = decide(resources, host, node_name="n", previous={}, now=0.0)
-        assert len(found.lists["nvidia.com/gpu"].devices) == expected
 
 
 def test_the_errors_that_count_are_those_of_each_peer(
@@ -161,9 +122,7 @@ def test_amd_cards_of_one_hive_are_preferred_as_the_peer_tests_it(
 
 
 def test_a_random_number_generator_is_tested_and_initialised_by_its_node(tmp_path: Path) -> None:
-    tree = Tree(tmp_path)
-    tree.node("qrandom0", "240:0")
-    device = offered("qrng", tree.root)["qrandom0"]
+    device = offered("qrng", Root(Host("qrng").build(tmp_path)))["qrandom0"]
     (bound,) = device.probes
     selftest = Command(
         argv=("/opt/qrng/bin/selftest", "/dev/qrandom0"), env={"SAMPLE_BYTES": "4096"}
@@ -172,6 +131,20 @@ def test_a_random_number_generator_is_tested_and_initialised_by_its_node(tmp_pat
     hook = device.hooks["allocate"]
     assert hook.command.argv == ("/opt/qrng/bin/initialise", "/dev/qrandom0")
     assert hook.timeout_seconds == 4
+
+
+@pytest.mark.parametrize(
+    ("device", "command"),
+    [
+        ("0000:b3:00.0-port1", ("/opt/fpga/bin/reset-ports", "/dev/dfl-port.2")),
+        ("0000:21:00.0", ("/opt/fpga/bin/reset-region",)),  # it gets its ports as variables
+    ],
+)
+def test_a_port_or_region_of_an_fpga_is_reset_before_each_container(
+    tmp_path: Path, device: str, command: tuple[str, ...]
+) -> None:
+    found = offered("intel-fpga", Root(Host("intel-fpga").build(tmp_path)))
+    assert found[device].hooks["preStart"].command.argv == command
 
 
 async def test_a_serial_port_loses_what_its_last_container_has_set(tmp_path: Path) -> None:

@@ -14,8 +14,8 @@ import pytest
 
 from genericdp.config.load import load
 from tests.devices.making import healthy
-from tests.hardware.adapters import CONFIGS, HUB, IDS, PORTS
-from tests.hardware.machine import Machine
+from tests.hardware.adapters import CASES, HUB, IDS, PORTS, built, offers
+from tests.testbeds import loading
 from tests.testbeds.plugging import MadeUp, blocks_of, made_up, why_none
 
 if TYPE_CHECKING:
@@ -48,9 +48,9 @@ def _possible() -> None:
         pytest.skip(reason)
 
 
-def ids(offers: DeviceLists) -> dict[str, set[str]]:
+def ids(lists: DeviceLists) -> dict[str, set[str]]:
     """The healthy ids of each resource."""
-    return {name: set(healthy(offers, name.rpartition("/")[2])) for name in offers}
+    return {name: set(healthy(lists, name.rpartition("/")[2])) for name in lists}
 
 
 @pytest.mark.parametrize("name", HARDWARE)
@@ -58,13 +58,13 @@ def test_hardware_that_is_unplugged_and_plugged_in_again_is_listed_so(
     name: str, tmp_path: Path
 ) -> None:
     """D3: as one look at everything would see it. Without ``Uevents`` nothing is told."""
-    config = CONFIGS / f"{name}.yaml"
+    config = CASES / name / "config.yaml"
     wanted = load((config,)).resources
-    machine = Machine(name, tmp_path / "copy")
-    with_it = ids(machine.offers(*wanted))
-    for folder in HARDWARE[name]:
-        machine.unplug(folder)
-    without_it = ids(machine.offers(*wanted))
+    machine = built(name, tmp_path / "copy")
+    with_it = ids(offers(machine, *wanted))
+    for path in HARDWARE[name]:
+        machine.unplug(path.rpartition("/")[2])
+    without_it = ids(offers(machine, *wanted))
     assert without_it != with_it
     with made_up(name, config, tmp_path) as machine_of_umockdev:
         machine_of_umockdev.until(lambda: machine_of_umockdev.healthy() == with_it)
@@ -87,13 +87,14 @@ def test_hardware_that_is_unplugged_and_plugged_in_again_is_listed_so(
 
 
 def test_every_machine_is_in_the_table() -> None:
-    assert {file.stem for file in CONFIGS.iterdir()} == HARDWARE.keys()
+    assert {case.name for case in CASES.iterdir()} == {*loading.NAMES}
+    assert {*loading.NAMES} == {*HARDWARE, "serial-adapters-replugged"}
 
 
 @pytest.fixture
 def adapters(tmp_path: Path) -> Iterator[MadeUp]:
     """Three FTDI adapters, of which two share a serial number, and a CH340 without one."""
-    with made_up("serial-adapters", CONFIGS / "serial-adapters.yaml", tmp_path) as machine:
+    with made_up("serial-adapters", CASES / "serial-adapters/config.yaml", tmp_path) as machine:
         machine.until(lambda: machine.healthy()[FTDI] == set(IDS[:3]))
         machine.until(lambda: machine.healthy()[CH340] == {IDS[3]})
         yield machine
@@ -130,7 +131,7 @@ def test_another_stick_on_the_same_node_is_another_device(adapters: MadeUp) -> N
 
 
 def test_a_webcam_has_both_its_nodes_again(tmp_path: Path) -> None:
-    with made_up("webcam", CONFIGS / "webcam.yaml", tmp_path) as machine:
+    with made_up("webcam", CASES / "webcam/config.yaml", tmp_path) as machine:
         nodes = {
             ("example.com/camera", "1-8:1.0-video4linux"): [
                 *("/dev/video0", "/dev/snd/pcmC1D0c", "/dev/media0")

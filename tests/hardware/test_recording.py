@@ -7,83 +7,95 @@ from typing import TYPE_CHECKING
 import pytest
 
 from genericdp.host.cache import RECORD_SECONDS
+from genericdp.host.root import Root
 from tests.decisions import Discoverer
 from tests.devices.making import healthy, resource, unhealthy
-from tests.hardware.adapters import IDS, PORTS, RECORDED, SERIAL
-from tests.hardware.machine import Machine
+from tests.hardware.adapters import IDS, NAMES, RECORDED, SERIAL, built, events
+from tests.testbeds import loading
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from tests.cases.machine import Machine
 
-class Clock:
-    """Time that passes when it is told to."""
-
-    def __init__(self) -> None:
-        self.time = 0.0
-
-    def __call__(self) -> float:
-        return self.time
+FIRST = NAMES[0]
+BY_PATH = resource("serial", "/dev/ttyUSB*", id="$(property.ID_PATH:-unknown)")
+PATH = "pci-0000:00:14.0-usb-0:1.1:1.0"
 
 
-@pytest.mark.parametrize("ends", ["with-its-record", "without"])
-async def test_where_udev_runs_a_new_device_waits_for_its_record(tmp_path: Path, ends: str) -> None:
-    machine, clock = Machine("serial-adapters", tmp_path), Clock()
-    (machine.folder / "run/udev/control").touch()
-    machine.unplug(PORTS[0])
-    given = resource("serial", "/dev/ttyUSB*", id="$(property.ID_PATH:-unknown)")
-    discoverer = Discoverer(machine.root, look_again=lambda: None, now=clock)
-    offers = (await discoverer.discover([given], {})).lists
-    assert len(healthy(offers, "serial")) == 3
-    for event in machine.plug(PORTS[0], recorded=False):
+@pytest.fixture
+def machine(tmp_path: Path) -> Machine:
+    """A machine with udev."""
+    machine = built("serial-adapters", tmp_path)
+    machine.write("/run/udev/control", "")
+    return machine
+
+
+def plug_unrecorded(machine: Machine, discoverer: Discoverer) -> None:
+    """Plug a device in and tell of it; udev has not seen it yet."""
+    machine.plug(FIRST, {})
+    for entry in machine.below(FIRST):
+        machine.path(f"/run/udev/data/{loading.record_name(entry)}").unlink(missing_ok=True)
+    for event in events("add", machine, FIRST):
         discoverer.mark_event(event)
-    found = await discoverer.discover([given], offers, full=False)
+
+
+@pytest.mark.parametrize("ends", ["with its record", "without"])
+async def test_where_udev_runs_a_new_device_waits_for_its_record(
+    machine: Machine, ends: str
+) -> None:
+    time = 0.0
+    machine.unplug(FIRST)
+    discoverer = Discoverer(Root(machine.root), now=lambda: time)
+    lists = (await discoverer.discover([BY_PATH], {})).lists
+    assert len(healthy(lists, "serial")) == 3
+    plug_unrecorded(machine, discoverer)
+    found = await discoverer.discover([BY_PATH], lists, full=False)
     assert len(healthy(found.lists, "serial")) == 3, "not under an id that it would lose"
     assert found.due == RECORD_SECONDS
-    if ends == "with-its-record":
-        for name in machine.record(PORTS[0]):
+    if ends == "without":
+        time = RECORD_SECONDS
+    for entry in machine.below(FIRST) if ends == "with its record" else ():
+        if entry.udev:
+            name = loading.record_name(entry)
+            machine.write(f"/run/udev/data/{name}", loading.record_of(entry))
             discoverer.mark_record(name)
-        expected = "pci-0000:00:14.0-usb-0:1.1:1.0"
-    else:
-        clock.time = RECORD_SECONDS
-        expected = "unknown"
-    found = await discoverer.discover([given], found.lists, full=False)
+    found = await discoverer.discover([BY_PATH], found.lists, full=False)
+    expected = PATH if ends == "with its record" else "unknown"
     assert expected in healthy(found.lists, "serial")
 
 
-async def test_a_device_that_is_back_is_said_to_wait_for_its_record(tmp_path: Path) -> None:
+async def test_a_device_that_is_back_is_said_to_wait_for_its_record(machine: Machine) -> None:
     """It was said to be no longer matched."""
-    machine = Machine("serial-adapters", tmp_path)
-    (machine.folder / "run/udev/control").touch()
-    discoverer = Discoverer(machine.root)
-    given = resource("serial", "/dev/ttyUSB*", id="$(property.ID_PATH:-unknown)")
-    lists = (await discoverer.discover([given], {})).lists
-    for event in machine.unplug(PORTS[0]):
+    discoverer = Discoverer(Root(machine.root))
+    lists = (await discoverer.discover([BY_PATH], {})).lists
+    gone = events("remove", machine, FIRST)
+    machine.unplug(FIRST)
+    for event in gone:
         discoverer.mark_event(event)
-    lists = (await discoverer.discover([given], lists, full=False)).lists
-    assert [one.endswith("does not exist") for one in unhealthy(lists, "serial").values()] == [True]
-    for event in machine.plug(PORTS[0], recorded=False):
-        discoverer.mark_event(event)
-    lists = (await discoverer.discover([given], lists, full=False)).lists
-    (reason,) = unhealthy(lists, "serial").values()
-    assert reason.endswith("is back, but udev has not recorded it yet")
+    lists = (await discoverer.discover([BY_PATH], lists, full=False)).lists
+    assert unhealthy(lists, "serial") == {PATH: "/dev/ttyUSB0 does not exist"}
+    plug_unrecorded(machine, discoverer)
+    lists = (await discoverer.discover([BY_PATH], lists, full=False)).lists
+    reason = "/dev/ttyUSB0 is back, but udev has not recorded it yet"
+    assert unhealthy(lists, "serial") == {PATH: reason}
 
 
+@pytest.mark.parametrize("has_udev", [True, False])
 async def test_who_asks_for_no_properties_does_not_wait_nor_does_anybody_without_udev(
-    tmp_path: Path,
+    machine: Machine, *, has_udev: bool
 ) -> None:
-    machine = Machine("serial-adapters", tmp_path)
-    for control in (True, False):
-        wanted = SERIAL if control else RECORDED
-        if control:
-            (machine.folder / "run/udev/control").touch()
-        else:
-            (machine.folder / "run/udev/control").unlink()
-        machine.unplug(PORTS[0])
-        discoverer = Discoverer(machine.root, look_again=lambda: None)
-        offers = (await discoverer.discover([wanted], {})).lists
-        for event in machine.plug(PORTS[0], recorded=not control):
+    wanted = SERIAL if has_udev else RECORDED
+    if not has_udev:
+        machine.remove("/run/udev/control")
+    machine.unplug(FIRST)
+    discoverer = Discoverer(Root(machine.root))
+    lists = (await discoverer.discover([wanted], {})).lists
+    if has_udev:
+        plug_unrecorded(machine, discoverer)
+    else:
+        machine.plug(FIRST, {})
+        for event in events("add", machine, FIRST):
             discoverer.mark_event(event)
-        offers = (await discoverer.discover([wanted], offers, full=False)).lists
-        assert healthy(offers, wanted.name.rpartition("/")[2]) == IDS
-        machine.record(PORTS[0])
+    lists = (await discoverer.discover([wanted], lists, full=False)).lists
+    assert healthy(lists, wanted.name.rpartition("/")[2]) == IDS
