@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from genericdp.host.cache import HostCache
 from genericdp.host.root import Root
@@ -157,6 +157,29 @@ class Kernel:
             self.parts |= dict.fromkeys(names, part)
         return path
 
+    def part(
+        self,
+        owner: Hardware,
+        path: str,
+        subsystem: str,
+        attributes: Mapping[str, str] | None = None,
+        *,
+        label: str = "",
+        node: str = "*",
+        first: int = 0,
+        **keys: Any,
+    ) -> str:
+        """Show a part of hardware; return its directory.
+
+        ``*`` is its number in ``path``, the lowest that is free, and its name in ``node``.
+        """
+        stem, star, _ = path.rpartition("/")[2].partition("*")
+        if star:
+            path = path.replace("*", str(self.count(stem, owner, first)))
+        keys |= {"node": node.replace("*", path.rpartition("/")[2])}
+        part = Part(owner, label or subsystem)
+        return self.device(path, subsystem, attributes, part=part, **keys)
+
     def _enter(self, path: str, subsystem: str) -> None:
         home = f"bus/{subsystem}" if subsystem in BUSES else f"class/{subsystem}"
         members = f"{home}/devices" if subsystem in BUSES else home
@@ -247,11 +270,6 @@ class Machine:
         """What there is now, by each of its paths: device file, links, directory in sysfs."""
         return self._kernel.parts
 
-    def path(self, part: Part) -> str:
-        """Return how a part is found: its node, else its directory in sysfs."""
-        found = [path for path, its in self.parts.items() if its == part]
-        return next((path for path in found if path.startswith("/dev/")), found[0])
-
     def host(self) -> HostCache:
         """Return the host as a decision reads it, without any memory of what it was before."""
         return self._host
@@ -261,13 +279,19 @@ class Machine:
 class Hardware:
     """Something that appears and disappears; two of equal make are still two."""
 
-    is_weak = False
+    is_weak: ClassVar[bool] = False
     """Whether nothing but a kernel name tells it apart from others at its place."""
+    WHERE: ClassVar[str] = ""
+    """Its place by its fields, as people say it; empty: that of what it is on."""
+    UNIQUE: ClassVar[str] = ""
+    """The field with a fact that no other hardware has; empty: as what it is on."""
+    ON: ClassVar[str] = ""
+    """The field with what it is on, and goes away with."""
 
     @property
     def under(self) -> Hardware | None:
         """What it is on, and goes away with."""
-        return None
+        return getattr(self, self.ON) if self.ON else None
 
     @property
     def lineage(self) -> frozenset[Hardware]:
@@ -278,11 +302,14 @@ class Hardware:
     @property
     def place(self) -> str:
         """Where it is plugged in, as people say it."""
-        return "" if self.under is None else self.under.place
+        own = self.WHERE.format(**vars(self))
+        return own or ("" if self.under is None else self.under.place)
 
     @property
     def is_unique(self) -> bool:
         """Whether it has a fact that no other hardware has."""
+        if self.UNIQUE:
+            return bool(getattr(self, self.UNIQUE))
         return self.under is not None and self.under.is_unique
 
     def appear(self, kernel: Kernel) -> str:
@@ -313,19 +340,13 @@ def platform_device(kernel: Kernel, name: str) -> str:
 class UsbDevice(Hardware):
     """A stick, camera or adapter with one interface. Ports 1-… are USB 2, ports 2-… USB 3."""
 
+    WHERE = "{port}"
+    UNIQUE = "serial"
     port: str
     serial: str = ""
     product: str = "6001"
     note: str = ""
     """What a rule of udev says about everything that it has."""
-
-    @property
-    def place(self) -> str:
-        return self.port
-
-    @property
-    def is_unique(self) -> bool:
-        return bool(self.serial)
 
     def appear(self, kernel: Kernel) -> str:
         above = _port_above(kernel, self.port)
@@ -376,11 +397,8 @@ def _interface(kernel: Kernel, device: str) -> str:
 class OnUsb(Hardware):
     """Something that a USB device has."""
 
+    ON = "usb"
     usb: UsbDevice
-
-    @property
-    def under(self) -> UsbDevice:
-        return self.usb
 
 
 @dataclass(eq=False)
@@ -394,14 +412,9 @@ class SerialPort(OnUsb):
         path = f"{self.usb.appear(kernel)}/{name}"
         kernel.device(path, "usb-serial", {"port_number": str(self.number)})
         links = [f"serial/by-id/usb-FTDI_{self.usb.serial}-if00-port{self.number}"]
-        return kernel.device(
-            f"{path}/tty/{name}",
-            "tty",
-            node=name,
-            links=links if self.usb.serial else (),
-            properties=self.usb.properties,
-            part=Part(self, "tty"),
-        )
+        links = links if self.usb.serial else []
+        properties = self.usb.properties
+        return kernel.part(self, f"{path}/tty/{name}", "tty", links=links, properties=properties)
 
 
 @dataclass(eq=False)
@@ -411,10 +424,9 @@ class VideoNode(OnUsb):
     index: int = 0
 
     def appear(self, kernel: Kernel) -> str:
-        name = f"video{kernel.count('video', self)}"
-        path = f"{self.usb.appear(kernel)}/video4linux/{name}"
+        path = f"{self.usb.appear(kernel)}/video4linux/video*"
         facts = {"index": str(self.index), "name": "Camera"}
-        return kernel.device(path, "video4linux", facts, node=name, part=Part(self, "video4linux"))
+        return kernel.part(self, path, "video4linux", facts)
 
 
 @dataclass(eq=False)
@@ -422,9 +434,7 @@ class MediaNode(OnUsb):
     """The media controller of a camera."""
 
     def appear(self, kernel: Kernel) -> str:
-        name = f"media{kernel.count('media', self)}"
-        path = f"{self.usb.appear(kernel)}/{name}"
-        return kernel.device(path, "media", node=name, part=Part(self, "media"))
+        return kernel.part(self, f"{self.usb.appear(kernel)}/media*", "media")
 
 
 @dataclass(eq=False)
@@ -445,15 +455,11 @@ class HidDevice(OnUsb):
         uevent |= {"HID_PHYS": phys, "HID_UNIQ": self.unique}
         path = f"{self.usb.appear(kernel)}/0003:046D:C52B.{number:04X}"
         kernel.device(path, "hid", uevent=uevent)
-        name = f"hidraw{kernel.count('hidraw', self)}"
-        raw = Part(self, "hidraw")
-        kernel.device(f"{path}/hidraw/{name}", "hidraw", node=name, part=raw)
+        kernel.part(self, f"{path}/hidraw/hidraw*", "hidraw")
         facts = {"phys": phys, "name": f"Logitech Receiver{self.function}", "uniq": self.unique}
         own = kernel.device(f"{path}/input/input{kernel.count('input', self)}", "input", facts)
         for kind in self.kinds:
-            name = f"{kind}{kernel.count(kind, self)}"
-            part = Part(self, f"input {kind}")
-            kernel.device(f"{own}/{name}", "input", node=f"input/{name}", part=part)
+            kernel.part(self, f"{own}/{kind}*", "input", label=f"input {kind}", node="input/*")
         return path
 
 
@@ -482,10 +488,8 @@ class ScsiDisk(Disk):
         kernel.device(f"{base}/{above}", "scsi", devtype="scsi_target")
         facts = {"vendor": "ACME", "model": "DISK", **({"wwid": wwid} if wwid else {})}
         path = kernel.device(f"{base}/{above}/{name}", "scsi", facts, devtype="scsi_device")
-        generic = f"sg{kernel.count('sg', self)}"
-        part = Part(self, "scsi_generic")
-        kernel.device(f"{path}/scsi_generic/{generic}", "scsi_generic", node=generic, part=part)
-        kernel.device(f"{path}/bsg/{name}", "bsg", node=f"bsg/{name}", part=Part(self, "bsg"))
+        kernel.part(self, f"{path}/scsi_generic/sg*", "scsi_generic")
+        kernel.part(self, f"{path}/bsg/{name}", "bsg", node="bsg/*")
         disk = f"sd{'abcdefghijklmnopqrstuvwxyz'[kernel.count('sd', self)]}"
         links = [f"disk/by-id/wwn-{wwid.replace('.', '-')}"] if wwid else []
         return _block(kernel, f"{path}/block/{disk}", self, links)
@@ -500,25 +504,18 @@ def _scsi_host(kernel: Kernel, above: str, owner: Hashable) -> tuple[str, int]:
 
 def _block(kernel: Kernel, path: str, disk: Disk, links: Iterable[str] = ()) -> str:
     facts = {"size": "1024", "diskseq": str(kernel.appearance(("diskseq", disk)))}
-    name, part = path.rpartition("/")[2], Part(disk, "block")
-    return kernel.device(path, "block", facts, devtype="disk", node=name, links=links, part=part)
+    return kernel.part(disk, path, "block", facts, devtype="disk", links=links)
 
 
 @dataclass(eq=False)
 class SataDisk(ScsiDisk):
     """A disk at a port of an AHCI controller; ports are counted from 1."""
 
+    WHERE = "{controller} ata port {port}"
+    UNIQUE = "wwid"
     port: int
     wwid: str = ""
     controller: str = "0000:00:17.0"
-
-    @property
-    def place(self) -> str:
-        return f"{self.controller} ata port {self.port}"
-
-    @property
-    def is_unique(self) -> bool:
-        return bool(self.wwid)
 
     def appear(self, kernel: Kernel) -> str:
         function = pci_function(kernel, self.controller, "0x010601")
@@ -533,19 +530,13 @@ class SataDisk(ScsiDisk):
 class SasDisk(ScsiDisk):
     """A disk at a phy of a SAS controller, or of an expander behind it."""
 
+    WHERE = "{controller} {expander} phy {phy}"
+    UNIQUE = "wwid"
     phy: int
     wwid: str = ""
     expander: str = ""
     """The expander's SAS address."""
     controller: str = "0000:02:00.0"
-
-    @property
-    def place(self) -> str:
-        return f"{self.controller} {self.expander} phy {self.phy}"
-
-    @property
-    def is_unique(self) -> bool:
-        return bool(self.wwid)
 
     def appear(self, kernel: Kernel) -> str:
         function = pci_function(kernel, self.controller, "0x010700")
@@ -572,14 +563,11 @@ class SasDisk(ScsiDisk):
 class VirtualDisk(ScsiDisk):
     """A disk of virtio-scsi, or a volume of a RAID controller: channel, target and LUN tell it."""
 
+    WHERE = "{controller} {channel}:{target}:{lun}"
     channel: int = 0
     target: int = 0
     lun: int = 0
     controller: str = "0000:00:05.0"
-
-    @property
-    def place(self) -> str:
-        return f"{self.controller} {self.channel}:{self.target}:{self.lun}"
 
     def appear(self, kernel: Kernel) -> str:
         path = f"{pci_function(kernel, self.controller)}/virtio2"
@@ -591,12 +579,9 @@ class VirtualDisk(ScsiDisk):
 class UsbDisk(ScsiDisk):
     """A disk or card behind a USB bridge."""
 
+    ON = "usb"
     usb: UsbDevice
     lun: int = 0
-
-    @property
-    def under(self) -> UsbDevice:
-        return self.usb
 
     def appear(self, kernel: Kernel) -> str:
         path, host = _scsi_host(kernel, self.usb.appear(kernel), self.usb)
@@ -607,16 +592,10 @@ class UsbDisk(ScsiDisk):
 class Namespace(Disk):
     """A namespace of an NVMe controller."""
 
+    WHERE = "{controller} namespace {nsid}"
+    UNIQUE = "place"
     nsid: int
     controller: str = "0000:01:00.0"
-
-    @property
-    def place(self) -> str:
-        return f"{self.controller} namespace {self.nsid}"
-
-    @property
-    def is_unique(self) -> bool:
-        return True
 
     def appear(self, kernel: Kernel) -> str:
         function = pci_function(kernel, self.controller, "0x010802")
@@ -625,8 +604,7 @@ class Namespace(Disk):
         path, name = f"{function}/nvme/nvme{instance}", f"nvme{instance}"
         kernel.device(path, "nvme", facts, node=name)
         rest = f"{instance}n{kernel.count(f'namespace {instance}', self, first=1)}"
-        generic = Part(self, "nvme-generic")
-        kernel.device(f"{path}/ng{rest}", "nvme-generic", node=f"ng{rest}", part=generic)
+        kernel.part(self, f"{path}/ng{rest}", "nvme-generic")
         _block(kernel, f"{path}/nvme{rest}", self, [f"disk/by-id/nvme-ACME_S_{self.nsid}"])
         directory = f"sys/{_DEVICES}/{path}/nvme{rest}"
         kernel.files[f"{directory}/nsid"] = f"{self.nsid}\n"
@@ -638,16 +616,10 @@ class Namespace(Disk):
 class MmcArea(Disk):
     """The user area of an eMMC, or ``boot0``, ``boot1``, ``rpmb``."""
 
+    WHERE = "{controller} {area}"
+    UNIQUE = "place"
     area: str = ""
     controller: str = "fe340000.mmc"
-
-    @property
-    def place(self) -> str:
-        return f"{self.controller} {self.area}"
-
-    @property
-    def is_unique(self) -> bool:
-        return True
 
     def appear(self, kernel: Kernel) -> str:
         platform = platform_device(kernel, self.controller)
@@ -657,8 +629,7 @@ class MmcArea(Disk):
         path = kernel.device(f"{path}/mmc{number}:0001", "mmc", facts, uevent={"MMC_TYPE": "MMC"})
         disk = f"mmcblk{number}"
         if self.area == "rpmb":
-            name, part = f"{disk}rpmb", Part(self, "mmc_rpmb")
-            return kernel.device(f"{path}/{name}", "mmc_rpmb", node=name, part=part)
+            return kernel.part(self, f"{path}/{disk}rpmb", "mmc_rpmb")
         path = f"{path}/block/{disk}"
         return _block(kernel, f"{path}/{disk}{self.area}" if self.area else path, self)
 
@@ -667,42 +638,28 @@ class MmcArea(Disk):
 class Partition(Hardware):
     """A partition of a disk."""
 
+    ON = "disk"
     disk: Disk
     number: int
-
-    @property
-    def under(self) -> Disk:
-        return self.disk
 
     def appear(self, kernel: Kernel) -> str:
         disk = self.disk.appear(kernel)
         name = disk.rpartition("/")[2]
         name = f"{name}{'p' if name[-1].isdecimal() else ''}{self.number}"
         links = [f"disk/by-id/part-{self.disk.place.replace(' ', '_')}-part{self.number}"]
-        facts, part = {"partition": str(self.number)}, Part(self, "block")
-        return kernel.device(
-            f"{disk}/{name}",
-            "block",
-            facts,
-            devtype="partition",
-            uevent={"PARTN": str(self.number)},
-            node=name,
-            links=links,
-            part=part,
-        )
+        facts, path = {"partition": str(self.number)}, f"{disk}/{name}"
+        keys: dict[str, Any] = {"devtype": "partition", "uevent": {"PARTN": str(self.number)}}
+        return kernel.part(self, path, "block", facts, links=links, **keys)
 
 
 @dataclass(eq=False)
 class Loop(Disk):
     """A disk without hardware whose name is what it is: ``loop3``, ``zram0``."""
 
+    WHERE = "{name}"
     name: str
     file: str = ""
     """Behind a loop device."""
-
-    @property
-    def place(self) -> str:
-        return self.name
 
     def appear(self, kernel: Kernel) -> str:
         path = _block(kernel, f"virtual/block/{self.name}", self)
@@ -718,17 +675,15 @@ class Loop(Disk):
 class OnCard(Hardware):
     """Something that a PCI function has."""
 
+    WHERE = "{address}"
     address: str
-
-    @property
-    def place(self) -> str:
-        return self.address
 
 
 @dataclass(eq=False)
 class Port(OnCard):
     """A network port of a card that has one or several; ``can`` ports have no MAC address."""
 
+    UNIQUE = "mac"
     number: int = 0
     """As ``dev_port`` shows it, or ``dev_id`` where ``is_old``."""
     kind: str = "eth"
@@ -736,10 +691,6 @@ class Port(OnCard):
     represents: str = ""
     """``phys_port_name``."""
     is_old: bool = False
-
-    @property
-    def is_unique(self) -> bool:
-        return bool(self.mac)
 
     def appear(self, kernel: Kernel) -> str:
         facts = {"dev_port": str(0 if self.is_old else self.number)}
@@ -764,19 +715,15 @@ def _interface_of_net(
     if kind != "can":
         facts |= {"address": mac or "02:00:00:00:00:01", "addr_assign_type": "0" if mac else "1"}
     uevent = {"INTERFACE": name, "IFINDEX": index}
-    path = f"{above}/net/{name}"
-    return kernel.device(path, "net", facts, uevent=uevent, part=Part(owner, "net"))
+    return kernel.part(owner, f"{above}/net/{name}", "net", facts, node="", uevent=uevent)
 
 
 @dataclass(eq=False)
 class RdmaFunction(OnCard):
     """A function with a network port and an InfiniBand device, or a subfunction of it."""
 
+    UNIQUE = "place"
     sfnum: int | None = None
-
-    @property
-    def is_unique(self) -> bool:
-        return True
 
     def appear(self, kernel: Kernel) -> str:
         path = pci_function(kernel, self.address, "0x020000")
@@ -791,33 +738,23 @@ class RdmaFunction(OnCard):
         _interface_of_net(kernel, path, self, "eth", f"b8:3f:d2:00:{tail}", facts)
         name = f"mlx5_{kernel.count('mlx5', self)}"
         facts = {"node_guid": f"b83f:d203:00{tail[:2]}:00{tail[3:]}", "node_type": "1: CA"}
-        part = Part(self, "infiniband")
-        kernel.device(f"{path}/infiniband/{name}", "infiniband", facts, part=part)
-        verbs = f"uverbs{kernel.count('uverbs', self)}"
-        return kernel.device(
-            f"{path}/infiniband_verbs/{verbs}",
-            "infiniband_verbs",
-            {"ibdev": name},
-            node=f"infiniband/{verbs}",
-            part=Part(self, "infiniband_verbs"),
-        )
+        kernel.part(self, f"{path}/infiniband/{name}", "infiniband", facts, node="")
+        verbs, subsystem = f"{path}/infiniband_verbs/uverbs*", "infiniband_verbs"
+        return kernel.part(self, verbs, subsystem, {"ibdev": name}, node="infiniband/*")
 
 
 @dataclass(eq=False)
 class MediatedDevice(OnCard):
     """A vGPU: a directory with its UUID below the function that it is a piece of."""
 
+    UNIQUE = "place"
     uuid: str
     type: str = "nvidia-35"
-
-    @property
-    def is_unique(self) -> bool:
-        return True
 
     def appear(self, kernel: Kernel) -> str:
         function = pci_function(kernel, self.address, "0x030000")
         path = f"{function}/{self.uuid}"
-        kernel.device(path, "mdev", part=Part(self, "mdev"))
+        kernel.part(self, path, "mdev", node="")
         types = f"sys/{_DEVICES}/{function}/mdev_supported_types/{self.type}"
         kernel.files[f"{types}/name"] = f"GRID {self.type}\n"
         kernel.files[f"sys/{_DEVICES}/{path}/mdev_type"] = Link(
@@ -838,11 +775,11 @@ class DrmNode(OnCard):
 
 
 def _drm(kernel: Kernel, above: str, owner: Hardware, kind: str) -> str:
-    name = f"{kind}{kernel.count(kind, owner, first=128 if kind == 'renderD' else 0)}"
-    path, part = f"{above}/drm/{name}", Part(owner, f"drm {kind}")
-    kernel.device(path, "drm", node=f"dri/{name}", devtype="drm_minor", part=part)
+    keys: dict[str, Any] = {"label": f"drm {kind}", "node": "dri/*", "devtype": "drm_minor"}
+    first = 128 if kind == "renderD" else 0
+    path = kernel.part(owner, f"{above}/drm/{kind}*", "drm", first=first, **keys)
     if kind == "card":
-        kernel.device(f"{path}/{name}-DP-1", "drm", {"status": "connected"})
+        kernel.device(f"{path}/{path.rpartition('/')[2]}-DP-1", "drm", {"status": "connected"})
     return path
 
 
@@ -850,12 +787,9 @@ def _drm(kernel: Kernel, above: str, owner: Hardware, kind: str) -> str:
 class AcceleratorPartition(Hardware):
     """A piece of an AMD accelerator: a platform device that is numbered as it appears."""
 
+    WHERE = "xcp {index}"
     index: int
     is_weak = True
-
-    @property
-    def place(self) -> str:
-        return f"xcp {self.index}"
 
     def appear(self, kernel: Kernel) -> str:
         path = platform_device(kernel, f"amdgpu_xcp_{kernel.count('xcp', self)}")
@@ -872,8 +806,7 @@ class NpuNode(OnCard):
     def appear(self, kernel: Kernel) -> str:
         function = pci_function(kernel, self.address, "0x120000")
         name = f"npu{kernel.count('npu', self.address)}{self.core}"
-        part = Part(self, "npu")
-        return kernel.device(f"{function}/npu/{name}", "npu", node=name, part=part)
+        return kernel.part(self, f"{function}/npu/{name}", "npu")
 
 
 @dataclass(eq=False)
@@ -888,8 +821,7 @@ class SoundNode(OnCard):
         card = kernel.count("sound card", self.address)
         path = kernel.device(f"{function}/sound/card{card}", "sound", {"number": str(card)})
         name = self.node.replace("*", str(card))
-        part = Part(self, "sound")
-        return kernel.device(f"{path}/{name}", "sound", node=f"snd/{name}", part=part)
+        return kernel.part(self, f"{path}/{name}", "sound", node="snd/*")
 
 
 @dataclass(eq=False)
@@ -910,8 +842,7 @@ class PciSerialPort(OnCard):
             path = kernel.device(f"{path}/{name}", "serial-base", devtype="ctrl")
             name = f"{name}.{self.number}"
             path = kernel.device(f"{path}/{name}", "serial-base", devtype="port")
-        name = f"ttyS{kernel.count('ttyS', self, first=4)}"
-        return kernel.device(f"{path}/tty/{name}", "tty", node=name, part=Part(self, "tty"))
+        return kernel.part(self, f"{path}/tty/ttyS*", "tty", first=4)
 
 
 @dataclass(eq=False)
@@ -924,21 +855,16 @@ class I2cAdapter(OnCard):
         name = f"i2c-{kernel.count('i2c', self)}"
         path = f"{pci_function(kernel, self.address, '0x030000')}/{name}"
         kernel.device(path, "i2c", {"name": self.name})
-        part = Part(self, "i2c-dev")
-        facts = {"name": self.name}
-        return kernel.device(f"{path}/i2c-dev/{name}", "i2c-dev", facts, node=name, part=part)
+        return kernel.part(self, f"{path}/i2c-dev/{name}", "i2c-dev", {"name": self.name})
 
 
 @dataclass(eq=False)
 class SpiDevice(Hardware):
     """What is behind a chip select of an SPI controller."""
 
+    WHERE = "{controller} {chip_select}"
     chip_select: int = 0
     controller: str = "fe204000.spi"
-
-    @property
-    def place(self) -> str:
-        return f"{self.controller} {self.chip_select}"
 
     def appear(self, kernel: Kernel) -> str:
         platform = platform_device(kernel, self.controller)
@@ -946,8 +872,7 @@ class SpiDevice(Hardware):
         path = kernel.device(f"{platform}/spi_master/spi{number}", "spi_master")
         name = f"{number}.{self.chip_select}"
         path = kernel.device(f"{path}/spi{name}", "spi", uevent={"MODALIAS": "spi:spidev"})
-        node, part = f"spidev{name}", Part(self, "spidev")
-        return kernel.device(f"{path}/spidev/{node}", "spidev", node=node, part=part)
+        return kernel.part(self, f"{path}/spidev/spidev{name}", "spidev")
 
 
 UUIDS = (

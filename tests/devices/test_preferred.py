@@ -132,52 +132,44 @@ def test_links_that_sysfs_does_not_show_bring_devices_together() -> None:
     assert preferred_ids("abcd", (), 2, devices, P.CLOSEST, replicas=1) == ["b", "d"]
 
 
-@pytest.mark.parametrize(
-    ("preference", "available", "must", "size", "expected"),
-    [
-        pytest.param(
-            P.SPREAD, "d1 d1::1 d2 d2::1", "", 2, "d1 d2", id="distinct-before-second-shares"
-        ),
-        pytest.param(P.SPREAD, "d1 d1::1 d2 d2::1", "d1", 2, "d1 d2", id="not-that-of-what-is-had"),
-        pytest.param(
-            P.SPREAD, "d1 d1::1 d1::2 d2::1", "d1", 2, "d1 d2::1", id="however-much-of-it-is-free"
-        ),
-        pytest.param(P.SPREAD, "d1::1 d2 d2::1", "", 1, "d2", id="the-one-that-others-use-least"),
-        pytest.param(P.SPREAD, "d1 d1::1 d2", "", 3, "d1 d1::1 d2", id="all"),
-        pytest.param(
-            P.SPREAD, "d10 d10::1 d2 d2::1 d1 d1::1", "", 4, "d1 d1::1 d2 d10", id="a-second-round"
-        ),
-        pytest.param(P.PACKED, "d1 d1::1 d2 d2::1", "", 2, "d1 d1::1", id="packed"),
-        pytest.param(
-            P.PACKED, "d1 d1::1 d2::1", "", 2, "d1 d2::1", id="those-in-use-by-others-first"
-        ),
-        pytest.param(
-            P.PACKED, "d1::2 d2 d2::1", "d2", 2, "d2 d2::1", id="before-them-those-that-it-has"
-        ),
-        pytest.param(P.PACKED, "d1::10 d1::9 d1::2", "", 2, "d1::2 d1::9", id="natural-order"),
-        pytest.param(P.CLOSEST, "d1 d2 d2::1", "", 2, "d2 d2::1", id="one-device-is-closest"),
-        pytest.param(P.AUTO, "d1 d1::1 d2 d2::1", "", 2, "d1 d2", id="auto-with-shares"),
-        pytest.param(P.AUTO, "d1 d1::1 d2 d2::1", "d1", 2, "d1 d2", id="auto-not-what-is-had"),
-        pytest.param(P.NONE, "d1 d2", "", 1, "", id="none"),
-        pytest.param(P.CLOSEST, "d2 d1", "d1", 1, "d1", id="no-more-than-must-be"),
-        pytest.param(P.PACKED, "d2 d1", "d1", 1, "d1", id="no-more-than-must-be-packed"),
-        pytest.param(P.NONE, "d1 d2", "d1", 1, "", id="none-at-all"),
-        pytest.param(P.SPREAD, "d2 d1", "d2 d1", 2, "d1 d2", id="nothing-to-choose"),
-        pytest.param(P.SPREAD, "d2 d1", "", 3, "d1 d2", id="fewer-than-asked-for"),
-        pytest.param(P.SPREAD, "d2 d1", "d1 d2", 1, "", id="more-than-asked-for"),
-        pytest.param(P.SPREAD, "d2 d1", "", 0, "", id="of-none"),
-        pytest.param(P.SPREAD, "d2 d1", "", -1, "", id="of-less-than-none"),
-        pytest.param(P.SPREAD, "", "", 2, "", id="nothing-available"),
-        pytest.param(P.SPREAD, "d2 d1", "d10", 2, "d1 d10", id="had-and-not-available"),
-        pytest.param(P.SPREAD, "aa x2 d2 x10", "", 3, "d2 aa x2", id="strangers-last"),
-        pytest.param(P.CLOSEST, "d2 d1 x2", "x10", 2, "d1 x10", id="a-stranger-that-is-had"),
-        pytest.param(P.SPREAD, "d2 d2 d1 d1", "d2 d2", 2, "d1 d2", id="twice"),
-    ],
-)
-def test_what_is_preferred(
-    preference: Preference, available: str, must: str, size: int, expected: str
-) -> None:
-    given = preferred_ids(available.split(), must.split(), size, FOUR, preference, replicas=3)
+CHOICES = """
+spread  | d1 d1::1 d2 d2::1             |       |  2 | d1 d2        | distinct before second shares
+spread  | d1 d1::1 d2 d2::1             | d1    |  2 | d1 d2        | not that of what is had
+spread  | d1 d1::1 d1::2 d2::1          | d1    |  2 | d1 d2::1     | however much of it is free
+spread  | d1::1 d2 d2::1                |       |  1 | d2           | the one that others use least
+spread  | d1 d1::1 d2                   |       |  3 | d1 d1::1 d2  | all
+spread  | d10 d10::1 d2 d2::1 d1 d1::1  |       |  4 | d1 d1::1 d2 d10 | a second round
+packed  | d1 d1::1 d2 d2::1             |       |  2 | d1 d1::1     | packed
+packed  | d1 d1::1 d2::1                |       |  2 | d1 d2::1     | those in use by others first
+packed  | d1::2 d2 d2::1                | d2    |  2 | d2 d2::1     | before them those that it has
+packed  | d1::10 d1::9 d1::2            |       |  2 | d1::2 d1::9  | natural order
+closest | d1 d2 d2::1                   |       |  2 | d2 d2::1     | one device is closest
+auto    | d1 d1::1 d2 d2::1             |       |  2 | d1 d2        | auto with shares
+auto    | d1 d1::1 d2 d2::1             | d1    |  2 | d1 d2        | auto not what is had
+none    | d1 d2                         |       |  1 |              | none
+closest | d2 d1                         | d1    |  1 | d1           | no more than must be
+packed  | d2 d1                         | d1    |  1 | d1           | no more than must be packed
+none    | d1 d2                         | d1    |  1 |              | none at all
+spread  | d2 d1                         | d2 d1 |  2 | d1 d2        | nothing to choose
+spread  | d2 d1                         |       |  3 | d1 d2        | fewer than asked for
+spread  | d2 d1                         | d1 d2 |  1 |              | more than asked for
+spread  | d2 d1                         |       |  0 |              | of none
+spread  | d2 d1                         |       | -1 |              | of less than none
+spread  |                               |       |  2 |              | nothing available
+spread  | d2 d1                         | d10   |  2 | d1 d10       | had and not available
+spread  | aa x2 d2 x10                  |       |  3 | d2 aa x2     | strangers last
+closest | d2 d1 x2                      | x10   |  2 | d1 x10       | a stranger that is had
+spread  | d2 d2 d1 d1                   | d2 d2 |  2 | d1 d2        | twice
+"""
+"""Preference, what is available, what must be among it, how many, what is preferred, and why."""
+
+
+@pytest.mark.parametrize("row", CHOICES.strip().splitlines())
+def test_what_is_preferred(row: str) -> None:
+    preference, available, must, size, expected, _ = (cell.strip() for cell in row.split("|"))
+    given = preferred_ids(
+        available.split(), must.split(), int(size), FOUR, Preference(preference), replicas=3
+    )
     assert given == expected.split()
 
 
@@ -340,23 +332,23 @@ def test_spread_takes_each_share_where_the_container_has_the_fewest(
     assert chosen == expected
 
 
-def test_auto_is_spread_with_shares_even_where_only_first_ones_are_left() -> None:
+@pytest.mark.parametrize(
+    ("more", "must", "replicas", "expected"),
+    [
+        ("", "1-1.4.3:1.0-tty", 2, "1-1.1:1.0-tty 1-1.4.3:1.0-tty"),
+        ("1-1.1:1.0-tty::1", "1-1.4.3:1.0-tty", 1, "1-1.1:1.0-tty 1-1.4.3:1.0-tty"),
+        ("", "1-1.4.3:1.0-tty", 1, "1-1.4.1:1.0-tty 1-1.4.3:1.0-tty"),
+        ("", "", 1, "1-1.1:1.0-tty 1-1.2:1.0-tty"),
+    ],
+    ids=["spread", "spread, as an ID tells", "closest to what must be", "closest"],
+)
+def test_auto_is_spread_with_shares_even_where_only_first_ones_are_left_else_closest(
+    more: str, must: str, replicas: int, expected: str
+) -> None:
     devices = MACHINES["hub-tree"]
-    must = ["1-1.4.3:1.0-tty"]
-    first, nearest = (["1-1.1:1.0-tty", *must], ["1-1.4.1:1.0-tty", *must])
-    assert preferred_ids([*devices], must, 2, devices, P.AUTO, replicas=2) == first
-    assert preferred_ids([*devices], must, 2, devices, P.AUTO) == nearest
-    told_by_an_id = [*devices, "1-1.1:1.0-tty::1"]
-    assert preferred_ids(told_by_an_id, must, 2, devices, P.AUTO) == first
-
-
-def test_auto_without_shares_is_closest() -> None:
-    devices = MACHINES["hub-tree"]
-    given = preferred_ids([*devices], (), 2, devices, P.AUTO, replicas=1)
-    assert given == ["1-1.1:1.0-tty", "1-1.2:1.0-tty"]
-    must = ["1-1.4.3:1.0-tty"]
-    given = preferred_ids([*devices], must, 2, devices, P.AUTO, replicas=1)
-    assert given == ["1-1.4.1:1.0-tty", "1-1.4.3:1.0-tty"]
+    available = [*devices, *more.split()]
+    given = preferred_ids(available, must.split(), 2, devices, P.AUTO, replicas=replicas)
+    assert given == expected.split()
 
 
 ids = st.sampled_from([*shares(FOUR, 3), "x", "x::1", "", "::", "d1::x", "9" * 5000]) | st.text()

@@ -79,61 +79,33 @@ def test_a_bus_path_is_the_hardware_from_the_root_down(
     assert bus_path(syspath) == expected
 
 
-@pytest.mark.parametrize(
-    ("one", "other", "expected"),
-    [
-        pytest.param(f"{ROOT}/0000:00:17.0/ata1", f"{ROOT}/0000:00:17.0/ata2", D.DEVICE, id="hba"),
-        pytest.param(
-            f"{SWITCH}/0000:02:00.0/0000:03:00.0",
-            f"{SWITCH}/0000:02:00.0/0000:03:00.1",
-            D.DEVICE,
-            id="functions-of-one-slot",
-        ),
-        pytest.param(f"{ROOT}/0000:00:1f.3", f"{ROOT}/0000:00:1f.6", D.DEVICE, id="on-the-root"),
-        pytest.param(f"{USB}/1-1/1-1:1.0/tty", f"{USB}/1-1/1-1:1.1/tty", D.DEVICE, id="interfaces"),
-        pytest.param(
-            f"{SWITCH}/0000:02:00.0/0000:03:00.0",
-            f"{SWITCH}/0000:02:04.0/0000:04:00.0",
-            D.SWITCH,
-            id="one-pci-switch",
-        ),
-        pytest.param(
-            f"{ROOT}/0000:00:01.0/0000:03:02.0",
-            f"{ROOT}/0000:00:01.0/0000:03:03.1",
-            D.SWITCH,
-            id="virtual-functions-behind-one-port",
-        ),
-        pytest.param(f"{USB}/1-1/1-1.1", f"{USB}/1-1/1-1.2", D.SWITCH, id="one-hub"),
-        pytest.param(f"{USB}/1-1", f"{USB}/1-2", D.SWITCH, id="one-root-hub"),
-        pytest.param(f"{USB}/1-1", f"{USB}/1-1/1-1.2", D.SWITCH, id="a-hub-and-what-is-on-it"),
-        pytest.param(
-            f"{SWITCH}/0000:02:00.0/0000:03:00.0",
-            f"{SECOND}/0000:07:00.0/0000:08:00.0",
-            D.SWITCHES,
-            id="a-switch-behind-a-switch",
-        ),
-        pytest.param(f"{USB}/1-1/1-1.1", f"{USB}/1-1/1-1.4/1-1.4.1", D.SWITCHES, id="two-hubs"),
-        pytest.param(f"{USB}/1-1/1-1.1", f"{USB}/1-2/1-2.1", D.SWITCHES, id="hubs-side-by-side"),
-        pytest.param(
-            f"{USB}/1-1", f"{ROOT}/0000:00:14.0/usb2/2-1", D.SWITCHES, id="buses-of-a-controller"
-        ),
-        pytest.param(
-            f"{ROOT}/0000:00:01.0/0000:01:00.0",
-            f"{ROOT}/0000:00:01.1/0000:02:00.0",
-            D.ROOT,
-            id="two-root-ports-of-one-slot",
-        ),
-        pytest.param(f"{USB}/1-1", f"{ROOT}/0000:00:1a.0/usb3/3-1", D.ROOT, id="two-controllers"),
-        pytest.param(f"{VMD}/10000:00:02.0/10000:01:00.0", f"{USB}/1-1", D.OTHER, id="behind-vmd"),
-        pytest.param(
-            f"{ROOT}/0000:00:01.0", "/sys/devices/pci0000:80/0000:80:01.0", D.OTHER, id="two-roots"
-        ),
-        pytest.param(
-            "/sys/devices/virtual/block/loop0", "/sys/devices/virtual/block/loop1", D.OTHER, id="no"
-        ),
-        pytest.param("/sys/devices/platform/x", "/sys/devices/platform/x", D.DEVICE, id="itself"),
-    ],
-)
+PORT, GPU = f"{ROOT}/0000:00:01.0", f"{SWITCH}/0000:02:00.0/0000:03:00"
+STICK, OTHER_BUS = f"{USB}/1-1", f"{ROOT}/0000:00:14.0/usb2"
+VIRTUAL = "/sys/devices/virtual/block"
+DISTANCES = {
+    "ports of one controller": (f"{ROOT}/0000:00:17.0/ata1", f"{ROOT}/0000:00:17.0/ata2", D.DEVICE),
+    "functions of one slot": (f"{GPU}.0", f"{GPU}.1", D.DEVICE),
+    "functions of one slot on the root": (f"{ROOT}/0000:00:1f.3", f"{ROOT}/0000:00:1f.6", D.DEVICE),
+    "interfaces": (f"{STICK}/1-1:1.0/tty", f"{STICK}/1-1:1.1/tty", D.DEVICE),
+    "itself": ("/sys/devices/platform/x", "/sys/devices/platform/x", D.DEVICE),
+    "one PCI switch": (f"{GPU}.0", f"{SWITCH}/0000:02:04.0/0000:04:00.0", D.SWITCH),
+    "virtual functions behind a port": (f"{PORT}/0000:03:02.0", f"{PORT}/0000:03:03.1", D.SWITCH),
+    "one hub": (f"{STICK}/1-1.1", f"{STICK}/1-1.2", D.SWITCH),
+    "one root hub": (STICK, f"{USB}/1-2", D.SWITCH),
+    "a hub and what is on it": (STICK, f"{STICK}/1-1.2", D.SWITCH),
+    "a switch behind a switch": (f"{GPU}.0", f"{SECOND}/0000:07:00.0/0000:08:00.0", D.SWITCHES),
+    "two hubs": (f"{STICK}/1-1.1", f"{STICK}/1-1.4/1-1.4.1", D.SWITCHES),
+    "hubs side by side": (f"{STICK}/1-1.1", f"{USB}/1-2/1-2.1", D.SWITCHES),
+    "buses of a controller": (STICK, f"{OTHER_BUS}/2-1", D.SWITCHES),
+    "root ports of a slot": (SWITCH, f"{ROOT}/0000:00:01.1/0000:02:00.0", D.ROOT),
+    "two controllers": (STICK, f"{ROOT}/0000:00:1a.0/usb3/3-1", D.ROOT),
+    "behind VMD": (f"{VMD}/10000:00:02.0/10000:01:00.0", STICK, D.OTHER),
+    "two roots": (PORT, "/sys/devices/pci0000:80/0000:80:01.0", D.OTHER),
+    "no hardware": (f"{VIRTUAL}/loop0", f"{VIRTUAL}/loop1", D.OTHER),
+}
+
+
+@pytest.mark.parametrize(("one", "other", "expected"), DISTANCES.values(), ids=DISTANCES)
 def test_the_nearest_common_ancestor_gives_the_distance(
     one: str, other: str, expected: Distance
 ) -> None:
@@ -144,46 +116,26 @@ def test_the_nearest_common_ancestor_gives_the_distance(
 FAR = ("/sys/devices/pci0000:00/0000:00:01.0", "/sys/devices/pci0000:80/0000:80:01.0")
 
 
-@pytest.mark.parametrize(
-    ("one", "other", "expected"),
-    [
-        pytest.param(Spot(), Spot(), D.OTHER, id="nothing-known"),
-        pytest.param(Spot(numa_nodes=(0,)), Spot(numa_nodes=(0,)), D.NUMA_NODE, id="numa-alone"),
-        pytest.param(
-            Spot(syspaths=FAR[:1], numa_nodes=(0, 1)),
-            Spot(syspaths=FAR[1:], numa_nodes=(1,)),
-            D.NUMA_NODE,
-            id="one-numa-node-of-several",
-        ),
-        pytest.param(
-            Spot(syspaths=(f"{USB}/1-1",), numa_nodes=(0,)),
-            Spot(syspaths=(f"{USB}/1-2",), numa_nodes=(1,)),
-            D.SWITCH,
-            id="the-tree-before-numa",
-        ),
-        pytest.param(
-            Spot(syspaths=FAR), Spot(syspaths=FAR[1:]), D.DEVICE, id="members-that-come-closest"
-        ),
-        pytest.param(
-            Spot(syspaths=FAR[:1], closeness="0xd1e"),
-            Spot(syspaths=FAR[1:], closeness="0xd1e"),
-            D.DEVICE,
-            id="linked",
-        ),
-        pytest.param(
-            Spot(syspaths=FAR[:1], closeness="a"),
-            Spot(syspaths=FAR[1:], closeness="b"),
-            D.OTHER,
-            id="linked-to-others",
-        ),
-        pytest.param(
-            Spot(syspaths=FAR[:1], closeness=""),
-            Spot(syspaths=FAR[1:], closeness=""),
-            D.OTHER,
-            id="an-empty-text-is-none",
-        ),
-    ],
-)
+NEAR, AWAY = FAR[:1], FAR[1:]
+
+
+def spot(paths: tuple[str, ...] = (), numa: tuple[int, ...] = (), link: str | None = None) -> Spot:
+    return Spot(syspaths=paths, numa_nodes=numa, closeness=link)
+
+
+SPOTS = {
+    "nothing known": (spot(), spot(), D.OTHER),
+    "NUMA alone": (spot(numa=(0,)), spot(numa=(0,)), D.NUMA_NODE),
+    "one NUMA node of several": (spot(NEAR, (0, 1)), spot(AWAY, (1,)), D.NUMA_NODE),
+    "the tree before NUMA": (spot((STICK,), (0,)), spot((f"{USB}/1-2",), (1,)), D.SWITCH),
+    "members that come closest": (spot(FAR), spot(AWAY), D.DEVICE),
+    "linked": (spot(NEAR, link="0xd1e"), spot(AWAY, link="0xd1e"), D.DEVICE),
+    "linked to others": (spot(NEAR, link="a"), spot(AWAY, link="b"), D.OTHER),
+    "an empty text is none": (spot(NEAR, link=""), spot(AWAY, link=""), D.OTHER),
+}
+
+
+@pytest.mark.parametrize(("one", "other", "expected"), SPOTS.values(), ids=SPOTS)
 def test_members_numa_nodes_and_links_count(one: Spot, other: Spot, expected: Distance) -> None:
     assert (distance(one, other), distance(other, one)) == (expected, expected)
 
