@@ -15,17 +15,16 @@ from genericdp.config.load import load
 from genericdp.devices.decide import decide
 from genericdp.devices.devicelist import DeviceList
 from genericdp.devices.inventory import Inventory, Look
-from genericdp.devices.selectors import selector_text
 from genericdp.explain.catalog import catalogue
 from genericdp.explain.describe import as_glob, entry_of
 from genericdp.explain.explanation import VerdictKind, explain
 from genericdp.explain.find import Asked, Unknown, every, find
 from genericdp.host.cache import HostCache
-from genericdp.model import FileType, Resource, Selector
+from genericdp.model import Resource, Selector
 from genericdp.reasons import Code, Reason
 from tests.budget import examples
 from tests.devices.known import Known
-from tests.devices.making import inject, node, nodes, resource, selector
+from tests.devices.making import inject, node, nodes, resource
 from tests.selecting import hardware, pci_selector, udev_selector, usb_selector
 from tests.testbeds import loading
 
@@ -188,31 +187,6 @@ def test_a_text_of_the_host_is_no_pattern() -> None:
     """A stick's serial number may be ``*``. Back if ``as_glob`` does not escape."""
     assert as_glob("a*[b]?") == "a[*][[]b][?]"
     assert as_glob("a\udcff") == "a?"
-
-
-@pytest.mark.parametrize(
-    ("one", "text"),
-    [
-        (selector("/dev/a", "/dev/b"), "path: [/dev/a, /dev/b]"),
-        (selector("/dev/a", types=[FileType.DIRECTORY]), "path: /dev/a, type: directory"),
-        (
-            Selector(
-                candidates=pci_selector(subsystemVendor=("1af4",), function=("virtual",)),
-                values={"a": ("b",)},
-            ),
-            'pci: {subsystemVendor: "1af4", function: virtual}, values: {a: b}',
-        ),
-        (
-            Selector(
-                candidates=udev_selector(properties={"ID_BUS": ("usb",)}),
-                hardware=hardware(usb=usb_selector(class_=("ef",))),
-            ),
-            "udev: {properties: {ID_BUS: usb}}, hardware: {usb: {class: ef}}",
-        ),
-    ],
-)
-def test_a_selector_is_shown_as_it_stands_in_a_config(one: Selector, text: str) -> None:
-    assert selector_text(one) == text
 
 
 def test_a_file_that_sysfs_does_not_know_is_explained_by_its_path() -> None:

@@ -22,89 +22,75 @@ if TYPE_CHECKING:
 
 CARD = "/devices/pci0000:3a/0000:3a:00.0/0000:3b:00.0"
 FUNCTION = "0000:3b:01.0"
-FUNCTIONS = "pci: {function: virtual}"
-PHYSFN = "physfn/sriov_numvfs"
 HEAD = """
 apiVersion: genericdp.io/v1alpha1
 kind: DevicePluginConfig
 resources:
   - name: example.com/vf
+    inject: {devices: [{path: /dev/vfio/vfio, shared: true}], env: {COUNT: %s}}
+    values: {count: {file: "$(device.syspath)/physfn/sriov_numvfs"}}
 """
-CONFIG = f"{HEAD}    inject: {{devices: [{{path: /dev/vfio/vfio, shared: true}}]}}\n"
-ONE_THEN_NONE: tuple[list[str], list[str]] = ([FUNCTION], [])
-CASES = {
-    "attributes of the candidate": (
-        f'match: [{{udev: {{subsystem: pci, attributes: {{{PHYSFN}: "1"}}}}}}]',
-        ONE_THEN_NONE,
-    ),
+ONE = 'attributes: {physfn/sriov_numvfs: "1"}'
+MATCHES = {
+    "attributes of the candidate": (f"[{{udev: {{subsystem: pci, {ONE}}}}}]", FUNCTION),
     "attributes of what it sits on": (
-        "match: [{udev: {subsystem: vfio-dev},"
-        f' hardware: {{udev: {{subsystem: pci, attributes: {{{PHYSFN}: "1"}}}}}}}}]',
-        ([f"{FUNCTION}-vfio-dev"], []),
+        f"[{{udev: {{subsystem: vfio-dev}}, hardware: {{udev: {{subsystem: pci, {ONE}}}}}}}]",
+        f"{FUNCTION}-vfio-dev",
     ),
     "through two links": (
-        'match: [{udev: {subsystem: vfio-dev, attributes: {device/physfn/sriov_numvfs: "1"}}}]',
-        ([f"{FUNCTION}-vfio-dev"], []),
+        '[{udev: {subsystem: vfio-dev, attributes: {device/physfn/sriov_numvfs: "1"}}}]',
+        f"{FUNCTION}-vfio-dev",
     ),
     "excluded": (
-        f"match: [{{{FUNCTIONS}}}]\n"
-        f'    exclude: [{{udev: {{subsystem: pci, attributes: {{{PHYSFN}: "2"}}}}}}]',
-        ONE_THEN_NONE,
+        "[{pci: {function: virtual}}]\n"
+        '    exclude: [{udev: {subsystem: pci, attributes: {physfn/sriov_numvfs: "2"}}}]',
+        FUNCTION,
     ),
-    "value of a selector": (
-        f'match: [{{{FUNCTIONS}, values: {{count: "1"}}}}]\n'
-        f'    values: {{count: {{file: "$(device.syspath)/{PHYSFN}"}}}}',
-        ONE_THEN_NONE,
-    ),
+    "value of a selector": ('[{pci: {function: virtual}, values: {count: "1"}}]', FUNCTION),
 }
 
 
-TEXTS = {
-    "scope": f"$(attribute.{PHYSFN})",
-    "value": f'$(value.count)\n    values: {{count: {{file: "$(device.syspath)/{PHYSFN}"}}}}',
-}
+class Card:
+    """The card, and what a config offers after each event of it."""
+
+    def __init__(self, directory: Path, config: str) -> None:
+        file = directory / "config.yaml"
+        file.write_text(config)
+        self.resources = load((file,)).resources
+        self.machine = built("vfio", directory / "machine").root
+        self.discoverer = Discoverer(Root(self.machine))
+        self.count = self.machine / f"sys{CARD}/sriov_numvfs"
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize(("match", "device"), MATCHES.values(), ids=MATCHES)
 async def test_it_is_read_again_when_the_device_behind_the_link_changes(
-    case: str, tmp_path: Path
+    match: str, device: str, tmp_path: Path
 ) -> None:
     """Not at a full look only."""
-    text, (of_one, of_two) = CASES[case]
-    config = tmp_path / "config.yaml"
-    config.write_text(f"{CONFIG}    {text}\n")
-    wanted = load((config,)).resources
-    machine = built("vfio", tmp_path / "machine").root
-    discoverer = Discoverer(Root(machine))
-    offers = (await discoverer.discover(wanted, {})).lists
-    assert healthy(offers, "vf") == of_one
+    card = Card(tmp_path, f"{HEAD % 'x'}    match: {match}\n")
+    lists = (await card.discoverer.discover(card.resources, {})).lists
+    assert healthy(lists, "vf") == [device]
     for count in (2, 1, 2):
-        (machine / f"sys{CARD}/sriov_numvfs").write_text(f"{count}\n")
-        discoverer.mark_event(Uevent(action="change", syspath=f"/sys{CARD}"))
-        offers = (await discoverer.discover(wanted, offers, full=False)).lists
-        assert healthy(offers, "vf") == (of_one if count == 1 else of_two)
+        card.count.write_text(f"{count}\n")
+        card.discoverer.mark_event(Uevent(action="change", syspath=f"/sys{CARD}"))
+        lists = (await card.discoverer.discover(card.resources, lists, full=False)).lists
+        assert healthy(lists, "vf") == ([device] if count == 1 else [])
 
 
-@pytest.mark.parametrize("case", TEXTS)
+@pytest.mark.parametrize("text", ["$(attribute.physfn/sriov_numvfs)", "$(value.count)"])
 async def test_what_containers_get_follows_the_device_behind_the_link(
-    case: str, tmp_path: Path
+    text: str, tmp_path: Path
 ) -> None:
     """Its ID does not, even where it was made of that: a listed device keeps its ID."""
-    template, _, values = TEXTS[case].partition("\n")
-    config = tmp_path / "config.yaml"
-    given = f'{{devices: [{{path: /dev/vfio/vfio, shared: true}}], env: {{COUNT: "{template}"}}}}'
-    text = f"    match: [{{{FUNCTIONS}}}]\n    id: n-{template}\n    inject: {given}\n{values}\n"
-    config.write_text(f"{HEAD}{text}")
-    wanted = load((config,)).resources
-    machine = built("vfio", tmp_path / "machine").root
-    discoverer = Discoverer(Root(machine))
-    offers = (await discoverer.discover(wanted, {})).lists
+    match = "    match: [{pci: {function: virtual}}]\n"
+    card = Card(tmp_path, f"{HEAD % text}{match}    id: n-{text}\n")
+    lists = (await card.discoverer.discover(card.resources, {})).lists
     for count in (1, 2, 1, 2):
-        (machine / f"sys{CARD}/sriov_numvfs").write_text(f"{count}\n")
-        discoverer.mark_event(Uevent(action="change", syspath=f"/sys{CARD}"))
-        offers = (await discoverer.discover(wanted, offers, full=False)).lists
-        assert healthy(offers, "vf") == ["n-1"]
-        device = offers["example.com/vf"].devices["n-1"].device
+        card.count.write_text(f"{count}\n")
+        card.discoverer.mark_event(Uevent(action="change", syspath=f"/sys{CARD}"))
+        lists = (await card.discoverer.discover(card.resources, lists, full=False)).lists
+        assert healthy(lists, "vf") == ["n-1"]
+        device = lists["example.com/vf"].devices["n-1"].device
         assert edits([device]).env == {"COUNT": str(count)}
-    fresh = (await discoverer.discover(wanted, {}, full=False)).lists
+    fresh = (await card.discoverer.discover(card.resources, {}, full=False)).lists
     assert healthy(fresh, "vf") == ["n-2"]
