@@ -39,9 +39,10 @@ SERIAL, SLOW = resource("x", "/dev/ttyUSB*"), "/mnt/slow/*"
     ("after", "hanging", "reason"),
     [
         (SERIAL, "/dev/ttyUSB*", "looking at /dev/ttyUSB* does not end"),
+        (resource("x", "/dev/ttyUSB*", exclude=[SLOW]), SLOW, f"looking at {SLOW} does not end"),
         (resource("x", "/dev/ttyUSB*", SLOW), SLOW, "/dev/ttyUSB0 does not exist"),
     ],
-    ids=["its own directory hangs", "another one of its resource hangs"],
+    ids=["its own directory hangs", "what is excluded hangs", "another directory hangs"],
 )
 def test_a_listed_device_that_is_not_seen_is_unhealthy_and_comes_back(
     after: Resource, hanging: str, reason: str
