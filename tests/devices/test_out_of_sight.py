@@ -12,7 +12,7 @@ from genericdp.devices.inventory import Candidate, Identity, Inventory, Look
 from genericdp.devices.lookup import Names
 from genericdp.model import Selector, ValueKind, ValueSource
 from genericdp.template import UnusableValueError, expand, parse
-from tests.devices.known import Known, adapter_and_card
+from tests.devices.known import PORT, ROOT, Known, adapter_and_card
 from tests.devices.making import (
     decide,
     healthy,
@@ -158,6 +158,19 @@ def test_nothing_is_read_once_it_is_decided_nor_for_the_reason() -> None:
     assert {path.rpartition("/")[2] for path in known.asked} == {"idVendor"}
 
 
+@pytest.mark.parametrize("template", [None, "tty"])
+def test_what_hardware_is_known_by_never_counts_as_absent(template: str | None) -> None:
+    """The device would get the ID of another one, or pass for it."""
+    known = adapter_and_card()
+    port = f"{ROOT}/{PORT.partition('/tty/')[0]}/port_number"
+    known.unreadable[port] = "denied"
+    tty = node("/dev/ttyUSB0", (188, 0), syspath=f"{ROOT}/{PORT}")
+    lists = decide([resource("x", "/dev/tty*", id=template)], [tty], facts=known)
+    assert refusals(lists, "x") == {
+        "/dev/ttyUSB0": f"its id depends on {port}: denied (write an id)"
+    }
+
+
 VALUES = {
     "file": ValueSource(kind=ValueKind.FILE, source=parse("/map/$(device.minor)")),
     "slot": ValueSource(kind=ValueKind.TEXT, source=parse("$(value.file)"), regex=r"(.*)\.\d"),
@@ -176,6 +189,8 @@ VALUES = {
         ("$(value.none:-none)", "none", ""),
         ("$(value.other:-none)", "none", ""),
         ("$(value.none)", "", "the value 'none': /proc/none: it does not exist"),
+        ("$(value.nothing)", "", "it has no '$(value.nothing)'"),
+        ("$(device.nothing)", "", "it has no '$(device.nothing)'"),
         ("$(value.secret:-none)", "", "the value 'secret': /proc/secret: Permission denied"),
         ("$(value.odd)", "", r"the value 'odd': 'can\udcff' is not valid UTF-8"),
     ],

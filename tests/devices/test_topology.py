@@ -20,8 +20,11 @@ from genericdp.devices.topology import (
     spot_of,
 )
 from genericdp.host.cache import HostCache
+from genericdp.kubelet.api import deviceplugin_pb2 as api
+from genericdp.kubelet.servicer import encode_list
+from genericdp.model import TopologyMode
 from tests.devices.known import Known
-from tests.devices.making import resource
+from tests.devices.making import decide, node, resource
 from tests.fixtures.topologies import TOPOLOGIES
 
 if TYPE_CHECKING:
@@ -197,3 +200,30 @@ def test_members_are_counted_once_and_close_by_what_all_agree_in(
     both = spot_of([near, far, near], known, close)
     assert both == Spot(syspaths=(near.syspath, far.syspath), closeness=close_to)
     assert spot_of([], known) == NOWHERE
+
+
+@pytest.mark.parametrize(
+    ("mode", "numa", "told", "spoiler"),
+    [
+        (TopologyMode.AUTO, ("0", "1"), [[0], [1]], ""),
+        (TopologyMode.AUTO, ("0", "-1"), [[], []], "0000:01:00.0-misc"),
+        (TopologyMode.NONE, ("0", "-1"), [[], []], ""),
+    ],
+    ids=["both", "one lacks it", "the config says none"],
+)
+def test_the_kubelet_is_told_the_numa_nodes_if_all_devices_have_one(
+    mode: TopologyMode, numa: tuple[str, ...], told: list[list[int]], spoiler: str
+) -> None:
+    """LAW-8: and -1 is never sent (D10). What is closest is known all the same."""
+    known, files = Known(texts={"/sys/devices/system/node/online": "0-1"}), []
+    for number, text in enumerate(numa):
+        at = f"0000:0{number}:00.0"
+        known.add(at, "pci", attributes={"numa_node": text})
+        device = known.add(f"{at}/misc/m{number}", "misc", number=(10, number))
+        files.append(node(f"/dev/m{number}", (10, number), syspath=device.syspath))
+    listed = decide([resource("m", "/dev/m*", topology=mode)], files, facts=known)["example.com/m"]
+    sent = api.ListAndWatchResponse.FromString(encode_list(listed)).devices
+    assert [[its.ID for its in device.topology.nodes] for device in sent] == told
+    assert listed.numa_spoiler == spoiler
+    first = next(iter(listed.devices.values())).device
+    assert first.spot.numa_nodes == (0,)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import pty
 import termios
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -21,16 +20,17 @@ from genericdp.host.root import Root
 from genericdp.model import Command, Preference
 from genericdp.process.run import Commands
 from tests.cases.machine import Machine
-from tests.cases.running import DIRECTORY
+from tests.cases.running import DIRECTORY, EXAMPLES
 from tests.health.probed_devices import struck
 from tests.host.kernel_log import recorded
 from tests.hosts.hosts import Host
 from tests.testbeds import loading
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from genericdp.devices.device import Device
 
-EXAMPLES = Path(__file__).parents[2] / "examples/configs"
 GPUS = ("0000:3b:00.0", "0000:af:00.0")
 UUIDS = ("GPU-0", "GPU-1")
 
