@@ -133,9 +133,6 @@ class Histories(RuleBasedStateMachine):
         self.machine.plug(*self.sticks.rest[:3])
         self._take_config()
 
-    def after_decision(self) -> None:
-        """Check the lists that the daemon has just made."""
-
     def teardown(self) -> None:
         self._directory.cleanup()
 
@@ -149,7 +146,38 @@ class Histories(RuleBasedStateMachine):
         self.is_seen = is_seen
         if is_seen:
             self.node.look(seconds)
-            self.after_decision()
+            self._check_names()
+            self._check_holders()
+
+    def _check_names(self) -> None:
+        """Check that no hardware is offered under two names, nor under one ID after the other.
+
+        Its ID may change when the config does, when the hardware is plugged in elsewhere, and when
+        its holder is done with an ID that the config no longer gives.
+        """
+        names: dict[Part, list[tuple[str, str]]] = {}
+        for (name, part), ids in offers(self.node.lists, self.machine).items():
+            names.setdefault(part, []).extend((name, device_id) for device_id in ids)
+        several = {part: its for part, its in names.items() if len(its) > 1}
+        assert not several, "hardware is offered under several names"
+        now = {(its[0][0], part, part.hardware.place): its[0][1] for part, its in names.items()}
+        former = {key: self.ids[key] for key in now if key in self.ids}
+        assert {key: now[key] for key in former} == former
+        # Other hardware that has had one of these IDs may have lost it for good.
+        passed = {(key[0], device_id) for key, device_id in now.items()}
+        rest = {key: its for key, its in self.ids.items() if (key[0], its) not in passed}
+        self.ids = rest | now
+
+    def _check_holders(self) -> None:
+        """Check that nothing that a pod or claim has is offered to another one.
+
+        Only shares may go to several: of hardware that has several, then and now. And no name that
+        is held is that of other hardware: its holder would get that at its next start.
+        """
+        for name, listed in self.node.free():
+            conflicts = self.node.conflicts(name, listed)
+            assert not conflicts, f"{name} is offered, and held as {conflicts[0]}"
+        assert not [*self.node.foreign()], "a held name is that of other hardware"
 
     def _forget_named(self) -> None:
         """IDs that are not the default may be others once the daemon has forgotten devices."""
@@ -281,49 +309,7 @@ class Histories(RuleBasedStateMachine):
         self._take_config()
 
 
-class Names(Histories):
-    """No hardware is offered under two names, nor under one ID after the other.
-
-    Its ID may change when the config does, when the hardware is plugged in elsewhere, and when its
-    holder is done with an ID that the config no longer gives.
-    """
-
-    def after_decision(self) -> None:
-        super().after_decision()
-        names: dict[Part, list[tuple[str, str]]] = {}
-        for (name, part), ids in offers(self.node.lists, self.machine).items():
-            names.setdefault(part, []).extend((name, device_id) for device_id in ids)
-        several = {part: its for part, its in names.items() if len(its) > 1}
-        assert not several, "hardware is offered under several names"
-        now = {(its[0][0], part, part.hardware.place): its[0][1] for part, its in names.items()}
-        former = {key: self.ids[key] for key in now if key in self.ids}
-        assert {key: now[key] for key in former} == former
-        # Other hardware that has had one of these IDs may have lost it for good.
-        passed = {(key[0], device_id) for key, device_id in now.items()}
-        rest = {key: its for key, its in self.ids.items() if (key[0], its) not in passed}
-        self.ids = rest | now
-
-
-class Holders(Histories):
-    """Nothing that a pod or claim has is offered to another one, under whatever name.
-
-    Only shares may go to several: of hardware that has several, then and now. And no name that is
-    held is that of other hardware: its holder would get that at its next start.
-    """
-
-    def after_decision(self) -> None:
-        super().after_decision()
-        for name, listed in self.node.free():
-            conflicts = self.node.conflicts(name, listed)
-            assert not conflicts, f"{name} is offered, and held as {conflicts[0]}"
-        assert not [*self.node.foreign()], "a held name is that of other hardware"
-
-
-class NamesAndHolders(Names, Holders):
-    """Both at once, which costs less."""
-
-
-TestNamesAndHolders = NamesAndHolders.TestCase
-TestNamesAndHolders.settings = settings(
+TestHistories = Histories.TestCase
+TestHistories.settings = settings(
     max_examples=examples(15), stateful_step_count=40, deadline=None, derandomize=True
 )
