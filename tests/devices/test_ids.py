@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from genericdp.devices.device import MAX_REPLICAS, as_id, device_id_of, share_number
 from genericdp.devices.inventory import natural_key
-from tests.devices.making import decide, healthy, node, refusals, resource
+from tests.devices.making import decide, healthy, node, resource
 
 if TYPE_CHECKING:
     from genericdp.devices.inventory import FoundFile
@@ -72,33 +72,6 @@ def test_numbers_are_ordered_as_numbers() -> None:
     names = ["ttyUSB10", "ttyUSB9", "ttyUSB1", "ttyUSB", "tty1USB", "ttyUSB01"]
     ordered = ["tty1USB", "ttyUSB", "ttyUSB01", "ttyUSB1", "ttyUSB9", "ttyUSB10"]
     assert sorted(names, key=natural_key) == ordered
-
-
-NUMBER = (188, 0)
-
-
-@pytest.mark.parametrize(
-    ("file", "expected"),
-    [
-        (node("/dev/ttyUSB0", NUMBER), "ttyUSB0"),
-        (node("/dev/bus/usb/001/002", NUMBER), "bus_usb_001_002"),
-        (node("/dev/snd/pcmC0", NUMBER, syspath="/sys/devices/x/pcmC0"), "pcmC0"),
-        (node("/dev/cciss/c0d0", NUMBER, syspath="/sys/devices/x/cciss!c0d0"), "cciss_c0d0"),
-        (node("/dev/serial/by-id/A", NUMBER, target="/dev/ttyUSB0"), "serial_by-id_A"),
-        (node("/opt/x", NUMBER), "_opt_x"),
-    ],
-)
-def test_without_a_template_the_link_the_kernel_name_or_the_path_is_the_id(
-    file: FoundFile, expected: str
-) -> None:
-    offers = decide([resource("x", "/*/*", "/*/*/*", "/*/*/*/*", "/*/*/*/*/*")], [file])
-    assert healthy(offers, "x") == [expected]
-
-
-def test_an_id_that_is_empty_is_refused() -> None:
-    file = node("/dev/a", (1, 1))
-    offers = decide([resource("x", "/dev/a", id="$(property.NONE:-)")], [file])
-    assert refusals(offers, "x") == {"/dev/a": "its id '$(property.NONE:-)' is an empty text"}
 
 
 @given(st.permutations([node(f"/dev/d{i}", (1, i), inode=i) for i in range(6)]))

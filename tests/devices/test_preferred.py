@@ -14,7 +14,6 @@ from genericdp.devices.inventory import natural_key
 from genericdp.devices.preferred import (
     MAX_COMPARED,
     MAX_STARTS,
-    choose_greedily,
     preferred_ids,
 )
 from genericdp.devices.topology import Spot, distance
@@ -30,7 +29,6 @@ MACHINES = {
     name: dict(sorted(make().spots.items(), key=lambda item: natural_key(item[0])))
     for name, make in TOPOLOGIES.items()
 }
-MACHINES["two-sockets-with-nics"] = MACHINES["two-sockets"]
 MACHINES["two-sockets"] = {
     name: spot for name, spot in MACHINES["two-sockets"].items() if "drm" in name
 }
@@ -105,33 +103,6 @@ def test_the_closest_are_those_a_person_would_take(
     assert given == expected
 
 
-def test_a_gpu_and_a_nic_in_one_group_are_close_to_what_either_is_close_to() -> None:
-    """A group has a place for each member: the other pair on the switch is the nearest."""
-    machine = MACHINES["two-sockets-with-nics"]
-    groups = {
-        f"pair-{i}": Spot(syspaths=(machine[gpu].syspaths + machine[nic].syspaths))
-        for i, (gpu, nic) in enumerate(
-            zip(
-                *([one for one in machine if kind in one] for kind in ("drm", "verbs")), strict=True
-            )
-        )
-    }
-    given = preferred_ids([*groups], ["pair-3"], 2, groups, P.CLOSEST)
-    assert given == ["pair-2", "pair-3"]
-
-
-def test_links_that_sysfs_does_not_show_bring_devices_together() -> None:
-    places = {"a": "00:01", "b": "00:02", "c": "80:01", "d": "80:02"}
-    devices = {
-        name: Spot(
-            syspaths=(f"/sys/devices/pci0000:{place[:2]}/0000:{place}.0",),
-            closeness={"b": "hive-7", "d": "hive-7"}.get(name),
-        )
-        for name, place in places.items()
-    }
-    assert preferred_ids("abcd", (), 2, devices, P.CLOSEST, replicas=1) == ["b", "d"]
-
-
 CHOICES = """
 spread  | d1 d1::1 d2 d2::1             |       |  2 | d1 d2        | distinct before second shares
 spread  | d1 d1::1 d2 d2::1             | d1    |  2 | d1 d2        | not that of what is had
@@ -142,6 +113,7 @@ spread  | d10 d10::1 d2 d2::1 d1 d1::1  |       |  4 | d1 d1::1 d2 d10 | a secon
 packed  | d1 d1::1 d2 d2::1             |       |  2 | d1 d1::1     | packed
 packed  | d1 d1::1 d2::1                |       |  2 | d1 d2::1     | those in use by others first
 packed  | d1::2 d2 d2::1                | d2    |  2 | d2 d2::1     | before them those that it has
+packed  | d1::2 d2 d2::1 d2::2          | d2    |  2 | d2 d2::1     | however much of these is free
 packed  | d1::10 d1::9 d1::2            |       |  2 | d1::2 d1::9  | natural order
 closest | d1 d2 d2::1                   |       |  2 | d2 d2::1     | one device is closest
 auto    | d1 d1::1 d2 d2::1             |       |  2 | d1 d2        | auto with shares
@@ -258,17 +230,6 @@ def test_of_many_devices_the_closest_to_those_already_chosen_is_added_each_time(
     where, free, held, size = choice
     assert held.total() + size <= MAX_COMPARED
     assert asked(where, free, held, size) == one_by_one(where, free, units(held), size)
-
-
-@given(choices(most=6, shares=3), st.sampled_from([P.CLOSEST, P.SPREAD, P.PACKED]))
-@settings(max_examples=examples(100), deadline=None)
-def test_a_greedy_choice_is_valid(
-    choice: tuple[list[Spot], Counter[int], Counter[int], int], preference: Preference
-) -> None:
-    where, free, held, size = choice
-    chosen = choose_greedily(preference, free, held, size, where)
-    assert chosen.total() == size
-    assert all(count <= free[device] for device, count in chosen.items())
 
 
 def adapter(number: int) -> Spot:

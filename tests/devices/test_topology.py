@@ -120,6 +120,7 @@ FAR = ("/sys/devices/pci0000:00/0000:00:01.0", "/sys/devices/pci0000:80/0000:80:
 
 
 NEAR, AWAY = FAR[:1], FAR[1:]
+BESIDE = tuple(f"{ROOT}/0000:00:{number:02x}.0" for number in range(2, 30))
 
 
 def spot(paths: tuple[str, ...] = (), numa: tuple[int, ...] = (), link: str | None = None) -> Spot:
@@ -132,6 +133,7 @@ SPOTS = {
     "one NUMA node of several": (spot(NEAR, (0, 1)), spot(AWAY, (1,)), D.NUMA_NODE),
     "the tree before NUMA": (spot((STICK,), (0,)), spot((f"{USB}/1-2",), (1,)), D.SWITCH),
     "members that come closest": (spot(FAR), spot(AWAY), D.DEVICE),
+    "the one member that is close": (spot((*BESIDE, f"{GPU}.0")), spot((f"{GPU}.1",)), D.DEVICE),
     "linked": (spot(NEAR, link="0xd1e"), spot(AWAY, link="0xd1e"), D.DEVICE),
     "linked to others": (spot(NEAR, link="a"), spot(AWAY, link="b"), D.OTHER),
     "an empty text is none": (spot(NEAR, link=""), spot(AWAY, link=""), D.OTHER),
