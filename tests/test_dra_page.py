@@ -1,4 +1,4 @@
-"""docs/how-to/dra.md: its commands print what it shows, and its pod claims a device of that machine."""
+"""dra.md: its commands print what it shows, and its pod claims a device of that machine."""
 
 from __future__ import annotations
 

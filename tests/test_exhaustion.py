@@ -1,4 +1,4 @@
-"""What ``docs/explanation/security.md`` promises: no config exhausts the daemon, whatever it says."""
+"""What ``security.md`` promises: no config exhausts the daemon, whatever it says."""
 
 from __future__ import annotations
 

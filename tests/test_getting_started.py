@@ -1,4 +1,4 @@
-"""docs/tutorial/getting-started.md up to the point where a cluster is needed, with the page's own stick."""
+"""getting-started.md up to the point where a cluster is needed, with the page's own stick."""
 
 from __future__ import annotations
 

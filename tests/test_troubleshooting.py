@@ -10,7 +10,10 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / f"docs/how-to/{name}.md" for name in ("troubleshooting", "monitor", "held-devices", "dra")]
+PAGES = [
+    ROOT / f"docs/how-to/{name}.md"
+    for name in ("troubleshooting", "monitor", "held-devices", "dra")
+]
 QUOTED = sorted({one for page in PAGES for one in re.findall("“`([^`]+)`”", page.read_text())})
 
 

@@ -1,4 +1,4 @@
-"""docs/how-to/without-kubernetes.md: its commands print what it shows, on a machine with its adapter."""
+"""without-kubernetes.md: its commands print what it shows, on a machine with its adapter."""
 
 from __future__ import annotations
 

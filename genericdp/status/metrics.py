@@ -1,4 +1,4 @@
-"""The metrics: names, labels and meanings, from which docs/reference/metrics.md is made, and their values."""
+"""The metrics: names, labels and meanings, from which docs are made, and their values."""
 
 from __future__ import annotations
 

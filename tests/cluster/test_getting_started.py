@@ -1,4 +1,4 @@
-"""docs/tutorial/getting-started.md: every command of the page, with a stand-in for the USB stick."""
+"""getting-started.md: every command of the page, with a stand-in for the USB stick."""
 
 from __future__ import annotations
 
