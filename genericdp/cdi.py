@@ -101,7 +101,7 @@ def _why_not_alone(resource: Resource) -> str:
     if any(inject.cdi for inject in injects):
         return "it gives CDI devices of others, which a CDI spec cannot (say --device for each)"
     if resource.name_template is None and not is_cdi_kind(resource.name):
-        return "its name is no CDI kind: the domain and the type have to begin with a letter"
+        return "its name is not a CDI kind: the domain and the type have to begin with a letter"
     return ""
 
 
@@ -238,7 +238,7 @@ class SpecFolder:
         with suppress(OSError):
             for path in _our_files(self.path):
                 if path.name not in kept and remove_ours(path):
-                    log.info("%s removed: nobody maintains it", path)
+                    log.info("%s removed: no process maintains it", path)
 
     def _end(self, kind: str) -> None:
         """Remove a spec that has no device left; another instance that needs it writes it again."""
@@ -281,7 +281,7 @@ def put(folder: Path, kind: str, content: bytes) -> tuple[int, bool]:
     except FileNotFoundError:
         pass
     except ValueError:
-        raise SpecError(f"{printable(str(path))} is no regular file: {_STAYS}") from None
+        raise SpecError(f"{printable(str(path))} is not a regular file: {_STAYS}") from None
     try:
         return write(path, content), True
     except OSError:

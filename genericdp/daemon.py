@@ -143,6 +143,6 @@ def _put_in_force(supervisor: Supervisor, loaded: Loaded) -> None:
     if (policy := loaded.policy) is not None:
         origin += f"; policy {policy.file}, SHA-256 {policy.sha256[:_SHOWN_DIGITS]}"
     resources = plural(len(loaded.resources), "resource")
-    log.info("config in force: %s%s (%s)", resources, changes, origin)
+    log.info("active config: %s%s (%s)", resources, changes, origin)
     if reason := why_none(loaded.resources, supervisor.settings.node_name):
         log.warning("nothing is served: %s", reason)

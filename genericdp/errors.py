@@ -24,9 +24,9 @@ def why_damaged(error: Exception) -> str:
     """Return what is wrong with a document, for one of DAMAGE: never what is in it."""
     match error:
         case UnicodeDecodeError():
-            return "it is no text"
+            return "it is not text"
         case json.JSONDecodeError():
-            return f"it is no JSON at line {error.lineno}"
+            return f"it is not JSON at line {error.lineno}"
         case KeyError():
             return f"it has no {str(error)[:_MAX_SHOWN]}"
         case _:

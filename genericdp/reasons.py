@@ -35,7 +35,7 @@ class Code(StrEnum):
         code._value_, code.meaning, code.is_routine = label, meaning, bool(routine)
         return code
 
-    EXCLUDED = "excluded", "`exclude` matches it, or what it sits on.", "routine"
+    EXCLUDED = "excluded", "`exclude` matches it, or its parent.", "routine"
     TAKEN = "taken", "A resource that comes first in the config matches it, or may.", "routine"
     HELD = (
         "held",
@@ -47,7 +47,7 @@ class Code(StrEnum):
     HANGING = "hanging", "Reading something of it does not end."
     UNDECIDED = "undecided", "The resource could not be decided, and keeps what it had.", "routine"
     WRONG_TYPE = "wrong_type", "The path leads to another type of file than `type` allows."
-    LACKS_VALUE = "lacks_value", "It lacks a value that a template or `values` asks for."
+    LACKS_VALUE = "lacks_value", "It lacks a value that a template or `values` needs."
     BAD_VALUE = "bad_value", "A value cannot be used where the config has it."
     NO_NODE = "no_node", "It has no device file, and the resource needs one."
     NOT_BOUND = "not_bound", "Not all functions of its IOMMU group are bound to VFIO."
@@ -79,11 +79,11 @@ class Code(StrEnum):
     LOG_LINE = "log_line", "The kernel's log has a line about it."
     NOTHING_FOUND = (
         "nothing_found",
-        "Nothing on the node is what a resource without devices looks at.",
+        "Nothing on the node is what a resource without devices matches.",
     )
     VALUE_MISSING = (
         "value_missing",
-        "What a resource without devices looks at lacks a value of `values`.",
+        "What a resource without devices matches lacks a value of `values`.",
     )
     NOT_OFFERED = "not_offered", "All that a resource without devices matches is not offered."
 

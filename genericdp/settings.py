@@ -48,7 +48,7 @@ def parse_listen_address(text: str) -> Address:
     """
     written = _WRITTEN.fullmatch(text)
     if written is None:
-        raise ValueError(f"{quoted(text)} is no address (give {_FORM})")
+        raise ValueError(f"{quoted(text)} is not an address (give {_FORM})")
     host = written["v6"] if written["v6"] is not None else written["host"]
     if written["v6"] is not None or host not in {"", "localhost"}:
         _check(host, wants_v6=written["v6"] is not None, text=text)
@@ -62,7 +62,7 @@ def parse_server_address(text: str) -> Address:
     """Parse an address to connect to; raises ValueError. Without a host it is this machine."""
     written = _WRITTEN.fullmatch(text)
     if written is None or not 0 < int(written["port"]) <= _LAST_PORT:
-        raise ValueError(f"{quoted(text)} is no address to ask at")
+        raise ValueError(f"{quoted(text)} is not an address to connect to")
     if written["v6"] is not None:
         IPv6Address(written["v6"])
     return Address(host=written["v6"] or written["host"] or "127.0.0.1", port=int(written["port"]))
@@ -74,10 +74,10 @@ def _check(host: str, *, wants_v6: bool, text: str) -> None:
     except ValueError:
         address = None
     if address is None or (address.version == 6) != wants_v6:
-        raise ValueError(f"{quoted(host)} in {quoted(text)} is no IP address (give {_FORM})")
+        raise ValueError(f"{quoted(host)} in {quoted(text)} is not an IP address (give {_FORM})")
     if isinstance(address, IPv6Address) and (meant := address.ipv4_mapped) is not None:
         given = f"{quoted(host)} in {quoted(text)}"
-        raise ValueError(f"{given} is no address of its own: give {meant} instead")
+        raise ValueError(f"{given} is not an address of its own: give {meant} instead")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -104,7 +104,7 @@ async def reload_through(folder: Path, configs: Mapping[str, str]) -> None:
             await watched.says("config in force", "cannot be used")
             # What comes after it shows that the pass about it has ended.
             place.config.write_text(STEADY)
-            await watched.says("config in force", "the config on disk is the one in force")
+            await watched.says("config in force", "the config on disk is active")
             place.host.plug("ttyUSB0").touch()
             await kubelet.wait_for(lambda: kubelet.capacity(GOOD) == 1, PATIENCE_SECONDS)
             assert kubelet.devices(GOOD) == {"ttyUSB0": "Healthy"}, name

@@ -162,7 +162,7 @@ async def test_a_config_it_cannot_use_keeps_it_waiting_for_the_first_good_one(
 async def test_a_config_for_other_nodes_is_told(place: Place) -> None:
     place.config.write_text(GOOD + '    nodeNames: ["edge-*"]\n')
     async with place.daemon("--node-name=core-1") as daemon:
-        await daemon.says("config in force: 1 resource (")
+        await daemon.says("active config: 1 resource (")
         line = await daemon.says("nothing is served: ")
         assert line.endswith("no resource is for this node core-1 (nodeNames: edge-*)\n")
         assert " warning " in line

@@ -103,11 +103,11 @@ async def test_a_smaller_config_is_taken_where_one_was_too_much(place: Place) ->
     """Found by a new user: no descriptor was left to read the config by which it was mended."""
     written(place, 5)
     async with place.serving(launch=FEW) as (kubelet, daemon):
-        await daemon.says("config in force: 5 resources (")
+        await daemon.says("active config: 5 resources (")
         written(place, 45)
         await daemon.says(" descriptors run short: ")
         written(place, 10)
-        await daemon.says("config in force: 10 resources, 0 added, 35 removed, 0 changed")
+        await daemon.says("active config: 10 resources, 0 added, 35 removed, 0 changed")
         served = kubelet.observed.registrations
         await kubelet.wait_for(lambda: {f"example.com/r{i}" for i in range(10)} <= served.keys())
 

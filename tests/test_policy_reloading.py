@@ -31,7 +31,7 @@ async def test_a_policy_that_is_spoilt_ends_a_daemon_only_at_its_start(short_fol
         async with place.daemon(f"--policy={policy}") as daemon:
             await kubelet.wait_for(lambda: kubelet.capacity(ONE) == 1, 20)
             policy.write_text("")
-            await daemon.says("the policy cannot be used: the one in force stays until")
+            await daemon.says("the policy cannot be used: the active one stays until")
             assert kubelet.capacity(ONE) == 1
             daemon.process.send_signal(signal.SIGTERM)
             assert await daemon.ends() == 0

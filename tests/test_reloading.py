@@ -39,7 +39,7 @@ async def test_a_swapped_config_map_is_served_and_what_is_equal_is_left_alone(
         await kubelet.wait_for(lambda: kubelet.capacity(ONE) == 2)
         before = counts(kubelet, ONE)
         volume.update({"a.yaml": config("ttyUSB1"), "b.yaml": config("ttyUSB0", replicas=2)})
-        await daemon.says("config in force: 2 resources, 1 added, 0 removed, 0 changed")
+        await daemon.says("active config: 2 resources, 1 added, 0 removed, 0 changed")
         await kubelet.wait_for(lambda: kubelet.capacity(OTHER) == 1)
         volume.update({"a.yaml": config("ttyUSB1", replicas=3), "b.yaml": config("ttyUSB0")})
         await kubelet.wait_for(lambda: kubelet.capacity(OTHER) == 3)
@@ -54,11 +54,11 @@ async def test_a_swapped_config_map_is_served_and_what_is_equal_is_left_alone(
 async def test_a_reload_of_the_policy_alone_says_so(place: Place) -> None:
     policy = place.config.with_name("policy.yaml")
     bounds = HEAD.replace("Config", "Policy").replace("resources:", "devices: {}")
-    same = "config in force: 1 resource, nothing to change, under another policy"
+    same = "active config: 1 resource, nothing to change, under another policy"
     place.config.write_text(config("ttyUSB0"))
     policy.write_text(bounds)
     async with place.daemon(f"--policy={policy}") as daemon:
-        for said in ("config in force: 1 resource", same):
+        for said in ("active config: 1 resource", same):
             digest = hashlib.sha256(policy.read_bytes()).hexdigest()[:12]
             await daemon.says(f"{said} ({place.config}; policy {policy}, SHA-256 {digest})")
             policy.write_text(bounds.replace("{}", "{block: true}"))
@@ -71,11 +71,11 @@ async def test_a_hangup_reloads_and_a_bad_config_changes_nothing(place: Place) -
         await kubelet.wait_for(lambda: kubelet.capacity(ONE) == 1)
         before = counts(kubelet, ONE)
         daemon.process.send_signal(signal.SIGHUP)
-        await daemon.says("the config on disk is the one in force")
+        await daemon.says("the config on disk is active")
         place.config.write_text(BAD)
         daemon.process.send_signal(signal.SIGHUP)
         await daemon.says("unknown key 'matches' (did you mean 'match'?)")
-        await daemon.says("the config cannot be used: the one in force stays until")
+        await daemon.says("the config cannot be used: the active one stays until")
         place.config.write_text(config("ttyUSB0", "ttyUSB1"))
         daemon.process.send_signal(signal.SIGHUP)
         await kubelet.wait_for(lambda: kubelet.capacity(OTHER) == 1)

@@ -138,7 +138,7 @@ async def test_a_folder_that_hangs_does_not_hold_it_up(place: Place) -> None:
         async with Kubelet(place.kubelet_folder), place.daemon() as daemon:
             await daemon.says("config in force")
             # Its thread is in the kernel by now, or soon: either way it never comes back.
-            await daemon.says("does not end: going on without it")
+            await daemon.says("does not end: continuing without it")
             await ends_in_time(daemon)
     assert sockets(place) == []
 

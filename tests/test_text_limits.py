@@ -122,7 +122,7 @@ def test_texts_of_more_than_1_mib_for_one_device_are_a_problem(
         f"    inject: {{env: {{{rest}}}}}\n"
     )
     found = [problem.message.partition(", at most")[0] for problem in load([path]).problems]
-    assert found == [f"the texts of a device have {bytes_of_all} bytes"][: bool(bytes_of_all)]
+    assert found == [f"the strings of a device have {bytes_of_all} bytes"][: bool(bytes_of_all)]
 
 
 def test_a_file_that_is_referenced_thousands_of_times_stops_at_the_longest_text(
@@ -134,7 +134,7 @@ def test_a_file_that_is_referenced_thousands_of_times_stops_at_the_longest_text(
     assert reason.startswith("'$(value.big)$(value.big)")
     assert reason.endswith("…' gives more than 64 KiB of text")
     config = config_of(tmp_path, values, **{f"X{i}": "$(value.big)" for i in range(18)})
-    assert refusals(config, host) == ["its texts take more than 1 MiB together"]
+    assert refusals(config, host) == ["its strings take more than 1 MiB together"]
 
 
 @pytest.mark.parametrize(

@@ -168,7 +168,7 @@ async def test_without_a_descriptor_nothing_is_concluded_until_there_is_one(
     assert await task == before
     assert [record.getMessage() for record in caplog.records] == [
         "the host cannot be looked at (Too many open files): what is known of it stays",
-        "the host can be looked at again",
+        "the host can be read again",
     ]
 
 

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 FAST = RegistrationTiming(register=5.0, stream=5.0, first_retry=0.01, last_retry=0.05)
 PATIENCE_SECONDS = 30.0
 """The machine may be busy with something else."""
-_TAKEN = ("config in force: ", "the config on disk is the one in force", "until it is corrected")
+_TAKEN = ("active config: ", "the config on disk is active", "until it is corrected")
 """What the log says when a config has been read."""
 
 

@@ -83,7 +83,7 @@ def execute(arguments: argparse.Namespace) -> int:
     for name, count in amounts.items():
         must = [share for share in ids if share in healthy[name]]
         if len(must) > count:
-            raise UsageError(f"{name}: {len(must)} devices named by --id, but {count} asked for")
+            raise UsageError(f"{name}: {len(must)} devices named by --id, but {count} requested")
         chosen = _chosen(count, healthy[name], must, resources[name], lists[name])
         try:
             entries = [healthy[name][share] for share in chosen]

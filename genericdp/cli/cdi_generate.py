@@ -44,7 +44,7 @@ ARGUMENTS = {
     ),
     "--static": flag(
         f"write to {STATIC_FOLDER} if no --output is given: for devices that never change, since"
-        " these specs outlast a reboot and nobody corrects them (genericdp cdi watch does)"
+        " these specs outlast a reboot and nothing updates them (genericdp cdi watch does)"
     ),
 }
 
@@ -84,7 +84,7 @@ def _folder_of(arguments: argparse.Namespace) -> Path | None:
         return folder or STATIC_FOLDER
     if folder is not None and folder.resolve() == STATIC_FOLDER:
         raise UsageError(
-            f"specs in {STATIC_FOLDER} outlast a reboot, and nobody corrects them: say --static if"
+            f"specs in {STATIC_FOLDER} outlast a reboot, and nothing updates them: use --static if"
             " the devices never change, else use genericdp cdi watch"
         )
     return folder

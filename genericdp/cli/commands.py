@@ -56,7 +56,7 @@ COMMANDS = {
         f"{_CONFIG} DEVICE {_HOST} --output",
     ),
     "allocate": Command(
-        "show what a container that asks for devices would be given",
+        "show what a container that requests devices would get",
         f"{_CONFIG} RESOURCE=N --id {_HOST} --output",
     ),
     "probe": Command(
@@ -64,7 +64,7 @@ COMMANDS = {
         f"{_CONFIG} RESOURCE --device {_HOST} --output",
     ),
     "simulate": Command(
-        "run the daemon against a stand-in for the kubelet and show the node",
+        "run the daemon with a simulated kubelet and show the node",
         f"{_CONFIG} --once --allocate --dra-driver {_HOST} {_LOG} --output",
         until_signaled=True,
     ),

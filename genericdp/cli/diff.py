@@ -31,7 +31,7 @@ _SHORT = str | int | None
 """Values that are shown where they differ; of others only the key is."""
 _OPTIONS = {"hooks.preStart", "prefer"}
 _SERVED_BY = config_key("served_by")
-_WHY_ANEW = "which kubelets ask for only when a plugin registers"
+_WHY_ANEW = "which kubelets read only when a plugin registers"
 _RENAMED = (
     "With --pod-resources, a device that a pod or claim holds stays listed under the old ID until"
     " none holds it;",
@@ -272,9 +272,9 @@ def _change_text(changed: dict[str, Any]) -> str:
     keys = ", ".join(map(_key_text, changed["keys"]))
     how = "changed in place"
     if _SERVED_BY in changed["registeredAnewFor"]:
-        how = "served anew once nobody has its devices"
+        how = "served again once no pod has its devices"
     elif not changed["inPlace"]:
-        how = f"registered anew, for {' and '.join(changed['registeredAnewFor'])}, {_WHY_ANEW}"
+        how = f"registered again, for {' and '.join(changed['registeredAnewFor'])}, {_WHY_ANEW}"
     return f"~ {changed['name']}: {how}: {keys}"
 
 

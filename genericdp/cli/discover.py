@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from genericdp.model import Resource
 
 _MAX_NEAR = 3
-_HANGS = "looking at it does not end"
+_HANGS = "reading it does not end"
 _SHOWN_BELOW = (Code.NOT_OFFERED, Code.NOTHING_FOUND)
 """Causes that other sections show."""
 EXAMPLE = (
@@ -135,7 +135,7 @@ def _hint(pattern: str, inventory: Inventory, root: Root, given: Container[str])
     if near := [path for path, file in files if file is not None and file.key not in given]:
         return f"there is {' and '.join(near[:_MAX_NEAR])}"
     if "{" in pattern and "}" in pattern:
-        return "braces are no alternatives: write a list of globs"
+        return "braces do not list alternatives: write a list of globs"
     folder = ""
     for name in pattern.split("/")[1:-1]:
         folder = f"{folder}/{name}"
@@ -177,7 +177,7 @@ def _as_text(found: Sequence[view.Document], arguments: argparse.Namespace) -> I
     ]
     titled = {
         "Matched, but not offered": view.not_offered(read),
-        "Not looked at, so there may be more": sorted(
+        "Not read, so there may be more": sorted(
             {refused["path"] for resource in found for refused in _unread(resource)}
         ),
         "Mounts": [

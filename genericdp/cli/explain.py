@@ -117,7 +117,7 @@ def _as_text(explanation: Explanation, entry: Entry) -> Iterator[str]:
             lines = claim_lines(verdict.offered.device)
             yield from (f"  {name:<10}  {text}" for name, text in lines)
         if verdict.closest is not None and verdict.closest.about:
-            yield f"  {verdict.closest.about}, which sits on it:"
+            yield f"  {verdict.closest.about}, a child of it:"
             yield from _tried(verdict.closest)
         if verdict.empty[0] and verdict.outcome not in _TOLD:
             yield f"  it has no devices: {verdict.empty[0]}"
@@ -231,6 +231,6 @@ def _source(condition: Condition) -> str:
     """Return where the value was read."""
     kind, _, name = condition.key.removeprefix("hardware.").partition(".")
     if name.startswith("properties."):
-        return f"the properties that udev and the kernel tell of {condition.where}"
+        return f"the properties that udev and the kernel record of {condition.where}"
     file = file_of(kind, name, condition.where) if kind in KINDS else ""
     return file or condition.where

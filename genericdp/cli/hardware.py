@@ -41,7 +41,7 @@ def execute(arguments: argparse.Namespace) -> int:
         for run in _runs(groups)
         for entry in run.entries
     ]
-    lines = chain(_as_text(groups, models), (f"Not looked at: {path}" for path in hanging))
+    lines = chain(_as_text(groups, models), (f"Not read: {path}" for path in hanging))
     print_result({"candidates": candidates}, lines, arguments.output)
     return 1 if hanging else 0
 

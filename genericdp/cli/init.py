@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from genericdp.model import Resource
 
 EXAMPLE = (
-    "  genericdp init                          # look at it first\n"
+    "  genericdp init                          # read it first\n"
     "  genericdp init config.yaml              # then write it\n"
     "  genericdp init --root node.tar.gz       # of another machine, by its snapshot"
 )

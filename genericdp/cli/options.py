@@ -20,10 +20,7 @@ from genericdp.logs import LEVELS
 from genericdp.printing import shortened
 from genericdp.settings import CDI_FOLDER, DRIVER, KUBELET_ROOT, Address, parse_listen_address
 
-ROOT = (
-    "look at this folder, which holds dev/ and sys/ of some machine, or at a file of genericdp"
-    " snapshot"
-)
+ROOT = "use this folder, which holds dev/ and sys/ of some machine, or a file of genericdp snapshot"
 LOG_LEVEL = "minimum log level; debug adds each call of the kubelet"
 _DRIVER = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _MAX_DRIVER = 63
@@ -41,7 +38,7 @@ def driver_of(text: str) -> str:
     """Return the name of a DRA driver; raises ArgumentTypeError for what Kubernetes refuses."""
     if len(text) > _MAX_DRIVER or not _DRIVER.fullmatch(text):
         raise argparse.ArgumentTypeError(
-            f"{shortened(text)!r} is no name of a DRA driver: a domain of at most {_MAX_DRIVER}"
+            f"{shortened(text)!r} is not a DRA driver's name: a domain of at most {_MAX_DRIVER}"
             f" lower-case letters, digits, '-' and '.', as in {DRIVER}"
         )
     return text

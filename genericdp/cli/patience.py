@@ -37,8 +37,8 @@ def patiently(
             try:
                 return working.result()
             except HangsError as error:
-                raise GenericdpError(f"looking at {error} does not end") from None
-        what = f"looking at '{printable(working.what)}' does not end"
-        print_lines([f"{what}: going on without it"], file=sys.stderr)
+                raise GenericdpError(f"reading {error} does not end") from None
+        what = f"reading '{printable(working.what)}' does not end"
+        print_lines([f"{what}: continuing without it"], file=sys.stderr)
         give_up(working)
     raise GenericdpError("too much of this host does not answer")

@@ -50,7 +50,7 @@ EXAMPLE = (
 LOG_SECONDS = 10.0
 """To read the kernel's log, which is at most some MiB."""
 IN_A_COPY = "cannot be run: --root is a copy"
-ONE_RUN = "one run cannot tell whether it changes"
+ONE_RUN = "one run cannot show whether it changes"
 _MAX_LINES = 10
 """The number of last lines of a command's output that are shown."""
 _MAX_RUNNING = 3

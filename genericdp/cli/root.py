@@ -40,7 +40,7 @@ def root_of(arguments: argparse.Namespace) -> Root:
     given: Path = arguments.root
     mode = root_mode(given)
     if not (stat.S_ISDIR(mode) or stat.S_ISREG(mode)):
-        raise UsageError(f"--root {given} is no folder and no file ({_ROOTS})")
+        raise UsageError(f"--root {given} is neither a folder nor a file ({_ROOTS})")
     folder = given if stat.S_ISDIR(mode) else _unpacked(arguments)
     if not _is_readable(folder / "dev"):
         raise UsageError(f"{given} has no folder dev ({_ROOTS})")
@@ -69,7 +69,7 @@ def in_time(look: Callable[[], T]) -> T:
         looking = start(look, is_one_call=True)
         if await looking.ends(HANGING_SECONDS):
             return looking.result()
-        raise OSError(errno.ETIMEDOUT, "looking at it does not end")
+        raise OSError(errno.ETIMEDOUT, "reading it does not end")
 
     return asyncio.run(looked())
 

@@ -32,7 +32,7 @@ ARGUMENTS = {
         "keep the last good config here, and serve it when at a start the config is bad"
     ),
     "--pod-resources": path_option(
-        "keep a vanished device listed, however long, while a pod holds it: ask the kubelet at this"
+        "keep a missing device listed, however long, while a pod holds it: ask the kubelet at this"
         " socket, usually /var/lib/kubelet/pod-resources/kubelet.sock (default: nobody is asked)",
         "SOCKET",
     ),
@@ -46,13 +46,13 @@ ARGUMENTS = {
         "FILE",
     ),
     "--listen": argument(
-        "serve /metrics, /livez, /readyz, /status and a page for people at HOST:PORT, [IPV6]:PORT"
+        "serve /metrics, /livez, /readyz, /status and a status page at HOST:PORT, [IPV6]:PORT"
         " or :PORT, without encryption (default: nowhere)",
         metavar="ADDRESS",
         type=listen_of,
     ),
     "--no-status": flag(
-        "with --listen: show no single devices, since that tells their serial numbers; / and"
+        "with --listen: show no single devices, since that reveals their serial numbers; / and"
         " /status are not served"
     ),
 }
@@ -140,7 +140,9 @@ def _check_socket(socket: Path) -> None:
     """Warn if ``--pod-resources`` is not a socket."""
     try:
         if not socket.is_socket() and socket.stat():
-            log.warning("--pod-resources: %s is not a socket: nobody can be asked there", socket)
+            log.warning(
+                "--pod-resources: %s is not a socket: the kubelet cannot be asked there", socket
+            )
     except FileNotFoundError:
         log.info(
             "--pod-resources: %s does not exist yet: the kubelet is asked there once it does",

@@ -62,7 +62,7 @@ ARGUMENTS = {
         "end after the first full picture; 1 if there is none, or if the container would wait"
     ),
     "--allocate": argument(
-        "let a container ask for devices and show what it gets; may be repeated; the config's hooks"
+        "let a container request devices and show what it gets; may be repeated; the config's hooks"
         " really run, on this machine",
         metavar="RESOURCE=N",
         dest="amounts",

@@ -82,7 +82,7 @@ def execute(arguments: argparse.Namespace) -> int:
         version = visible(status["version"])
     except DAMAGE as error:
         raise GenericdpError(
-            f"what answers on port {address.port} of {address.host} is no genericdp:"
+            f"what answers on port {address.port} of {address.host} is not genericdp:"
             f" {visible(why_damaged(error), _MAX_QUOTED)}"
         ) from error
     if arguments.output in DATA:
@@ -208,13 +208,13 @@ def _daemon(status: StatusDocument) -> Iterator[ColoredLine]:
         since = f", since {absolute(config['since'])}" if config["since"] is not None else ""
         of_old = ", the last good one of the state folder" if config["fromStateDir"] else ""
         digest = visible(config["digest"][:12])
-        yield f"Config:   in force{since}{of_old} ({digest}; {files})", PLAIN
+        yield f"Config:   active{since}{of_old} ({digest}; {files})", PLAIN
         bounds = "none: nothing bounds the config"
         if policy := config.get("policy"):
             bounds = f"{visible(policy)} ({visible(config['policyDigest'][:12])})"
         yield f"Policy:   {bounds}", PLAIN
     else:
-        yield f"Config:   none is in force{files and f' ({files})'}", BAD
+        yield f"Config:   none is active{files and f' ({files})'}", BAD
     if kubelet["present"]:
         yield f"Kubelet:  kubelet.sock is there ({visible(kubelet['folder'])})", PLAIN
     else:
@@ -315,7 +315,7 @@ def _unhealthy(resource: StatusDocument) -> int:
 def _summary(status: StatusDocument) -> str:
     resources = status["resources"]
     if not status["config"]["inForce"]:
-        return "No config is in force: nothing is served."
+        return "No config is active: nothing is served."
     if not resources:
         return "The config has no resource for this node."
     registered = sum(bool(resource["registered"]) for resource in resources)

@@ -142,7 +142,7 @@ def decode(text: bytes) -> Loaded:
         }
         return Loaded(**{**message, **values})
     except DAMAGE as error:
-        raise ValueError(f"it is no encoded config: {error}") from error
+        raise ValueError(f"it is not an encoded config: {error}") from error
 
 
 def encode(loaded: Loaded, checked: Sequence[tuple[dict[str, Any], Place]]) -> bytes:

@@ -32,7 +32,7 @@ _MESSAGES = {
     errno.ENOENT: "it does not exist",
     errno.EACCES: "it cannot be read: permission denied",
     errno.ELOOP: "it is a symbolic link that leads to itself",
-    errno.ENOTDIR: "a part of its path is no folder",
+    errno.ENOTDIR: "a part of its path is not a folder",
     errno.EFBIG: "it is larger than 1 MiB, the most that a config may have",
     errno.ENODATA: "the folder holds no config: no *.yaml or *.yml that is not hidden",
 }
@@ -161,7 +161,7 @@ def hanging(reading: Watched) -> Problem:
     """Return the problem of a file or folder whose reading hangs."""
     at = printable(reading.path)
     hint = "" if at == reading.what else f"{at} hangs"
-    return unusable(reading.what, "looking at it does not end", hint)
+    return unusable(reading.what, "reading it does not end", hint)
 
 
 def unusable(name: str | Path, message: str, hint: str = "") -> Problem:

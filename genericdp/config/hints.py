@@ -100,7 +100,7 @@ def for_text(field: Field, part: Schema) -> str:
 def for_key(field: Field, key: str, known: Mapping[str, Schema]) -> str:
     """Return what to do about an unknown key of a mapping."""
     if key.partition("{")[0] in _OF_PARENTS and {"udev", "subsystem"} & known.keys():
-        return "what a device sits on is selected by 'hardware', beside 'udev'"
+        return "the parents of a device are selected by 'hardware', next to 'udev'"
     if place := _right_place(field, key):
         return f"it belongs {place}: check the indentation"
     # To write another one twice would be the next mistake.
@@ -174,7 +174,7 @@ def _right_place(field: Field, key: str) -> str:
             above.append(step)
         keys = keys_of(keys.get(step, {}))
     if above:
-        return f"beside {above[-1]!r}"
+        return f"next to {above[-1]!r}"
     if key.isupper() and "properties" in keys and _term(key, keys) == key:
         return "below 'properties'"
     deeper = {f"{a}.{b}": part for a in keys for b, part in keys_of(keys[a]).items()}

@@ -198,7 +198,7 @@ class _Builder:
         self._size += size
         self._repeated += size
         if self._repeated > MAX_REPEATED:
-            message = f"aliases repeat more than {MAX_REPEATED} values, or long texts"
+            message = f"aliases repeat more than {MAX_REPEATED} values, or long strings"
             raise _RefusedError(mark, message)
         return node
 
@@ -327,7 +327,7 @@ def _syntax_hint(lines: list[str], place: Mark, begun: list[yaml.Mark]) -> str:
     for begin in begun:
         first = lines[begin.line][begin.column : begin.column + 1]
         if first and first in "*&!%@`":
-            return f"quote a text that begins with {first!r}"
+            return f"quote a string that begins with {first!r}"
         if line[:column].strip(" -") == "" and begin.line < place.line - 1:
             if ":" not in lines[begin.line]:
                 return f"line {begin.line + 1} lacks a ': '"
@@ -340,7 +340,7 @@ def _colon_hint(lines: list[str], place: Mark) -> str:
     if any(map(_NO_SPACE.match, lines[max(0, place.line - 2) : place.line])):
         return "write a space after the ':' of a key"
     if ": " in line[: place.column - 1]:
-        return "quote a text that holds ': '"
+        return "quote a string that holds ': '"
     above = next((text for text in reversed(lines[: place.line - 1]) if text.strip()), "")
     if _indentation(above) == _indentation(line):
         return f"line {place.line - 1} lacks a ': '"

@@ -145,7 +145,7 @@ class Reloader:
             same = replace(before.loaded, files=loaded.files)
             self.state.value = replace(accepted, loaded=same)
             if asked or self.state.value != before:
-                log.info("the config on disk is the one in force")
+                log.info("the config on disk is active")
         else:
             self._tally.reloads["applied"] += 1
             self._apply(loaded, accepted)
@@ -179,7 +179,7 @@ class Reloader:
         stays = "nothing is served"
         if before.loaded is not None:
             has_policy = what == "config" and self._policy is not None
-            stays = f"the one in force stays{', with its policy,' if has_policy else ''}"
+            stays = f"the active one stays{', with its policy,' if has_policy else ''}"
         shown = self.files.shown
         log.error("the %s cannot be used: %s until it is corrected (%s)", what, stays, shown)
 

@@ -229,7 +229,7 @@ def _alternatives(field: Field, error: Violation) -> None:
         message = f"{extra!r} cannot be combined with {present[0]!r}"
         hint = f"one of {listed}"
         if extra in below_hardware:
-            hint += "; what the device sits on goes below 'hardware'"
+            hint += "; the parents of the device go below 'hardware'"
         field[extra].refuse(message, hint, of_key=True)
     # An unknown key may be a misspelt choice: it is a problem already.
     if not present and not _unknown_keys(error):

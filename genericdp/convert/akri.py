@@ -23,7 +23,7 @@ PLUGIN = "akri"
 MARKER = "discoveryDetails"
 _DOMAIN = "akri.sh"
 HEAD: tuple[str, ...] = (
-    f"Pods ask for {_DOMAIN}/NAME, any device of the Configuration. {_DOMAIN}/NAME-HASH, the"
+    f"Pods request {_DOMAIN}/NAME, any device of the Configuration. {_DOMAIN}/NAME-HASH, the"
     " resource for one device, does not exist here.",
     "UDEV_DEVNODE and UDEV_DEVPATH are joined with commas if a container has several devices; akri"
     " sets them with the device's hash at the end of their names.",
@@ -34,7 +34,7 @@ HEAD: tuple[str, ...] = (
 )
 _EXCLUDED = "It excludes also what other rules match, which akri offers."
 _NETWORK = "this handler finds devices on the network, genericdp offers those of the node itself"
-_NO_PODS = "genericdp does not start pods: have a Deployment or DaemonSet ask for {name}"
+_NO_PODS = "genericdp does not start pods: have a Deployment or DaemonSet request {name}"
 _NO_SERVICES = "genericdp does not create services"
 _NO_GROUPS = (
     "groupRecursive makes one device of a device and all that is below it; say with groupBy what"
@@ -283,7 +283,7 @@ def _add_term(selector: Values, term: Term, resource: ConvertedResource) -> None
     """Add a condition to a selector; a negated one as what is excluded."""
     field, key, globs, where = term.field, term.key, term.globs, selector["udev"]
     if globs == ("",):
-        raise RuleError(f"{term.written}: no selector can ask for a device without {key or field}")
+        raise RuleError(f"{term.written}: no selector can match a device without {key or field}")
     if field in _OF_ANCESTORS:
         where = selector.setdefault("hardware", {}).setdefault("udev", {})
         field = field if field == "DRIVERS" else field.removesuffix("S")

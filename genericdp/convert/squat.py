@@ -58,7 +58,7 @@ _NOT_PAIRED = (
     " groupBy what belongs together"
 )
 _LIMIT = (
-    "limit: {limit} of {path} has no counterpart: the plugin offers at most so many devices with"
+    "limit: {limit} of {path} has no counterpart: the plugin offers at most that many devices with"
     " this path, here every device comes with it."
 )
 _NEEDED = "{path} is optional in the plugin, but must exist here."

@@ -387,7 +387,7 @@ _COUNTED_PLATFORM = re.compile(r".*\.auto|amdgpu_xcp.*|dfl-.*")
 _COUNTED_TARGET = re.compile(r"/(?:rport-|session)[0-9]")
 _SLUG = re.compile(r"[^A-Za-z0-9._:-]+")
 _AT_BOOT = "as stable as the kernel's name, which can change at boot"
-WHY_AMBIGUOUS = f"only {_AT_BOOT}: nothing else tells it from another device there"
+WHY_AMBIGUOUS = f"only {_AT_BOOT}: nothing else distinguishes it from another device there"
 
 
 def _part(word: str, value: str, *, plain: str = "0") -> Iterator[str]:

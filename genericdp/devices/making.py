@@ -105,7 +105,7 @@ class _TextBudget:
         """Subtract some bytes; raise UnusableValueError if fewer are left."""
         self.left -= size
         if self.left < 0:
-            raise UnusableValueError(f"its texts take more than {MAX_TEXTS >> 20} MiB together")
+            raise UnusableValueError(f"its strings take more than {MAX_TEXTS >> 20} MiB together")
 
     def counted(self, lookup: Lookup) -> Lookup:
         """Return a lookup that subtracts what it returns."""
@@ -365,7 +365,7 @@ class _Maker:
             return Reason(Code.NODE_MISSING, why, entry.subsystem)
         path = printable(glob.unescape(pattern))
         if pattern in self._inventory.hanging:
-            return Reason(Code.HANGING, f"looking at {path} does not end", path)
+            return Reason(Code.HANGING, f"reading {path} does not end", path)
         for file in found:
             if (why_not := self._why_not_given(file)) is not None:
                 return replace(why_not, text=f"{file.printable_path}: {why_not}", subject=path)
@@ -479,7 +479,7 @@ def _mount_point(mount: Mount, lookup: Lookup, host: Host, *, share: int | None)
 def _cdi_name(template: Template, lookup: Lookup) -> str:
     text = expand(template, lookup)
     if not is_cdi_name(text):
-        raise UnusableValueError(f"'{template}' gives {text!r}, which is no CDI name")
+        raise UnusableValueError(f"'{template}' gives {text!r}, which is not a CDI name")
     return text
 
 
@@ -489,7 +489,7 @@ def _own_cdi_name(resource: Resource, name: str, device_id: str) -> str:
         return ""
     if not is_cdi_name(text := f"{name}={device_id}"):
         raise UnusableValueError(
-            f"{text!r} is no CDI name: the domain and the type begin with a letter, and all three"
+            f"{text!r} is not a CDI name: domain and type begin with a letter, and all three"
             " parts end with a letter or digit"
         )
     return text

@@ -141,7 +141,7 @@ class NameOwners:
         if not glob.matches_any(resource.names, name):
             return f"is not among its names: {', '.join(resource.names)}"
         if problem := name_problem(name):
-            return f"is none that Kubernetes takes: {problem}"
+            return f"is not one that Kubernetes accepts: {problem}"
         if name in self._owners:
             return f"is that of resource {self._owners[name]}"
         if len(self.of(resource)) > MAX_RESULTS:

@@ -197,7 +197,7 @@ def _hidden(wanted: Candidates, inventory: Inventory) -> Iterator[Hidden]:
         for pattern in wanted.globs:
             why = inventory.look(pattern).unreadable
             if pattern in inventory.hanging:
-                why = f"looking at {pattern} does not end"
+                why = f"reading {pattern} does not end"
             if why:
                 yield Hidden(replace(wanted, globs=(pattern,)), why)
         return
@@ -461,6 +461,6 @@ def complaint(condition: Condition) -> str:
 
 def _about_kind(condition: Condition, noun: str) -> str:
     if condition.key not in KINDS:
-        return f"wants {condition.key}, but it is no {noun} and does not sit on one"
+        return f"wants {condition.key}, but it is not a {noun} and has no such parent"
     is_what = "sysfs knows nothing of it" if condition.found is None else f"it is {condition.found}"
     return f"takes {noun}s, but {is_what}"

@@ -308,7 +308,7 @@ class DraDriver:
             if (latch := self._logged.pop(name, None)) and name in wanted:
                 now, last = wanted[name].served_by, self._in_force_as(name)
                 has_changed = last is None or last.served_by is not now
-                latch.update("", ended=f"servedBy: {now} is in force now" if has_changed else "")
+                latch.update("", ended=f"servedBy: {now} is active now" if has_changed else "")
         in_force = dict(wanted)
         for name, (why, meanwhile, is_transient) in waiting.items():
             resource, last = wanted[name], self._in_force_as(name)
@@ -545,7 +545,9 @@ class DraDriver:
                 await asyncio.sleep(self._settings.retry)
         finally:
             watch.close()
-        raise KubeletError(f"somebody has removed {self._settings.folder}, which is made again")
+        raise KubeletError(
+            f"another process has removed {self._settings.folder}, which is made again"
+        )
 
     @asynccontextmanager
     async def _locked_folder(self) -> AsyncIterator[int]:

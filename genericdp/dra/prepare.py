@@ -213,7 +213,7 @@ class ClaimPreparer:
             raise ClaimError("there is no such claim any more")
         try:
             if (uid := found["metadata"]["uid"]) != ref.uid:
-                raise ClaimError(f"it has been made anew: its UID is {uid} now")
+                raise ClaimError(f"it has been created again: its UID is {uid} now")
             if not (results := _results(found, self._driver)):
                 raise ClaimError(f"nothing of {self._driver} is allocated to it")
             pools = {result.pool for result in results}
@@ -655,7 +655,7 @@ class ClaimPreparer:
         try:
             now, missing = await in_worker(work, f"nodes of claim {claim}")
         except HangingError as error:
-            raise ClaimError(f"looking at the nodes of claim {claim} does not end") from error
+            raise ClaimError(f"reading the nodes of claim {claim} does not end") from error
         if now is not claim and self.records.claims.get(claim.uid) is claim:
             await finish(self.records.write(now))
         return now, missing

@@ -52,7 +52,7 @@ _NO_WATCH_LASTS = (
 _NOT_LISTED = "the API server has not said yet which ResourceSlices there are"
 _NOT_WRITTEN = "its ResourceSlices have not been written yet"
 _PROBING = "its devices are being probed for the first time"
-_UNDONE = "somebody changes or deletes its ResourceSlices whenever they are written"
+_UNDONE = "another client keeps changing or deleting its ResourceSlices"
 _CONFLICTS = (404, 409)  # deleted or changed meanwhile
 _REFUSALS = (*_CONFLICTS, 422)
 """The status of answers that are about one slice: others may be written all the same."""

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
 _OTHER_KIND = -1
 _MAX_ABOVE = 50
-_CHANGED = "it has changed while it was looked at"
+_CHANGED = "it has changed while it was read"
 
 
 class VerdictKind(StrEnum):
@@ -63,9 +63,9 @@ class VerdictKind(StrEnum):
     BROUGHT_ALONG = "given with another device"
     REFUSED = "taken but not offered"
     EXCLUDED = "excluded"
-    ABOVE = "what sits on it is offered"
-    BELOW_FAILS = "what it sits on is taken but not offered"
-    BELOW = "what it sits on is taken"
+    ABOVE = "a child of it is offered"
+    BELOW_FAILS = "its parent is matched but not offered"
+    BELOW = "its parent is matched"
     OTHER_NODE = "for other nodes"
     UNDECIDED = "cannot be decided"
     NOT_TAKEN = "not taken"
@@ -246,9 +246,9 @@ class _Trial:
         if isinstance(selector.candidates, PathSelector) and failed.key == "path":
             hanging = [path for path in failed.wanted if path in self.inventory.hanging]
             if hanging:
-                return f"may look at it, but looking at {any_of(hanging)} does not end"
+                return f"may match it, but reading {any_of(hanging)} does not end"
             if stolen := self._link_elsewhere(failed.wanted, candidate):
-                return f"looks at {any_of(failed.wanted)}, but {stolen}"
+                return f"matches {any_of(failed.wanted)}, but {stolen}"
         return complaint(failed)
 
     def _link_elsewhere(self, wanted: Iterable[str], candidate: Candidate) -> str:
@@ -258,7 +258,7 @@ class _Trial:
             named = any(glob.matches(pattern, link) for pattern in wanted)
             if named and file is not None and file.key != candidate.key:
                 return (
-                    f"{printable(link)} leads to {printable(file.target)}, which asks for the same"
+                    f"{printable(link)} leads to {printable(file.target)}, which claims the same"
                     " name (equal serial numbers? select by usb.port)"
                 )
         return ""
@@ -366,7 +366,7 @@ def _exclude_entry(trial: _Trial, candidate: Candidate) -> tuple[VerdictKind, st
     if why:
         return VerdictKind.REFUSED, f"it may be excluded by {text}: {printable(why)}"
     is_itself = entry in out.entries.get(candidate.file.key, ())
-    return VerdictKind.EXCLUDED, text if is_itself else f"{text}, which takes what it sits on"
+    return VerdictKind.EXCLUDED, text if is_itself else f"{text}, which matches its parent"
 
 
 def _why_not_offered(candidate: Candidate, offer: DeviceList) -> str:
@@ -402,13 +402,13 @@ def _related(verdict: Verdict, asked: Asked, trial: _Trial, offer: DeviceList) -
             outcome=VerdictKind.ABOVE,
             device_id=next(iter(offered)),
             reason=", ".join(texts),
-            hint="ask about what sits on it, or match the device itself",
+            hint="ask about its child, or match the device itself",
         )
     below = trial.taken_below(asked.candidate)
     if below is not None:
         named = _named(below, with_kind=True)
         if why := _why_not_offered(below, offer):
-            reason = f"{named} that it sits on, but does not offer that: {why}"
+            reason = f"{named}, its parent, but does not offer that: {why}"
             return replace(verdict, outcome=VerdictKind.BELOW_FAILS, reason=reason)
         device, hint = asked.candidate.device, ""
         if device is not None:
@@ -446,7 +446,7 @@ def _also_there(candidate: Candidate, inventory: Inventory, offered: Device) -> 
         function = function_of(other, host)
         if function is not None and function.syspath == device.syspath:
             file = shown(other.device_file)
-            return f"it comes without {file}, which sits on it: for that {_match(other, host)}"
+            return f"it comes without {file}, a child of it: for that {_match(other, host)}"
     return ""
 
 
@@ -464,12 +464,10 @@ _SENTENCES = {
     VerdictKind.BROUGHT_ALONG: "{device} is given with {id} of {name} (inject.devices)",
     VerdictKind.REFUSED: "{device} is not offered: {name} takes it, but {reason}",
     VerdictKind.EXCLUDED: "{device} is not offered: {name} excludes it by {reason}",
-    VerdictKind.ABOVE: (
-        "{device} itself is not offered, but {name} offers what sits on it: {reason}"
-    ),
+    VerdictKind.ABOVE: ("{device} itself is not offered, but {name} offers its child: {reason}"),
     VerdictKind.BELOW_FAILS: "{device} is not offered: {name} takes {reason}",
     VerdictKind.BELOW: (
-        "{device} is not offered: {name} takes {reason} that it sits on, not {device}"
+        "{device} is not offered: {name} takes {reason}, its parent, not {device}"
     ),
     VerdictKind.NOT_TAKEN: "{device} is not offered: {name} {closest}",
     VerdictKind.OTHER_NODE: "{device} is not offered: {name} is not for this node ({reason})",

@@ -96,7 +96,7 @@ def refuse_plain(
 def awaited_by(text: str, resources: Iterable[Resource]) -> tuple[str, ...]:
     """Return which selectors would read a path if it existed, as sentences."""
     return tuple(
-        f"match[{i}] of {resource.name} looks at it as soon as it is there"
+        f"match[{i}] of {resource.name} reads it as soon as it exists"
         for resource in resources
         for i, selector in enumerate(resource.match)
         if isinstance(selector.candidates, PathSelector)
@@ -117,11 +117,11 @@ def _by_path(text: str, inventory: Inventory) -> Iterator[tuple[str, Candidate |
     found = inventory.file(path)
     device = None if found is None else _device_of_folder(found.target, inventory)
     if device is not None:
-        yield f"{device.syspath} vanished while it was looked at", inventory.of_device(device)
+        yield f"{device.syspath} disappeared while it was read", inventory.of_device(device)
     elif found is not None:
         yield "", inventory.of_file(found)
     elif glob.escape(path) in inventory.hanging:
-        yield f"looking at {printable(path)} does not end", None
+        yield f"reading {printable(path)} does not end", None
     else:
         yield f"there is no {printable(path)}, or it is a link that leads nowhere", None
         # Its file may be missing only here, as in a container with a /dev of its own.

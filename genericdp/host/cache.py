@@ -474,7 +474,7 @@ class HostReader:
                 self._give_up(result)
                 patience = min(self._look_seconds, NEXT_LOOK_SECONDS)
             elif isinstance(blind, HostError | HangsError):  # nothing can be concluded now
-                message = "the host cannot be looked at (%s): what is known of it stays"
+                message = "cannot read the host (%s): keeping the last known state"
                 self._blind.update("blind", message, blind)  # whichever path the error is about
                 await asyncio.sleep(AGAIN_SECONDS)
             else:
@@ -499,7 +499,7 @@ class HostReader:
 
     def _log_unreadable(self, unreadable: dict[str, str]) -> None:
         """Log what cannot be read since this reconcile, or can be again; plan when to try."""
-        self._blind.update("", ended="the host can be looked at again")
+        self._blind.update("", ended="the host can be read again")
         before, self._unreadable = self._unreadable, unreadable
         new = sorted(unreadable.keys() - before.keys())
         for path in new:

@@ -165,7 +165,7 @@ def _watch_all(
             # Added again each time: a folder that was replaced gets another number that way.
             found[folder] = _watch(inotify, folder, mask, numbers)
         except HangsError:
-            errors.append(OSError(errno.ETIMEDOUT, f"looking at {folder} does not end"))
+            errors.append(OSError(errno.ETIMEDOUT, f"reading {folder} does not end"))
         except OSError as error:
             errors.append(error)
     for number in numbers - {number for number, _ in found.values()}:

@@ -221,7 +221,7 @@ class _Walker:
             if not (
                 folder.st_mode & stat.S_ISVTX or (folder.st_dev != dev.st_dev and is_read_only)
             ):
-                return f"the link {link} lies in a folder that anybody can write to"
+                return f"the link {link} lies in a folder that every user can write to"
             owners.add(status.st_uid)
         # In place of root: the owner of /dev, in user namespaces and copies; and our own user.
         if not owners <= {0, dev.st_uid, os.geteuid()}:

@@ -100,10 +100,10 @@ def _at(path: Path, work: Callable[[], T]) -> T:
 def leave_alone(running: Work[Any]) -> None:
     """Log that work hangs, and take what it hangs on for hanging until it ends, if ever."""
     all_else = " and all else that lies on its mount" if calls.give_up(running) else ""
-    log.warning("looking at %s does not end: going on without it%s", running.what, all_else)
+    log.warning("reading %s does not end: continuing without it%s", running.what, all_else)
 
     def ended(running: Work[Any]) -> None:
-        log.info("looking at %s has ended", running.what)
+        log.info("reading %s has ended", running.what)
         _discard(running)
 
     running.add_done_callback(ended)
@@ -122,7 +122,7 @@ def _close(result: object) -> None:
 
 
 def _hangs(what: str) -> HangingError:
-    return HangingError(errno.ETIMEDOUT, "looking at it does not end", what)
+    return HangingError(errno.ETIMEDOUT, "reading it does not end", what)
 
 
 async def finish(work: Coroutine[Any, Any, T]) -> T:
@@ -192,7 +192,7 @@ def _run(job: Callable[[], None], done: asyncio.Future[T]) -> None:
     except (RuntimeError, MemoryError):
         _shortage.update(
             "no thread",
-            "no thread can be started: looks at the host wait (a limit on processes or memory"
+            "no thread can be started: reads of the host wait (a limit on processes or memory"
             " is reached: pids.max, RLIMIT_NPROC, memory.max)",
         )
         done.get_loop().call_later(AGAIN_AFTER_SECONDS, _run, job, done)

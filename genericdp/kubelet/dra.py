@@ -134,7 +134,7 @@ class DraPlugin:
             "NotifyRegistrationStatus": answering(self._notify, self._calls, max_bytes=_MAX_BYTES),
         }
         self.registration.not_registered(
-            "the kubelet has not asked for the driver yet: it is down, or has another --root-dir"
+            "the kubelet has not called the driver yet: it is down, or has another --root-dir"
         )
         async with (
             serving(self._socket, SERVICE, claims),

@@ -143,7 +143,7 @@ class KubeletFolder:
         try:
             await in_worker(partial(os.stat, self.path), self.path)
         except HangingError:
-            self.absence.value = f"looking at {self.path} does not end"
+            self.absence.value = f"reading {self.path} does not end"
             self.is_readable.value = False
             return False
         except OSError:

@@ -299,7 +299,7 @@ class Plugin:
                 lambda: is_over() or has_peer_left(), *values, timeout_seconds=limit
             ):
                 limit, self._early_ends = None, 0
-                ended = "the stream lasts: nobody else seems to serve the resource any more"
+                ended = "the ListAndWatch stream is stable: no other plugin serves this resource"
                 if self._suspicion.update("", ended=ended):
                     self._update_peers()
         raise KubeletError("the kubelet has ended the stream")

@@ -161,7 +161,7 @@ async def list_pods(socket: Path, *, timeout_seconds: float) -> bytes:
     except grpc.aio.AioRpcError as error:
         match error.code():
             case grpc.StatusCode.UNAVAILABLE:  # gRPC's own text is long and contains times
-                why = find_socket(socket)[1] or f"nobody answers at {socket}"
+                why = find_socket(socket)[1] or f"no answer at {socket}"
             case grpc.StatusCode.DEADLINE_EXCEEDED:
                 why = f"no answer within {timeout_seconds:g} s"
             case code:

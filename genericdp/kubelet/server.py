@@ -283,7 +283,7 @@ async def register(
         text = _END_OF_TEXT.split(error.details() or error.code().name)[0]
         if _NO_SERVER.search(text):
             raise RegistrationError(
-                "nobody listens at kubelet.sock: the kubelet is down, or is starting"
+                "kubelet.sock is not listening: the kubelet is down, or is starting"
             ) from error
         raise RegistrationError(
             f"the kubelet did not take the registration: {text}",

@@ -295,7 +295,7 @@ class Commands:
                 async with asyncio.timeout(timeout_seconds):
                     why = await in_worker(partial(_why_not_startable, argv[0]))
             except TimeoutError:
-                why = f"looking at it takes longer than {timeout_seconds:g} s"
+                why = f"reading it takes longer than {timeout_seconds:g} s"
             if why:
                 return Outcome(reason=f"cannot be started: {why}", seconds=seconds)
         return outcome_of(code, pipe.text(), seconds=seconds, timeout_seconds=timeout_seconds)

@@ -209,7 +209,7 @@ class Simulation:
                 raise UsageError(f"the config has no resource {quoted(name)} for this node{known}")
             if wanted[name].served_by is ServedBy.DRA:
                 raise UsageError(
-                    f"DRA serves {name}, and there is no stand-in for the scheduler: see"
+                    f"DRA serves {name}, and the scheduler is not simulated: see"
                     " genericdp allocate for what a container would get"
                 )
         if not self._container.limits:
@@ -275,5 +275,5 @@ def _health_of_copy(root: Root, *, run_probe: RunProbe, **settings: Any) -> Heal
 def _news(before: ConfigState, now: ConfigState) -> str:
     """Return what a person who has edited the config wants to know; empty: nothing."""
     if now.since != before.since:
-        return "a new config is in force"
-    return "the config on disk is in force again" if before.refused and not now.refused else ""
+        return "a new config is active"
+    return "the config on disk is active again" if before.refused and not now.refused else ""

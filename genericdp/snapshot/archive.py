@@ -108,11 +108,13 @@ def read(file: IO[bytes], *, max_bytes: int = MAX_BYTES) -> Iterator[ArchiveEntr
             _check_manifest(next(entries, None))
             yield from entries
     except gzip.BadGzipFile as error:
-        raise ArchiveError("it is no snapshot: it is not a gzip file, or it is damaged") from error
+        raise ArchiveError(
+            "it is not a snapshot: it is not a gzip file, or it is damaged"
+        ) from error
     except (EOFError, zlib.error) as error:
         raise ArchiveError("it is damaged or cut off") from error
     except (tarfile.TarError, ValueError, OverflowError, RecursionError) as error:
-        raise ArchiveError("it is no snapshot, or damaged: not a tar archive") from error
+        raise ArchiveError("it is not a snapshot, or damaged: not a tar archive") from error
 
 
 class _Inflating(gzip.GzipFile):
@@ -188,7 +190,7 @@ def _entry(path: str, info: tarfile.TarInfo, inflating: _Inflating) -> ArchiveEn
     if info.isreg():
         return ArchiveEntry(path, Kind.FILE, _content(path, info, inflating))
     if info.size:
-        raise ArchiveError(f"{path!r:.200} is no file, but has content")
+        raise ArchiveError(f"{path!r:.200} is not a file, but has content")
     if info.isdir():
         return ArchiveEntry(path, Kind.FOLDER)
     if info.issym():

@@ -39,7 +39,7 @@ _OF_SESSIONS = {"dev/pts", "dev/shm", "dev/mqueue", "dev/hugepages", "dev/fd"}
 """Filesystems whose content belongs to a logged-in user, or to a program."""
 _MAX_DEPTH = 48
 _ELSEWHERE = "not on the filesystem mounted at /dev, so never offered"
-_UNTRUSTED = "a link that somebody who is not root can turn, so never offered"
+_UNTRUSTED = "a link that a user other than root can change, so never offered"
 _MISNAMED = "not what sysfs calls by that name"
 
 _MAX_ATTRIBUTE_BYTES = 4096

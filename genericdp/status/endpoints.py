@@ -34,7 +34,7 @@ _HARDWARE_SECONDS = 1.0
 """How long ``/status`` waits for names of hardware; the next one has what came too late."""
 
 ABOUT = {
-    "/": "the state, for people",
+    "/": "the state, human-readable",
     "/livez": "whether the daemon runs",
     "/metrics": "for Prometheus",
     "/readyz": "whether every resource is registered; if not, which is not, and why",

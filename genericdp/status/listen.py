@@ -34,7 +34,7 @@ _SHARE = 16
 _NEVER = {
     errno.EACCES: "no permission to use that port: take one from 1024 on",
     errno.EPERM: "no permission to use that port: take one from 1024 on",
-    errno.EINVAL: "it is no address to listen at (one of a link needs its interface: fe80::1%eth0)",
+    errno.EINVAL: "it is not an address to bind (one of a link needs its interface: fe80::1%eth0)",
     errno.EAFNOSUPPORT: "this machine does not speak that version of IP",
 }
 """Errors that do not pass by waiting."""

@@ -61,7 +61,7 @@ _GAUGES = {
     "claims state": "ResourceClaims that are prepared on this node, by state: prepared, or gone"
     " (the API server no longer has the claim, and the kubelet has not unprepared it: its devices"
     " are withheld); absent: DRA has served no resource.",
-    "config_valid": "Whether the config on disk is the one in force (1) or is refused (0).",
+    "config_valid": "Whether the config on disk is active (1) or is refused (0).",
     "config_last_success_timestamp_seconds": "When the config in force was put in force, in"
     " seconds since 1970; 0: none was, or only the last good one of an earlier run.",
     "config_hash_info hash": "A SHA-256 for the config in force, over the names (without their"

@@ -44,7 +44,7 @@ MAX_EVENTS = 200
 _MAX_CHARACTERS = 2000
 """Of a message; the page shows no more of any text."""
 _LEVELS = ((logging.ERROR, "error"), (logging.WARNING, "warning"))
-_UNDECIDED = "the first look at the host is not over"
+_UNDECIDED = "the first scan of the host is not over"
 NOT_YET_DECIDED = DeviceList(empty=Reason(Code.UNDECIDED, _UNDECIDED))
 
 
@@ -158,7 +158,7 @@ class DaemonState:
             refused = self.config.refused
             first, *more = refused.problems if refused else ("it is being read",)
             rest = f" (and {len(more)} more)" if more else ""
-            lacking.insert(0, f"no config in force: {first}{rest}")
+            lacking.insert(0, f"no active config: {first}{rest}")
         return tuple(lacking)
 
 

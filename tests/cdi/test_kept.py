@@ -219,7 +219,7 @@ async def test_a_name_that_results_and_is_no_cdi_kind_is_not_offered(
     }
     async with world.serving(one, serial()) as daemon:
         await world.listed(NAME, "ttyUSB0")
-        await daemon.log.says("'example.com/9ttyACM0=ttyACM0' is no CDI name")
+        await daemon.log.says("'example.com/9ttyACM0=ttyACM0' is not a CDI name")
         assert os.listdir(folder) == [FILE]
 
 
@@ -277,7 +277,7 @@ def _link(path: Path) -> None:
 
 CANNOT = "its CDI spec cannot be written to {folder}: "
 NOT_OURS = "{folder}/" + FILE + " is not of genericdp: it is not overwritten (remove it)"
-IRREGULAR = "{folder}/" + FILE + " is no regular file: it is not overwritten (remove it)"
+IRREGULAR = "{folder}/" + FILE + " is not a regular file: it is not overwritten (remove it)"
 
 
 @pytest.mark.parametrize(

@@ -172,7 +172,7 @@ def test_a_device_that_cdi_cannot_name_spoils_no_spec() -> None:
         (resource("a", "/dev/*", given=inject(cdi=["a.b/c=d"])),
          "it gives CDI devices of others, which a CDI spec cannot (say --device for each)"),
         (resource("1a", "/dev/*"),
-         "its name is no CDI kind: the domain and the type have to begin with a letter"),
+         "its name is not a CDI kind: the domain and the type have to begin with a letter"),
     ],
 )  # fmt: skip
 def test_a_resource_is_left_out_that_needs_a_kubelet(one: Resource, why: str) -> None:

@@ -211,8 +211,8 @@ def directory(specs: Path) -> None:
     [
         (link_to_nowhere, " cannot be used: "),
         (not_ours, f"/{FILE} is not of genericdp: it is not overwritten (remove it)"),
-        (link, f"/{FILE} is no regular file: it is not overwritten (remove it)"),
-        (directory, f"/{FILE} is no regular file: it is not overwritten (remove it)"),
+        (link, f"/{FILE} is not a regular file: it is not overwritten (remove it)"),
+        (directory, f"/{FILE} is not a regular file: it is not overwritten (remove it)"),
     ],
 )
 def test_a_place_that_is_taken_is_told_and_all_else_is_written(

@@ -164,7 +164,7 @@ def test_data_has_all_of_a_record_and_one_driver_alone_can_be_listed(
 @pytest.mark.parametrize(
     ("content", "why"),
     [
-        ("", "it is no JSON at line 1"),
+        ("", "it is not JSON at line 1"),
         ("[]", "list indices must be integers"),
         ("{}", "'uid'"),
         (json.dumps({"uid": "other"}), "its UID is 'other'"),

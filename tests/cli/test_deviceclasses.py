@@ -78,7 +78,7 @@ def test_a_driver_that_kubernetes_refuses_is_refused(
     name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["deviceclasses", "--config", "x", f"--dra-driver={name}"]) == 2
-    assert f"{name!r} is no name of a DRA driver" in capsys.readouterr().err
+    assert f"{name!r} is not a DRA driver's name" in capsys.readouterr().err
 
 
 def test_names_of_classes_are_valid_and_differ_whatever_the_type(classes: Classes) -> None:

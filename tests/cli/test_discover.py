@@ -60,7 +60,7 @@ sys.exit(discover())
         ("absent", "absent does not exist (give --root"),
         ("file/dev", "file/dev does not exist (give --root"),
         ("file", "file: it is no snapshot"),
-        ("pipe", "pipe is no folder and no file (give --root"),
+        ("pipe", "pipe is neither a folder nor a file (give --root"),
     ],
 )
 def test_a_root_that_is_none_is_one_line(

@@ -181,5 +181,5 @@ def test_an_attribute_that_does_not_answer_does_not_hold_up_the_answer(
         hanging.hanging = {file}
         assert ask(asked) == f"{why}{file} cannot be read: reading it does not end"
         assert ask("/dev/ttyUSB1").startswith("/dev/ttyUSB1 is offered")
-        line = f"looking at '{file}' does not end: going on without it\n"
+        line = f"reading '{file}' does not end: continuing without it\n"
         assert capsys.readouterr().err == line

@@ -55,7 +55,7 @@ def test_a_file_that_hangs_concerns_its_device_alone(
     said = capsys.readouterr().err.splitlines()
     name = path.rpartition("/")[2]
     assert said  # for each of the paths that lead to it
-    assert all(line.endswith(f"/{name}' does not end: going on without it") for line in said)
+    assert all(line.endswith(f"/{name}' does not end: continuing without it") for line in said)
 
 
 def test_discover_shows_what_it_could_not_look_at(root: HangingRoot, tmp_path: Path) -> None:
@@ -68,7 +68,7 @@ def test_discover_shows_what_it_could_not_look_at(root: HangingRoot, tmp_path: P
     resources = load([config]).resources
     root.hanging = {"/dev/ttyUSB1"}
     _, found = patiently(root, lambda host: look(resources, host, "n", root), look_seconds=0.3)
-    hanging = {"path": "/dev/ttyUSB*", "code": "hanging", "reason": "looking at it does not end"}
+    hanging = {"path": "/dev/ttyUSB*", "code": "hanging", "reason": "reading it does not end"}
     assert [one["notOffered"] for one in found] == [[hanging], [hanging]]
 
 

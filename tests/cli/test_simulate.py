@@ -272,13 +272,13 @@ async def test_changes_of_devices_and_of_the_config_show_at_once(host: Host) -> 
         while "cannot be used" not in (await process.stderr.readline()).decode():
             pass
     config_of(host).write_text(CONFIG)
-    await until_line(process, "  the config on disk is in force again; the node shows:\n")
+    await until_line(process, "  the config on disk is active again; the node shows:\n")
     for text, counts in (
         (CONFIG.replace("SERIAL:", "OTHER:"), ("4", "2")),
         (CONFIG.replace("replicas: 2", "replicas: 3"), ("5   (was 4)", "3   (was 2)")),
     ):
         config_of(host).write_text(text)
-        await until_line(process, "  a new config is in force; the node shows:\n")
+        await until_line(process, "  a new config is active; the node shows:\n")
         found = await picture(process)
         assert found[1::2] == [f"  example.com/serial:  {count}" for count in counts]
     await ends(process)

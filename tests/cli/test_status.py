@@ -157,10 +157,10 @@ def test_where_nothing_listens_it_asks_for_listen(capsys: Capture) -> None:
         (http(b"off (--no-status)\n", "404 Not Found"), "it is run with --no-status"),
         (http(b"", "404 Not Found"), "answers 404: is that a genericdp?\n"),
         (http(b"no\x1b[2J", "500 Oops"), "a genericdp? (it says: no\\x1b[2J)"),
-        (http(b"<html>"), "is no genericdp: it is no JSON at line 1"),
-        (http(b"{}"), "is no genericdp: "),
-        (http(b"[" * 100_000), "is no genericdp: "),
-        (http(b"\xff\xfe"), "is no genericdp: "),
+        (http(b"<html>"), "is not genericdp: it is not JSON at line 1"),
+        (http(b"{}"), "is not genericdp: "),
+        (http(b"[" * 100_000), "is not genericdp: "),
+        (http(b"\xff\xfe"), "is not genericdp: "),
         (b"SSH-2.0-OpenSSH_9.2\r\n", "does not speak HTTP"),
         (b"", "does not speak HTTP: Remote end closed connection"),
         (b"HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\n{}", "ends too early"),
@@ -360,7 +360,7 @@ def test_what_is_wrong_comes_first() -> None:
 def test_without_any_config_it_is_short() -> None:
     assert plain(EMPTY) == [
         "edge-1: NOT READY",
-        "No config is in force: nothing is served.",
+        "No config is active: nothing is served.",
         "",
         "Not ready:",
         "  no config is in force",
@@ -370,7 +370,7 @@ def test_without_any_config_it_is_short() -> None:
         "  /etc/genericdp/devices.yaml:1:1: it does not exist",
         "",
         "Daemon:   genericdp 0.1.0, for 12 s",
-        "Config:   none is in force",
+        "Config:   none is active",
         "Kubelet:  MISSING: there is no /var/lib/kubelet/device-plugins/kubelet.sock",
     ]
 
@@ -393,7 +393,7 @@ UNKNOWN = {"known": False, "reason": "start with --pod-resources"}
         (
             status(config=OLD),
             [
-                "Config:   in force, since 2026-11-21 19:00:00 UTC, the last good one of the"
+                "Config:   active, since 2026-11-21 19:00:00 UTC, the last good one of the"
                 " state folder (abababababab; /etc/a.yaml)"
             ],
         ),

@@ -71,7 +71,7 @@ def judge(
 
 def open_to_all(directory: Path) -> str:
     directory.chmod(0o777)
-    return "lies in a folder that anybody can write to"
+    return "lies in a folder that every user can write to"
 
 
 def of_nobody(directory: Path) -> str:
@@ -168,7 +168,7 @@ def test_nothing_is_quoted_of_a_config_or_policy_behind_an_untrusted_link(
         said = "".join(capsys.readouterr())
         assert "salt" not in said
         assert "not shown: the link" in said
-        assert "lies in a folder that anybody can write to" in said
+        assert "lies in a folder that every user can write to" in said
         assert f"check {secret} itself" in said
         assert main(["validate", str(secret)]) != 0
         assert "not shown" not in "".join(capsys.readouterr())

@@ -73,7 +73,7 @@ def test_what_is_no_file_is_a_problem_and_never_a_hang(short_folder: Path) -> No
     assert _problem(Path("/dev/null")) == "it is a character device, not a file"
     assert _problem(short_folder / "nothing") == "it does not exist"
     assert _problem(short_folder / "link") == "it is a symbolic link that leads to itself"
-    assert _problem(short_folder / "plain/x") == "a part of its path is no folder"
+    assert _problem(short_folder / "plain/x") == "a part of its path is not a folder"
 
 
 @pytest.fixture

@@ -70,9 +70,9 @@ def test_what_cannot_be_read_is_told_with_its_place(text: str | bytes, messages:
         ("  - name: a/b\n    match []\n    id: x\n", "line 5 lacks a ': '"),
         ("  - name: a/b\n   match: []\n", "what belongs together begins in one column, here 3"),
         ("  - name:a/b\n    match: []\n", "write a space after the ':' of a key"),
-        ("  - name: a/b: c\n", "quote a text that holds ': '"),
-        ("  - {name: a/b, match: [{path: *}]}\n", "quote a text that begins with '*'"),
-        ("  - {name: a/b, match: [{path: @x}]}\n", "quote a text that begins with '@'"),
+        ("  - name: a/b: c\n", "quote a string that holds ': '"),
+        ("  - {name: a/b, match: [{path: *}]}\n", "quote a string that begins with '*'"),
+        ("  - {name: a/b, match: [{path: @x}]}\n", "quote a string that begins with '@'"),
     ],
 )
 def test_a_mistake_in_yaml_has_the_right_form_as_a_hint(body: str, hint: str) -> None:
@@ -97,7 +97,7 @@ def test_the_depth_is_limited(depth: int) -> None:
 def test_what_aliases_repeat_is_limited() -> None:
     pairs = zip("abcdefgh", "bcdefghi", strict=True)
     rows = ["a: &a [x]"] + [f"{b}: &{b} [{','.join(['*' + a] * 9)}]" for a, b in pairs]
-    refused = "aliases repeat more than 10000 values, or long texts"
+    refused = "aliases repeat more than 10000 values, or long strings"
     assert refused in places("\n".join(rows))[0]
     assert refused in places(f"a: &a {'x' * 1000}\nb: [{', '.join(['*a'] * 2000)}]")[0]
     some = f"x-a: &a x\nx-b: [{', '.join(['*a'] * 10_000)}"

@@ -35,7 +35,7 @@ def _warnings(folder: Path, source: Path, point: Path) -> list[str]:
                 pytest.skip(f"nothing can be mounted here: {line}")
             if "config in force" in line:
                 daemon.send_signal(signal.SIGHUP)
-            elif "the config on disk is the one in force" in line:
+            elif "the config on disk is active" in line:
                 daemon.terminate()
             elif "subPath" in line:
                 said.append(line)

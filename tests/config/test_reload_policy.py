@@ -93,7 +93,7 @@ async def test_what_a_stricter_policy_forbids_stays_in_force_and_is_told_as_prob
         told = [one.message for one in caplog.records if one.levelno == logging.ERROR]
         assert told[0] == followed.problems[0]
         assert told[1].startswith(
-            "the config cannot be used: the one in force stays, with its policy, until it is"
+            "the config cannot be used: the active one stays, with its policy, until it is"
         )
         place.config.write_text(config("b"))
         await followed.has("b")
@@ -115,7 +115,7 @@ async def test_a_policy_that_cannot_be_used_any_more_changes_nothing_and_is_told
         await followed.is_(
             lambda _: any(one.startswith(str(place.policy)) for one in followed.problems)
         )
-        said = "the policy cannot be used: the one in force stays until it is corrected"
+        said = "the policy cannot be used: the active one stays until it is corrected"
         await until_true(lambda: said in caplog.text)
         assert (caplog.text.count(said), followed.names.value) == (1, ("a",))
         place.policy.write_text(allowing("b"))

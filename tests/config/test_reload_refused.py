@@ -39,7 +39,7 @@ async def test_each_problem_is_told_once_until_the_files_are_others(
         await followed.is_(lambda state: state.refused)
         first = followed.state.value
         assert (told(), first.from_state_dir) == (1, False)
-        assert "the config cannot be used: the one in force stays until" in caplog.text
+        assert "the config cannot be used: the active one stays until" in caplog.text
         for _ in range(3):
             rename(file, BAD)
             await asyncio.sleep(0.1)
@@ -52,7 +52,7 @@ async def test_each_problem_is_told_once_until_the_files_are_others(
         assert followed.state.value.differs_since == first.differs_since
         file.write_text(config("a"))
         await followed.is_(lambda state: state.differs_since is None)
-        assert "the config on disk is the one in force" in caplog.text
+        assert "the config on disk is active" in caplog.text
     assert (followed.applied, followed.state.value.since) == (1, first.since)
 
 

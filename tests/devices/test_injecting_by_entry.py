@@ -65,7 +65,7 @@ def test_the_texts_of_a_device_are_those_of_the_entries_of_its_members(
     lists = decide([resource("modem", *match, group_by=parse("all"))], [*WDM, TTY[0]])
     assert bool(healthy(lists, "modem")) is is_offered
     reasons = refusals(lists, "modem")
-    assert all("its texts take more than 1 MiB together" in one for one in reasons.values())
+    assert all("its strings take more than 1 MiB together" in one for one in reasons.values())
 
 
 def test_the_texts_of_probes_and_hooks_count_once_in_a_group() -> None:

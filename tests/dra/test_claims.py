@@ -201,7 +201,7 @@ async def test_what_cannot_be_prepared_is_refused_with_the_reason(node: DraNode)
         node.server.remove("resourceclaims", "gone", "default")
         assert await node.refusal(gone) == "there is no such claim any more"
         again = node.allocate(USB0, name="gone")
-        assert await node.refusal(gone) == f"it has been made anew: its UID is {again.uid} now"
+        assert await node.refusal(gone) == f"it has been created again: its UID is {again.uid} now"
         for status in (500, 404):  # nor is a claim gone because its API is
             with node.server.failing(status=status, reason="Disabled", verbs={"get"}):
                 assert str(status) in await node.refusal(again)

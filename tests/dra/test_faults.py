@@ -315,7 +315,7 @@ async def test_a_folder_of_the_driver_that_is_removed_comes_back(node: DraNode) 
         files = {one.relative_to(node.state_folder) for one in node.state_folder.rglob("*")}
         record = node.record(claim)
         shutil.rmtree(node.state_folder)
-        await daemon.log.says(f"somebody has removed {node.state_folder}")
+        await daemon.log.says(f"another process has removed {node.state_folder}")
         await node.until(
             lambda: (
                 files

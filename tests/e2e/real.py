@@ -182,7 +182,7 @@ class RealNode(OnKubelet):
     async def edit(self, config: str) -> None:
         already = len(self._daemon.log())
         self._daemon.reload(config)
-        said = "config in force: "
+        said = "active config: "
         eventually(lambda: said in self._daemon.log()[already:], what=said)
 
     async def pod(self, limits: Mapping[str, int]) -> RealPod:

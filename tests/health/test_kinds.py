@@ -60,11 +60,11 @@ MACHINE = Root(Path("/"))
         ("-3", {"min": 0.5}, "'-3', less than 0.5"),
         ("0x1F", {"min": 31, "max": 31}, ""),
         ("1e3", {"min": 1000, "max": 1000}, ""),
-        ("abc", {"max": 90}, "'abc', which is no number"),
-        ("nan", {"max": 90}, "'nan', which is no number"),
-        ("inf", {"min": 90}, "'inf', which is no number"),
-        ("1e999", {"min": 90}, "'1e999', which is no number"),
-        ("95 %", {"max": 99}, "'95 %', which is no number"),
+        ("abc", {"max": 90}, "'abc', which is not a number"),
+        ("nan", {"max": 90}, "'nan', which is not a number"),
+        ("inf", {"min": 90}, "'inf', which is not a number"),
+        ("1e999", {"min": 90}, "'1e999', which is not a number"),
+        ("95 %", {"max": 99}, "'95 %', which is not a number"),
         ("5", {"regex": "5", "max": 4}, "'5', more than 4"),
         ("5", {"regex": "6", "max": 4}, "'5', not matching '6'"),
         ("5", {"equals": "5", "regex": "^5$", "min": 5, "max": 5}, ""),
@@ -140,8 +140,8 @@ def test_each_number_is_read(value: float) -> None:
     ("digits", "limit", "wrong"),
     [
         (255, {"min": 2e307}, "less than 2e+307"),
-        (256, {"min": 2e307}, "which is no number"),
-        (1_000_000, {"max": 1}, "which is no number"),
+        (256, {"min": 2e307}, "which is not a number"),
+        (1_000_000, {"max": 1}, "which is not a number"),
     ],
 )
 def test_a_number_of_many_digits_is_no_trouble(

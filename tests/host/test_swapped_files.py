@@ -115,7 +115,7 @@ def test_a_file_that_is_swapped_for_a_link_never_gives_what_that_leads_to(
     assert "good" in read_texts
     assert read_texts <= {"good", None}
     assert not any("secret" in reason for reason in reasons)
-    assert any("lies in a folder that anybody can write to" in reason for reason in reasons)
+    assert any("lies in a folder that every user can write to" in reason for reason in reasons)
 
 
 def test_a_file_that_is_swapped_for_a_fifo_never_opens_that(home: Path) -> None:

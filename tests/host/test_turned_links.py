@@ -37,7 +37,7 @@ def _refusal(host: Host, path: str) -> str:
         pytest.param(0o755, 0, 0, "", id="root-alone"),
         pytest.param(0o775, 0, 0, "", id="a-group-of-the-administrator"),
         pytest.param(0o755, 0, NOBODY, "", id="the-folder-decides"),
-        pytest.param(0o777, 0, 0, "lies in a folder that anybody can write to", id="open"),
+        pytest.param(0o777, 0, 0, "lies in a folder that every user can write to", id="open"),
         pytest.param(0o1777, 0, 0, "", id="sticky"),
         pytest.param(0o1777, 0, NOBODY, "can be turned by a user", id="sticky-not-roots"),
         pytest.param(0o1777, NOBODY, 0, "can be turned by a user", id="sticky-of-a-user"),

@@ -143,7 +143,7 @@ def test_without_a_thread_it_waits_for_better_times() -> None:
         pytest.skip(done.stderr)
     assert (done.stdout, done.returncode) == ("[1, 2]\n", 0), done.stderr
     first, last = done.stderr.splitlines()
-    assert first.startswith("no thread can be started: looks at the host wait")
+    assert first.startswith("no thread can be started: reads of the host wait")
     assert last == "threads can be started again"
 
 

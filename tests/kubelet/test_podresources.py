@@ -208,8 +208,8 @@ async def test_an_answer_may_be_longer_than_what_grpc_takes_by_default(short_fol
         ("nothing", "there is no "),
         ("file", "is a file, not a socket"),
         ("below a file", "there is no "),
-        ("refusing", "nobody answers at "),
-        ("no grpc", "nobody answers at "),
+        ("refusing", "no answer at "),
+        ("no grpc", "no answer at "),
     ],
 )
 async def test_a_place_where_no_kubelet_is(short_folder: Path, what: str, reason: str) -> None:

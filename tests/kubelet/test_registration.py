@@ -116,6 +116,6 @@ async def test_a_kubelet_that_is_down_has_refused_nothing(
     with pytest.raises(RegistrationError) as caught:
         await registered(short_folder)
     assert str(caught.value) == (
-        "nobody listens at kubelet.sock: the kubelet is down, or is starting"
+        "kubelet.sock is not listening: the kubelet is down, or is starting"
     )
     assert not caught.value.permanent

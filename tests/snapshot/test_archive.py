@@ -108,9 +108,9 @@ def test_one_that_was_packed_again_is_the_same(format_: int) -> None:
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (b"", "it is no snapshot, or damaged"),
-        (b"apiVersion: v1", "it is no snapshot: it is not a gzip file"),
-        (gzip.compress(b"hello", mtime=0), "it is no snapshot, or damaged"),
+        (b"", "it is not a snapshot, or damaged"),
+        (b"apiVersion: v1", "it is not a snapshot: it is not a gzip file"),
+        (gzip.compress(b"hello", mtime=0), "it is not a snapshot, or damaged"),
         (gzip.compress(bytes(1024), mtime=0), "does not begin with"),
         (packed(ArchiveEntry("sys", Kind.FOLDER))[:-20], "damaged or cut off"),
         (gzip.compress(START), "has no end"),
@@ -130,8 +130,8 @@ def test_one_that_was_packed_again_is_the_same(format_: int) -> None:
         (repacked(info("a"), info("a")), "twice"),
         (repacked(info("a"), info("a/b")), "twice, or below a file"),
         (repacked(info("b", tarfile.SYMTYPE, "c"), info("b/x")), "below a file"),
-        (with_header(b"11 size=42\n"), "'dev' is no file, but has content"),
-        (with_header(b"11 size=-9\n"), "'dev' is no file, but has content"),
+        (with_header(b"11 size=42\n"), "'dev' is not a file, but has content"),
+        (with_header(b"11 size=-9\n"), "'dev' is not a file, but has content"),
         (with_header(b"12 path=a\0b\n"), r"path 'a\x00b'"),
         (with_header(b"22 GNU.sparse.major=1\n22 GNU.sparse.minor=0\n"), "damaged"),
         (with_header(b"21 GNU.sparse.size=1\n"), "has content"),

@@ -25,7 +25,7 @@ _REPOSITORY = Path(__file__).parent.parent.parent
 _POOLED = ("anon_inode:[eventpoll]", "anon_inode:[eventfd]")
 """gRPC opens more of these when many things happen at once, and keeps them for the next time."""
 _READ_CONFIG = re.compile(
-    r"config in force: |the config on disk is the one in force|the config cannot be used: "
+    r"active config: |the config on disk is active|the config cannot be used: "
 )
 _WITHOUT_CACHES = {"GLIBC_TUNABLES": "glibc.malloc.tcache_count=0"}
 """What the C library keeps for each thread to be given out again counts as given out: up to 230 kB

@@ -214,7 +214,7 @@ _KINDS = (
     ("info", "example.com/serial", "ttyUSB1", "Unhealthy: modem does not answer to AT within 2 s"),
     ("warning", "example.com/fuse", "", "another instance serves it, too"),
     ("error", "", "", "config refused: 2 problems, the one in force goes on"),
-    ("info", "", "", "config in force: 5 resources, +1 -0 ~2 (/etc/genericdp/devices.yaml)"),
+    ("info", "", "", "active config: 5 resources, +1 -0 ~2 (/etc/genericdp/devices.yaml)"),
     ("info", "example.com/gpu", "", "registered"),
 )
 REFUSED = config(

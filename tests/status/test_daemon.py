@@ -75,7 +75,7 @@ async def test_a_config_on_disk_that_is_refused_is_shown_while_the_one_in_force_
         port = await port_of(daemon)
         await daemon.says("registered")
         place.config.write_text(BAD)
-        await daemon.says("the one in force stays")
+        await daemon.says("the active one stays")
         now = await state(port)
         assert now["ready"]
         assert now["config"]["inForce"]

@@ -67,7 +67,7 @@ async def test_an_address_in_use_is_waited_for_and_said_once(
     ("number", "why"),
     [
         (errno.EACCES, "no permission to use that port: take one from 1024 on"),
-        (errno.EINVAL, "it is no address to listen at"),
+        (errno.EINVAL, "it is not an address to bind"),
         (errno.EAFNOSUPPORT, "this machine does not speak that version of IP"),
     ],
 )

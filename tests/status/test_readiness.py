@@ -114,7 +114,7 @@ async def test_without_a_config_in_force_nothing_is_ready(
         await daemon.log.says("nothing is served until it is corrected")
         status, (line,) = await readiness(daemon)
         assert status == 503
-        assert line.startswith(f"no config in force: {daemon.config}:")
+        assert line.startswith(f"no active config: {daemon.config}:")
         assert line.endswith(why)
         assert await daemon.get("/livez") == (200, "alive\n")
         await daemon.takes(serial(nodeNames=["elsewhere"]))
@@ -133,5 +133,5 @@ def test_until_the_first_look_is_over_that_is_the_reason(short_folder: Path) -> 
     supervisor.resources.value = (declared(SERIAL),)
     config = Observed(ConfigState(loaded=Loaded()))
     sources = Sources(supervisor=supervisor, config=config, events=Events(), started=0.0)
-    why = f"{SERIAL}: not registered: the first look at the host is not over"
+    why = f"{SERIAL}: not registered: the first scan of the host is not over"
     assert collect_state(sources).not_ready == (why,)

@@ -37,7 +37,9 @@ def _check_probe(probe: Field, *, several: bool) -> None:
         _check_kind(probe[kind], several=several)
     if followed := [kind for kind in kinds if not KINDS[kind].is_run]:
         for key in (key for key in _WHEN_RUN if key in written):
-            message = f"{key!r} does nothing beside {followed[0]!r}, whose lines count as they come"
+            message = (
+                f"{key!r} does nothing next to {followed[0]!r}, whose lines count as they come"
+            )
             probe[key].warn(message, of_key=True)
         return
     timeout, period = probe["timeoutSeconds"], probe["periodSeconds"].value

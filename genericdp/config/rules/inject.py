@@ -62,7 +62,7 @@ def _check_by_cdi(resource: Field) -> None:
         return
     name = resource["name"].text or ""
     if references_in(name) == () and name_problem(name) is None and not is_cdi_kind(name):
-        message = f"{quoted(name)} is no CDI kind, so its devices cannot come by CDI"
+        message = f"{quoted(name)} is not a CDI kind, so its devices cannot come by CDI"
         own["by"].refuse(message, "let the domain and the type begin with a letter")
     for entry in chain.from_iterable(inject["devices"] for inject in (own, *of_entries)):
         inside = entry["containerPath"]
@@ -96,7 +96,7 @@ def _warn_of_paths(inject: Field, *, own_nodes: bool) -> None:
             path.warn("wildcards are literal here", "name the one path that is to be mounted")
     for path in (entry["path"] for entry in inject["devices"]):
         if own_nodes and path.text == "$(device.path)":
-            path.warn("this node is given beside, with rw", "write inject: {devices: []}, too")
+            path.warn("this node is given in addition, with rw", "write inject: {devices: []}, too")
 
 
 def _check_joins(variable: Field, first: dict[str, tuple[Field, EnvVar]]) -> None:

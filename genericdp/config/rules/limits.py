@@ -36,11 +36,13 @@ def check_sizes(resource: Field) -> None:
         if size > MAX_TEXT:
             field.refuse(
                 f"the text has {size:,} bytes, at most {MAX_TEXT:,} are possible",
-                "give long texts to containers as files (see inject.mounts)",
+                "give long strings to containers as files (see inject.mounts)",
             )
     total = sizes.pop("", 0) + max(sizes.values(), default=0)  # each device is of some entry
     if total > MAX_TEXTS:
-        message = f"the texts of a device have {total:,} bytes, at most {MAX_TEXTS:,} are possible"
+        message = (
+            f"the strings of a device have {total:,} bytes, at most {MAX_TEXTS:,} are possible"
+        )
         resource.refuse(message, "inject, health and hooks count together")
 
 

@@ -27,7 +27,7 @@ def check_resulting_names(resource: Field) -> None:
         hint = "list the full names that may result, as in names: [vendor.com/a*]"
         resource["name"].refuse("a name that is a template needs 'names'", hint)
     elif has_names and not references:
-        message = f"the name {quoted(name)} is no template, so 'names' has no meaning"
+        message = f"the name {quoted(name)} is not a template, so 'names' has no meaning"
         names.refuse(message, "omit it", of_key=True)
     for reference in names if references else ():
         start, of_name = _WILDCARD.split(reference.text or "")[0], name.partition("$(")[0]

@@ -50,7 +50,7 @@ def _check_inject(inject: Field, policy: Policy) -> None:
     for entry in inject["devices"]:
         _check_path(entry["path"], policy.devices, is_glob=True)
         if entry["subsystem"].text is not None and not policy.devices.rules:
-            entry.refuse("it asks for device nodes", policy.devices.says)
+            entry.refuse("it requests device nodes", policy.devices.says)
     for mount in inject["mounts"]:
         _check_mount(mount, policy)
     for variable in inject["env"]:
@@ -69,7 +69,7 @@ def _check_matched(resource: Field, policy: Policy) -> None:
     is_listed = resource["inject"]["devices"].value is not None
     for selector in () if is_listed else resource["match"]:
         if selector["udev"].value is not None and not section.rules:
-            selector["udev"].refuse("it asks for device nodes", section.says)
+            selector["udev"].refuse("it requests device nodes", section.says)
         types = {string.value for string in selector["type"].strings()} or {
             *PathSelector(globs=()).types
         }

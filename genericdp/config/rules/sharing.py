@@ -36,7 +36,7 @@ def check_exclusive(resources: Sequence[Field]) -> None:
         # Of equal names, only the first that fits a node counts there.
         if other["name"].text != resource["name"].text:
             message = f"with '{_NOT_EXCLUSIVE}' this is also the id of {shown_path(other.path)}"
-            resource["id"].refuse(message, "begin each with a text of its own")
+            resource["id"].refuse(message, "begin each with a string of its own")
     if len({resource["name"].text for resource in sharing}) == 1:
         message = f"no other resource says '{_NOT_EXCLUSIVE}': it has no effect"
         hint = "write it in each resource that may have the same hardware"
@@ -77,4 +77,4 @@ def check_closeness(resource: Field) -> None:
     if spread or prefer in {Preference.NONE, Preference.SPREAD, Preference.PACKED}:
         why = "auto and replicas more than 1, so shares are spread" if spread else prefer
         message = f"'closeness' has no effect: prefer is {why}"
-        closeness.warn(message, "only closest looks at it", of_key=True)
+        closeness.warn(message, "only closest uses it", of_key=True)

@@ -25,7 +25,7 @@ def check_values(resource: Field) -> None:
         if depths[name] == MAX_VALUES + 1:
             values[name].refuse(
                 f"the value {name!r} is nested more than {MAX_VALUES} values deep",
-                "write the texts that it is made of into fewer values",
+                "write the strings that it is made of into fewer values",
                 of_key=True,
             )
 

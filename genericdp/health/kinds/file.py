@@ -124,7 +124,7 @@ def _limit(template: Template | None, lookup: Lookup) -> float | None:
     text = "" if template is None else expand(template, lookup)
     limit = number(text)
     if template is not None and limit is None:
-        raise UnusableValueError(f"'{template}' gives {shortened(text)!r}, which is no number")
+        raise UnusableValueError(f"'{template}' gives {shortened(text)!r}, which is not a number")
     return limit
 
 
@@ -154,7 +154,7 @@ def check_content(check: FileCheck[str, float], content: str, before: bytes = b"
 def _out_of_range(check: FileCheck[str, float], content: str) -> str:
     value = number(content)
     if value is None:
-        return "which is no number"
+        return "which is not a number"
     if check.min is not None and value < check.min:
         return f"less than {check.min:.15g}"
     if check.max is not None and value > check.max:
