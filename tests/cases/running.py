@@ -33,6 +33,7 @@ import shlex
 import shutil
 import sys
 import tempfile
+from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING
 from unittest.mock import patch
@@ -82,21 +83,19 @@ def run(case: Path) -> str:
     lines = transcript.read_text().splitlines()
     if not lines or not lines[0].startswith("# "):
         raise CaseError(f"{transcript}:1: begin with '# ' and why the case matters")
-    written = [line for line in lines if line.startswith(("# ", "$ "))]
-    if not any(line.startswith("$ ") for line in written):
+    steps = [(at, line) for at, line in enumerate(lines, start=1) if line.startswith("$ ")]
+    if not steps:
         raise CaseError(f"{transcript}: there is no step: write a line '$ genericdp discover'")
+    printed = list(takewhile(lambda line: line.startswith("# "), lines))
     with _Node(case) as node:
-        printed: list[str] = []
-        for line in written:
-            if line.startswith("$ ") and printed and not printed[-1].startswith("$ "):
+        for at, line in steps:
+            if not printed[-1].startswith("$ "):
                 printed.append("")
             printed.append(line)
-            if line.startswith("$ "):
-                try:
-                    printed += node.take(line.removeprefix("$ "))
-                except (CaseError, MachineError, OSError) as error:
-                    number = lines.index(line) + 1
-                    raise CaseError(f"{transcript}:{number}: {line}: {error}") from error
+            try:
+                printed += node.take(line.removeprefix("$ "))
+            except (CaseError, MachineError, OSError) as error:
+                raise CaseError(f"{transcript}:{at}: {line}: {error}") from error
     return "\n".join(line.rstrip() for line in printed) + "\n"
 
 

@@ -43,6 +43,7 @@ MACHINE = "nodes: {fuse: 10:229}\n"
         (MACHINE, "# Why.\n$ plug\n", "expect.txt:2: $ plug: "),
         (MACHINE, "# Why.\n$ plug nothing\n", "expect.txt:2: $ plug nothing: 0 devices are named"),
         (MACHINE, "# Why.\n\n$ remove /x\n", "expect.txt:3: $ remove /x: "),
+        (MACHINE, "# Why.\n$ unplug fuse\n$ unplug fuse\n", "expect.txt:3: $ unplug fuse: "),
         (MACHINE, "# Why.\n$ reconcile\n", "expect.txt:2: $ reconcile: config.yaml"),
     ],
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from genericdp import glob
 from genericdp.devices import decide as deciding
@@ -117,16 +117,10 @@ def decide(
     resources: Iterable[Resource],
     files: Iterable[FoundFile],
     previous: Mapping[str, DeviceList] | None = None,
-    *,
-    now: float = 0.0,
-    hanging: Iterable[str] = (),
-    held: Held | None = None,
-    facts: Known | None = None,
+    **keys: Any,
 ) -> DeviceLists:
     """Give what the resources offer if these are all the files of the host."""
-    return decision(
-        resources, files, previous, now=now, hanging=hanging, held=held, facts=facts
-    ).lists
+    return decision(resources, files, previous, **keys).lists
 
 
 def decision(
