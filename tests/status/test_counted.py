@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.config.changing import BAD
-from tests.world import World, resource, serial
+from tests.world import World, serial
 
 NAME = "example.com/serial"
 
@@ -26,14 +26,6 @@ async def test_registrations_lists_and_allocations_are_counted(world: World) -> 
         assert found["device_events_total{file}"] >= 1
         world.kubelet.break_streams(NAME)
         await daemon.counts_so(lambda found: found[f"registrations_total{{{NAME},success}}"] == 2)
-
-
-async def test_a_refusal_of_the_kubelet_is_counted(world: World) -> None:
-    world.kubelet.faults.refuse_register = 'the ResourceName "example.com/x" is invalid'
-    async with world.serving(resource(NAME, "/dev/ttyUSB*")) as daemon:
-        refused = f"registrations_total{{{NAME},refused}}"
-        await daemon.counts_so(lambda found: found.get(refused) == 1)
-        assert (await daemon.metrics())[f"registrations_total{{{NAME},success}}"] == 0
 
 
 async def test_results_of_probes_and_hooks_are_counted_and_go_with_them(world: World) -> None:

@@ -48,7 +48,9 @@ async def state(port: int) -> dict[str, Any]:
     return dict(json.loads((await get(port, "/status"))[1]))
 
 
-async def test_it_is_alive_at_once_and_ready_once_registered(place: Place) -> None:
+async def test_it_is_alive_at_once_ready_once_registered_and_tells_of_a_refused_config(
+    place: Place,
+) -> None:
     place.config.write_text(GOOD)
     async with place.daemon(LISTEN) as daemon:
         port = await port_of(daemon)
@@ -59,27 +61,18 @@ async def test_it_is_alive_at_once_and_ready_once_registered(place: Place) -> No
             await daemon.says("registered")
             assert await get(port, "/readyz") == (200, b"ready\n")
             now = await state(port)
-        assert [one["id"] for one in now["resources"][0]["devices"]] == ["ttyUSB0"]
-        assert "registered" in [one["message"] for one in now["events"]]
-        for path in ("/", "/metrics"):
-            assert (await get(port, path))[0] == 200
+            assert [device["id"] for device in now["resources"][0]["devices"]] == ["ttyUSB0"]
+            assert "registered" in [event["message"] for event in now["events"]]
+            for path in ("/", "/metrics"):
+                assert (await get(port, path))[0] == 200
+            place.config.write_text(BAD)
+            await daemon.says("the one in force stays")
+            now = await state(port)
+            assert now["ready"]
+            assert now["config"]["inForce"]
+            assert "unknown key 'matches'" in now["config"]["problems"][0]
         daemon.process.send_signal(signal.SIGTERM)
         assert await daemon.ends() == 0
-
-
-async def test_a_config_on_disk_that_is_refused_is_shown_while_the_one_in_force_stays(
-    place: Place,
-) -> None:
-    place.config.write_text(GOOD)
-    async with Kubelet(place.kubelet_folder), place.daemon(LISTEN) as daemon:
-        port = await port_of(daemon)
-        await daemon.says("registered")
-        place.config.write_text(BAD)
-        await daemon.says("the active one stays")
-        now = await state(port)
-        assert now["ready"]
-        assert now["config"]["inForce"]
-        assert "unknown key 'matches'" in now["config"]["problems"][0]
 
 
 async def test_devices_are_served_while_another_one_has_the_port(place: Place) -> None:

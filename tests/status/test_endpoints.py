@@ -16,6 +16,7 @@ from genericdp.errors import Outcome
 from genericdp.status.state import Events, as_json
 from tests.printed import violations
 from tests.status import states
+from tests.testbeds import loading
 from tests.world import World, resource, serial
 
 if TYPE_CHECKING:
@@ -63,13 +64,12 @@ async def test_without_pod_resources_it_is_unknown_which_pods_hold_devices(daemo
     assert [one["holders"] for one in status["resources"][0]["devices"]] == [[], []]
 
 
-async def test_metrics_are_those_of_a_moment(daemon: Daemon) -> None:
+async def test_metrics_are_those_of_a_moment_and_the_page_tells_what_a_browser_may_do(
+    daemon: Daemon,
+) -> None:
     assert (await daemon.metrics())[f"devices{{{SERIAL},Healthy}}"] == 2
     head, _ = await daemon.answer("/metrics")
     assert "content-type: text/plain; version=0.0.4; charset=utf-8" in head.lower()
-
-
-async def test_the_page_comes_with_what_a_browser_may_do_with_it(daemon: Daemon) -> None:
     head, body = await daemon.answer("/")
     assert "content-type: text/html; charset=utf-8" in head.lower()
     assert head.lower().count("content-security-policy: ") == 1
@@ -77,13 +77,13 @@ async def test_the_page_comes_with_what_a_browser_may_do_with_it(daemon: Daemon)
     assert body.startswith("<!doctype html>")
 
 
-@pytest.mark.parametrize("path", ["/x", "//", "/livez/", "/LIVEZ", "/status/..", "/../status"])
-async def test_an_unknown_path_is_told_which_there_are(daemon: Daemon, path: str) -> None:
-    status, body = await daemon.get(path)
-    assert status == 404
-    assert [line.split()[0] for line in body.splitlines()[1:]] == [
-        *("/", "/livez", "/metrics", "/readyz", "/status")
-    ]
+async def test_an_unknown_path_is_told_which_there_are(daemon: Daemon) -> None:
+    for path in ("/x", "//", "/livez/", "/LIVEZ", "/status/..", "/../status"):
+        status, body = await daemon.get(path)
+        assert status == 404
+        assert [line.split()[0] for line in body.splitlines()[1:]] == [
+            *("/", "/livez", "/metrics", "/readyz", "/status")
+        ]
 
 
 async def test_no_single_device_is_shown_where_that_is_switched_off(world: World) -> None:
@@ -159,38 +159,17 @@ async def test_the_latest_result_of_each_probe_is_shown(world: World) -> None:
         await daemon.shows(SERIAL, lambda found: results(found) == well)
 
 
-async def test_the_hardware_of_a_device_is_named(world: World) -> None:
-    usb = "sys/devices/pci0000:00/0000:00:14.0/usb1/1-2"
-    files = {
-        f"{usb}/uevent": "DEVTYPE=usb_device\n",
-        f"{usb}/product": "FT232R USB UART\n",
-        f"{usb}/serial": "A50285BI\n",
-        f"{usb}/1-2:1.0/uevent": "DEVTYPE=usb_interface\nDRIVER=ftdi_sio\n",
-        f"{usb}/1-2:1.0/ttyUSB7/uevent": "MAJOR=188\nMINOR=7\nDEVNAME=ttyUSB7\n",
-        "dev/ttyUSB7": "",
-        "sys/bus/usb/drivers/ftdi_sio/uevent": "",
-        "sys/bus/usb/uevent": "",
-        "sys/class/tty/uevent": "",
-    }
-    for path, text in files.items():
-        world.host.write(path, text)
-    for link, target in {
-        f"{usb}/subsystem": "bus/usb",
-        f"{usb}/1-2:1.0/subsystem": "bus/usb",
-        f"{usb}/1-2:1.0/driver": "bus/usb/drivers/ftdi_sio",
-        f"{usb}/1-2:1.0/ttyUSB7/subsystem": "class/tty",
-        "sys/dev/char/188:7": f"{usb.removeprefix('sys/')}/1-2:1.0/ttyUSB7",
-    }.items():
-        up = [".."] * (link.count("/") - 1)  # to the folder sys
-        (world.host.folder / link).symlink_to("/".join([*up, target]))
-    async with world.serving(serial()) as daemon:
+async def test_the_hardware_of_a_device_is_named(short_folder: Path) -> None:
+    world = World(short_folder)
+    loading.build(loading.path_of("serial-adapters"), world.host.folder)
+    world.host.plug("ttyUSB9")
+    async with world.kubelet, world.serving(serial()) as daemon:
         await daemon.registered(SERIAL)
         devices = (await daemon.resource(SERIAL))["devices"]
-        named = {one["id"]: (one["model"], one["serial"], one["driver"]) for one in devices}
-    assert named["ttyUSB0"] == ("", "", "")
-    assert [one for one in named.values() if any(one)] == [
-        ("FT232R USB UART", "A50285BI", "ftdi_sio")
-    ]
+    named = {one["path"]: (one["model"], one["serial"], one["driver"]) for one in devices}
+    assert named["/dev/ttyUSB9"] == ("", "", "")
+    assert named["/dev/ttyUSB2"] == ("FT230X_Basic_UART", "DN05FSZ9", "ftdi_sio")
+    assert named["/dev/ttyUSB3"] == ("USB_Serial", "", "ch341-uart")
 
 
 def test_all_fields_are_those_of_the_schema() -> None:

@@ -61,23 +61,17 @@ async def are(daemon: Daemon, known: dict[str, Any], *holders: str) -> list[dict
     return found
 
 
-async def test_the_pods_that_hold_shares_of_a_device_are_its_holders(
+async def test_the_pods_that_hold_shares_of_a_device_are_its_holders_until_they_end(
     world: World, daemon: Daemon
 ) -> None:
     await are(daemon, KNOWN)
-    assert (await world.kubelet.admit(pod("listen"))).admitted
-    assert (await world.kubelet.admit(pod("talk"))).admitted
-    found = await are(daemon, KNOWN, "pod default/listen", "pod default/talk")
-    assert len({one["share"] for one in found}) == 2
-    assert all(one["share"].startswith("ttyUSB0") for one in found)
-
-
-async def test_a_pod_that_ends_holds_nothing(world: World, daemon: Daemon) -> None:
     listen = pod("listen", 2)
     assert (await world.kubelet.admit(listen)).admitted
-    await are(daemon, KNOWN, "pod default/listen", "pod default/listen")
+    assert (await world.kubelet.admit(pod("talk"))).admitted
+    found = await are(daemon, KNOWN, *["pod default/listen"] * 2, "pod default/talk")
+    assert {holder["share"] for holder in found} == {"ttyUSB0", "ttyUSB0::1", "ttyUSB0::2"}
     world.kubelet.admitter.remove(listen)
-    await are(daemon, KNOWN)
+    await are(daemon, KNOWN, "pod default/talk")
 
 
 async def test_a_failed_call_is_the_reason_and_keeps_the_holders(

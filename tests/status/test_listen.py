@@ -37,29 +37,43 @@ async def reached(host: str, port: int) -> bool:
     return True
 
 
-async def test_an_address_in_use_is_waited_for_and_said_once(
-    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """With host network, the next daemon starts while the one before it has the port."""
-    caplog.set_level(logging.INFO)
-    (first,) = bind_sockets(ANYWHERE)
-    address, tries = Address(host="127.0.0.1", port=port_of(first)), 0
+def failing(monkeypatch: pytest.MonkeyPatch, *numbers: int) -> None:
+    """Let each next try to listen fail with one of these, then listen anywhere."""
+    left = [*numbers]
 
-    def bind(address: Address) -> list[socket.socket]:
-        nonlocal tries
-        tries += 1
-        if tries == 4:
-            first.close()
-        return bind_sockets(address)
+    def bind(_: Address) -> list[socket.socket]:
+        if left:
+            raise OSError(number := left.pop(0), os.strerror(number))
+        return bind_sockets(ANYWHERE)
 
     monkeypatch.setattr(listen, "bind_sockets", bind)
-    (one,) = await listening(address)
-    assert await reached("127.0.0.1", address.port)
-    one.close()
-    assert [record.getMessage() for record in caplog.records] == [
-        f"cannot listen on {address}: address already in use; devices are served meanwhile, and it"
-        " is tried again each 0.01 s",
-        f"endpoints at http://127.0.0.1:{address.port}/",
+
+
+@pytest.mark.parametrize(
+    ("number", "level", "why"),
+    [
+        (errno.EADDRINUSE, "WARNING", "address already in use"),
+        (errno.EADDRNOTAVAIL, "ERROR", "this machine does not have that address"),
+    ],
+)
+async def test_an_address_that_cannot_be_had_yet_is_waited_for_and_said_once(
+    number: int,
+    level: str,
+    why: str,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The daemon before this one has it, or it comes later: by DHCP, or when it moves here."""
+    caplog.set_level(logging.INFO)
+    failing(monkeypatch, *[number] * 3)
+    (listener,) = await listening(Address(host="192.0.2.1", port=9733))
+    port = port_of(listener)
+    assert await reached("127.0.0.1", port)
+    listener.close()
+    said = f"cannot listen on 192.0.2.1:9733: {why}; devices are served meanwhile, and it is tried"
+    assert [(record.levelname, record.getMessage()) for record in caplog.records] == [
+        (level, f"{said} again each 0.01 s"),
+        ("INFO", f"endpoints at http://127.0.0.1:{port}/"),
     ]
 
 
@@ -74,56 +88,18 @@ async def test_an_address_in_use_is_waited_for_and_said_once(
 async def test_what_can_never_be_is_a_mistake_of_who_asked_for_it(
     number: int, why: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def bind(_: Address) -> list[socket.socket]:
-        raise OSError(number, os.strerror(number))
-
-    monkeypatch.setattr(listen, "bind_sockets", bind)
+    failing(monkeypatch, number)
     with pytest.raises(UsageError, match=f"^cannot listen on 127.0.0.1:0: {why}"):
         await listening(ANYWHERE)
 
 
-async def test_an_address_that_this_machine_does_not_have_is_waited_for(
-    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It comes later: by DHCP, or when a virtual one moves here. Devices are served meanwhile."""
-    caplog.set_level(logging.INFO)
-    nobodys, tries = Address(host="192.0.2.1", port=9733), 0  # for documentation
-
-    def bind(address: Address) -> list[socket.socket]:
-        nonlocal tries
-        tries += 1
-        return bind_sockets(address if tries < 4 else ANYWHERE)
-
-    monkeypatch.setattr(listen, "bind_sockets", bind)
-    (one,) = await listening(nobodys)
-    port = port_of(one)
-    one.close()
-    assert [(record.levelname, record.getMessage()) for record in caplog.records] == [
-        (
-            "ERROR",
-            "cannot listen on 192.0.2.1:9733: this machine does not have that address; devices are"
-            " served meanwhile, and it is tried again each 0.01 s",
-        ),
-        ("INFO", f"endpoints at http://127.0.0.1:{port}/"),
-    ]
-
-
-@pytest.mark.parametrize("numbers", [(errno.EADDRINUSE, errno.EADDRNOTAVAIL), ()])
+@pytest.mark.parametrize("first", [(errno.EADDRINUSE, errno.EADDRNOTAVAIL), ()])
 async def test_what_was_possible_before_is_waited_for(
-    numbers: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+    first: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tries = 0
-
-    def bind(address: Address) -> list[socket.socket]:
-        nonlocal tries
-        tries += 1
-        if tries <= 2:
-            raise OSError((*numbers, errno.EACCES, errno.EACCES)[tries - 1], "not now")
-        return bind_sockets(address)
-
-    monkeypatch.setattr(listen, "bind_sockets", bind)
-    (one,) = await listening(ANYWHERE, has_been=not numbers)
-    one.close()
+    failing(monkeypatch, *(first or (errno.EACCES, errno.EACCES)))
+    (listener,) = await listening(ANYWHERE, has_been=not first)
+    listener.close()
 
 
 async def test_all_addresses_are_those_of_both_versions() -> None:

@@ -61,25 +61,28 @@ async def test_while_nothing_is_registered_it_is_not_ready_and_says_why(world: W
         assert any(line.startswith(f"{OTHER}: not registered: ") for line in lines)
 
 
-async def test_a_resource_that_is_refused_is_named_with_the_kubelets_reason(world: World) -> None:
-    world.kubelet.faults.refuse_register = "no such luck"
+async def test_what_the_kubelet_says_or_does_not_is_the_reason(world: World) -> None:
+    world.kubelet.faults.refuse_register = why = 'the ResourceName "example.com/x" is invalid'
     timing = replace(FAST, permanent_retry=60.0, first_retry=60.0, last_retry=60.0)
-    async with world.kubelet, world.serving(serial(), timing=timing) as daemon:
-        await gives(daemon, SERIAL, "no such luck")
-        status, (line,) = await readiness(daemon)
-        assert status == 503
-        assert line.startswith(f"{SERIAL}: not registered: ")
-        assert "no such luck" in line
-
-
-async def test_a_kubelet_that_does_not_answer_is_told(world: World) -> None:
-    world.kubelet.faults.register_delay_seconds = 3600.0
-    async with world.kubelet, world.serving(serial()) as daemon:
-        await world.kubelet.wait_for(lambda: world.kubelet.observed.registrations[SERIAL] == 1)
-        assert await readiness(daemon) == (
-            503,
-            [f"{SERIAL}: not registered: the kubelet has not answered Register yet"],
-        )
+    async with world.kubelet:
+        async with world.serving(serial(), timing=timing) as daemon:
+            await gives(daemon, SERIAL, why)
+            status, (line,) = await readiness(daemon)
+            assert status == 503
+            assert line.startswith(f"{SERIAL}: not registered: ")
+            assert why in line
+            refused = f"registrations_total{{{SERIAL},refused}}"
+            await daemon.counts_so(lambda found: found.get(refused) == 1)
+            assert (await daemon.metrics())[f"registrations_total{{{SERIAL},success}}"] == 0
+        world.kubelet.faults.refuse_register = None
+        world.kubelet.faults.register_delay_seconds = 3600.0
+        before = world.kubelet.observed.registrations[SERIAL]
+        async with world.serving(serial()) as daemon:
+            await world.kubelet.wait_for(
+                lambda: world.kubelet.observed.registrations[SERIAL] > before
+            )
+            late = f"{SERIAL}: not registered: the kubelet has not answered Register yet"
+            assert await readiness(daemon) == (503, [late])
 
 
 async def test_what_stands_in_the_place_of_the_socket_is_told_also_when_it_changes(
