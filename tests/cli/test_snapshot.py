@@ -57,7 +57,7 @@ def as_elsewhere(answer: str) -> object:
     if not answer.strip():
         return None
     found = resources_in(answer)
-    unknown: dict[str, list[str]] = {"missingMounts": [], "unseenMounts": []}
+    unknown: dict[str, object] = {"missingMounts": [], "unseenMounts": []}
     return {name: {**resource, **unknown} for name, resource in found.items()}
 
 
