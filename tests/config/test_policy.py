@@ -1,4 +1,4 @@
-"""Policies, and what they say of a config's plain texts; the rest: test_policy_at_run_time.py."""
+"""Policies, and what they say of a config's plain texts; the rest: cases of policies."""
 
 from __future__ import annotations
 
