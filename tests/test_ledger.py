@@ -20,6 +20,7 @@ from genericdp.devices.identity import HardwareIdentity
 from genericdp.jsonvalues import as_record
 from genericdp.kubelet.podresources import PodHolders, PodResourcesTiming
 from genericdp.ledger import Ledger
+from genericdp.template import parse
 from tests.budget import examples
 from tests.devices.making import decision, healthy, node, resource, unhealthy
 from tests.devices.offering import offered_shares
@@ -246,6 +247,17 @@ def test_who_holds_which_share() -> None:
     }
     (first, _) = daemon.ledger.held(1.0)
     assert (first.replicas, first.exclusive, first.holder) == (3, True, "pod a/a, pod b/b")
+
+
+def test_a_pod_keeps_a_member_that_its_group_has_lost_until_it_ends() -> None:
+    daemon = Daemon(resources=[replace(SERIAL, group_by=parse("all"))])
+    daemon.look(TTY0, TTY1, now=0.0)
+    for now, holders, count in ((1.0, holding("all"), 2), (100.0, FREE, 1)):
+        daemon.answer(now, holders)
+        daemon.look(TTY0, now=now)
+        daemon.look(TTY0, now=now + 10)
+        (held,) = daemon.ledger.held(now + 10)
+        assert len(held.identities) == count
 
 
 def test_the_kubelet_is_asked_more_often_while_something_waits_for_its_answer() -> None:
