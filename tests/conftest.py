@@ -26,7 +26,7 @@ import pytest
 from hypothesis import settings
 
 from tests.budget import examples
-from tests.isolation import ProcessState
+from tests.isolation import isolated
 from tests.skipping import pytest_runtest_makereport, pytest_terminal_summary  # noqa: F401  # hooks
 
 if TYPE_CHECKING:
@@ -141,9 +141,8 @@ def _alone(request: pytest.FixtureRequest) -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def _isolated() -> Iterator[None]:
     """Undo what a test changes in the process, and fail the test for it."""
-    before = ProcessState.now()
-    yield
-    left = before.restore()
+    with isolated() as left:
+        yield
     assert not left, f"changes that outlive their test: {'; '.join(left)}"
 
 

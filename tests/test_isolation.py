@@ -1,4 +1,4 @@
-"""What a test leaves changed is undone, and fails it; what main sets up is undone only."""
+"""What becomes of a test that leaves something changed, and of one that is skipped."""
 
 from __future__ import annotations
 
@@ -36,26 +36,50 @@ LEFT_BY_MAIN = (
 )
 
 
-def test_what_a_test_leaves_fails_it_and_is_gone_in_the_next_one(tmp_path: Path) -> None:
-    """A test of the kernel log failed by a handler that another test had left, and closed."""
-    (tmp_path / "conftest.py").write_text("from tests.conftest import _isolated\n")
-    (tmp_path / "pyproject.toml").write_text("[tool.pytest.ini_options]\n")
-    pairs = [*LEAVING, LEFT_BY_MAIN]
-    (tmp_path / "test_it.py").write_text(
-        HEAD
-        + "".join(
-            f"def test_{number}():\n    {leave}\ndef test_after_{number}():\n    assert {gone}\n"
-            for number, (leave, gone) in enumerate(pairs)
-        )
-    )
+def run_pytest(folder: Path, conftest: str, tests: str, **environment: str) -> tuple[int, str]:
+    """Run tests of their own; return the exit code, and what was said."""
+    (folder / "conftest.py").write_text(conftest)
+    (folder / "pyproject.toml").write_text("[tool.pytest.ini_options]\n")
+    (folder / "test_it.py").write_text(tests)
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(tmp_path)],
-        cwd=tmp_path,
-        env={"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin"},
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(folder)],
+        cwd=folder,
+        env={"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin", **environment},
         capture_output=True,
         text=True,
         check=False,
     )
-    failed = [line.split()[1] for line in done.stdout.splitlines() if line.startswith("ERROR ")]
-    assert failed == [f"test_it.py::test_{number}" for number in range(len(LEAVING))], done.stdout
-    assert f"{2 * len(pairs)} passed, {len(LEAVING)} errors" in done.stdout
+    return done.returncode, done.stdout
+
+
+def test_what_a_test_leaves_fails_it_and_is_gone_in_the_next_one(tmp_path: Path) -> None:
+    """A test of the kernel log failed by a handler that another test had left, and closed."""
+    pairs = [*LEAVING, LEFT_BY_MAIN]
+    tests = (
+        f"def test_{number}():\n    {leave}\ndef test_after_{number}():\n    assert {gone}\n"
+        for number, (leave, gone) in enumerate(pairs)
+    )
+    conftest = "from tests.conftest import _isolated\n"
+    _, said = run_pytest(tmp_path, conftest, HEAD + "".join(tests))
+    failed = [line.split()[1] for line in said.splitlines() if line.startswith("ERROR ")]
+    assert failed == [f"test_it.py::test_{number}" for number in range(len(LEAVING))], said
+    assert f"{2 * len(pairs)} passed, {len(LEAVING)} errors" in said
+
+
+SKIPPED = """
+import pytest
+@pytest.mark.skipif(True, reason="there is no chromium on this machine")
+def test_page(): pass
+def test_files(): pytest.skip("needs root to give files away")
+def test_old(): pytest.skip("asyncio chooses by itself")
+def test_good(): pass
+"""
+
+
+def test_in_ci_a_skip_is_a_failure_unless_it_was_agreed_on(tmp_path: Path) -> None:
+    hooks = "pytest_runtest_makereport, pytest_terminal_summary"
+    code, said = run_pytest(tmp_path, f"from tests.skipping import {hooks}\n", SKIPPED, CI="true")
+    assert code == 1
+    assert "skipped, though nothing may be with CI set: needs root to give" in said
+    assert "skipped 1 test: asyncio chooses by itself" in said
+    assert "1 failed, 1 passed, 1 skipped, 1 error" in said, said
