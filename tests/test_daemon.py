@@ -31,7 +31,6 @@ resources:
     match: [{path: "/dev/ttyUSB*"}]
 """
 BAD = GOOD.replace("match", "matches")
-UNBUILT = GOOD + "    topology: auto\n"
 
 
 class Daemon:

@@ -176,6 +176,15 @@ async def test_a_reload_that_adds_a_probe_keeps_a_well_device_healthy(runs: Runs
         assert runs.begun.value.count("/a/1") >= 2
 
 
+async def test_results_stay_where_only_the_text_of_a_probe_differs(runs: Runs) -> None:
+    runs.outcomes["/a/0"] = Outcome(reason="broken")
+    async with runs.probing() as prober:
+        prober.watch(first := device("a", probe()))
+        await prober.probed()
+        prober.watch(replace(first, probes=device("b", probe()).probes))
+        assert prober.reasons == {"a": "exec /b/0: broken"}
+
+
 async def test_the_same_devices_again_change_nothing_and_those_without_probes_cost_nothing(
     runs: Runs,
 ) -> None:
