@@ -465,6 +465,7 @@ class OfKubelets(OfNodes):
         await plugged(scene, 60)
         of_fuse, of_loop = [(await scene.calls(name)).registrations for name in (FUSE, LOOP)]
         await scene.break_connections()
+        await _registered(scene, of_fuse + 1, of_loop + 1)
         await _is_well(scene, 60)
         await _registered(scene, of_fuse + 1, of_loop + 1)
 
