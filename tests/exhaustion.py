@@ -86,7 +86,7 @@ async def start_with(folder: Path, text: str) -> str:
     place = make_place(folder)
     place.config.write_text(text)
     async with running(place) as (kubelet, watched):
-        await watched.says("config in force", "cannot be used")
+        await watched.says("active config", "cannot be used")
         if "cannot be used" in "".join(watched.lines):
             place.config.write_text(STEADY)
         await kubelet.wait_for(lambda: kubelet.capacity(GOOD) == 1, PATIENCE_SECONDS)
@@ -101,10 +101,10 @@ async def reload_through(folder: Path, configs: Mapping[str, str]) -> None:
         await kubelet.wait_for(lambda: kubelet.capacity(GOOD) == 1, PATIENCE_SECONDS)
         for name, text in configs.items():
             place.config.write_text(text)
-            await watched.says("config in force", "cannot be used")
+            await watched.says("active config", "cannot be used")
             # What comes after it shows that the pass about it has ended.
             place.config.write_text(STEADY)
-            await watched.says("config in force", "the config on disk is active")
+            await watched.says("active config", "the config on disk is active")
             place.host.plug("ttyUSB0").touch()
             await kubelet.wait_for(lambda: kubelet.capacity(GOOD) == 1, PATIENCE_SECONDS)
             assert kubelet.devices(GOOD) == {"ttyUSB0": "Healthy"}, name

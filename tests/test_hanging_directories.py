@@ -208,7 +208,7 @@ async def test_the_daemon_goes_on_where_its_config_begins_to_hang(place: Place) 
     place.config.parent.mkdir(parents=True)
     place.config.write_text(config("ttyUSB0"))
     async with place.daemon() as daemon:
-        await daemon.says("config in force")
+        await daemon.says("active config")
         with hanging_mount(mount):
             for _ in range(2):  # the directory is watched again after the first one
                 daemon.process.send_signal(signal.SIGHUP)

@@ -134,16 +134,16 @@ async def test_a_config_that_is_being_loaded_does_not_hold_it_up(place: Place) -
         pid = daemon.process.pid
         await poll_until(lambda: Path(f"/proc/{pid}/task/{pid}/children").read_text())
         await ends_in_time(daemon)
-        assert "config in force" not in "".join(daemon.lines)
+        assert "active config" not in "".join(daemon.lines)
 
 
 async def test_a_folder_that_hangs_does_not_hold_it_up(place: Place) -> None:
     place.config.write_text(GOOD.replace("/dev/ttyUSB*", "/dev/*/x*"))
     with hanging_mount(place.host.folder / "dev/hung"):
         async with Kubelet(place.kubelet_folder), place.daemon() as daemon:
-            await daemon.says("config in force")
+            await daemon.says("active config")
             # Its thread is in the kernel by now, or soon: either way it never comes back.
-            await daemon.says("does not end: going on without it")
+            await daemon.says("does not end: continuing without it")
             await ends_well(daemon)
     assert sockets(place) == []
 

@@ -104,7 +104,7 @@ def test_one_more_signal_does_not_disturb_the_end(short_folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("command", "said"), [("run", "waiting for a kubelet"), ("cdi watch", "config in force")]
+    ("command", "said"), [("run", "waiting for a kubelet"), ("cdi watch", "active config")]
 )
 def test_an_early_hangup_does_not_end_a_daemon(command: str, said: str, short_folder: Path) -> None:
     """Its unit reloads it by SIGHUP."""

@@ -57,7 +57,7 @@ def installed(request: pytest.FixtureRequest, cluster: Cluster) -> Iterator[Daem
 
 @pytest.fixture
 def daemon(installed: DaemonSet, cluster: Cluster) -> DaemonPod:
-    """Give the daemon's pod, with the first config in force."""
+    """Give the daemon's pod, with the first active config."""
     loop.remove_all()
     cluster.await_allocatable(FUSE, 3)
     return installed.await_ready()

@@ -33,7 +33,7 @@ def _warnings(folder: Path, source: Path, point: Path) -> list[str]:
         for line in daemon.stderr:
             if line.startswith(("unshare:", "mount:")) and not os.environ.get("CI"):
                 pytest.skip(f"nothing can be mounted here: {line}")
-            if "config in force" in line:
+            if "active config" in line:
                 daemon.send_signal(signal.SIGHUP)
             elif "the config on disk is active" in line:
                 daemon.terminate()

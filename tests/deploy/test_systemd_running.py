@@ -93,7 +93,7 @@ async def test_it_serves_and_sees_what_is_plugged_in(machine: Machine, short_fol
 
 def test_reload_has_the_config_read_again(machine: Machine) -> None:
     before = machine.property("MainPID")
-    machine.await_line("config in force")
+    machine.await_line("active config")
     machine.run("systemctl", "reload", "genericdp")
     machine.await_line("SIGHUP: the config is read again")
     assert machine.property("MainPID") == before

@@ -66,7 +66,7 @@ async def test_it_is_alive_at_once_ready_once_registered_and_tells_of_a_refused_
             for path in ("/", "/metrics"):
                 assert (await get(port, path))[0] == 200
             place.config.write_text(BAD)
-            await daemon.says("the one in force stays")
+            await daemon.says("the active one stays")
             now = await state(port)
             assert now["ready"]
             assert now["config"]["inForce"]
