@@ -466,9 +466,7 @@ _SENTENCES = {
     VerdictKind.EXCLUDED: "{device} is not offered: {name} excludes it by {reason}",
     VerdictKind.ABOVE: ("{device} itself is not offered, but {name} offers its child: {reason}"),
     VerdictKind.BELOW_FAILS: "{device} is not offered: {name} takes {reason}",
-    VerdictKind.BELOW: (
-        "{device} is not offered: {name} takes {reason}, its parent, not {device}"
-    ),
+    VerdictKind.BELOW: ("{device} is not offered: {name} takes {reason}, its parent, not {device}"),
     VerdictKind.NOT_TAKEN: "{device} is not offered: {name} {closest}",
     VerdictKind.OTHER_NODE: "{device} is not offered: {name} is not for this node ({reason})",
     VerdictKind.UNDECIDED: "{device} is not offered: {name} cannot be decided: {reason}",
