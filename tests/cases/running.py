@@ -141,7 +141,7 @@ class _Node:
             work = Path(stack.enter_context(tempfile.TemporaryDirectory()))
             for file in self._case.iterdir():
                 if file.name != "expect.txt":
-                    shutil.copy(file, work)
+                    shutil.copyfile(file, work / file.name)  # without its mode
             description = work / "machine.yaml"
             if not description.exists():
                 raise CaseError(f"{self._case} has no machine.yaml")

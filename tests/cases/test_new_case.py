@@ -57,7 +57,7 @@ def test_a_case_has_what_matters_and_prints_what_the_machine_does(
 
 @pytest.mark.parametrize(
     ("which", "why"),
-    [(0, "it is no snapshot"), (1, "No such file"), (3, "there is no command nothing")],
+    [(0, "it is not a snapshot"), (1, "No such file"), (3, "there is no command nothing")],
 )
 def test_what_is_no_report_is_refused(
     which: int, why: str, report: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -67,8 +67,11 @@ def test_every_resource_is_one_of_four(old: list[Resource], new: list[Resource])
     todo = plan(after, before)
     assert set(found["added"]) == after.keys() - before.keys() == todo.start - todo.stop
     assert set(found["removed"]) == before.keys() - after.keys() == todo.stop - todo.start
-    assert {one["name"] for one in found["changed"] if one["inPlace"]} == todo.update
-    assert {one["name"] for one in found["changed"] if not one["inPlace"]} == todo.stop & todo.start
+    both = before.keys() & after.keys()
+    moved = {name for name in both if before[name].served_by is not after[name].served_by}
+    in_place = {change["name"] for change in found["changed"] if change["inPlace"]}
+    assert in_place == todo.update - moved
+    assert {change["name"] for change in found["changed"]} - in_place == todo.anew | moved
     for name in found["unchanged"]:
         assert before[name] == after[name]
     named = (*found["added"], *found["unchanged"], *(one["name"] for one in found["changed"]))

@@ -59,7 +59,7 @@ sys.exit(discover())
         ("", "has no folder dev (give --root a folder with dev/ and sys/ of a machine, or a"),
         ("absent", "absent does not exist (give --root"),
         ("file/dev", "file/dev does not exist (give --root"),
-        ("file", "file: it is no snapshot"),
+        ("file", "file: it is not a snapshot"),
         ("pipe", "pipe is neither a folder nor a file (give --root"),
     ],
 )

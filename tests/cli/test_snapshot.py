@@ -189,7 +189,7 @@ def test_what_could_not_be_read_is_told(testbed: Testbed, tmp_path: Path, capsys
     (folder / "dev/open").chmod(0o777)
     (folder / "dev/open/link").symlink_to("../can0")
     assert snapshot(tmp_path / "a.tar.gz", folder) == 0
-    said = "not root can turn, so never offered: 1, such as /dev/open/link"
+    said = "other than root can change, so never offered: 1, such as /dev/open/link"
     assert said in capsys.readouterr().out
 
 

@@ -61,7 +61,7 @@ def test_what_is_no_snapshot_is_bad_usage(
 ) -> None:
     (tmp_path / "x.tar.gz").write_text("hello")
     assert main(["hardware", "--root", str(tmp_path / "x.tar.gz")]) == 2
-    assert "it is no snapshot" in capsys.readouterr().err
+    assert "it is not a snapshot" in capsys.readouterr().err
     assert main(["hardware", "--root", str(tmp_path / "none.tar.gz")]) == 2
     assert "none.tar.gz does not exist" in capsys.readouterr().err
     assert list(temporary.iterdir()) == []
