@@ -60,7 +60,7 @@ async def test_a_path_that_hangs_at_the_start_is_named(
     place: Place, gone: Path, option: str
 ) -> None:
     async with place.serving(f"{option}={gone}/s") as (kubelet, daemon):
-        await daemon.says(f"looking at {gone}/s {GIVEN_UP}")
+        await daemon.says(f"reading {gone}/s {GIVEN_UP}")
         await kubelet.wait_for(lambda: kubelet.capacity("example.com/ttyUSB0") == 1)
 
 
@@ -69,7 +69,7 @@ async def test_the_daemon_ends_though_the_directory_of_the_kubelet_hangs(
 ) -> None:
     place.kubelet_folder = gone / "k"
     async with place.daemon() as daemon:
-        await daemon.says(f"looking at {gone}/k {GIVEN_UP}")
+        await daemon.says(f"reading {gone}/k {GIVEN_UP}")
         daemon.process.terminate()
         assert await daemon.ends() == 0
 

@@ -167,7 +167,7 @@ async def test_without_a_descriptor_nothing_is_concluded_until_there_is_one(
         assert not task.done()
     assert await task == before
     assert [record.getMessage() for record in caplog.records] == [
-        "the host cannot be looked at (Too many open files): what is known of it stays",
+        "cannot read the host (Too many open files): keeping the last known state",
         "the host can be read again",
     ]
 

@@ -224,4 +224,4 @@ async def test_an_unknown_plugin_that_throws_us_out_is_suspected(world: World) -
         await uncontested(daemon)
         await world.listed(SERIAL, "ttyUSB0")
     assert daemon.log.count("let only one of them serve it") == 1
-    assert daemon.log.count("nobody else seems to serve the resource any more") == 1
+    assert daemon.log.count("no other plugin serves this resource") == 1
