@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-import pytest
-
 from genericdp.host.root import Root
 from genericdp.host.sysfs import device_names, plugged_of, syspath_of
 from genericdp.model import FileType
@@ -53,21 +51,16 @@ def test_what_grows_with_each_replug(tmp_path: Path) -> None:
     assert plugged_of(tree.root.read_text, CHAR, None) == ""
 
 
-@pytest.mark.parametrize("junk", ["x:y", "1", "1:2:3", "0x1:2", "²:1"])
-def test_what_is_no_number_in_sysfs_is_passed_over(tmp_path: Path, junk: str) -> None:
+def test_only_numbers_with_a_name_are_named(tmp_path: Path) -> None:
     tree = Tree(tmp_path)
-    tree.write(f"sys/dev/char/{junk}/uevent", "DEVNAME=junk\n")
-    tree.node("null", "1:3")
-    assert device_names(tree.root) == {"null": (CHAR, (1, 3))}
-
-
-def test_a_device_without_a_uevent_or_name_is_passed_over(tmp_path: Path) -> None:
-    tree = Tree(tmp_path)
-    tree.write("sys/devices/x/y/dev", "1:3\n")
-    tree.link("sys/dev/char/1:3", "../../devices/x/y")
+    for junk in ("x:y", "1", "1:2:3", "0x1:2", "²:1"):
+        tree.write(f"sys/dev/char/{junk}/uevent", f"DEVNAME={junk}\n")
+    tree.write("sys/devices/x/y/dev", "1:6\n")  # without a uevent
+    tree.link("sys/dev/char/1:6", "../../devices/x/y")
     tree.write("sys/dev/char/1:4/uevent", "DEVNAME=\nnonsense\n")
     tree.link("sys/dev/char/1:5", "../../devices/gone")
-    assert device_names(tree.root) == {}
+    tree.node("null", "1:3")
+    assert device_names(tree.root) == {"null": (CHAR, (1, 3))}
 
 
 def test_a_folder_without_sys_names_nothing(tmp_path: Path) -> None:
