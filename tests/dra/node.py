@@ -6,6 +6,7 @@ import json
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
+from genericdp.devices.resourcenames import label
 from genericdp.kubelet.api.dra_pb2 import Claim as ClaimRef
 from genericdp.kubelet.podresources import PodResourcesTiming
 from genericdp.settings import DraSettings
@@ -25,12 +26,24 @@ DRIVER = "genericdp.io"
 NODE = "node-1"
 NAME = "example.com/serial"
 POOL = f"{NODE}/{NAME}"
+OTHER = "example.com/modem"
+USB0, USB1, USB2 = (label(f"ttyUSB{number}") for number in range(3))
 _AT_ONCE = PodResourcesTiming(pods_known=0.0, period=0.1)
 
 
 def by_dra(name: str = NAME, glob: str = "/dev/ttyUSB*", **keys: object) -> dict[str, object]:
     """Return a resource that DRA serves."""
     return resource(name, glob, servedBy="dra", **keys)
+
+
+def by_plugin(name: str = NAME, glob: str = "/dev/ttyUSB*", **keys: object) -> dict[str, object]:
+    """Return the same resource, as the device plugin serves it."""
+    return resource(name, glob, **keys)
+
+
+def refused(why: str) -> Callable[[dict[str, Any]], bool]:
+    """Return whether ``/status`` tells of something that is not offered for a reason."""
+    return lambda found: any(why in entry["reason"] for entry in found["notOffered"])
 
 
 class DraNode:
@@ -41,6 +54,7 @@ class DraNode:
         self.world = World(folder, pod_resources=self.root / "pod-resources/kubelet.sock")
         self.host = self.world.host
         self.host.plug("ttyUSB0")
+        self.folder = folder
         self.cdi_folder = folder / "cdi"
         self.cdi_folder.mkdir()
         self.server = ApiServer()
@@ -83,6 +97,25 @@ class DraNode:
     def state_folder(self) -> Path:
         """The folder where the driver keeps what it has to remember."""
         return self.settings.folder
+
+    def hook(self, name: str, script: str = "") -> dict[str, object]:
+        """Return a hook that notes its name and the device, and then does what a script says."""
+        program = self.folder / name
+        note = f'echo {name} "$GENERICDP_DEVICE_ID" >> {self.folder}/log'
+        program.write_text(f"#!/bin/sh\n{note}\n{script}\n")
+        program.chmod(0o755)
+        return {"exec": {"command": [str(program)]}}
+
+    def hooks(self) -> dict[str, object]:
+        """Return hooks that note that they have run."""
+        return {name: self.hook(name) for name in ("allocate", "release")}
+
+    def ran(self) -> list[str]:
+        """Return what hooks have noted since the last call."""
+        log = self.folder / "log"
+        lines = log.read_text().splitlines() if log.exists() else []
+        log.unlink(missing_ok=True)
+        return lines
 
     def pools(self) -> dict[str, list[str]]:
         """Return the names of the devices on offer, by pool."""
@@ -147,6 +180,15 @@ class DraNode:
         )
         return ClaimRef(namespace="default", name=name, uid=found["metadata"]["uid"])
 
+    async def claim(self, *devices: str, **keys: Any) -> ClaimRef:
+        """Wait until devices are on offer, and return a claim that is prepared with them."""
+        chosen = devices or (USB0,)
+        pool = keys.get("pool", POOL)
+        await self.until(lambda: {*chosen} <= {*self.pools().get(pool, ())})
+        claim = self.allocate(*chosen, **keys)
+        await self.prepare(claim)
+        return claim
+
     async def prepare(self, claim: ClaimRef) -> tuple[api.Device, ...]:
         """Return the devices of a claim that can be prepared."""
         await self.kubelet.wait_for(DRIVER)
@@ -160,6 +202,11 @@ class DraNode:
         answer = (await self.kubelet.prepare(DRIVER, claim))[claim.uid]
         assert isinstance(answer, str), answer
         return answer
+
+    async def is_held(self, device: str, by: str = "claim") -> None:
+        """Check that another claim does not get a device."""
+        why = await self.refusal(self.allocate(device, name="another"))
+        assert f"is prepared for claim default/{by}" in why
 
     async def refuses(self, claim: ClaimRef, why: str) -> None:
         """Wait until a claim is not prepared for this reason: a config may not be in effect yet."""
@@ -183,10 +230,25 @@ class DraNode:
         spec = json.loads(content)
         return {f"{spec['kind']}={one['name']}": one["containerEdits"] for one in spec["devices"]}
 
+    def host_paths(self, claim: ClaimRef) -> list[str]:
+        """Return the nodes of the host that a claim's spec has."""
+        return [
+            node.get("hostPath", node["path"])
+            for edits in self.given(claim).values()
+            for node in edits.get("deviceNodes", ())
+        ]
+
+    def record_file(self, claim: ClaimRef) -> Path:
+        """Return where the record of a claim is."""
+        return self.state_folder / f"claims/{claim.uid}.json"
+
     def record(self, claim: ClaimRef) -> dict[str, Any] | None:
         """Return what is recorded of a claim."""
         try:
-            content = (self.state_folder / f"claims/{claim.uid}.json").read_text()
+            return dict(json.loads(self.record_file(claim).read_text()))
         except FileNotFoundError:
             return None
-        return dict(json.loads(content))
+
+    def edit_record(self, claim: ClaimRef, **keys: object) -> None:
+        """Change the record of a claim, while no daemon runs."""
+        self.record_file(claim).write_text(json.dumps({**(self.record(claim) or {}), **keys}))

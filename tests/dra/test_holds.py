@@ -14,50 +14,40 @@ from genericdp.dra.claims import read_records, release_marker
 from genericdp.settings import ClaimTiming
 from genericdp.simulator.pods import Container, Pod
 from tests.dra.claims import plug_stick, unplug_stick
-from tests.dra.node import DRIVER, NAME, NODE, POOL, DraNode, by_dra
-from tests.dra.test_backends import by_plugin
-from tests.dra.test_claims import INDEXED, hook
+from tests.dra.node import (
+    DRIVER,
+    NAME,
+    NODE,
+    OTHER,
+    POOL,
+    USB0,
+    USB1,
+    DraNode,
+    by_dra,
+    by_plugin,
+    refused,
+)
+from tests.dra.test_claims import INDEXED
 from tests.world import resource
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    from genericdp.kubelet.api.dra_pb2 import Claim as ClaimRef
     from tests.world import Daemon
 
-USB0, USB1 = (label(f"ttyUSB{number}") for number in range(2))
-OTHER = "example.com/modem"
 OTHER_POOL = f"{NODE}/{OTHER}"
-AT_ONCE = ClaimTiming(period=0.1, warn=0.2)
+MODEM = resource("example.com/acm", "/dev/ttyACM*")
+PORT = {"env": {"PORT": "$(device.path)"}}
 
 
 def often(node: DraNode) -> dict[str, Any]:
     """Return settings with which the API server is asked about claims all the time."""
-    return {"dra": replace(node.settings, claim_timing=AT_ONCE)}
+    return {"dra": replace(node.settings, claim_timing=ClaimTiming(period=0.1, warn=0.2))}
 
 
-def host_paths(node: DraNode, claim: ClaimRef) -> list[str]:
-    """Return the nodes of the host that a claim's spec has."""
-    return [
-        one.get("hostPath", one["path"])
-        for edits in node.given(claim).values()
-        for one in edits.get("deviceNodes", ())
-    ]
-
-
-def record_file(node: DraNode, claim: ClaimRef) -> Path:
-    return node.state_folder / f"claims/{claim.uid}.json"
-
-
-def edited(node: DraNode, claim: ClaimRef, **keys: object) -> None:
-    """Change the record of a claim, while no daemon runs."""
-    file = record_file(node, claim)
-    file.write_text(json.dumps({**json.loads(file.read_text()), **keys}))
-
-
-async def refuses(daemon: Daemon, name: str, why: str) -> None:
-    """Wait until something is not offered for a reason."""
-    await daemon.shows(name, lambda found: any(why in it["reason"] for it in found["notOffered"]))
+async def takes(node: DraNode, daemon: Daemon, *resources: dict[str, object]) -> None:
+    """Replace the config, and wait until it is in effect."""
+    node.host.plug("ttyACM0", major=166)
+    await daemon.takes(*resources, MODEM)
+    await node.world.listed("example.com/acm", "ttyACM0")
 
 
 @pytest.fixture
@@ -74,19 +64,17 @@ async def test_a_device_that_was_prepared_again_after_a_replug_is_still_held_aft
 ) -> None:
     node = sticks
     async with node.serving(by_dra(id="$(usb.serial)")) as daemon:
-        await node.offers(POOL, label("A"), label("B"))
-        claim = node.allocate(label("A"))
-        await node.prepare(claim)
+        claim = await node.claim(label("A"))
         plug_stick(node.host, 1, number=7, serial="A", address=2)
-        await node.until(lambda: host_paths(node, claim) == ["/dev/ttyUSB7"])
+        await node.until(lambda: node.host_paths(claim) == ["/dev/ttyUSB7"])
         await node.prepare(claim)
         await daemon.takes(by_dra(OTHER, id="$(usb.serial)"))
-        await refuses(daemon, OTHER, f"claim default/claim has it as A of {NAME}")
+        await daemon.shows(OTHER, refused(f"claim default/claim has it as A of {NAME}"))
         await node.offers(OTHER_POOL, label("B"))
         await daemon.takes(by_dra(id="x$(usb.port)"))
         await daemon.log.says("device A becomes x1-1 once it is free")
         await node.offers(POOL, label("A"), label("x1-2"))
-        assert host_paths(node, claim) == ["/dev/ttyUSB7"]
+        assert node.host_paths(claim) == ["/dev/ttyUSB7"]
 
 
 async def test_an_id_that_names_other_hardware_after_an_edit_leaves_the_spec_as_given(
@@ -94,12 +82,10 @@ async def test_an_id_that_names_other_hardware_after_an_edit_leaves_the_spec_as_
 ) -> None:
     node.host.plug("ttyUSB1")
     async with node.serving(by_dra(glob="/dev/ttyUSB0", id="x")) as daemon:
-        await node.offers(POOL, "x")
-        claim = node.allocate("x")
-        first = await node.prepare(claim)
-        given = node.given(claim)
+        claim = await node.claim("x")
+        first, given = await node.prepare(claim), node.given(claim)
         await daemon.takes(by_dra(glob="/dev/ttyUSB1", id="x"))
-        await refuses(daemon, NAME, f"claim default/claim has x of {NAME} for other hardware")
+        await daemon.shows(NAME, refused(f"claim default/claim has x of {NAME} for other hardware"))
         assert await node.prepare(claim) == first
         assert node.given(claim) == given
         # That hardware is free, and the old one is not.
@@ -110,39 +96,28 @@ async def test_an_id_that_names_other_hardware_after_an_edit_leaves_the_spec_as_
 
 
 async def test_a_claim_that_was_deleted_by_force_keeps_its_device_while_its_pod_runs(
-    node: DraNode, short_folder: Path
+    node: DraNode,
 ) -> None:
-    log = short_folder / "log"
-    release = hook(short_folder / "release", log, "release")
     pod = Pod(uid="user", containers=(Container(name="main", claims=("claim",)),))
-    async with node.serving(by_dra(hooks={"release": release})):
-        await node.offers(POOL, USB0)
-        claim = node.allocate(USB0)
-        await node.prepare(claim)
+    async with node.serving(by_dra(hooks={"release": node.hook("release")})):
+        claim = await node.claim()
         await node.world.kubelet.admit(pod)
         node.server.remove("resourceclaims", "claim", "default")
-        assert "is prepared for claim default/claim" in await node.refusal(
-            node.allocate(USB0, name="next")
-        )
-        assert not log.exists(), "the hook would run under the container"
+        await node.is_held(USB0)
+        assert node.ran() == [], "the hook would run under the container"
         assert await node.unprepare(claim) == ""
-        assert log.exists()
+        assert node.ran() == ["release ttyUSB0"]
 
 
 async def test_a_claim_of_many_shares_of_a_large_group_can_be_read_again(node: DraNode) -> None:
     for number in range(1, 700):
         node.host.plug(f"ttyUSB{number}")
     group = by_dra(groupBy="all", replicas=32)
-    shares = ["all", *(label(f"all::{number}") for number in range(1, 32))]
     async with node.serving(group):
-        await node.offers(POOL, *shares)
-        claim = node.allocate(*shares)
-        await node.prepare(claim)
+        claim = await node.claim("all", *(label(f"all::{number}") for number in range(1, 32)))
     async with node.serving(group):
-        assert "is prepared for claim default/claim" in await node.refusal(
-            node.allocate("all", name="other")
-        )
-        assert len(host_paths(node, claim)) == 700
+        await node.is_held("all")
+        assert len(node.host_paths(claim)) == 700
         assert await node.unprepare(claim) == ""
 
 
@@ -159,116 +134,77 @@ async def test_a_claim_whose_record_could_not_be_read_again_is_refused(node: Dra
         await node.prepare(node.allocate(USB0, name="other"))
 
 
-async def test_admin_access_is_no_holder_and_runs_no_hooks(
-    node: DraNode, short_folder: Path
-) -> None:
-    log = short_folder / "log"
-    hooks = {name: hook(short_folder / name, log, name) for name in ("allocate", "release")}
-    async with node.serving(by_dra(hooks=hooks)):
-        await node.offers(POOL, USB0)
-        user = node.allocate(USB0, name="user")
-        await node.prepare(user)
-        monitor = node.allocate(USB0, name="monitor", admin=True)
-        await node.prepare(monitor)
-        assert host_paths(node, monitor) == ["/dev/ttyUSB0"]
-        assert log.read_text().split() == ["allocate", "ttyUSB0"]
+async def test_admin_access_is_no_holder_and_runs_no_hooks(node: DraNode) -> None:
+    async with node.serving(by_dra(hooks=node.hooks())):
+        user = await node.claim(name="user")
+        monitor = await node.claim(name="monitor", admin=True)
+        assert node.host_paths(monitor) == ["/dev/ttyUSB0"]
+        assert node.ran() == ["allocate ttyUSB0"]
         assert await node.unprepare(user) == ""
-        assert log.read_text().split()[2:] == ["release", "ttyUSB0"]
+        assert node.ran() == ["release ttyUSB0"]
         assert await node.unprepare(monitor) == ""
-        assert log.read_text().count("release") == 1
+        assert node.ran() == []
 
 
 async def test_what_is_no_longer_allocated_to_a_claim_ends_and_the_rest_stays_held(
-    node: DraNode, short_folder: Path
+    node: DraNode,
 ) -> None:
-    log = short_folder / "log"
-    hooks = {name: hook(short_folder / name, log, name) for name in ("allocate", "release")}
     node.host.plug("ttyUSB1")
-    async with node.serving(by_dra(hooks=hooks)):
-        await node.offers(POOL, USB0, USB1)
-        claim = node.allocate(USB0, USB1)
-        await node.prepare(claim)
-        log.unlink()
+    async with node.serving(by_dra(hooks=node.hooks())):
+        claim = await node.claim(USB0, USB1)
+        node.ran()
         assert node.allocate(USB1) == claim
         await node.prepare(claim)
-        assert log.read_text().splitlines() == ["release ttyUSB0", "allocate ttyUSB1"]
+        assert node.ran() == ["release ttyUSB0", "allocate ttyUSB1"]
         await node.prepare(node.allocate(USB0, name="other"))
-        assert "is prepared for claim default/claim" in await node.refusal(
-            node.allocate(USB1, name="another")
-        )
+        await node.is_held(USB1)
 
 
-async def test_of_two_claims_that_end_at_once_the_last_runs_the_release_hook(
-    node: DraNode, short_folder: Path
+async def test_of_several_claims_that_end_at_once_the_last_runs_the_release_hook(
+    node: DraNode,
 ) -> None:
-    log = short_folder / "log"
-    release = hook(short_folder / "release", log, "release")
-    async with node.serving(by_dra(hooks={"release": release}, replicas=3)):
+    async with node.serving(by_dra(hooks={"release": node.hook("release")}, replicas=3)):
         shares = [USB0, label("ttyUSB0::1"), label("ttyUSB0::2")]
-        await node.offers(POOL, *shares)
-        claims = [node.allocate(share, name=share) for share in shares]
-        for claim in claims:
-            await node.prepare(claim)
+        claims = [await node.claim(share, name=share) for share in shares]
         assert await asyncio.gather(*map(node.unprepare, claims)) == [""] * 3
-        assert log.read_text().split() == ["release", "ttyUSB0"]
+        assert node.ran() == ["release ttyUSB0"]
 
 
-@pytest.mark.parametrize("becomes", ["renamed", "removed", "without hooks"])
+@pytest.mark.parametrize("becomes", ["renamed", "removed", "without hooks", "with another hook"])
 async def test_the_release_hook_of_the_record_runs_where_the_config_has_none(
-    node: DraNode, short_folder: Path, becomes: str
+    node: DraNode, becomes: str
 ) -> None:
-    log = short_folder / "log"
-    hooks = {"release": hook(short_folder / "release", log, "release")}
-    async with node.serving(by_dra(hooks=hooks)) as daemon:
-        await node.offers(POOL, USB0)
-        claim = node.allocate(USB0)
-        await node.prepare(claim)
-        node.host.plug("ttyACM0", major=166)
-        config = {"renamed": [by_dra(OTHER)], "removed": [], "without hooks": [by_dra()]}
-        await daemon.takes(*config[becomes], resource("example.com/acm", "/dev/ttyACM*"))
-        await node.world.listed("example.com/acm", "ttyACM0")
+    async with node.serving(by_dra(hooks={"release": node.hook("old")})) as daemon:
+        claim = await node.claim()
+        config = {
+            "renamed": [by_dra(OTHER)],
+            "removed": [],
+            "without hooks": [by_dra()],
+            "with another hook": [by_dra(hooks={"release": node.hook("new")})],
+        }
+        await takes(node, daemon, *config[becomes])
         assert await node.unprepare(claim) == ""
-        assert log.read_text().split() == ["release", "ttyUSB0"]
+        name = "new" if becomes == "with another hook" else "old"
+        assert node.ran() == [f"{name} ttyUSB0"]
 
 
-async def test_the_release_hook_of_the_config_comes_before_that_of_the_record(
-    node: DraNode, short_folder: Path
-) -> None:
-    log = short_folder / "log"
-    old, new = (hook(short_folder / name, log, name) for name in ("old", "new"))
-    async with node.serving(by_dra(hooks={"release": old})) as daemon:
-        await node.offers(POOL, USB0)
-        claim = node.allocate(USB0)
-        await node.prepare(claim)
-        node.host.plug("ttyACM0", major=166)
-        await daemon.takes(by_dra(hooks={"release": new}), resource(OTHER, "/dev/ttyACM*"))
-        await node.world.listed(OTHER, "ttyACM0")
-        assert await node.unprepare(claim) == ""
-        assert log.read_text().split() == ["new", "ttyUSB0"]
-
-
-async def test_the_policy_of_now_bounds_the_release_hook_of_a_record(
-    node: DraNode, short_folder: Path
-) -> None:
-    log = short_folder / "log"
-    release = hook(short_folder / "release", log, "release")
+async def test_the_policy_of_now_bounds_the_release_hook_of_a_record(node: DraNode) -> None:
+    release = node.hook("release")
     head = "apiVersion: genericdp.io/v1alpha1\nkind: DevicePluginPolicy\n"
     head += "devices: {paths: [/dev/ttyUSB*]}\ncommands: "
     allowing, refusing = (
-        f"{head}[{{path: {one}}}]\n" for one in (short_folder / "release", "/bin/true")
+        f"{head}[{{path: {path}}}]\n" for path in (node.folder / "release", "/bin/true")
     )
     async with node.serving(by_dra(hooks={"release": release}), policy=allowing) as daemon:
-        await node.offers(POOL, USB0)
-        claim = node.allocate(USB0)
-        await node.prepare(claim)
+        claim = await node.claim()
         await daemon.takes(by_dra(OTHER), policy=refusing)
-        await refuses(daemon, OTHER, "claim default/claim has it")
+        await daemon.shows(OTHER, refused("claim default/claim has it"))
         assert "is not among the commands that are allowed" in await node.unprepare(claim)
         assert node.record(claim)
-        assert not log.exists()
+        assert node.ran() == []
         await daemon.takes(by_dra(OTHER), policy=allowing)
         assert await node.unprepare(claim) == ""
-        assert log.exists()
+        assert node.ran() == ["release ttyUSB0"]
 
 
 async def test_two_claims_of_a_pod_that_use_one_path_are_logged(node: DraNode) -> None:
@@ -282,17 +218,23 @@ async def test_two_claims_of_a_pod_that_use_one_path_are_logged(node: DraNode) -
         assert "one claim with two requests" in line
 
 
-@pytest.mark.parametrize(("then", "now"), [(2, 1), (1, 2)], ids=["lowered", "raised"])
-async def test_other_replicas_do_not_share_what_is_held(node: DraNode, then: int, now: int) -> None:
+@pytest.mark.parametrize(
+    ("then", "now", "why"),
+    [
+        (2, 1, "holds it with replicas: 2"),
+        (1, 2, "is prepared for claim default/first"),
+    ],
+    ids=["lowered", "raised"],
+)
+async def test_other_replicas_do_not_share_what_is_held(
+    node: DraNode, then: int, now: int, why: str
+) -> None:
+    shares = [USB0, label("ttyUSB0::1")]
     async with node.serving(by_dra(replicas=then)) as daemon:
-        shares = [USB0, label("ttyUSB0::1")]
-        await node.offers(POOL, *shares[:then])
-        await node.prepare(node.allocate(shares[then - 1], name="first"))
+        await node.claim(shares[then - 1], name="first")
         await daemon.takes(by_dra(replicas=now))
         await node.offers(POOL, shares[then - 1])
-        second = node.allocate(shares[now - 1], name="second")
-        why = "holds it with replicas: 2" if now == 1 else "is prepared for claim default/first"
-        await node.refuses(second, why)
+        await node.refuses(node.allocate(shares[now - 1], name="second"), why)
 
 
 @pytest.mark.parametrize(
@@ -307,34 +249,29 @@ async def test_other_replicas_do_not_share_what_is_held(node: DraNode, then: int
 async def test_an_edit_leaves_the_spec_of_a_prepared_claim_as_given(
     node: DraNode, keys: dict[str, Any]
 ) -> None:
-    node.host.plug("ttyUSB1")
-    async with node.serving(by_dra(inject={"env": {"PORT": "$(device.path)"}})) as daemon:
-        await node.offers(POOL, USB0, USB1)
-        claim = node.allocate(USB0)
-        await node.prepare(claim)
+    async with node.serving(by_dra(inject=PORT)) as daemon:
+        claim = await node.claim()
         given = node.given(claim)
-        await daemon.takes(by_dra(**keys))
-        await node.until(lambda: node.pools().get(POOL) != [USB0, USB1] or "inject" in keys)
-        node.host.plug("ttyUSB2")
-        await daemon.shows(NAME, lambda found: len(found["devices"]) >= 2)
+        await takes(node, daemon, by_dra(**keys))
         assert node.given(claim) == given
         await node.prepare(claim)
         assert node.given(claim) == given
 
 
-async def test_a_claim_of_which_a_device_is_missing_has_no_spec_until_it_is_back(
+async def test_a_claim_of_which_a_device_or_the_spec_is_missing_gets_it_again(
     node: DraNode,
 ) -> None:
     node.host.plug("ttyUSB1")
     async with node.serving(by_dra()) as daemon:
-        await node.offers(POOL, USB0, USB1)
-        claim = node.allocate(USB0, USB1)
-        await node.prepare(claim)
+        claim = await node.claim(USB0, USB1)
         given = node.given(claim)
         node.host.unplug("ttyUSB1")
         await node.until(lambda: node.given(claim) == {})
         await daemon.log.says("/dev/ttyUSB1 does not exist")
         node.host.plug("ttyUSB1")
+        await node.until(lambda: node.given(claim) == given)
+        (file,) = node.cdi_folder.iterdir()
+        file.unlink()
         await node.until(lambda: node.given(claim) == given)
 
 
@@ -353,9 +290,7 @@ async def test_the_spec_of_a_claim_has_the_drivers_name_in_its_own(node: DraNode
 
 async def test_the_holds_of_a_record_have_the_form_that_each_version_reads(node: DraNode) -> None:
     async with node.serving(by_dra()):
-        await node.offers(POOL, USB0)
-        claim = node.allocate(USB0)
-        await node.prepare(claim)
+        claim = await node.claim()
     record = node.record(claim)
     assert record is not None
     assert record["uid"] == claim.uid
@@ -372,22 +307,15 @@ async def test_the_holds_of_a_record_have_the_form_that_each_version_reads(node:
     assert identity.keys() == {
         *("location", "part", "unique", "model", "unreadable", "kernelName", "ambiguous")
     }
-
-
-@pytest.mark.parametrize("version", [2, 99])
-async def test_a_record_of_another_version_holds_its_hardware(node: DraNode, version: int) -> None:
-    async with node.serving(by_dra()):
-        await node.offers(POOL, USB0)
-        claim = node.allocate(USB0)
-        await node.prepare(claim)
-    edited(node, claim, version=version, results="in another form", devices=None)
-    content = record_file(node, claim).read_bytes()
-    async with node.serving(by_dra()):
-        other = node.allocate(USB0, name="other")
-        assert "is prepared for claim default/claim" in await node.refusal(other)
-        assert record_file(node, claim).read_bytes() == content
-        assert await node.unprepare(claim) == ""
-        await node.prepare(other)
+    for version in (2, 99):
+        node.edit_record(claim, version=version, results="in another form", devices=None)
+        content = node.record_file(claim).read_bytes()
+        async with node.serving(by_dra()):
+            await node.is_held(USB0)
+            assert node.record_file(claim).read_bytes() == content
+            if version == 99:
+                assert await node.unprepare(claim) == ""
+                await node.prepare(node.allocate(USB0, name="other"))
 
 
 @pytest.mark.parametrize(
@@ -406,10 +334,8 @@ async def test_a_damaged_record_is_no_reason_to_end_and_its_device_is_held(
     node: DraNode, keys: tuple[str | int, ...], damaged: str
 ) -> None:
     async with node.serving(by_dra()):
-        await node.offers(POOL, USB0)
-        claim = node.allocate(USB0)
-        await node.prepare(claim)
-    file = record_file(node, claim)
+        claim = await node.claim()
+    file = node.record_file(claim)
     at = record = json.loads(file.read_text())
     for key in keys[:-1]:
         at = at[key]
@@ -422,32 +348,10 @@ async def test_a_damaged_record_is_no_reason_to_end_and_its_device_is_held(
         assert "is prepared for claim default/claim" in refusal or file.name in refusal
 
 
-async def test_a_spec_that_is_removed_is_written_again(node: DraNode) -> None:
-    async with node.serving(by_dra()):
-        await node.offers(POOL, USB0)
-        claim = node.allocate(USB0)
-        await node.prepare(claim)
-        given = node.given(claim)
-        for file in node.cdi_folder.iterdir():
-            file.unlink()
-        await node.until(lambda: node.given(claim) == given)
-
-
-async def test_a_missing_cdi_directory_is_named(node: DraNode) -> None:
-    async with node.serving(by_dra()):
-        await node.offers(POOL, USB0)
-        node.cdi_folder.rmdir()
-        refusal = await node.refusal(node.allocate(USB0))
-        assert refusal == f"{node.cdi_folder}: no such file or directory"
-
-
 async def test_other_hardware_under_the_id_of_a_prepared_claim_is_refused(sticks: DraNode) -> None:
     node = sticks
-    name = label("1-1")
     async with node.serving(by_dra(id="$(usb.port)")) as daemon:
-        await node.offers(POOL, name, label("1-2"))
-        claim = node.allocate(name)
-        await node.prepare(claim)
+        claim = await node.claim(label("1-1"))
         given = node.given(claim)
         plug_stick(node.host, 1, number=0, serial="C", address=2)
         await node.until(lambda: node.given(claim) == {})
@@ -455,7 +359,8 @@ async def test_other_hardware_under_the_id_of_a_prepared_claim_is_refused(sticks
         assert "is other hardware now: usb serial C at usb 0000:00:14.0" in refusal
         assert "was prepared with usb serial A at usb 0000:00:14.0" in refusal
         # What is there now is not what the claim has, and gets the ID once the claim ends.
-        await refuses(daemon, NAME, f"claim default/claim has 1-1 of {NAME} for other hardware")
+        why = f"claim default/claim has 1-1 of {NAME} for other hardware"
+        await daemon.shows(NAME, refused(why))
         unplug_stick(node.host, 1)
         await daemon.shows(NAME, lambda found: found["devices"][0]["state"] != "Healthy")
         plug_stick(node.host, 1, number=0, serial="A", address=3)
@@ -467,16 +372,14 @@ async def test_a_stick_that_moves_to_another_port_is_offered_to_no_other_claim(
 ) -> None:
     node = sticks
     async with node.serving(by_dra(id="$(usb.port)")) as daemon:
-        await node.offers(POOL, label("1-1"), label("1-2"))
-        claim = node.allocate(label("1-1"))
-        await node.prepare(claim)
+        claim = await node.claim(label("1-1"))
         unplug_stick(node.host, 1)
         plug_stick(node.host, 3, number=3, serial="A", address=4)
-        await refuses(daemon, NAME, f"claim default/claim has it as 1-1 of {NAME}")
+        await daemon.shows(NAME, refused(f"claim default/claim has it as 1-1 of {NAME}"))
         await node.until(lambda: node.given(claim) == {})
         unplug_stick(node.host, 3)
         plug_stick(node.host, 1, number=4, serial="A", address=5)
-        await node.until(lambda: host_paths(node, claim) == ["/dev/ttyUSB4"])
+        await node.until(lambda: node.host_paths(claim) == ["/dev/ttyUSB4"])
 
 
 async def test_the_device_of_a_claim_that_is_gone_in_the_api_is_withheld_until_unprepare(
@@ -484,9 +387,7 @@ async def test_the_device_of_a_claim_that_is_gone_in_the_api_is_withheld_until_u
 ) -> None:
     node.host.plug("ttyUSB1")
     async with node.serving(by_dra(), **often(node)) as daemon:
-        await node.offers(POOL, USB0, USB1)
-        claim = node.allocate(USB0)
-        await node.prepare(claim)
+        claim = await node.claim()
         with node.server.failing(status=500, verbs={"get"}, target="resourceclaims"):
             node.server.remove("resourceclaims", "claim", "default")
             asked = len(node.server.requests)
@@ -499,44 +400,33 @@ async def test_the_device_of_a_claim_that_is_gone_in_the_api_is_withheld_until_u
         await node.offers(POOL, USB0, USB1)
 
 
-async def test_what_a_reboot_and_the_api_have_ended_is_free(
-    node: DraNode, short_folder: Path
-) -> None:
-    log = short_folder / "log"
-    by = by_dra(hooks={"release": hook(short_folder / "release", log, "release")})
+async def test_what_a_reboot_and_the_api_have_ended_is_free(node: DraNode) -> None:
+    by = by_dra(hooks={"release": node.hook("release")})
     node.host.plug("ttyUSB1")
     async with node.serving(by):
-        await node.offers(POOL, USB0, USB1)
-        gone, kept = node.allocate(USB0, name="gone"), node.allocate(USB1, name="kept")
-        await node.prepare(gone)
-        await node.prepare(kept)
+        gone, kept = await node.claim(name="gone"), await node.claim(USB1, name="kept")
     node.server.remove("resourceclaims", "gone", "default")
     for claim in (gone, kept):
-        edited(node, claim, bootID="another")
+        node.edit_record(claim, bootID="another")
     async with node.serving(by, **often(node)):
         await node.until(lambda: node.record(gone) is None)
-        assert log.read_text().split() == ["release", "ttyUSB0"]
+        assert node.ran() == ["release ttyUSB0"]
         assert node.record(kept)
         await node.prepare(node.allocate(USB0, name="next"))
-        assert "is prepared for claim default/kept" in await node.refusal(
-            node.allocate(USB1, name="other")
-        )
+        await node.is_held(USB1, by="kept")
 
 
 async def test_after_a_reboot_a_claim_gets_what_it_was_given_if_the_config_has_it_no_more(
     node: DraNode,
 ) -> None:
-    by = by_dra(inject={"env": {"PORT": "$(device.path)"}})
-    async with node.serving(by):
-        await node.offers(POOL, USB0)
-        claim = node.allocate(USB0)
-        first = await node.prepare(claim)
-        given = node.given(claim)
-    edited(node, claim, bootID="another")
+    async with node.serving(by_dra(inject=PORT)):
+        claim = await node.claim()
+        first, given = await node.prepare(claim), node.given(claim)
+    node.edit_record(claim, bootID="another")
     for file in node.cdi_folder.iterdir():
         file.unlink()
     async with node.serving(by_dra(exclude=[{"path": "/dev/ttyUSB0"}])) as daemon:
-        await refuses(daemon, NAME, "excluded by the config")
+        await daemon.shows(NAME, refused("excluded by the config"))
         assert node.given(claim) == {}
         assert await node.prepare(claim) == first
         assert node.given(claim) == given
@@ -547,10 +437,8 @@ async def test_after_a_reboot_a_node_that_looks_the_same_may_be_of_other_hardwar
 ) -> None:
     node = sticks
     async with node.serving(by_dra(id="$(usb.port)")):
-        await node.offers(POOL, label("1-1"), label("1-2"))
-        claim = node.allocate(label("1-1"))
-        await node.prepare(claim)
-    edited(node, claim, bootID="another")
+        claim = await node.claim(label("1-1"))
+    node.edit_record(claim, bootID="another")
     (serial,) = node.host.folder.glob("sys/devices/*/*/usb1/1-1/serial")
     serial.write_text("C\n")
     async with node.serving(by_dra(id="x$(usb.port)")) as daemon:
@@ -559,7 +447,7 @@ async def test_after_a_reboot_a_node_that_looks_the_same_may_be_of_other_hardwar
         assert node.given(claim) == {}
         serial.write_text("A\n")
         await node.prepare(claim)
-        assert host_paths(node, claim) == ["/dev/ttyUSB0"]
+        assert node.host_paths(claim) == ["/dev/ttyUSB0"]
 
 
 async def test_after_a_reboot_an_attribute_that_the_id_is_made_of_tells_hardware_apart(
@@ -569,72 +457,55 @@ async def test_after_a_reboot_an_attribute_that_the_id_is_made_of_tells_hardware
     plug_stick(node.host, 1, number=0, serial="")
     board = node.host.folder / "sys/dev/char/188:0/board"
     board.write_text("C\n")
-    resource = by_dra(id="$(attribute.board)")
-    async with node.serving(resource):
-        await node.offers(POOL, label("C"))
-        claim = node.allocate(label("C"))
-        await node.prepare(claim)
-    edited(node, claim, bootID="another")
+    by = by_dra(id="$(attribute.board)")
+    async with node.serving(by):
+        claim = await node.claim(label("C"))
+    node.edit_record(claim, bootID="another")
     board.write_text("D\n")
-    async with node.serving(resource) as daemon:
+    async with node.serving(by) as daemon:
         await daemon.registered(NAME)
         await node.refuses(claim, "/dev/ttyUSB0 is other hardware now: attribute board D")
         assert node.given(claim) == {}
 
 
-async def test_an_administrator_releases_a_claim(node: DraNode, short_folder: Path) -> None:
-    log = short_folder / "log"
-    release = hook(short_folder / "release", log, "release")
-    async with node.serving(by_dra(hooks={"release": release})) as daemon:
-        await node.offers(POOL, USB0)
-        claim = node.allocate(USB0)
-        await node.prepare(claim)
-        (shown,) = read_records(node.state_folder / "claims")
+async def test_an_administrator_releases_a_claim(node: DraNode) -> None:
+    records = node.state_folder / "claims"
+    async with node.serving(by_dra(hooks={"release": node.hook("release", "exit 3")})) as daemon:
+        claim = await node.claim()
+        (shown,) = read_records(records)
         assert shown.claim is not None
         assert (shown.uid, shown.claim.name) == (claim.uid, "claim")
         assert [(hold.resource, hold.shares) for hold in shown.claim.holds] == [
             (NAME, ("ttyUSB0",))
         ]
-        (short_folder / "release").write_text("#!/bin/sh\nexit 3\n")
-        release_marker(node.state_folder / "claims", claim.uid).touch()
+        release_marker(records, claim.uid).touch()
         await daemon.log.says("claim default/claim cannot be released: ")
         assert node.record(claim)
-        hook(short_folder / "release", log, "release")
+        node.hook("release")
         await node.until(lambda: node.record(claim) is None)
-        assert log.read_text().split() == ["release", "ttyUSB0"]
+        assert {*node.ran()} == {"release ttyUSB0"}
         assert node.given(claim) == {}
-        await node.until(lambda: list((node.state_folder / "claims").iterdir()) == [])
-
-
-async def test_a_claim_is_released_at_the_next_start(node: DraNode) -> None:
-    async with node.serving(by_dra()):
-        await node.offers(POOL, USB0)
-        claim = node.allocate(USB0)
-        await node.prepare(claim)
-    record_file(node, claim).write_text("damaged")
-    release_marker(node.state_folder / "claims", claim.uid).touch()
+        await node.until(lambda: list(records.iterdir()) == [])
+        claim = await node.claim()
+    node.record_file(claim).write_text("damaged")
+    release_marker(records, claim.uid).touch()
     async with node.serving(by_dra()) as daemon:
         await daemon.registered(NAME)
         await node.prepare(node.allocate(USB0, name="other"))
-        assert [
-            it.claim and it.claim.name for it in read_records(node.state_folder / "claims")
-        ] == ["other"]
+        assert [found.claim and found.claim.name for found in read_records(records)] == ["other"]
 
 
 async def test_claims_of_a_former_name_of_the_driver_hold_too(node: DraNode) -> None:
     node.host.plug("ttyUSB1")
     async with node.serving(by_dra()):
-        await node.offers(POOL, USB0, USB1)
-        claim = node.allocate(USB0, name="former")
-        await node.prepare(claim)
+        claim = await node.claim(name="former")
     folder = node.root / "plugins/former.io/claims"
     folder.parent.mkdir()
-    edited(node, claim, driver="former.io")
-    record_file(node, claim).parent.rename(folder)
+    node.edit_record(claim, driver="former.io")
+    node.record_file(claim).parent.rename(folder)
     (folder / "unknown.json").write_text("of another vendor")
     async with node.serving(by_dra(), resource(OTHER, "/dev/none*")) as daemon:
-        refusal = await node.refusal(node.allocate(USB0, name="other"))
-        assert "is prepared for claim default/former by the DRA driver former.io" in refusal
-        await node.prepare(node.allocate(USB1, name="another"))
+        await node.is_held(USB0, by="former by the DRA driver former.io")
+        await node.prepare(node.allocate(USB1, name="other"))
         await daemon.takes(by_dra(OTHER))
-        await refuses(daemon, OTHER, f"claim default/former has it as ttyUSB0 of {NAME}")
+        await daemon.shows(OTHER, refused(f"claim default/former has it as ttyUSB0 of {NAME}"))
