@@ -17,7 +17,7 @@ preconditions of the real server, and refuses ResourceSlices that this would ref
 What goes wrong is switched on:
 
 - ``with server.failing(status=503, retry_after=1, verbs={"list"}, times=2): ...``; instead of
-  ``status``: ``hangs=True``, ``seconds=0.2`` (slow), ``content=b"..."`` (garbage, or a
+  ``status``: ``hangs=True``, ``content=b"..."`` (garbage, or a
   function that makes it; with ``encoding="gzip"``, as if compressed), ``endless=b"..."`` (over and
   over), ``cut=True`` (half an answer), ``held=asyncio.Event()`` (it is sent when that is set);
 - ``await server.stop()``, ``await server.start()``: not listening meanwhile, at the same port;

@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
     from pathlib import Path
     from random import Random
-    from types import TracebackType
 
     from tests.apiserver.store import Json, Key
 
-_WRITES = frozenset({"create", "update", "delete", "deletecollection"})
+_WRITES = frozenset({"create", "update", "delete"})
 _END, _CUT = "end", "cut"
 """What a watch is told instead of a line."""
+_BOOKMARK_SECONDS = 60.0
 _CLOSE_SECONDS = 1.0
 _CHUNKED = [("content-type", "application/json"), ("transfer-encoding", "chunked")]
 _ENDLESS_BYTES = 256 * 1024 * 1024
@@ -51,12 +51,13 @@ class Request:
 @dataclass(kw_only=True, slots=True)
 class _Fault:
     verbs: Collection[str] = ()
+    """Of the requests that fail; empty: all."""
     target: str = ""
-    times: float = 0
+    """A text in the path and query of these."""
+    times: float = float("inf")
     status: int = 0
     reason: str = ""
     retry_after: int | None = None
-    seconds: float = 0.0
     hangs: bool = False
     cut: bool = False
     content: bytes | Callable[[], bytes] | None = None
@@ -108,7 +109,6 @@ class ApiServer:
         *,
         certificates: Certificates | None = None,
         token: str = "",
-        bookmark_seconds: float = 60.0,
         random: Random | None = None,
     ) -> None:
         """``random`` draws names and UIDs; None: a seeded one."""
@@ -120,7 +120,6 @@ class ApiServer:
         self.changes = Signal()
         """Sent when an object has been created, changed or deleted."""
         self._certificates = certificates
-        self.bookmark_seconds = bookmark_seconds
         self._store = Store(self._announce)
         if random is not None:
             self._store.random = random
@@ -135,12 +134,7 @@ class ApiServer:
         await self.start()
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.stop()
 
     async def start(self) -> None:
@@ -242,40 +236,20 @@ class ApiServer:
     # Faults.
 
     @contextmanager
-    def failing(
-        self,
-        *,
-        verbs: Collection[str] = (),
-        target: str = "",
-        times: float = float("inf"),
-        status: int = 0,
-        reason: str = "",
-        retry_after: int | None = None,
-        seconds: float = 0.0,
-        hangs: bool = False,
-        cut: bool = False,
-        content: bytes | Callable[[], bytes] | None = None,
-        encoding: str = "",
-        endless: bytes | None = None,
-        held: asyncio.Event | None = None,
-    ) -> Iterator[None]:
-        """Fail so many requests with these verbs (all) and this text in path and query.
+    def failing(self, **fault: Any) -> Iterator[None]:
+        """Fail as many requests as ``_Fault`` says.
 
         Content may be made for each answer; of a watch, it is all that it has before it ends.
 
         An answer that is held is made at once, and sent when the event is set. One that is endless
         is sent over and over, until the client has closed the connection.
         """
-        fault = _Fault(
-            verbs=verbs, target=target, times=times, status=status, reason=reason,
-            retry_after=retry_after, seconds=seconds, hangs=hangs, cut=cut, content=content,
-            encoding=encoding, endless=endless, held=held,
-        )  # fmt: skip
-        self._faults.append(fault)
+        added = _Fault(**fault)
+        self._faults.append(added)
         try:
             yield
         finally:
-            self._faults.remove(fault)
+            self._faults.remove(added)
 
     def compact(self) -> None:
         """Forget all changes so far, and lists that were not read to their end."""
@@ -387,12 +361,6 @@ class ApiServer:
                 return self._store.update(key, request.body)
             case "delete":
                 return self._store.delete(key, (request.body or {}).get("preconditions") or {})
-            case "deletecollection":
-                page = self._page(resource, namespace, request.query)
-                for item in page["items"]:
-                    metadata = item["metadata"]
-                    self.remove(resource, metadata["name"], metadata.get("namespace", ""))
-                return page
             case _:
                 raise Refusal(405, "MethodNotAllowed", "it does not do that")
 
@@ -496,7 +464,6 @@ class _Connection:
 
     async def _respond(self, request: Request) -> None:
         fault = self._api.fault_for(request)
-        await asyncio.sleep(fault.seconds)
         if fault.hangs:
             await self._reader.read()
             return
@@ -565,7 +532,7 @@ class _Connection:
     async def _follow(self, watch: _Watch) -> None:
         while True:
             try:
-                async with asyncio.timeout(self._api.bookmark_seconds):
+                async with asyncio.timeout(_BOOKMARK_SECONDS):
                     line = await watch.lines.get()
             except TimeoutError:
                 line = self._api.bookmark_for(watch)
@@ -613,7 +580,7 @@ def _received(head: h11.Request, content: bytes) -> Request:
     method = head.method.decode()
     verbs = {
         "GET": "get" if has_name else "watch" if query.get("watch") == "true" else "list",
-        "DELETE": "delete" if has_name else "deletecollection",
+        "DELETE": "delete",
         "POST": "create",
         "PUT": "update",
     }

@@ -19,19 +19,7 @@ from tests.apiserver.scenarios import DRIVER, SELECTOR, device, precondition, re
 from tests.apiserver.server import ApiServer
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-
-@pytest.fixture
-async def server() -> AsyncIterator[ApiServer]:
-    async with ApiServer() as server:
-        yield server
-
-
-@pytest.fixture
-async def client(server: ApiServer) -> AsyncIterator[ApiClient]:
-    async with ApiClient(server.access) as client:
-        yield client
+    from collections.abc import Callable
 
 
 async def test_what_was_created_can_be_got_updated_listed_and_deleted(
@@ -210,44 +198,33 @@ async def test_an_answer_that_is_no_object_is_an_error(
 
 
 @pytest.mark.parametrize(
-    "line",
+    ("line", "then", "why"),
     [
-        b"garbage\n",
-        b"[]\n",
-        b"{}\n",
-        b'{"type":"ADDED","object":[]}\n',
-        b'{"type":"ADDED","object":{}}\n',
-        b'{"type":"ERROR","object":{"code":"x"}}\n',
-        b"\xff\xfe\n",
+        (b"garbage\n", None, "the API server"),
+        (b"[]\n", None, "the API server"),
+        (b"{}\n", None, "the API server"),
+        (b'{"type":"ADDED","object":[]}\n', None, "the API server"),
+        (b'{"type":"ADDED","object":{}}\n', None, "the API server"),
+        (b'{"type":"ERROR","object":{"code":"x"}}\n', None, "the API server"),
+        (b"\xff\xfe\n", None, "the API server"),
+        (b'{"type":"ADDED"', ApiServer.end_watches, "does not end"),
+        (b"", ApiServer.cut_watches, "does not answer"),
     ],
 )
-async def test_a_line_of_a_watch_that_is_no_event_is_an_error(
-    server: ApiServer, client: ApiClient, line: bytes
+async def test_a_watch_that_tells_no_event_or_is_cut_off_is_an_error_without_a_status(
+    server: ApiServer,
+    client: ApiClient,
+    line: bytes,
+    then: Callable[[ApiServer], None] | None,
+    why: str,
 ) -> None:
-    with pytest.raises(ApiError, match="the API server"):
+    with pytest.raises(ApiError, match=why) as caught:
         async with client.watch(SLICES, resource_version=str(server.version)) as events:
             server.tell_watches(line)
-            await anext(events)
-
-
-async def test_a_watch_that_is_cut_off_is_an_error_without_a_status(
-    server: ApiServer, client: ApiClient
-) -> None:
-    with pytest.raises(ApiError, match="does not answer") as caught:
-        async with client.watch(SLICES, resource_version=str(server.version)) as events:
-            server.cut_watches()
+            if then is not None:
+                then(server)
             await anext(events)
     assert caught.value.status is None
-
-
-async def test_a_watch_that_ends_within_an_event_is_an_error(
-    server: ApiServer, client: ApiClient
-) -> None:
-    with pytest.raises(ApiError, match="does not end"):
-        async with client.watch(SLICES, resource_version=str(server.version)) as events:
-            server.tell_watches(b'{"type":"ADDED"')
-            server.end_watches()
-            await anext(events)
 
 
 async def test_a_silent_server_is_not_waited_for_for_long(server: ApiServer) -> None:

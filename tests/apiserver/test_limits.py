@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from genericdp.apiserver import SLICES, ApiClient, node_path
+from genericdp.apiserver import SLICES, node_path
 from genericdp.errors import ApiError
 from tests.apiserver.scenarios import slice_of
-from tests.apiserver.server import ApiServer
 from tests.memory import little_memory
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from genericdp.apiserver import ApiClient
+    from tests.apiserver.server import ApiServer
 
 CHUNK = 64 * 1024
 LONGEST = 2**22 - 2**15
@@ -23,18 +23,6 @@ LONGEST = 2**22 - 2**15
 EVENT = b'{"type":"MODIFIED","object":{"metadata":{"name":"a","resourceVersion":"7"}}}\n'
 SLICE = b'{"metadata":{"name":"a","uid":"b","resourceVersion":"1"},"spec":{}},'
 LIST = b'{"metadata":{"resourceVersion":"1"},"items":['
-
-
-@pytest.fixture
-async def server() -> AsyncIterator[ApiServer]:
-    async with ApiServer() as server:
-        yield server
-
-
-@pytest.fixture
-async def client(server: ApiServer) -> AsyncIterator[ApiClient]:
-    async with ApiClient(server.access) as client:
-        yield client
 
 
 def bomb() -> bytes:
@@ -93,7 +81,7 @@ async def test_nothing_is_sent_compressed_since_nobody_asks_for_it(
     assert server.requests[0].headers["accept-encoding"] == "identity"
 
 
-@pytest.mark.parametrize("piece", [7, CHUNK])
+@pytest.mark.parametrize("piece", [1000, CHUNK])
 async def test_a_line_of_a_watch_without_end_is_an_error(
     server: ApiServer, client: ApiClient, piece: int
 ) -> None:
