@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from contextlib import AsyncExitStack, contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -12,24 +12,39 @@ from genericdp.devices.resourcenames import label
 from genericdp.dra.slices import pool_name
 from genericdp.kubelet.podresources import PodResourcesTiming
 from genericdp.simulator.pods import Container, Pod
-from tests.dra.node import NAME, NODE, POOL, DraNode, by_dra
+from tests.dra.node import (
+    NAME,
+    NODE,
+    OTHER,
+    POOL,
+    USB0,
+    USB1,
+    DraNode,
+    by_dra,
+    by_plugin,
+    refused,
+)
 from tests.world import resource
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-USB0, USB1 = (label(f"ttyUSB{number}") for number in range(2))
-OTHER = "example.com/modem"
+    from tests.world import Daemon
+
 POD = Pod(uid="pod", containers=(Container(name="main", limits={NAME: 1}),))
 SELDOM = PodResourcesTiming(pods_known=0.0, period=3600.0)
 BY_PODS = "pods hold devices of it through the device plugin"
 ENDS_FIRST = "its device plugin ends first"
+NOT_DELETED = (
+    "it cannot be known whether its ResourceSlices are deleted: another instance of genericdp on"
+    " this node serves it"
+)
 BY_CLAIM = "claim default/claim has a device of it through DRA"
 
 
-def by_plugin(name: str = NAME, glob: str = "/dev/ttyUSB*", **keys: object) -> dict[str, object]:
-    """Return the same resource, as the device plugin serves it."""
-    return resource(name, glob, **keys)
+async def contested(daemon: Daemon, why: str, name: str = NAME) -> None:
+    """Wait until a resource is served as before, for a reason; empty: until it is not."""
+    await daemon.shows(name, lambda found: found["contested"] == why)
 
 
 @contextmanager
@@ -61,107 +76,84 @@ async def test_what_nobody_has_changes_its_back_end_either_way(node: DraNode) ->
             await node.offers(POOL, USB0)
             assert node.world.kubelet.capacity(NAME) == 0
             await daemon.registered(NAME)
-            await daemon.log.says(f"{NAME}: servedBy: dra is active now")
+            await daemon.log.says(f"{NAME}: servedBy: dra is in force now")
             await daemon.takes(by_plugin(), other)
             await node.world.listed(NAME, "ttyUSB0")
             assert node.pools() == {}
-            await daemon.log.says(f"{NAME}: servedBy: devicePlugin is active now")
+            await daemon.log.says(f"{NAME}: servedBy: devicePlugin is in force now")
             assert node.world.kubelet.observed.registrations[OTHER] == 1
             assert daemon.log.count("warning") == 0
 
 
-async def test_the_moment_is_noticed_in_which_the_other_back_end_can_serve(node: DraNode) -> None:
-    with never_both(node):
-        async with node.serving(by_plugin(), pod_resources_timing=SELDOM) as daemon:
-            await node.world.listed(NAME, "ttyUSB0")
-            await daemon.takes(by_dra())
-            await node.offers(POOL, USB0)
-            claim = node.allocate(USB0)
-            await node.prepare(claim)
-            await daemon.takes(by_plugin())
-            await daemon.shows(NAME, lambda found: found["contested"] == BY_CLAIM)
-            await node.unprepare(claim)
-            await node.world.listed(NAME, "ttyUSB0")
+@pytest.mark.parametrize(
+    ("then", "now", "why"),
+    [(by_plugin(), by_dra(), ENDS_FIRST), (by_dra(), by_plugin(), NOT_DELETED)],
+    ids=["DRA waits for the device plugin", "the device plugin waits for DRA"],
+)
+async def test_one_back_end_waits_for_the_other_one_of_an_older_instance(
+    node: DraNode, then: dict[str, object], now: dict[str, object], why: str
+) -> None:
+    async def is_served_by(by: dict[str, object]) -> None:
+        await (node.offers(POOL, USB0) if "servedBy" in by else node.world.listed(NAME, "ttyUSB0"))
 
-
-async def test_dra_waits_for_the_device_plugin_of_an_older_instance(node: DraNode) -> None:
     with never_both(node):
         async with AsyncExitStack() as old:
-            await old.enter_async_context(node.serving(by_plugin()))
-            await node.world.listed(NAME, "ttyUSB0")
-            async with node.serving(by_dra(), pod_resources_timing=SELDOM) as new:
-                await new.shows(NAME, lambda found: found["contested"] == ENDS_FIRST)
+            await old.enter_async_context(node.serving(then))
+            await is_served_by(then)
+            async with node.serving(now, pod_resources_timing=SELDOM) as new:
+                await contested(new, why)
                 assert (await new.get("/readyz"))[0] == 200, "else an update would get stuck"
                 await old.aclose()
-                await node.offers(POOL, USB0)
-
-
-async def test_a_device_plugin_waits_for_dra_of_an_older_instance(node: DraNode) -> None:
-    with never_both(node):
-        async with AsyncExitStack() as old:
-            await old.enter_async_context(node.serving(by_dra()))
-            await node.offers(POOL, USB0)
-            async with node.serving(by_plugin()) as new:
-                await new.shows(NAME, lambda found: "another instance" in found["contested"])
-                assert (await new.get("/readyz"))[0] == 200, "else an update would get stuck"
-                await old.aclose()
-                await node.world.listed(NAME, "ttyUSB0")
+                await is_served_by(now)
 
 
 @pytest.mark.parametrize("served_by", ["devicePlugin", "dra"])
 async def test_what_a_claim_has_is_offered_under_no_other_name(
     node: DraNode, served_by: str
 ) -> None:
-    renamed = by_plugin(OTHER, "/dev/ttyUSB*", servedBy=served_by)
-    why = f"claim default/claim has it as ttyUSB0 of {NAME}"
-
-    def is_refused(found: dict[str, Any]) -> bool:
-        return any(why in one["reason"] for one in found["notOffered"])
-
+    renamed = by_plugin(OTHER, servedBy=served_by)
+    is_refused = refused(f"claim default/claim has it as ttyUSB0 of {NAME}")
     node.host.plug("ttyUSB1")
-    claim = node.allocate(USB0)
     async with node.serving(by_dra()) as daemon:
-        await node.offers(POOL, USB0, USB1)
-        await node.prepare(claim)
+        claim = await node.claim()
         await daemon.takes(renamed)
         await daemon.shows(OTHER, is_refused)
     async with node.serving(renamed) as daemon:
         await daemon.shows(OTHER, lambda found: is_refused(found) and found["registered"])
-        assert [one["id"] for one in (await daemon.resource(OTHER))["devices"]] == ["ttyUSB1"]
+        assert [entry["id"] for entry in (await daemon.resource(OTHER))["devices"]] == ["ttyUSB1"]
         await node.unprepare(claim)
-        await daemon.shows(OTHER, lambda found: len(found["devices"]) == 2)
+        await daemon.counts(OTHER, 2)
+
+
+AS_BEFORE = f"claim default/claim has it as ttyUSB0 of {NAME}"
 
 
 @pytest.mark.parametrize(
-    "resources",
+    ("resources", "why"),
     [
-        [by_dra(id="x$(device.name)")],
-        [by_dra(glob="/dev/ttyUSB1"), by_dra(OTHER, "/dev/ttyUSB0")],
-        [by_plugin(OTHER, "/dev/ttyUSB0"), by_dra()],
+        pytest.param([by_dra(id="x$(device.name)")], "ttyUSB0 becomes xttyUSB0 once it is free",
+                     id="another ID"),
+        pytest.param([by_dra(glob="/dev/ttyUSB1"), by_dra(OTHER, "/dev/ttyUSB0")], AS_BEFORE,
+                     id="another match"),
+        pytest.param([by_plugin(OTHER, "/dev/ttyUSB0"), by_dra()], AS_BEFORE,
+                     id="another resource that comes first"),
     ],
-    ids=["another ID", "another match", "another resource that comes first"],
-)
+)  # fmt: skip
 async def test_what_a_claim_has_is_offered_as_nothing_else(
-    node: DraNode, resources: list[dict[str, object]]
+    node: DraNode, resources: list[dict[str, object]], why: str
 ) -> None:
-    why = f"claim default/claim has it as ttyUSB0 of {NAME}"
-    if len(resources) == 1:
-        why = "device ttyUSB0 becomes xttyUSB0 once it is free"
+    def is_offered() -> bool:
+        pools = node.pools()
+        return bool(
+            node.world.kubelet.devices(OTHER)
+            or pools.get(pool_name(NODE, OTHER))
+            or label("xttyUSB0") in pools.get(POOL, ())
+        )
+
     async with node.serving(by_dra()) as daemon:
-        await node.offers(POOL, USB0)
-        claim = node.allocate(USB0)
-        await node.prepare(claim)
+        claim = await node.claim()
         await daemon.takes(*resources)
         await daemon.log.says(why)
-
-        def is_offered() -> bool:
-            pools = node.pools()
-            return bool(
-                node.world.kubelet.devices(OTHER)
-                or pools.get(pool_name(NODE, OTHER))
-                or label("xttyUSB0") in pools.get(POOL, ())
-            )
-
         assert not is_offered()
         await node.unprepare(claim)
         await node.until(is_offered)
@@ -173,7 +165,7 @@ async def test_what_a_pod_holds_stays_as_it_was_until_the_pod_is_gone(node: DraN
         async with node.serving(by_plugin(glob="/dev/ttyUSB0")) as daemon:
             await node.world.container(serial=1)
             await daemon.takes(by_dra(inject={"env": {"PORT": "$(device.path)"}}))
-            await daemon.shows(NAME, lambda found: found["contested"] == BY_PODS)
+            await contested(daemon, BY_PODS)
             found = await daemon.resource(NAME)
             assert (found["servedBy"], found["registered"]) == ("devicePlugin", True)
             await daemon.counts_so(lambda found: found[f"resource_contested{{{NAME}}}"] == 1)
@@ -188,12 +180,11 @@ async def test_what_a_pod_holds_stays_as_it_was_until_the_pod_is_gone(node: DraN
 async def test_what_a_claim_has_stays_as_it_was_until_the_claim_is_over(node: DraNode) -> None:
     node.host.plug("ttyUSB1")
     with never_both(node):
-        async with node.serving(by_dra(glob="/dev/ttyUSB0")) as daemon:
-            await node.offers(POOL, USB0)
-            claim = node.allocate(USB0)
-            await node.prepare(claim)
+        by = by_dra(glob="/dev/ttyUSB0")
+        async with node.serving(by, pod_resources_timing=SELDOM) as daemon:
+            claim = await node.claim()
             await daemon.takes(by_plugin())
-            await daemon.shows(NAME, lambda found: found["contested"] == BY_CLAIM)
+            await contested(daemon, BY_CLAIM)
             assert (await daemon.resource(NAME))["servedBy"] == "dra"
             assert node.pools() == {POOL: [USB0]}
             await node.prepare(claim)
@@ -207,13 +198,11 @@ async def test_a_claim_that_is_gone_in_the_api_holds_its_device_until_unprepare(
 ) -> None:
     kubelet = node.world.kubelet
     async with node.serving(by_dra()) as daemon:
-        await node.offers(POOL, USB0)
-        claim = node.allocate(USB0)
-        await node.prepare(claim)
+        claim = await node.claim()
         node.server.remove("resourceclaims", "claim", "default")
         await daemon.takes(by_plugin(name))
         if name == NAME:
-            await daemon.shows(NAME, lambda found: found["contested"] == BY_CLAIM)
+            await contested(daemon, BY_CLAIM)
         else:
             await daemon.shows(OTHER, lambda found: bool(found["notOffered"]))
         assert not kubelet.devices(OTHER)
@@ -231,31 +220,29 @@ async def test_a_pod_that_is_admitted_while_it_is_asked_keeps_its_device(node: D
             await daemon.shows(NAME, lambda found: "rejected by rate limit" in found["contested"])
             await node.world.container(serial=1)
             node.world.kubelet.faults.refuse_pod_resources = False
-            await daemon.shows(NAME, lambda found: found["contested"] == BY_PODS)
+            await contested(daemon, BY_PODS)
             assert node.pools() == {}
             lines = len(daemon.log.lines)
             await daemon.takes(by_plugin())
-            await daemon.shows(NAME, lambda found: not found["contested"])
+            await contested(daemon, "")
             assert not any("active now" in one for one in daemon.log.lines[lines:])
 
 
-@pytest.mark.parametrize("damaged", [False, True])
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"resources": 3}'])
 async def test_a_restart_in_between_changes_nothing_for_a_claim(
-    node: DraNode, *, damaged: bool
+    node: DraNode, content: str
 ) -> None:
-    claim = node.allocate(USB0)
     async with node.serving(by_dra()):
-        await node.offers(POOL, USB0)
-        await node.prepare(claim)
-    if damaged:
-        node.settings.served_file.write_text("{")
+        claim = await node.claim()
+    if content:
+        node.settings.served_file.write_text(content)
     with never_both(node):
         async with node.serving(by_plugin()) as daemon:
-            if damaged:
+            if content:
                 await daemon.log.says("served.json is damaged and was renamed to served.bad")
-            await daemon.shows(NAME, lambda found: found["contested"] == BY_CLAIM)
+            await contested(daemon, BY_CLAIM)
         async with node.serving(by_plugin()) as daemon:
-            await daemon.shows(NAME, lambda found: found["contested"] == BY_CLAIM)
+            await contested(daemon, BY_CLAIM)
             assert json.loads(node.settings.served_file.read_text())["resources"] == [NAME]
             await node.unprepare(claim)
             await node.world.listed(NAME, "ttyUSB0")
@@ -266,21 +253,10 @@ async def test_a_restart_in_between_changes_nothing_for_a_pod(node: DraNode) -> 
         await node.world.container(serial=1)
     with never_both(node):
         async with node.serving(by_dra()) as daemon:
-            await daemon.shows(NAME, lambda found: found["contested"] == BY_PODS)
+            await contested(daemon, BY_PODS)
             await node.world.listed(NAME, "ttyUSB0")
             node.world.kubelet.admitter.remove(POD)
             await node.offers(POOL, USB0)
-
-
-@pytest.mark.parametrize("content", ["{", "[]", '{"resources": 3}'])
-async def test_a_damaged_list_of_what_dra_serves_is_put_aside(node: DraNode, content: str) -> None:
-    async with node.serving(by_dra()):
-        await node.offers(POOL, USB0)
-    node.settings.served_file.write_text(content)
-    async with node.serving(by_dra()) as daemon:
-        await daemon.log.says("served.json is damaged and was renamed to served.bad")
-        await daemon.registered(NAME)
-        await node.prepare(node.allocate(USB0))
 
 
 async def test_who_has_what_is_not_known_so_neither_serves_it_and_others_are_served(
@@ -349,13 +325,11 @@ async def test_a_resource_that_comes_back_otherwise_is_no_longer_what_it_was(
 ) -> None:
     with never_both(node):
         async with node.serving(by_dra()) as daemon:
-            await node.offers(POOL, USB0)
-            claim = node.allocate(USB0)
-            await node.prepare(claim)
+            claim = await node.claim()
             await daemon.takes(by_plugin(OTHER, "/dev/ttyACM*"))
             await node.until(lambda: node.pools() == {})
             await daemon.takes(by_plugin())
-            await daemon.shows(NAME, lambda found: found["contested"] == BY_CLAIM)
+            await contested(daemon, BY_CLAIM)
             await node.unprepare(claim)
             await node.world.listed(NAME, "ttyUSB0")
 
@@ -381,14 +355,14 @@ async def test_names_that_result_from_a_template_change_together(node: DraNode) 
             await node.world.listed("example.com/b", "ttyUSB1")
             await daemon.takes(by_model(servedBy="dra"))
             for name in ("example.com/a", "example.com/b"):
-                await daemon.shows(name, lambda found: found["contested"] == BY_PODS)
+                await contested(daemon, BY_PODS, name)
             node.world.kubelet.admitter.remove(Pod(uid="pod", containers=()))
             await node.until(lambda: node.pools() == pools)
             claim = node.allocate(USB1, pool=f"{NODE}/example.com/b")
             await node.prepare(claim)
             await daemon.takes(by_model())
             for name in ("example.com/a", "example.com/b"):
-                await daemon.shows(name, lambda found: found["contested"] == BY_CLAIM)
+                await contested(daemon, BY_CLAIM, name)
             await node.unprepare(claim)
             await node.world.listed("example.com/a", "ttyUSB0")
             await node.world.listed("example.com/b", "ttyUSB1")

@@ -12,17 +12,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from genericdp.devices.resourcenames import label
-from tests.dra.node import DRIVER, NAME, NODE, POOL, DraNode, by_dra
+from tests.dra.node import DRIVER, NAME, NODE, OTHER, POOL, USB0, USB1, DraNode, by_dra
 from tests.world import resource
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
-    from pathlib import Path
 
     from tests.world import Daemon
-
-USB0, USB1 = (label(f"ttyUSB{number}") for number in range(2))
-OTHER = "example.com/modem"
 
 
 @asynccontextmanager
@@ -69,46 +65,34 @@ async def healed(node: DraNode, daemon: Daemon, *names: str) -> None:
         pytest.param({"status": 429, "retry_after": 1}, "answers 429", "429,get", id="429"),
         pytest.param({"content": b"<p>"}, "not a JSON", "unreachable,get", id="garbage"),
         pytest.param({"cut": True}, "does not answer", "unreachable,get", id="truncated"),
+        pytest.param({"status": 500}, "answers 500", "500,create", id="500 later"),
+        pytest.param({"status": 409}, "answers 409", "409,create", id="409 later"),
+        pytest.param({"status": 410}, "answers 410", "410,create", id="410 later"),
+        pytest.param({"status": 422}, "answers 422", "422,create", id="422 later"),
     ],
-)  # fmt: skip
-async def test_an_api_server_that_fails_at_the_start(
+)
+async def test_an_api_server_that_fails_at_the_start_or_later(
     node: DraNode, fault: dict[str, Any], why: str, counted: str
 ) -> None:
+    later = counted.endswith("create")
     with ExitStack() as faults:
-        faults.enter_context(node.server.failing(**fault))
+        if not later:
+            faults.enter_context(node.server.failing(**fault))
         async with serving(node) as daemon:
+            if later:
+                await healed(node, daemon)
+                faults.enter_context(node.server.failing(verbs={"create"}, **fault))
+                node.server.wipe(NODE)
             await told(daemon, why)
             await daemon.counts_so(lambda found: found.get(f"api_requests_total{{{counted}}}"))
             faults.close()
             await healed(node, daemon)
 
 
-@pytest.mark.parametrize(
-    ("fault", "why", "counted"),
-    [
-        pytest.param({"status": 500}, "answers 500", "500,create", id="500"),
-        pytest.param({"status": 409}, "answers 409", "409,create", id="409"),
-        pytest.param({"status": 410}, "answers 410", "410,create", id="410"),
-        pytest.param({"status": 422}, "answers 422", "422,create", id="422"),
-    ],
-)
-async def test_an_api_server_that_takes_no_slices_for_a_while(
-    node: DraNode, fault: dict[str, Any], why: str, counted: str
-) -> None:
-    async with serving(node) as daemon:
-        await healed(node, daemon)
-        with node.server.failing(verbs={"create"}, **fault):
-            node.server.wipe(NODE)
-            await told(daemon, why)
-            await daemon.counts_so(lambda found: found.get(f"api_requests_total{{{counted}}}"))
-        await healed(node, daemon)
-
-
 async def test_an_api_server_that_is_gone_for_a_while(node: DraNode) -> None:
     async with serving(node) as daemon:
         await healed(node, daemon)
-        claim = node.allocate(USB0)
-        await node.prepare(claim)
+        claim = await node.claim()
         await node.server.stop()
         node.host.plug("ttyUSB1")
         await told(daemon, "the API server", "Connection refused")
@@ -216,7 +200,9 @@ def result(**keys: object) -> dict[str, object]:
     return {"request": "device", "driver": DRIVER, "pool": POOL, "device": USB0, **keys}
 
 
-async def test_what_a_claim_says_of_other_drivers_does_not_matter(node: DraNode) -> None:
+async def test_what_a_claim_says_of_other_drivers_does_not_matter_and_its_parameters_do(
+    node: DraNode,
+) -> None:
     theirs = {"driver": "gpu.example.com"}
     async with serving(node) as daemon:
         await healed(node, daemon)
@@ -229,12 +215,6 @@ async def test_what_a_claim_says_of_other_drivers_does_not_matter(node: DraNode)
         await node.unprepare(claim)
         changed(node, "claim", results=results[:1])
         assert "nothing of genericdp.io is allocated" in await node.refusal(claim)
-
-
-async def test_parameters_are_refused_since_they_would_be_ignored(node: DraNode) -> None:
-    async with serving(node) as daemon:
-        await healed(node, daemon)
-        claim = node.allocate(USB0)
         opaque = {"driver": DRIVER, "parameters": {"speed": 9600}}
         changed(node, "claim", results=[result()], config=[{"opaque": opaque}])
         assert await node.refusal(claim) == "it has parameters for genericdp.io, which takes none"
@@ -310,8 +290,7 @@ async def test_a_place_that_something_else_has_taken(node: DraNode, taken: str, 
 async def test_a_folder_of_the_driver_that_is_removed_comes_back(node: DraNode) -> None:
     async with serving(node) as daemon:
         await healed(node, daemon)
-        claim = node.allocate(USB0)
-        await node.prepare(claim)
+        claim = await node.claim()
         files = {one.relative_to(node.state_folder) for one in node.state_folder.rglob("*")}
         record = node.record(claim)
         shutil.rmtree(node.state_folder)
@@ -323,7 +302,7 @@ async def test_a_folder_of_the_driver_that_is_removed_comes_back(node: DraNode) 
             )
         )
         assert node.record(claim) == record
-        assert "is prepared for claim" in await node.refusal(node.allocate(USB0, name="next"))
+        await node.is_held(USB0)
         assert await node.unprepare(claim) == ""
         await healed(node, daemon)
 
@@ -331,8 +310,7 @@ async def test_a_folder_of_the_driver_that_is_removed_comes_back(node: DraNode) 
 async def test_a_kubelet_that_restarts_finds_driver_and_slices_again(node: DraNode) -> None:
     async with serving(node) as daemon:
         await healed(node, daemon)
-        claim = node.allocate(USB0)
-        await node.prepare(claim)
+        claim = await node.claim()
         await node.kubelet.restart()
         await node.offers(POOL, USB0)
         await daemon.registered(NAME)
@@ -367,32 +345,26 @@ async def test_a_second_instance_serves_as_device_plugin_and_takes_dra_over(node
     async with AsyncExitStack() as first_runs:
         first = await first_runs.enter_async_context(node.serving(by_dra(), other))
         await healed(node, first)
-        claim = node.allocate(USB0)
-        await node.prepare(claim)
+        claim = await node.claim()
         async with node.serving(by_dra(), other) as second:
             await second.log.says("another instance serves the DRA driver")
             await second.shows(NAME, lambda found: "another instance" in found["contested"])
+            await second.registered(OTHER)
             assert (await second.get("/readyz"))[0] == 200
             await second.counts_so(lambda found: found[f"resource_contested{{{NAME}}}"] == 1)
-            await second.registered(OTHER)
             await node.world.container(modem=1)
             await first_runs.aclose()
             await second.shows(NAME, lambda found: not found["contested"] and found["registered"])
             await node.offers(POOL, USB0)
             await node.world.listed(OTHER, "ttyACM0")
-            assert "is prepared for claim" in await node.refusal(node.allocate(USB0, name="next"))
+            await node.is_held(USB0)
             assert await node.unprepare(claim) == ""
 
 
-async def test_a_hook_that_hangs_holds_up_its_own_claim_only(
-    node: DraNode, short_folder: Path
-) -> None:
-    program, gate = short_folder / "hook", short_folder / "gate"
-    program.write_text(
-        f'#!/bin/sh\n[ "$GENERICDP_DEVICE_ID" != ttyUSB0 ] || [ -e {gate} ] || exec sleep 600\n'
-    )
-    program.chmod(0o755)
-    hooks = {"allocate": {"exec": {"command": [str(program)]}, "timeoutSeconds": 6}}
+async def test_a_hook_that_hangs_holds_up_its_own_claim_only(node: DraNode) -> None:
+    gate = node.folder / "gate"
+    hang = f'[ "$GENERICDP_DEVICE_ID" != ttyUSB0 ] || [ -e {gate} ] || exec sleep 600'
+    hooks = {"allocate": {**node.hook("allocate", hang), "timeoutSeconds": 6}}
     node.host.plug("ttyUSB1")
     async with serving(node, hooks=hooks) as daemon:
         await node.offers(POOL, USB0, USB1)
@@ -402,8 +374,7 @@ async def test_a_hook_that_hangs_holds_up_its_own_claim_only(
             await node.until(lambda: node.record(slow) is not None)
             await node.prepare(node.allocate(USB1, name="quick"))
             node.host.plug("ttyUSB2")
-            await node.offers(POOL, USB0, USB1, label("ttyUSB2"))
-            await node.prepare(node.allocate(label("ttyUSB2"), name="new"))
+            await node.claim(label("ttyUSB2"), name="new")
             await node.world.container(modem=1)
             call.cancel()  # as the kubelet does in the end
         key = f"allocations_total{{{NAME},cancelled}}"
