@@ -25,7 +25,6 @@ from genericdp.observed import Observed, until
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
     from pathlib import Path
-    from types import TracebackType
     from typing import Self
 
 
@@ -97,12 +96,7 @@ class DraKubelet:
         self.start()
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.stop()
 
     def start(self) -> None:

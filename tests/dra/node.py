@@ -94,6 +94,17 @@ class DraNode:
             await self.kubelet.wait_for_end(DRIVER)
 
     @property
+    def options(self) -> tuple[str, ...]:
+        """The options of a daemon in a process of its own, in place of ``serving``."""
+        return (
+            f"--kubelet-dir={self.world.kubelet.folder}",
+            f"--kubelet-root={self.root}",
+            f"--kubeconfig={self.settings.kubeconfig}",
+            f"--cdi-dir={self.cdi_folder}",
+            f"--node-name={NODE}",
+        )
+
+    @property
     def state_folder(self) -> Path:
         """The folder where the driver keeps what it has to remember."""
         return self.settings.folder

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.cdi.test_faults import NOT_MOUNTED, make_room, raise_limit
-from tests.dra.node import NAME, POOL, DraNode, by_dra
-from tests.dra.test_faults import OTHER, USB0
+from tests.dra.node import NAME, OTHER, POOL, USB0, DraNode, by_dra
 from tests.test_daemon import Place
 from tests.test_faults import MOUNT_NAMESPACE
 from tests.world import config, resource
@@ -78,14 +77,7 @@ async def test_a_claim_waits_for_a_disk_that_takes_its_record_and_its_spec(
     node.settings.claims_folder.mkdir(parents=True)
     node.settings.served_file.write_text(json.dumps({"version": 1, "resources": [NAME]}))
     folder = node.settings.claims_folder if what == "claims" else node.cdi_folder
-    arguments = (
-        f"--kubelet-dir={node.world.kubelet.folder}",
-        f"--kubelet-root={node.root}",
-        f"--kubeconfig={node.settings.kubeconfig}",
-        f"--cdi-dir={node.cdi_folder}",
-        "--node-name=node-1",
-    )
-    async with place.daemon(*arguments, launch=(*launch, sys.executable, str(folder))) as daemon:
+    async with place.daemon(*node.options, launch=(*launch, sys.executable, str(folder))) as daemon:
         await node.offers(POOL, USB0)
         claim = node.allocate(USB0)
         refusal = (await node.refusal(claim)).lower()

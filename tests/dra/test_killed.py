@@ -2,33 +2,24 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-import os
 import signal
-import sys
-from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 import pytest
 
-from genericdp.devices.resourcenames import label
 from tests.dra.kubelet import DraCallError
-from tests.dra.node import DRIVER, NAME, by_dra
-from tests.programs import close_pipes, last_line
-from tests.test_faults import CAN_MOUNT, MOUNT_NAMESPACE
+from tests.dra.node import DRIVER, NAME, POOL, USB0, by_dra
+from tests.programs import last_line
+from tests.test_daemon import Place
 from tests.world import config
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
     from pathlib import Path
 
-    from genericdp.kubelet.api.dra_pb2 import Claim as ClaimRef
     from tests.dra.node import DraNode
 
 pytestmark = pytest.mark.slow
-
-USB0 = label("ttyUSB0")
 
 KILLED = """
 import asyncio, os, shutil, signal, sys, threading
@@ -213,174 +204,44 @@ def test_killed_at_any_step_no_claim_is_lost_and_no_device_is_given_twice(
     assert steps > 40
 
 
-DAEMONS = """
-import asyncio, os, signal, sys, threading
-from pathlib import Path
-from genericdp.config.load import load
-from genericdp.daemon import serve
-from genericdp.observed import Signal
-from genericdp.settings import Settings
-from genericdp.dra import driver
-from genericdp.settings import DraSettings
-from genericdp.process.run import Commands
-
-root, cdi_folder, kubelet_folder, host, kubeconfig, file = map(Path, sys.argv[1:])
-
-def kill_at(uid, steps):
-    # Before a change of a record or spec of the claim.
-    def look(frame, event, argument):
-        nonlocal steps
-        if event == "c_call" and argument.__name__ in ("replace", "unlink"):
-            if any(uid in str(frame.f_locals.get(name)) for name in ("path", "self")):
-                steps -= 1
-                if not steps:
-                    os.kill(os.getpid(), signal.SIGKILL)
-    threading.setprofile(look)
-
-async def load_here(paths, *, policy=None):
-    return load(paths, policy=policy)
-
-async def run():
-    settings = Settings(
-        configs=(file,), kubelet_folder=kubelet_folder, cdi_folder=cdi_folder, root=host,
-        node_name="node-1",
-        dra=DraSettings(driver="genericdp.io", kubelet_root=root, kubeconfig=kubeconfig),
-    )
-    async with Commands() as commands:
-        await serve(settings, reload=Signal(), commands=commands, load=load_here)
-
-load([file])  # what that imports is there from now on
-for line in sys.stdin:
-    uid, steps = line.split()
-    if not (child := os.fork()):
-        kill_at(uid, int(steps))
-        try:
-            asyncio.run(run())
-        finally:
-            os._exit(1)
-    print(child, flush=True)
-    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
-"""
-BOUND = """
-mount --bind "$1" /proc/sys/kernel/random/boot_id
-shift
-exec "$0" "$@"
-"""
-
-
-class Daemons:
-    """Daemons, one after another, each of which is killed at a step of a claim."""
-
-    def __init__(self, node: DraNode, process: asyncio.subprocess.Process) -> None:
-        self.node = node
-        self.process = process
-        self.pid = 0
-        self.killed = 0
-
-    async def start(self, uid: str, steps: int) -> None:
-        """Start the next one, to be killed at so many steps of the claim with this UID."""
-        assert self.process.stdin is not None
-        self.process.stdin.write(f"{uid} {steps}\n".encode())
-        self.pid = await self.line()
-
-    async def line(self) -> int:
-        assert self.process.stdout is not None
-        return int(await self.process.stdout.readline())
-
-    async def call(self, call: str, claim: ClaimRef, then: tuple[str, int]) -> None:
-        """Call until it succeeds, as the kubelet does; another daemon replaces a killed one."""
-        while True:
-            await self.node.kubelet.wait_for(DRIVER)
-            try:
-                answer = await getattr(self.node.kubelet, call)(DRIVER, claim)
-            except DraCallError:
-                if self.pid and not os.path.exists(f"/proc/{self.pid}/exe"):
-                    assert await self.line() == -signal.SIGKILL
-                    self.killed += 1
-                    await self.start(*then)
-            else:
-                assert not isinstance(answer[claim.uid], str) or answer[claim.uid] == "", answer
-                return
-
-
-@asynccontextmanager
-async def daemons(
-    node: DraNode, boot_file: Path, *resources: Mapping[str, object]
-) -> AsyncIterator[Daemons]:
-    """Run daemons that have been imported already: that takes longer than all the rest."""
-    folder = boot_file.parent
-    (folder / "config.yaml").write_text(config(*resources))
+@pytest.fixture
+def place(node: DraNode) -> Place:
+    """A place of daemons whose hooks kill them, each when it runs for the first time."""
+    hooks = {}
+    for name in ("allocate", "release"):
+        kill = node.folder / f"kill-{name}"
+        kill.touch()
+        hooks[name] = node.hook(name, f"if rm {kill} 2>/dev/null; then kill -9 $PPID; fi")
+    place = Place(node.world.folder / "p")
+    place.config.write_text(config(by_dra(hooks=hooks)))
     node.state_folder.mkdir(parents=True)
     (node.state_folder / ".genericdp-temporary").touch()
-    served = json.dumps({"version": 1, "resources": [NAME]})
-    (node.state_folder / "served.json").write_text(served)
-    paths = (node.root, node.cdi_folder, node.world.kubelet.folder, node.host.folder)
-    process = await asyncio.create_subprocess_exec(
-        *((*MOUNT_NAMESPACE, BOUND, sys.executable, boot_file) if CAN_MOUNT else (sys.executable,)),
-        *("-c", DAEMONS, *map(str, (*paths, node.settings.kubeconfig, folder / "config.yaml"))),
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-    )
-    found = Daemons(node, process)
-    try:
-        yield found
-    finally:
-        if found.pid:
-            os.kill(found.pid, signal.SIGKILL)
-        assert process.stdin is not None
-        process.stdin.close()
-        await process.wait()
-        close_pipes(process)
+    node.settings.served_file.write_text(json.dumps({"version": 1, "resources": [NAME]}))
+    return place
 
 
-HOOK = """#!/bin/sh
-echo {name} >> {log}
-if rm {log}.{name} 2>/dev/null; then kill -9 $PPID; fi
-"""
-
-
-def hooks_that_kill(log: Path) -> dict[str, object]:
-    """Return hooks that log their names; each kills the daemon when it runs for the first time."""
-    hooks: dict[str, object] = {}
-    for name in ("allocate", "release"):
-        program = log.with_name(name)
-        program.write_text(HOOK.format(name=name, log=log))
-        program.chmod(0o755)
-        hooks[name] = {"exec": {"command": [str(program)]}}
-        log.with_suffix(f".{name}").touch()
-    return hooks
-
-
-async def test_whenever_the_daemon_is_killed_the_next_one_goes_on(
-    node: DraNode, short_folder: Path
+async def test_a_daemon_that_is_killed_within_a_hook_is_gone_on_with_by_the_next_one(
+    node: DraNode, place: Place
 ) -> None:
-    """It is before each change of a record or spec, and within each hook. At last, a boot."""
-    log, boot_file = short_folder / "log", short_folder / "boot"
-    boot_file.write_text("boot-0")
-    async with daemons(node, boot_file, by_dra(hooks=hooks_that_kill(log))) as running:
-        claim, steps, was_killed = node.allocate(USB0, name="claim-0"), 0, True
-        await running.start(claim.uid, steps)
-        while was_killed:
-            following = node.allocate(USB0, name=f"claim-{steps + 1}")
-            log.unlink(missing_ok=True)
-            killed, then = running.killed, (following.uid, steps + 1)
-            await running.call("prepare", claim, then)
-            assert "allocate" in log.read_text()
-            assert node.record(claim)
-            assert len(node.given(claim)) == 1
-            assert "is prepared for claim default/claim" in await node.refusal(following)
-            await running.call("unprepare", claim, then)
-            assert log.read_text().endswith("release\n")
-            assert [*node.cdi_folder.iterdir(), *(node.state_folder / "claims").iterdir()] == []
-            was_killed, claim, steps = running.killed > killed, following, steps + 1
-        if CAN_MOUNT:
-            await running.call("prepare", claim, ("none", 0))
-            os.kill(running.pid, signal.SIGKILL)
-            boot_file.write_text("boot-1")
-            for file in (log, *node.cdi_folder.iterdir()):
-                file.unlink()
-            await running.call("prepare", claim, ("none", 0))
-            assert log.read_text() == "allocate\n"
-            assert node.given(claim)
-    assert steps > 6
+    """The test above is about each change of records and specs."""
+    claim = node.allocate(USB0)
+    async with place.daemon(*node.options) as daemon:
+        await node.offers(POOL, USB0)
+        with pytest.raises(DraCallError):
+            await node.prepare(claim)
+        assert await daemon.ends() == -signal.SIGKILL
+    await node.kubelet.wait_for_end(DRIVER)
+    async with place.daemon(*node.options) as daemon:
+        await node.prepare(claim)
+        assert node.ran() == ["allocate ttyUSB0"] * 2
+        assert len(node.given(claim)) == 1
+        await node.is_held(USB0)
+        with pytest.raises(DraCallError):
+            await node.unprepare(claim)
+        assert await daemon.ends() == -signal.SIGKILL
+    await node.kubelet.wait_for_end(DRIVER)
+    async with place.daemon(*node.options):
+        assert await node.unprepare(claim) == ""
+        assert node.ran() == ["release ttyUSB0"] * 2
+        assert [*node.cdi_folder.iterdir(), *(node.state_folder / "claims").iterdir()] == []
     assert not [*node.state_folder.rglob(".genericdp-*")]
