@@ -98,6 +98,13 @@ def driver(root: Path, claims: Claims | None = None) -> DraPlugin:
     )
 
 
+@asynccontextmanager
+async def registered(root: Path, claims: Claims | None = None) -> AsyncIterator[DraKubelet]:
+    async with DraKubelet(root) as kubelet, running(driver(root, claims)):
+        await kubelet.wait_for(DRIVER)
+        yield kubelet
+
+
 async def test_a_driver_is_registered_and_prepares_claims(short_folder: Path) -> None:
     async with DraKubelet(short_folder) as kubelet, running(driver(short_folder)) as plugin:
         await kubelet.wait_for(DRIVER)
@@ -123,33 +130,27 @@ async def test_sockets_are_for_root_alone_and_gone_at_the_end(short_folder: Path
         await kubelet.wait_for_end(DRIVER)
 
 
-async def test_a_reason_that_is_no_utf_8_is_told(short_folder: Path) -> None:
-    claims = Claims()
-    claims.answers = {CLAIM.uid: "the device is gone: \udcff"}
-    async with DraKubelet(short_folder) as kubelet, running(driver(short_folder, claims)):
-        await kubelet.wait_for(DRIVER)
-        assert await kubelet.prepare(DRIVER, CLAIM) == {CLAIM.uid: "the device is gone: ?"}
-        assert await kubelet.prepare(DRIVER) == {}
-
-
-async def test_a_name_that_is_no_utf_8_concerns_its_claim_alone(short_folder: Path) -> None:
+async def test_what_is_no_utf_8_concerns_its_claim_alone(short_folder: Path) -> None:
     """The API server may send half of a surrogate pair."""
     odd = PreparedDevice(**{**CAMERA, "request_names": ["\ud800"]})
     claims = Claims()
-    claims.answers = {CLAIM.uid: (odd,), OTHER.uid: (CAMERA,)}
-    async with DraKubelet(short_folder) as kubelet, running(driver(short_folder, claims)):
-        await kubelet.wait_for(DRIVER)
+    async with registered(short_folder, claims) as kubelet:
+        claims.answers = {CLAIM.uid: (odd,), OTHER.uid: "the device is gone: \udcff"}
+        assert await kubelet.prepare(DRIVER, CLAIM, OTHER) == {
+            CLAIM.uid: "the name of a request is not valid UTF-8",
+            OTHER.uid: "the device is gone: ?",
+        }
+        claims.answers = {CLAIM.uid: (odd,), OTHER.uid: (CAMERA,)}
         answers = await kubelet.prepare(DRIVER, CLAIM, OTHER)
-        assert answers[CLAIM.uid] == "the name of a request is not valid UTF-8"
-        assert not isinstance(answers[OTHER.uid], str)
+        assert answers[OTHER.uid] == (api.Device(**CAMERA),)
+        assert await kubelet.prepare(DRIVER) == {}
 
 
 @pytest.mark.parametrize("uid", ["", "..", "a/b", "x" * 64, "a\n"])
 async def test_what_is_no_uid_is_never_handled(short_folder: Path, uid: str) -> None:
     """It was never prepared, so it is released."""
     claims, malformed = Claims(), api.Claim(namespace="default", name="x", uid=uid)
-    async with DraKubelet(short_folder) as kubelet, running(driver(short_folder, claims)):
-        await kubelet.wait_for(DRIVER)
+    async with registered(short_folder, claims) as kubelet:
         answers = await kubelet.prepare(DRIVER, CLAIM, malformed)
         assert answers[uid] == "this is not a UID"
         assert claims.prepared.keys() == {CLAIM.uid}
@@ -160,8 +161,7 @@ async def test_malformed_and_large_requests_are_refused_and_the_next_one_is_answ
     short_folder: Path,
 ) -> None:
     large = api.NodePrepareResourcesRequest(claims=[api.Claim(name="x" * 2**20)])
-    async with DraKubelet(short_folder) as kubelet, running(driver(short_folder)):
-        await kubelet.wait_for(DRIVER)
+    async with registered(short_folder) as kubelet:
         target = f"unix:{short_folder}/plugins/{DRIVER}/dra.sock"
         async with grpc.aio.insecure_channel(target) as channel:
             for request, code in (
@@ -275,8 +275,7 @@ async def test_a_kubelet_that_comes_later_is_waited_for(short_folder: Path) -> N
     ],
 )
 async def test_what_is_removed_is_made_again(short_folder: Path, removed: str) -> None:
-    async with DraKubelet(short_folder) as kubelet, running(driver(short_folder)):
-        await kubelet.wait_for(DRIVER)
+    async with registered(short_folder) as kubelet:
         path = short_folder / removed
         if path.is_dir():
             path.rename(short_folder / "moved")
@@ -297,8 +296,8 @@ async def test_sockets_that_a_killed_run_left_are_replaced(short_folder: Path) -
         (short_folder / folder).mkdir(parents=True)
         with socket.socket(socket.AF_UNIX) as left:
             left.bind(str(short_folder / folder / f"{name}.sock"))
-    async with DraKubelet(short_folder) as kubelet, running(driver(short_folder)):
-        await kubelet.wait_for(DRIVER)
+    async with registered(short_folder) as kubelet:
+        assert kubelet.drivers.value == {DRIVER}
 
 
 async def test_what_is_in_the_way_stays_and_is_named(short_folder: Path) -> None:
