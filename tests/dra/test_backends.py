@@ -76,11 +76,11 @@ async def test_what_nobody_has_changes_its_back_end_either_way(node: DraNode) ->
             await node.offers(POOL, USB0)
             assert node.world.kubelet.capacity(NAME) == 0
             await daemon.registered(NAME)
-            await daemon.log.says(f"{NAME}: servedBy: dra is in force now")
+            await daemon.log.says(f"{NAME}: servedBy: dra is active now")
             await daemon.takes(by_plugin(), other)
             await node.world.listed(NAME, "ttyUSB0")
             assert node.pools() == {}
-            await daemon.log.says(f"{NAME}: servedBy: devicePlugin is in force now")
+            await daemon.log.says(f"{NAME}: servedBy: devicePlugin is active now")
             assert node.world.kubelet.observed.registrations[OTHER] == 1
             assert daemon.log.count("warning") == 0
 

@@ -127,7 +127,7 @@ class Node(Protocol):
         """Unplug loop devices."""
 
     async def edit(self, config: str) -> None:
-        """Put another config in force."""
+        """Put another active config."""
 
     async def has(self, resource: str, *devices: str) -> None:
         """Wait until the kubelet has exactly these devices to give."""
