@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from genericdp.simulator.kubelet import Kubelet
+
 from tests.config.changing import config
 from tests.hostile_configs import GOOD, host_files, hostile_configs
 from tests.test_daemon import Place

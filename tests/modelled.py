@@ -15,6 +15,7 @@ from genericdp.model import (
     Selector,
 )
 from genericdp.template import parse
+
 from tests.world import Host as CopiedTree
 
 if TYPE_CHECKING:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from genericdp.settings import Address, parse_listen_address, parse_server_address
 from hypothesis import given
 from hypothesis import strategies as st
-
-from genericdp.settings import Address, parse_listen_address, parse_server_address
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-
 from genericdp.simulator.kubelet import Kubelet
+
 from tests.programs import close_pipes
 from tests.world import Host
 

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-
 from genericdp.host import descriptors
 from genericdp.host.descriptors import Supply
+
 from tests.polling import poll_until
 from tests.resource_limits import spare_descriptors
 from tests.test_daemon import GOOD
@@ -54,11 +54,11 @@ async def test_it_is_said_once_when_they_run_short_and_when_no_longer(
     async with asyncio.TaskGroup() as tasks:
         watching = tasks.create_task(descriptors.watch(period_seconds=0.01))
         for told, spare in ((0, 0), (2, 3)):  # none is left even to count them
-            await asyncio.sleep(0.05)
+            await asyncio.sleep(0.05)  # noqa: TID251 -- nothing is to come
             assert len(caplog.records) == told
             with spare_descriptors(spare):
                 await poll_until(lambda told=told: len(caplog.records) == told + 1)  # type: ignore[misc]
-                await asyncio.sleep(0.05)
+                await asyncio.sleep(0.05)  # noqa: TID251 -- nothing is to come
             await poll_until(lambda told=told: len(caplog.records) == told + 2)  # type: ignore[misc]
         watching.cancel()
     first, second, *_ = [record.getMessage() for record in caplog.records]
@@ -92,7 +92,7 @@ async def test_more_resources_than_descriptors_are_words_and_no_end(place: Place
         served = kubelet.observed.registrations
         await poll_until(lambda: 0 < len(served) < 60)
         begun = _cpu_seconds(daemon.process.pid)
-        await asyncio.sleep(2)
+        await asyncio.sleep(2)  # noqa: TID251 -- measures what happens meanwhile
         assert _cpu_seconds(daemon.process.pid) - begun < 1.5
     said = sum(" descriptors run short: registering again in " in line for line in daemon.lines)
     assert said <= 60, "once for each"

@@ -7,11 +7,11 @@ import logging
 from typing import TYPE_CHECKING
 
 import pytest
-
 from genericdp.devices.inventory import Inventory
 from genericdp.explain.explanation import nothing_found_by
 from genericdp.host.cache import HostReader
 from genericdp.host.events import Uevent
+
 from tests.decisions import Discoverer
 from tests.devices.known import Known
 from tests.devices.making import healthy, inject, nodes, resource, unhealthy

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
-
 from genericdp.cli.command_line import parse
 from genericdp.config.files import STDIN
 from genericdp.config.load import load

@@ -5,11 +5,10 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-
 from genericdp.errors import KubeletError, Problem, UsageError, ungrouped
 from genericdp.printing import printable
+from hypothesis import given
+from hypothesis import strategies as st
 
 
 def test_a_problem_is_a_line_that_editors_jump_to() -> None:

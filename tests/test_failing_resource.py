@@ -7,14 +7,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-
 from genericdp.devices.changes import changes
 from genericdp.devices.decide import Decision, decide
 from genericdp.devices.inventory import Look, natural_key
 from genericdp.model import ValueKind, ValueSource
 from genericdp.template import parse
+from hypothesis import given
+from hypothesis import strategies as st
+
 from tests.devices.known import Known
 from tests.devices.making import finds, inject, node, nodes, resource
 

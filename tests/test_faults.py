@@ -11,8 +11,8 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
-
 from genericdp.simulator.pods import Container, Pod
+
 from tests.process.cgroups import cgroup
 from tests.test_daemon import GOOD, Place
 

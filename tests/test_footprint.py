@@ -69,7 +69,7 @@ async def _still(process: Process) -> None:
         before = None
         while (now := (process.descriptors(), process.threads())) != before:
             before = now
-            await asyncio.sleep(_STILL_SECONDS)
+            await asyncio.sleep(_STILL_SECONDS)  # noqa: TID251 -- measures what happens at rest
 
 
 async def at_rest(folder: Path, resources: int) -> tuple[int, int, int, float]:

@@ -10,9 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import HealthCheck, example, given, settings
-from hypothesis import strategies as st
-
 from genericdp import logs
 from genericdp.config.files import Loaded
 from genericdp.config.reload import ConfigState
@@ -23,6 +20,9 @@ from genericdp.settings import Settings
 from genericdp.status.endpoints import Endpoints
 from genericdp.status.state import Events, Sources
 from genericdp.supervisor import Supervisor
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
 from tests.status.states import declared
 
 if TYPE_CHECKING:

@@ -3,9 +3,6 @@ from __future__ import annotations
 import time
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-
 from genericdp.glob import (
     escape,
     is_glob,
@@ -15,6 +12,8 @@ from genericdp.glob import (
     pattern_problem,
     unescape,
 )
+from hypothesis import given
+from hypothesis import strategies as st
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-
 from genericdp.cli import main
+
 from tests.fixtures.make_tree import Tree
 from tests.printed import resources_in
 from tests.world import config, resource

@@ -18,9 +18,6 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
-
 from genericdp.devices.decide import decide
 from genericdp.devices.devicelist import NOTHING
 from genericdp.host.cache import HostCache, HostReader, Stale
@@ -29,6 +26,9 @@ from genericdp.host.root import Root
 from genericdp.model import DeviceNodeSelector, Selector, SysSelector, ValueKind, ValueSource
 from genericdp.reasons import Code
 from genericdp.template import parse
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
 from tests.budget import examples
 from tests.devices.making import healthy, inject, nodes, resource, unhealthy
 from tests.selecting import hardware, udev_selector, usb_selector

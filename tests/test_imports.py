@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-
 from genericdp.cli import command_line, hardware, run
 from genericdp.config import load
 from genericdp.dra import prepare

@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import partial
 
 import pytest
-
 from genericdp.health.health import Health
+
 from tests.host.kernel_log import Script, record
 from tests.world import World, serial
 

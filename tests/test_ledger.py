@@ -12,15 +12,15 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-
 from genericdp.devices.held import Held
 from genericdp.devices.identity import HardwareIdentity
 from genericdp.jsonvalues import as_record
 from genericdp.kubelet.podresources import PodHolders, PodResourcesTiming
 from genericdp.ledger import Ledger
 from genericdp.template import parse
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from tests.budget import examples
 from tests.devices.making import decision, healthy, node, resource, unhealthy
 from tests.devices.offering import offered_shares

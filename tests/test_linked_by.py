@@ -6,11 +6,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
-
 from genericdp.devices.decide import decide
 from genericdp.devices.inventory import FoundFile
 from genericdp.host.cache import HostCache
 from genericdp.host.root import Root
+
 from tests.config.loading import HEAD, loaded
 from tests.fixtures.make_tree import Tree
 

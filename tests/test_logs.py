@@ -10,7 +10,6 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import pytest
-
 from genericdp import logs
 from genericdp.logs import QueuedLines
 

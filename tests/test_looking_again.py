@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from genericdp.host.root import Root
 from inotify_simple import INotify, flags
 
-from genericdp.host.root import Root
 from tests.decisions import Discoverer
 from tests.devices.making import resource as of_globs
 from tests.fixtures.make_tree import Tree

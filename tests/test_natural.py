@@ -1,9 +1,8 @@
 from __future__ import annotations
 
+from genericdp.devices.inventory import natural_key
 from hypothesis import given
 from hypothesis import strategies as st
-
-from genericdp.devices.inventory import natural_key
 
 
 def test_numbers_count_as_numbers() -> None:

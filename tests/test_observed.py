@@ -4,14 +4,16 @@ import asyncio
 
 from genericdp.observed import Observed, Signal, until
 
+from tests.polling import others_run
+
 
 async def test_every_waiter_sees_a_change() -> None:
     value = Observed(0)
     async with asyncio.TaskGroup() as tasks:
         waiters = [tasks.create_task(until(lambda: value.value == 2, value)) for _ in range(3)]
-        await asyncio.sleep(0)
+        await others_run()
         value.value = 1
-        await asyncio.sleep(0)
+        await others_run()
         assert not any(waiter.done() for waiter in waiters)
         value.value = 2
     assert all(waiter.result() for waiter in waiters)
@@ -27,7 +29,7 @@ async def test_any_of_several_values_wakes() -> None:
     one, other = Observed(0), Observed(0)
     async with asyncio.TaskGroup() as tasks:
         waiter = tasks.create_task(until(lambda: other.value == 1, one, other))
-        await asyncio.sleep(0)
+        await others_run()
         other.value = 1
     assert waiter.result()
 
@@ -42,9 +44,9 @@ async def test_an_equal_value_is_no_change() -> None:
 
     async with asyncio.TaskGroup() as tasks:
         waiter = tasks.create_task(until(second_time, value))
-        await asyncio.sleep(0)
+        await others_run()
         value.value = ()
-        await asyncio.sleep(0)
+        await others_run()
         assert not waiter.done()
         waiter.cancel()
     assert len(asked) == 1
@@ -59,7 +61,7 @@ async def test_a_signal_shows_whether_it_was_sent_since_it_was_watched() -> None
     assert await until(before, signal, timeout_seconds=0)
     async with asyncio.TaskGroup() as tasks:
         waiter = tasks.create_task(until(after, signal))
-        await asyncio.sleep(0)
+        await others_run()
         assert not waiter.done()
         signal.send()
     assert waiter.result()

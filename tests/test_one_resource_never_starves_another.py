@@ -6,6 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from genericdp.simulator.pods import Container, Pod
+
 from tests.polling import poll_until
 from tests.world import World, resource
 

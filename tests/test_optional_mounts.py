@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import grpc
 import pytest
-
 from genericdp.cli import main
 from genericdp.host.root import seeing_host
+
 from tests.hanging import hanging_mount
 from tests.polling import ask_until
 from tests.test_unreadable import forbidden

@@ -6,10 +6,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
-
 from genericdp.devices.changes import Plan, plan, without_policy
 from genericdp.model import Command, Hook, Preference
 from genericdp.template import parse
+
 from tests.config.bounded import policy_of
 from tests.modelled import resource
 

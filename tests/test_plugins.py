@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import grpc
 import pytest
-
 from genericdp.kubelet.api import deviceplugin_pb2 as api
 from genericdp.kubelet.folder import KubeletFolder
+
 from tests.world import World, resource, serial
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ import hashlib
 from pathlib import Path
 
 import pytest
-
 from genericdp.cli import main
+
 from tests.config.bounded import HEAD
 from tests.printed import resources_in
 from tests.world import World, config, resource

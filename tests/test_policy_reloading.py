@@ -6,8 +6,8 @@ import signal
 from typing import TYPE_CHECKING
 
 import pytest
-
 from genericdp.simulator.kubelet import Kubelet
+
 from tests.config.bounded import HEAD
 from tests.config.changing import config
 from tests.test_daemon import Place

@@ -3,9 +3,6 @@ from __future__ import annotations
 import time
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-
 from genericdp.regex import (
     PatternError,
     SearchTimeError,
@@ -14,6 +11,8 @@ from genericdp.regex import (
     extract,
     limited,
 )
+from hypothesis import given
+from hypothesis import strategies as st
 
 
 @pytest.mark.parametrize(

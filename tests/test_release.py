@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 from zipfile import ZipFile
 
 import pytest
-
 from genericdp import __version__
 
 if TYPE_CHECKING:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 
 import pytest
-
 from genericdp.repeat import Latch, delay_after, jittered
 from genericdp.supervisor import Pace
 

@@ -7,10 +7,10 @@ import io
 from contextlib import redirect_stdout
 from typing import TYPE_CHECKING
 
+from genericdp.cli import main
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from genericdp.cli import main
 from tests.fixtures.make_tree import Tree
 from tests.printed import resources_in
 from tests.world import config, counts, resource

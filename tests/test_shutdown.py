@@ -14,9 +14,9 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-
 from genericdp.simulator.kubelet import Kubelet
 from genericdp.simulator.pods import Container, Pod
+
 from tests.hanging import hanging_mount
 from tests.polling import poll_until
 from tests.process.cgroups import freezer
@@ -229,7 +229,7 @@ async def test_a_log_that_nobody_reads_holds_nothing_up(place: Place) -> None:
         begun = time.monotonic()
         daemon.process.send_signal(signal.SIGTERM)
         while is_alive(daemon.process.pid):
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(0.01)  # noqa: TID251 -- polls what has no event
             assert time.monotonic() - begun < SECONDS
         reading.resume_reading()
         assert await daemon.ends() == 0

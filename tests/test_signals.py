@@ -27,7 +27,7 @@ def await_handler(process: subprocess.Popen[Any]) -> None:
 
     while not handles():
         assert process.poll() is None
-        time.sleep(0.001)
+        time.sleep(0.001)  # noqa: TID251 -- a signal at a moment of its own
 
 
 class Started:
@@ -86,7 +86,7 @@ def test_an_early_signal_is_a_good_end(
 ) -> None:
     for i, delay in enumerate(DELAYS):
         started = Started(command, short_folder)
-        time.sleep(delay)
+        time.sleep(delay)  # noqa: TID251 -- a signal at a moment of its own
         code, complaint = started.end(numbers[i % len(numbers)])
         assert (code, "Traceback" in complaint) == (0, False), (delay, complaint)
     assert list(short_folder.iterdir()) == []
@@ -94,10 +94,10 @@ def test_an_early_signal_is_a_good_end(
 
 def test_one_more_signal_does_not_disturb_the_end(short_folder: Path) -> None:
     started = Started("simulate", short_folder)
-    time.sleep(0.5)
+    time.sleep(0.5)  # noqa: TID251 -- a signal at a moment of its own
     for _ in range(20):
         started.process.send_signal(signal.SIGINT)
-        time.sleep(0.005)
+        time.sleep(0.005)  # noqa: TID251 -- a signal at a moment of its own
     code, complaint = started.end(signal.SIGTERM)
     assert (code, complaint) == (0, "")
     assert list(short_folder.iterdir()) == []
@@ -125,7 +125,7 @@ def test_a_hangup_that_is_to_be_ignored_does_not_end_simulate(short_folder: Path
         signal.signal(signal.SIGHUP, before)
     for _ in range(5):
         started.process.send_signal(signal.SIGHUP)
-        time.sleep(0.1)
+        time.sleep(0.1)  # noqa: TID251 -- a signal at a moment of its own
     assert started.process.poll() is None
     assert started.end(signal.SIGINT) == (0, "")
 

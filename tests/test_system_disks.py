@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-
 from genericdp.errors import HostError
 from genericdp.host.cache import HostCache
 from genericdp.host.root import Root
 from genericdp.printing import shortened
 from genericdp.template import MAX_TEXT
+
 from tests.devices.known import Known
 from tests.devices.making import decide, node
 from tests.devices.making import resource as made

@@ -4,9 +4,6 @@ import posixpath
 from itertools import product
 
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
-
 from genericdp.config.texts import complaint
 from genericdp.glob import escape, matches
 from genericdp.template import (
@@ -19,6 +16,8 @@ from genericdp.template import (
     literal,
     parse,
 )
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 VALUES = {
     ("device", "path"): "/dev/serial/by-id/a b",

@@ -7,11 +7,11 @@ import tracemalloc
 from typing import TYPE_CHECKING
 
 import pytest
-
 from genericdp.config.load import load
 from genericdp.devices.decide import decide
 from genericdp.host.cache import HostCache
 from genericdp.host.root import Root
+
 from tests.config.changing import HEAD
 
 if TYPE_CHECKING:

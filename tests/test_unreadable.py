@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-
 from genericdp.cli import main
 from genericdp.errors import HostError
 from genericdp.host.root import Root
 from genericdp.prepare import why_unusable
+
 from tests.config.loading import HEAD
 from tests.decisions import Discoverer
 from tests.devices.making import resource

@@ -15,8 +15,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import grpc
-from prometheus_client.parser import text_string_to_metric_families
-
 from genericdp.config.load import load
 from genericdp.daemon import serve
 from genericdp.kubelet.api import deviceplugin_pb2 as api
@@ -28,6 +26,8 @@ from genericdp.process.run import Commands
 from genericdp.settings import Address, Settings
 from genericdp.simulator.kubelet import Kubelet
 from genericdp.simulator.pods import Container, Pod
+from prometheus_client.parser import text_string_to_metric_families
+
 from tests.polling import ask_until
 
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-
 from genericdp.apiserver import ApiClient
+
 from tests.apiserver.server import ApiServer
 
 if TYPE_CHECKING:

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
 import h11
-
 from genericdp.apiserver import Access
 from genericdp.observed import Signal
+
 from tests.apiserver.store import KINDS, Change, Kind, Refusal, Store, check_fields, fits
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-
 from genericdp.apiserver import SLICES, Access, ApiClient, in_cluster, of_kubeconfig
 from genericdp.errors import ApiAccessError, ApiError
+
 from tests.apiserver.server import ApiServer, make_certificates
 
 if TYPE_CHECKING:

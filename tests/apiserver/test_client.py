@@ -6,7 +6,6 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 import pytest
-
 from genericdp.apiserver import (
     SLICES,
     Access,
@@ -15,6 +14,7 @@ from genericdp.apiserver import (
     node_path,
 )
 from genericdp.errors import ApiError
+
 from tests.apiserver.scenarios import DRIVER, SELECTOR, device, precondition, renewed, slice_of
 from tests.apiserver.server import ApiServer
 

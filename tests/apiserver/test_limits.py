@@ -7,14 +7,15 @@ from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import pytest
-
 from genericdp.apiserver import SLICES, node_path
 from genericdp.errors import ApiError
+
 from tests.apiserver.scenarios import slice_of
 from tests.memory import little_memory
 
 if TYPE_CHECKING:
     from genericdp.apiserver import ApiClient
+
     from tests.apiserver.server import ApiServer
 
 CHUNK = 64 * 1024

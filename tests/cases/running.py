@@ -36,7 +36,7 @@ import tempfile
 from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING
-from unittest.mock import patch
+from unittest.mock import patch  # noqa: TID251 -- of the environment only
 
 from genericdp.cli import main
 from genericdp.cli.output import table
@@ -48,6 +48,7 @@ from genericdp.host.cache import HostCache
 from genericdp.host.root import Root
 from genericdp.kubelet.servicer import entry_bytes
 from genericdp.status import view
+
 from tests.cases.machine import Machine, MachineError
 
 if TYPE_CHECKING:

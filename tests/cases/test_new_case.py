@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-
 from genericdp.cli import main as genericdp
+from tools.new_case import main, needed
+
 from tests.cases import running
 from tests.cases.machine import Machine
-from tools.new_case import main, needed
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from genericdp.cli import main
+
 from tests.hosts.hosts import NODE, Host, all_hosts
 
 if TYPE_CHECKING:

@@ -7,9 +7,9 @@ import re
 from typing import TYPE_CHECKING
 
 import pytest
-
 from genericdp.cdi import file_name
 from genericdp.cli import main
+
 from tests.cdi.examples import generate
 from tests.hosts.hosts import Host, all_hosts
 from tests.printed import resources_in

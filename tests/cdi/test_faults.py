@@ -11,8 +11,8 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
-
 from genericdp.simulator.kubelet import Kubelet
+
 from tests.programs import last_line
 from tests.test_daemon import GOOD, Place
 from tests.test_faults import CAN_MOUNT, MOUNT_NAMESPACE

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import grpc
 import pytest
-
 from genericdp.cli import main
+
 from tests.polling import poll_until
 from tests.world import resource
 

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
+from genericdp.cdi import file_name, kind_of_ours, left_out, rendered, specs
+from genericdp.model import InjectBy, Resource
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from genericdp.cdi import file_name, kind_of_ours, left_out, rendered, specs
-from genericdp.model import InjectBy, Resource
 from tests.devices.making import decide, inject, node, nodes, plain, resource
 
 if TYPE_CHECKING:

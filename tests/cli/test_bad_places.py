@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
-
 from genericdp.cli.command_line import parser_of
 from genericdp.cli.commands import COMMANDS
 from genericdp.cli.parser import CONFIG_FILE, PATHS
 from genericdp.printing import printable
+
 from tests.cli.forked import CLOSED, GONE, Case, run
 from tests.fixtures.make_tree import Tree
 

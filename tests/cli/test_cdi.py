@@ -13,8 +13,8 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
-
 from genericdp.cli import main
+
 from tests.polling import poll_until
 from tests.printed import violations
 from tests.programs import close_pipes

@@ -16,9 +16,9 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
-
 from genericdp.cli import main
 from genericdp.kubelet.api import podresources_pb2 as api
+
 from tests.kubelet.test_podresources import answering
 from tests.printed import violations
 

@@ -9,7 +9,6 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
-
 from genericdp.cli import main
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
-
 from genericdp.cli import main
+
 from tests.printed import violations
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
-
 from genericdp.cli import main
+
 from tests.cli.explain_output import HEAD
 
 if TYPE_CHECKING:

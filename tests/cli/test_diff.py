@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from dataclasses import fields, replace
 
-from hypothesis import given
-from hypothesis import strategies as st
-
 from genericdp.cli.diff import compare
 from genericdp.devices.changes import plan
 from genericdp.model import (
@@ -21,6 +18,9 @@ from genericdp.model import (
     ServedBy,
 )
 from genericdp.template import parse
+from hypothesis import given
+from hypothesis import strategies as st
+
 from tests.modelled import resource
 
 KEYS = {"served_by": "servedBy"}

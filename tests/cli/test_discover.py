@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
-
 from genericdp.cli import main
+
 from tests.cli.explain_output import HEAD
 
 NAME = "example.com/null"

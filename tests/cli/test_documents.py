@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
+from genericdp.cli import main
+from genericdp.cli.commands import COMMANDS
+from genericdp.cli.output import yaml_document
 from hypothesis import example, given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from genericdp.cli import main
-from genericdp.cli.commands import COMMANDS
-from genericdp.cli.output import yaml_document
 from tests.cli.explain_output import HEAD
 from tests.hosts.hosts import Host
 from tests.printed import output_schema, violations

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
-
 from genericdp.cli import main
 from genericdp.cli.explain import answer as explain
 from genericdp.cli.patience import patiently
 from genericdp.config.load import load
+
 from tests.cli.explain_output import HEAD, answer, first_line
 from tests.fixtures.hanging import HangingRoot
 

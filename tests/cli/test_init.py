@@ -7,10 +7,10 @@ import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
-
 from genericdp.cli import main
 from genericdp.config.files import STDIN
 from genericdp.config.load import load
+
 from tests.cases.machine import Machine
 from tests.fixtures.make_tree import Tree
 from tests.hosts.hosts import EXAMPLES, FOLDER, Host

@@ -8,7 +8,6 @@ import sys
 from pathlib import Path
 
 import pytest
-
 from genericdp import __version__
 from genericdp.cli import main
 from genericdp.cli.commands import COMMANDS

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-
 from genericdp.cli import main
 from genericdp.cli.allocate import amounts_of
 from genericdp.cli.command_line import parse

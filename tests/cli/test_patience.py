@@ -6,7 +6,6 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
-
 from genericdp.cli.discover import look
 from genericdp.cli.patience import MAX_HANGING, patiently
 from genericdp.config.load import load
@@ -15,6 +14,7 @@ from genericdp.errors import GenericdpError
 from genericdp.explain.catalog import catalogue
 from genericdp.host.calls import watched
 from genericdp.host.root import Root
+
 from tests.fixtures.hanging import HangingRoot
 from tests.testbeds import loading
 
@@ -84,7 +84,7 @@ def test_there_is_an_end_of_leaving_out(root: HangingRoot) -> None:
 
 
 def pause(_: str) -> None:
-    time.sleep(0.01)
+    time.sleep(0.01)  # noqa: TID251 -- slow, not hanging
 
 
 class SlowRoot(Root):

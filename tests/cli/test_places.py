@@ -7,7 +7,6 @@ import socket
 from pathlib import Path
 
 import pytest
-
 from genericdp.cli import main
 
 LAPTOP = Path(__file__).parents[1] / "fixtures/laptop"

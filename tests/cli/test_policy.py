@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
-
 from genericdp.cli import main
+
 from tests.cases.machine import Machine
 from tests.cli.explain_output import HEAD as CONFIG_HEAD
 from tests.config.bounded import HEAD

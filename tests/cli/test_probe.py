@@ -7,8 +7,8 @@ import re
 from typing import TYPE_CHECKING
 
 import pytest
-
 from genericdp.cli import main
+
 from tests.cli.explain_output import HEAD
 from tests.printed import resources_in
 

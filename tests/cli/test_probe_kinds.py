@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-
 from genericdp.cli import main
 from genericdp.cli.probe import IN_A_COPY, ONE_RUN, Probed, probe_once
 from genericdp.devices.device import BoundProbe, Device
@@ -19,6 +18,7 @@ from genericdp.health.kinds.kernellog import KernelLogCheck
 from genericdp.host.root import Root
 from genericdp.model import Probe
 from genericdp.status import view
+
 from tests.cli.explain_output import HEAD
 from tests.cli.test_probe import cells
 from tests.fixtures.make_tree import Tree

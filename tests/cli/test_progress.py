@@ -6,7 +6,6 @@ import threading
 from typing import TYPE_CHECKING
 
 import pytest
-
 from genericdp.cli.output import progress
 from genericdp.cli.snapshot import copy_of
 from genericdp.errors import GenericdpError

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 import yaml
-
 from genericdp.cli import main
+
 from tests.config.bounded import HEAD as POLICY
 from tests.printed import resources_in
 from tests.programs import quiet_grpc

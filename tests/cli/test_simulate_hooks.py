@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-
 from genericdp.devices.device import ContainerEdits, DeviceSpec
 from genericdp.errors import GenericdpError, ungrouped
 from genericdp.settings import Settings
 from genericdp.simulator.simulation import Simulation
+
 from tests.cli.test_simulate import Capture, ends, once, simulate, until_line
 from tests.printed import resources_in
 from tests.world import Host

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-
 from genericdp.cli import main
 from genericdp.snapshot.archive import ArchiveEntry, Kind, write
+
 from tests.cli.explain_output import HEAD
 from tests.hosts.hosts import Host, all_hosts, told
 from tests.printed import resources_in, violations

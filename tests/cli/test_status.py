@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
-
 from genericdp import __version__
 from genericdp.cli import main
 from genericdp.cli.status import daemon_at, fetch, lines, span
 from genericdp.errors import GenericdpError
 from genericdp.settings import Address
+
 from tests.status.samples import (
     EMPTY,
     NOW,
@@ -209,7 +209,7 @@ def test_one_that_dribbles_is_cut_by_its_time(begin: bytes) -> None:
             client.recv(65_536)
             client.sendall(begin)
             while left:
-                time.sleep(0.05)
+                time.sleep(0.05)  # noqa: TID251 -- a slow server
                 client.sendall(b"x")
                 left -= 1
 

@@ -8,8 +8,8 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
-
 from genericdp.cli import main
+
 from tests.polling import poll_until
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ import shlex
 from pathlib import Path
 
 import pytest
-
 from genericdp.cli import main
+
 from tests.cli.explain_output import HEAD
 
 EVIL = "a\u202eb\x1b.yaml"

@@ -7,8 +7,8 @@ import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
-
 from genericdp.cli import main
+
 from tests.cli.explain_output import HEAD
 from tests.config.changing import ConfigMap
 from tests.printed import resources_in

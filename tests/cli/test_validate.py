@@ -10,10 +10,10 @@ import threading
 from pathlib import Path
 
 import pytest
-
 from genericdp.cli import main
 from genericdp.cli.loading import load_in_time
 from genericdp.config.files import Loaded
+
 from tests.cli.explain_output import HEAD
 from tests.hosts.hosts import Host
 from tests.programs import quiet_grpc

@@ -4,7 +4,6 @@ import signal
 from typing import TYPE_CHECKING
 
 import pytest
-
 from genericdp.cli.output import write_new
 from genericdp.errors import GenericdpError, UsageError
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import yaml
-
 from genericdp import __version__
+
 from tests.cluster.daemonset import NAMESPACE
 from tests.e2e.cluster.image import architecture
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-
 from genericdp import __version__
+
 from tests.cluster.shipped import ROOT
 from tests.e2e.cluster.stick import Stick
 from tests.getting_started import Block, block_of, blocks, files, missing_lines

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-
 from genericdp import __version__
+
 from tests.cluster.daemonset import NAMESPACE
 from tests.e2e.scenarios import FUSE, LOOP
 

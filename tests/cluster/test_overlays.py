@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-
 from genericdp import __version__
+
 from tests.cluster import shipped
 from tests.cluster.configs import one
 from tests.cluster.daemonset import NAMESPACE

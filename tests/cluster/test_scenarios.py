@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 import pytest
-
 from genericdp import __version__
+
 from tests.cluster import shipped
 from tests.cluster.counted import Counted
 from tests.cluster.daemonset import NAMESPACE

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-
 from genericdp.settings import DRIVER
+
 from tests.cluster import shipped
 from tests.cluster.daemonset import NAMESPACE, DaemonSet
 from tests.cluster.dra.pods import Pod, apply, claim, container, delete, pod, request

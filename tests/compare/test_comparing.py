@@ -6,7 +6,6 @@ import shutil
 from typing import TYPE_CHECKING
 
 import pytest
-
 from tools.compare.__main__ import Comparison
 from tools.compare.jobs import all_jobs
 from tools.compare.sides import ROOT, Side

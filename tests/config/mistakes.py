@@ -8,7 +8,6 @@ from copy import deepcopy
 from typing import TYPE_CHECKING, Any
 
 import yaml
-
 from genericdp.config.document import shown_path
 from genericdp.config.schema import resolved_schema
 

@@ -10,6 +10,7 @@ from genericdp.config.load import load
 from genericdp.config.reload import Reloader
 from genericdp.config.watching import ReloadPace
 from genericdp.observed import Observed, Signal, until
+
 from tests.polling import poll_until
 
 if TYPE_CHECKING:

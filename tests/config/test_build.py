@@ -10,6 +10,7 @@ from genericdp.health.kinds.kernellog import KernelLogCheck
 from genericdp.health.kinds.open import OpenCheck
 from genericdp.model import Place
 from genericdp.template import parse
+
 from tests.config.loading import HEAD, loaded
 
 VALID = Path(__file__).parent.parent / "configs/valid"

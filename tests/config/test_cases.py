@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-
 from genericdp.cli import main
+
 from tests.config.expectations import CONFIGS, all_cases, answer_to, difference, name_of
 
 if TYPE_CHECKING:

@@ -9,9 +9,10 @@ import time
 from pathlib import Path
 
 import pytest
-
 from genericdp.config.child import encode
 from genericdp.config.load import load, load_plain
+
+from tests.polling import others_run
 from tests.process.scripts import load_in_child
 
 CONFIGS = Path(__file__).parent.parent / "configs"
@@ -84,7 +85,7 @@ async def test_a_child_that_takes_too_long_is_ended_and_told() -> None:
 async def test_a_canceled_load_leaves_no_child() -> None:
     async with asyncio.TaskGroup() as tasks:
         loading = tasks.create_task(load_in_child([CONFIGS / "valid"]))
-        await asyncio.sleep(0)
+        await others_run()
         loading.cancel()
     with pytest.raises(ChildProcessError):
         os.waitpid(-1, os.WNOHANG)

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-
 from genericdp.config.load import load
+
 from tests.config.changing import ConfigMap, config
 
 if TYPE_CHECKING:

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-
 from genericdp.config.files import Content
 from genericdp.config.policy import load_policy
 from genericdp.config.schema import CONFIG, KINDS, resolved_schema
+
 from tests.config.loading import loaded
 from tests.config.mistakes import (
     changed,
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from genericdp.errors import KeyPath, Problem
+
     from tests.config.mistakes import Tree
 
 pytestmark = pytest.mark.slow

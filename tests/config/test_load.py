@@ -4,6 +4,7 @@ import hashlib
 from pathlib import Path
 
 from genericdp.config.load import load
+
 from tests.config.bounded import HEAD
 from tests.config.changing import config
 

@@ -6,12 +6,12 @@ import itertools
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-
 from genericdp.config.load import load
 from genericdp.config.rules.policy import may_lie_within
 from genericdp.glob import is_within, segments_of
+from hypothesis import given
+from hypothesis import strategies as st
+
 from tests.config.bounded import HEAD, NARROW, policy_of
 
 if TYPE_CHECKING:

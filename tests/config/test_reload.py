@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-
 from genericdp.config.watching import ReloadPace
+
 from tests.config.changing import WAYS, ConfigMap, config, rename, write
 from tests.config.reloading import following, load_here
 
@@ -118,7 +118,7 @@ async def test_what_keeps_changing_is_read_once_it_rests(tmp_path: Path) -> None
         await followed.has("x")
         for i in range(30):
             rename(tmp_path / "a.yaml", config("a", replicas=1 + i))
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(0.01)  # noqa: TID251 -- a writer at a pace of its own
         await followed.has("a")
         assert followed.applied == 2
         assert followed.resources[0].replicas == 30
@@ -195,7 +195,7 @@ async def test_a_config_that_keeps_changing_is_read_all_the_same(tmp_path: Path)
     async def change() -> None:
         for i in range(10**9):
             rename(file, config(f"a{i}"))
-            await asyncio.sleep(0.005)
+            await asyncio.sleep(0.005)  # noqa: TID251 -- a writer at a pace of its own
 
     async with following(file) as followed, asyncio.TaskGroup() as tasks:
         await followed.has("a")

@@ -8,9 +8,9 @@ import stat
 from typing import TYPE_CHECKING
 
 import pytest
-
 from genericdp.cli import main
 from genericdp.config.lastgood import LAST_GOOD
+
 from tests.config.changing import BAD, config
 from tests.config.reloading import following, until_true
 from tests.process.scripts import load_in_child

@@ -6,10 +6,10 @@ import logging
 from typing import TYPE_CHECKING
 
 import pytest
-
 from genericdp.config.files import Loaded
 from genericdp.config.lastgood import LAST_GOOD
 from genericdp.errors import Problem
+
 from tests.config.bounded import HEAD
 from tests.config.changing import BAD, ConfigMap, config, rename, write
 from tests.config.reloading import Followed, following, until_true

@@ -12,6 +12,7 @@ from genericdp.config.reload import ConfigState
 from genericdp.config.watching import ReloadPace
 from genericdp.errors import Problem
 from genericdp.tally import Tally
+
 from tests.config.bounded import HEAD
 from tests.config.changing import BAD, config, rename
 from tests.config.reloading import QUICK, following, load_here, until_true
@@ -42,7 +43,7 @@ async def test_each_problem_is_told_once_until_the_files_are_others(
         assert "the config cannot be used: the active one stays until" in caplog.text
         for _ in range(3):
             rename(file, BAD)
-            await asyncio.sleep(0.1)
+            await asyncio.sleep(0.1)  # noqa: TID251 -- a writer at a pace of its own
         assert (told(), followed.state.value) == (1, first)
         followed.hangup.send()
         await until_true(lambda: told() == 2)  # somebody asks, so somebody is told

@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 import yaml
+from genericdp.health.kinds.file import FileCheck
+from genericdp.scalars import single_quoted, yaml_flow, yaml_text
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genericdp.health.kinds.file import FileCheck
-from genericdp.scalars import single_quoted, yaml_flow, yaml_text
 from tests.config.loading import FUSE, HEAD, loaded
 
 TEXTS = [

@@ -6,8 +6,6 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from jsonschema import Draft202012Validator
-
 from genericdp import model
 from genericdp.config.schema import KINDS, POLICY, schema, schema_text
 from genericdp.devices import hardware
@@ -16,6 +14,7 @@ from genericdp.health.kinds.file import FileCheck
 from genericdp.health.kinds.kernellog import KernelLogCheck
 from genericdp.health.kinds.open import OpenCheck
 from genericdp.policy import SECTIONS, Policy, Rule
+from jsonschema import Draft202012Validator
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from genericdp.cli import main
 from genericdp.convert.conversion import PEERS, convert
+
 from tests.printed import resources_in
 from tests.testbeds import loading
 

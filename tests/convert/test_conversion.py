@@ -8,13 +8,13 @@ from itertools import permutations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-
 from genericdp.config.files import STDIN
 from genericdp.config.load import load
 from genericdp.convert.conversion import PEERS, convert
 from genericdp.convert.document import parse
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from tests.budget import examples
 from tests.convert.offering import CONFIGS, golden_of, problems_of, text_of
 

@@ -130,7 +130,7 @@ def _await_ready(running: subprocess.Popen[bytes], port: int, log: Path) -> None
         except OSError as error:
             if isinstance(error, urllib.error.HTTPError):
                 error.close()
-            time.sleep(0.2)
+            time.sleep(0.2)  # noqa: TID251 -- polls what has no event
     raise AssertionError(f"the API server does not begin:\n{log.read_text()[-5000:]}")
 
 

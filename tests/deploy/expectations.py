@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from genericdp.cli.command_line import parse
 from genericdp.cli.parser import PREFIX
+
 from tests.deploy.rendering import daemon, host_paths, pod_spec
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
-
 from genericdp.cli import main
+
 from tests.deploy.apiserver import ApiServer, serving
 from tests.deploy.chartvalues import VALUES
 from tests.deploy.rendering import (

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 import yaml
-from prometheus_client.parser import text_string_to_metric_families as parsed
-
 from genericdp.config.files import Loaded
 from genericdp.config.reload import ConfigState
 from genericdp.host.descriptors import Supply
 from genericdp.status.metrics import exposition
 from genericdp.tally import Tally
+from prometheus_client.parser import text_string_to_metric_families as parsed
+
 from tests.deploy.rendering import MONITORING, tool
 from tests.status.states import REFUSED, declared, device, devices, resource, state
 

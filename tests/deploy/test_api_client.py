@@ -8,9 +8,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
-
 from genericdp.apiserver import SLICES, ApiClient, node_path, of_kubeconfig
 from genericdp.errors import ApiError
+
 from tests.apiserver.scenarios import SELECTOR, device, precondition, renewed, slice_of
 from tests.apiserver.server import ApiServer
 from tests.deploy.apiserver import serving

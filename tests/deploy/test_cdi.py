@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-
 from genericdp.cli import main
+
 from tests.cdi.examples import generate_all
 
 if TYPE_CHECKING:

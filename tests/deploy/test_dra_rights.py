@@ -9,11 +9,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
-
 from genericdp.apiserver import SLICES, ApiClient, claim_path, of_kubeconfig
 from genericdp.dra.publisher import Publisher, StoredSlices
 from genericdp.observed import Observed
 from genericdp.settings import DRIVER
+
 from tests.deploy.apiserver import ApiServer, serving
 from tests.deploy.rendering import only, render_kustomize, tool, with_components
 from tests.devices.making import decide, node, resource

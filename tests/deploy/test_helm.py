@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
-
 from genericdp.config.load import load
+
 from tests.deploy.chartvalues import CONFIG, VALUES
 from tests.deploy.expectations import (
     CDI_PATHS,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-
 from genericdp import __version__
+
 from tests.deploy.chartvalues import VALUES
 from tests.deploy.rendering import (
     everything,

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import jsonschema
 import pytest
 import yaml
-
 from genericdp import __version__
 from genericdp.config.load import load
+
 from tests.deploy.chartvalues import CONFIG, VALUES
 from tests.deploy.rendering import CHART, ROOT, RenderingError, render_helm, tool
 

@@ -11,9 +11,9 @@ import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+import genericdp
 import pytest
 
-import genericdp
 from tests.deploy.rendering import tool
 from tests.e2e.cluster.image import architecture
 

@@ -9,9 +9,8 @@ import sys
 import tomllib
 from pathlib import Path
 
-import pytest
-
 import genericdp
+import pytest
 
 ROOT = Path(__file__).parents[2]
 NAME = f"genericdp:{genericdp.__version__}"

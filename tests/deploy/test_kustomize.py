@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 import yaml
-
 from genericdp import __version__
 from genericdp.config.load import load
+
 from tests.deploy.expectations import HOST_PATHS, expect_daemonset
 from tests.deploy.rendering import KUSTOMIZE, Manifest, components, daemon
 

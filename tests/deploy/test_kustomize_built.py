@@ -8,8 +8,8 @@ from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-
 from genericdp.config.load import load
+
 from tests.deploy.expectations import (
     CDI_PATHS,
     POD_RESOURCES,

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import pytest
 import yaml
-
 from genericdp import tally
 from genericdp.status.metrics import METRICS
+
 from tests.deploy.rendering import MONITORING, ROOT, tool
 
 if TYPE_CHECKING:

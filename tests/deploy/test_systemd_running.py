@@ -10,8 +10,8 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 import pytest
-
 from genericdp.simulator.kubelet import Kubelet
+
 from tests.deploy.booting import CHECKOUT, booted, install
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 import yaml
-
 from genericdp import __version__
+
 from tests.deploy.rendering import CHART, ROOT, tool
 
 if TYPE_CHECKING:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from genericdp.devices.decide import decide
 from genericdp.devices.held import Held, HeldDevice, Name
+
 from tests.devices.offering import offered_shares
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from genericdp.devices.device import Device
     from genericdp.devices.devicelist import DeviceList, Entry
     from genericdp.model import Resource, ServedBy
+
     from tests.devices.machines import Machine, Part
 
 

@@ -20,6 +20,7 @@ from genericdp.model import (
     Selector,
 )
 from genericdp.template import parse
+
 from tests.devices.known import Known
 
 if TYPE_CHECKING:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from genericdp.devices.decide import decide
 from genericdp.model import Inject, Selector
+
 from tests.devices.machines import Part
 from tests.devices.making import inject, resource
 from tests.selecting import udev_selector, usb_selector
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from genericdp.devices.device import Device
     from genericdp.devices.devicelist import DeviceList, Entry
     from genericdp.model import Resource
+
     from tests.devices.machines import Machine
 
 WITH_NODES = (

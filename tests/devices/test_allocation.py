@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from genericdp.devices.allocation import edits
+from genericdp.devices.device import ContainerEdits, Device
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genericdp.devices.allocation import edits
-from genericdp.devices.device import ContainerEdits, Device
 from tests.devices.making import decide, inject, node, nodes, resource
 
 FILES = [node(f"/dev/ttyUSB{i}", (188, i)) for i in range(12)]

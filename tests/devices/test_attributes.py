@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-
 from genericdp.model import Attribute, AttributeType, ServedBy, ValueKind, ValueSource
 from genericdp.template import parse
+
 from tests.devices.making import decide, node, resource
 
 STRING, INT, BOOL, VERSION = AttributeType

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-
 from genericdp.health.kinds.exec import ExecCheck
 from genericdp.health.kinds.kernellog import KernelLogCheck
 from genericdp.health.kinds.open import OpenCheck
 from genericdp.model import Command, Hook, Probe, Selector
 from genericdp.template import parse
+
 from tests.devices.known import Known
 from tests.devices.making import decide, node, resource
 from tests.selecting import udev_selector

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from hypothesis import given
-from hypothesis import strategies as st
-
 from genericdp.devices.device import Device
 from genericdp.devices.devicelist import MAX_LIST_BYTES, DeviceList, Entry, within_limit
 from genericdp.devices.inventory import Identity
 from genericdp.devices.transitions import Event
 from genericdp.kubelet.api import deviceplugin_pb2 as api
 from genericdp.kubelet.servicer import entry_bytes
+from hypothesis import given
+from hypothesis import strategies as st
+
 from tests.devices.making import decide, node, resource
 
 

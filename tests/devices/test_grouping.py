@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hypothesis import given
-from hypothesis import strategies as st
-
 from genericdp.devices.allocation import edits
 from genericdp.model import Inject, Mount, ValueKind, ValueSource
 from genericdp.template import parse
+from hypothesis import given
+from hypothesis import strategies as st
+
 from tests.devices.known import Known
 from tests.devices.making import (
     decide,

@@ -8,13 +8,13 @@ from math import log
 from typing import TYPE_CHECKING, Any
 
 import pytest
-
 from genericdp.devices.changes import changes
 from genericdp.devices.decide import decide, with_states
 from genericdp.host.cache import HostCache, Stale
 from genericdp.host.events import Uevent
 from genericdp.kubelet.servicer import encode_list, entry_bytes
 from genericdp.template import parse
+
 from tests.devices.making import inject, nodes, resource
 from tests.fixtures.make_tree import Tree
 

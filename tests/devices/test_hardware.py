@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-
 from genericdp.devices.hardware import rank_name, text_of
+
 from tests.devices.known import ROOT, Known
 
 USB, HUB, GPU = "0000:00:14.0/usb1", "0000:00:14.0/usb1/1-1", "0000:01:00.0"

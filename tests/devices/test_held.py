@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-
 from genericdp.devices.decide import decide
 from genericdp.devices.held import Held, HeldDevice, Name
 from genericdp.devices.identity import HardwareIdentity
 from genericdp.model import ServedBy
 from genericdp.reasons import Code
+
 from tests.devices.machines import Machine, Port, SataDisk
 from tests.devices.offering import resource_of
 

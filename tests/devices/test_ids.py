@@ -6,11 +6,11 @@ import re
 from typing import TYPE_CHECKING
 
 import pytest
+from genericdp.devices.device import MAX_REPLICAS, as_id, device_id_of, share_number
+from genericdp.devices.inventory import natural_key
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genericdp.devices.device import MAX_REPLICAS, as_id, device_id_of, share_number
-from genericdp.devices.inventory import natural_key
 from tests.devices.making import decide, healthy, node, resource
 
 if TYPE_CHECKING:

@@ -5,9 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-
 from genericdp.devices.allocation import edits
 from genericdp.health.kinds.exec import ExecCheck
 from genericdp.model import (
@@ -19,6 +16,9 @@ from genericdp.model import (
     Selector,
 )
 from genericdp.template import parse
+from hypothesis import given
+from hypothesis import strategies as st
+
 from tests.devices.making import (
     decide,
     healthy,

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-
 from genericdp.devices.inventory import Inventory
 from genericdp.devices.matching import reads_properties
 from genericdp.devices.selectors import why_not
 from genericdp.model import Command, Hook, Resource, Selector, ValueKind, ValueSource
 from genericdp.template import parse
+
 from tests.devices.known import Known
 from tests.devices.making import inject, resource, selector
 from tests.selecting import hardware, udev_selector, usb_selector

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-
 from genericdp.devices.carry_over import missing
 from genericdp.devices.device import Member
 from genericdp.devices.devicelist import refused
@@ -13,6 +12,7 @@ from genericdp.devices.identity import HardwareIdentity
 from genericdp.devices.inventory import Identity
 from genericdp.reasons import Code, Reason
 from genericdp.template import parse
+
 from tests.devices.making import decide, healthy, node, resource
 
 VIDEO = resource("video", "/dev/video*", group_by=parse("cam"))

@@ -13,12 +13,12 @@ from random import Random
 from typing import TYPE_CHECKING
 
 import pytest
+from genericdp.model import Selector, ServedBy
+from genericdp.template import parse
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-from genericdp.model import Selector, ServedBy
-from genericdp.template import parse
 from tests.budget import examples
 from tests.devices import machines
 from tests.devices.holding import Node
@@ -29,6 +29,7 @@ from tests.selecting import udev_selector, usb_selector
 
 if TYPE_CHECKING:
     from genericdp.model import Resource
+
     from tests.devices.machines import Hardware, Part, UsbDevice
 
 pytestmark = pytest.mark.slow

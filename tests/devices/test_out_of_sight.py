@@ -6,12 +6,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
-
 from genericdp.devices import decide as deciding
 from genericdp.devices.inventory import Candidate, Identity, Inventory, Look
 from genericdp.devices.lookup import Names
 from genericdp.model import Selector, ValueKind, ValueSource
 from genericdp.template import UnusableValueError, expand, parse
+
 from tests.devices.known import PORT, ROOT, Known, adapter_and_card
 from tests.devices.making import (
     decide,

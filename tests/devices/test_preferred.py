@@ -7,9 +7,6 @@ from itertools import combinations
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-
 from genericdp.devices.inventory import natural_key
 from genericdp.devices.preferred import (
     MAX_COMPARED,
@@ -18,6 +15,9 @@ from genericdp.devices.preferred import (
 )
 from genericdp.devices.topology import Spot, distance
 from genericdp.model import Preference
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from tests.budget import examples
 from tests.fixtures.topologies import TOPOLOGIES
 

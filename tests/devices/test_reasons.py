@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-
 from genericdp.devices.changes import changes
 from genericdp.devices.decide import Decision, DeviceLists
 from genericdp.devices.transitions import Event
 from genericdp.reasons import NOT_PROBED, Code, Reason
+
 from tests.devices.making import decide, inject, node, nodes, resource
 
 NAME = "example.com/gpu"

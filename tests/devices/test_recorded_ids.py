@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-
 from genericdp.devices.identity import default_name
 from genericdp.host.cache import HostCache
 from genericdp.host.root import Root
+
 from tests.hosts.hosts import all_hosts
 from tests.testbeds import loading
 

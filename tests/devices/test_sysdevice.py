@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import pytest
-
 from genericdp.devices.inventory import SysDevice, decimal
 
 HUGE = "9" * 5000

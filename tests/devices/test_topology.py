@@ -5,9 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-
 from genericdp.devices.hardware import numa_node_of
 from genericdp.devices.topology import (
     NOWHERE,
@@ -23,6 +20,9 @@ from genericdp.host.cache import HostCache
 from genericdp.kubelet.api import deviceplugin_pb2 as api
 from genericdp.kubelet.servicer import encode_list
 from genericdp.model import TopologyMode
+from hypothesis import given
+from hypothesis import strategies as st
+
 from tests.devices.known import Known
 from tests.devices.making import decide, node, resource
 from tests.fixtures.topologies import TOPOLOGIES

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-
 from genericdp.devices.decide import decide, with_states
 from genericdp.devices.device import Unmade
 from genericdp.devices.devicelist import MAX_LIST_BYTES, Entry
@@ -16,6 +15,7 @@ from genericdp.health.kinds.file import FileCheck
 from genericdp.model import Probe
 from genericdp.reasons import Code, Reason
 from genericdp.template import parse
+
 from tests.devices.known import Known
 from tests.devices.making import finds, inject, node, nodes, resource, selector
 

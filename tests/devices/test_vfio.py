@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-
 from genericdp.config.load import load
 from genericdp.devices.topology import functions_of, group_number
 from genericdp.host.events import Uevent
 from genericdp.host.root import Root
+
 from tests.cases.machine import Machine
 from tests.cases.running import DIRECTORY
 from tests.decisions import Discoverer

@@ -9,13 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from hypothesis import assume, example, given
-from hypothesis import strategies as st
-
 from genericdp.devices.decide import decide
 from genericdp.devices.inventory import FoundFile, Look
 from genericdp.model import Inject, Resource, Selector, ValueKind, ValueSource
 from genericdp.template import parse
+from hypothesis import assume, example, given
+from hypothesis import strategies as st
+
 from tests.devices.known import ROOT, Known
 from tests.devices.making import finds, inject, node, resource, selector
 from tests.selecting import hardware, udev_selector, usb_selector

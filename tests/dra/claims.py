@@ -18,6 +18,7 @@ from genericdp.kubelet.dra import ClaimRef
 from genericdp.model import ServedBy
 from genericdp.prepare import Gate
 from genericdp.settings import DraSettings
+
 from tests.world import Host, config, resource
 
 if TYPE_CHECKING:

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 import grpc
-
 from genericdp.host.events import ENTRIES, FolderWatch
 from genericdp.kubelet.api import dra_pb2 as api
 from genericdp.kubelet.api import dra_pb2_grpc as rpc

@@ -10,6 +10,7 @@ from genericdp.devices.resourcenames import label
 from genericdp.kubelet.api.dra_pb2 import Claim as ClaimRef
 from genericdp.kubelet.podresources import PodResourcesTiming
 from genericdp.settings import DraSettings
+
 from tests.apiserver.server import ApiServer
 from tests.dra.kubelet import DraKubelet
 from tests.polling import ask_until
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from genericdp.kubelet.api import dra_pb2 as api
+
     from tests.world import Daemon
 
 DRIVER = "genericdp.io"

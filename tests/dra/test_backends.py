@@ -7,11 +7,11 @@ from contextlib import AsyncExitStack, contextmanager
 from typing import TYPE_CHECKING
 
 import pytest
-
 from genericdp.devices.resourcenames import label
 from genericdp.dra.slices import pool_name
 from genericdp.kubelet.podresources import PodResourcesTiming
 from genericdp.simulator.pods import Container, Pod
+
 from tests.dra.node import (
     NAME,
     NODE,

@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from genericdp.devices.device import device_id_of
+from genericdp.dra.claims import release_marker
+from genericdp.dra.slices import devices_of
 from hypothesis import Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from genericdp.devices.device import device_id_of
-from genericdp.dra.claims import release_marker
-from genericdp.dra.slices import devices_of
 from tests.budget import examples
 from tests.dra.claims import HOOKS, NAME, Machine, Process, plug_stick, spec_name, unplug_stick
 from tests.world import resource

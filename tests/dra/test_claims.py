@@ -9,9 +9,9 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
-
 from genericdp.devices.resourcenames import label
 from genericdp.dra.claims import read_records
+
 from tests.dra.node import DRIVER, NAME, POOL, USB0, USB1, USB2, DraNode, by_dra
 from tests.memory import little_memory
 

@@ -10,8 +10,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-
 from genericdp.devices.resourcenames import label
+
 from tests.dra.node import DRIVER, NAME, NODE, OTHER, POOL, USB0, USB1, DraNode, by_dra
 from tests.world import resource
 

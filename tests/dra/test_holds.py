@@ -8,11 +8,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-
 from genericdp.devices.resourcenames import label
 from genericdp.dra.claims import read_records, release_marker
 from genericdp.settings import ClaimTiming
 from genericdp.simulator.pods import Container, Pod
+
 from tests.dra.claims import plug_stick, unplug_stick
 from tests.dra.node import (
     DRIVER,

@@ -16,11 +16,11 @@ from contextlib import ExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
-
 from genericdp.apiserver import ApiClient, of_kubeconfig
 from genericdp.dra.publisher import Publisher, StoredSlices
 from genericdp.observed import Observed
 from genericdp.settings import DRIVER
+
 from tests.apiserver.scenarios import NODE, slice_of
 from tests.apiserver.server import ApiServer, make_certificates
 from tests.devices.making import decide, node, resource
@@ -300,7 +300,7 @@ async def becomes(condition: Callable[[], object]) -> None:
     """Wait until something holds: leftovers by the hundred are deleted at leisure."""
     async with asyncio.timeout(3 * HOUR):
         while not condition():  # noqa: ASYNC110  # it would stop virtual time more often
-            await asyncio.sleep(0.5)
+            await asyncio.sleep(0.5)  # noqa: TID251 -- virtual time
 
 
 @pytest.mark.parametrize(("wrong", "says"), CASES)
@@ -321,7 +321,7 @@ def test_a_hostile_server_gets_few_requests_and_no_foreign_slice_and_is_forgiven
                     faults.enter_context(server.failing(**fault))
                 server.end_watches()
                 before = len(server.requests)
-                await asyncio.sleep(HOUR)
+                await asyncio.sleep(HOUR)  # noqa: TID251 -- virtual time
                 sent = server.requests[before:]
                 logged = (it.message for it in caplog.records if it.name.startswith("genericdp"))
                 said = [*complaints(publisher), *logged]
@@ -368,7 +368,7 @@ def test_another_ca_gets_few_connections_and_is_forgiven(
             }
             (tmp_path / "kubeconfig").write_text(json.dumps(config))
             async with publishing(client) as publisher:
-                await asyncio.sleep(HOUR)
+                await asyncio.sleep(HOUR)  # noqa: TID251 -- virtual time
                 assert not server.requests
                 assert reads < FEW
                 assert any("certificate that is not accepted" in it for it in complaints(publisher))
@@ -439,7 +439,7 @@ def test_what_happens_once_is_healed_at_once_and_a_healthy_hour_is_quiet() -> No
         ):
             server.add_node(NODE)
             await becomes(lambda: offered(server) == 2 and server.watching)
-            await asyncio.sleep(HOUR)
+            await asyncio.sleep(HOUR)  # noqa: TID251 -- virtual time
             # The client has each watch end after 5 to 10 minutes; three requests begin another.
             assert len(server.requests) < 3 * 15
             disturbances: list[Callable[[], None]]
@@ -449,9 +449,9 @@ def test_what_happens_once_is_healed_at_once_and_a_healthy_hour_is_quiet() -> No
                 disturb()
                 server.end_watches()
                 while publisher.slices.listed.value == lists_before or offered(server) != 2:  # noqa: ASYNC110
-                    await asyncio.sleep(0.01)
+                    await asyncio.sleep(0.01)  # noqa: TID251 -- virtual time
                 assert now() - before < 1
-                await asyncio.sleep(HOUR)
+                await asyncio.sleep(HOUR)  # noqa: TID251 -- virtual time
             assert not complaints(publisher)
 
     virtually(main())

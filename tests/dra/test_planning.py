@@ -6,11 +6,10 @@ from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from genericdp.dra.slices import MAX_PER_SLICE, Pool, layout_of, next_layout, plan
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
-
-from genericdp.dra.slices import MAX_PER_SLICE, Pool, layout_of, next_layout, plan
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

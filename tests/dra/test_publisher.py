@@ -9,7 +9,6 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import pytest
-
 from genericdp.apiserver import ApiClient
 from genericdp.devices.resourcenames import label
 from genericdp.devices.transitions import Event
@@ -17,6 +16,7 @@ from genericdp.dra.publisher import Publisher, StoredSlices
 from genericdp.observed import Observed, until
 from genericdp.reasons import NOT_PROBED
 from genericdp.settings import DRIVER
+
 from tests.apiserver.scenarios import slice_of
 from tests.devices.making import decide, node, resource
 from tests.polling import poll_until
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
 
     from genericdp.devices.devicelist import DeviceList
+
     from tests.apiserver.server import ApiServer
 
     Json = dict[str, Any]

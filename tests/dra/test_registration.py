@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 import grpc
 import pytest
-
 from genericdp.errors import UsageError
 from genericdp.kubelet.api import dra_pb2 as api
 from genericdp.kubelet.dra import DraPlugin, PreparedDevice
 from genericdp.observed import Observed, until
+
 from tests.dra.kubelet import DraCallError, DraKubelet
 from tests.polling import poll_until
 

@@ -7,9 +7,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-
 from genericdp.devices.attributes import AttributeValue
 from genericdp.devices.resourcenames import label
 from genericdp.dra.slices import (
@@ -19,6 +16,9 @@ from genericdp.dra.slices import (
     pool_name,
 )
 from genericdp.model import AttributeType
+from hypothesis import given
+from hypothesis import strategies as st
+
 from tests.devices.making import decide, node, resource
 
 if TYPE_CHECKING:

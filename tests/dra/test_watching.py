@@ -8,11 +8,11 @@ from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING
 
 import pytest
-
 from genericdp.apiserver import SLICES, ApiClient
 from genericdp.dra.publisher import StoredSlices
 from genericdp.errors import ApiAccessError, ApiError
 from genericdp.observed import until
+
 from tests.apiserver.scenarios import DRIVER, NODE, device, renewed, slice_of
 from tests.polling import poll_until
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from genericdp.apiserver import Access
+
     from tests.apiserver.server import ApiServer
     from tests.apiserver.store import Json
 

@@ -13,6 +13,7 @@ from genericdp.observed import until
 from genericdp.simulator.pods import Container
 from genericdp.simulator.pods import Pod as KubeletsPod
 from genericdp.simulator.settings import Generation
+
 from tests.e2e.cluster.listing import CHECKPOINT
 from tests.e2e.scenarios import FUSE, LOOP, START, Calls, Given, holders_in
 from tests.world import PATIENCE_SECONDS, World

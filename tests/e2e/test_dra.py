@@ -6,9 +6,9 @@ import asyncio
 from typing import TYPE_CHECKING
 
 import pytest
-
 from genericdp.kubelet.dra import DraPlugin
 from genericdp.observed import Observed, until
+
 from tests.dra.test_registration import Claims, running
 from tests.e2e.cluster.waiting import PATIENCE_SECONDS
 

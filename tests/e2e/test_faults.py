@@ -28,7 +28,7 @@ def test_a_storm_of_daemon_crashes_leaves_nothing_that_hinders_the_next_start(
         bench.daemon.kill()
         said = bench.daemon.log()
         bench.daemon.start()
-        time.sleep(number * _SHORT_SECONDS / STORM)
+        time.sleep(number * _SHORT_SECONDS / STORM)  # noqa: TID251 -- a moment of its own
     # While Python itself starts SIGTERM ends it with the signal's own code.
     eventually(lambda: bench.daemon.log() != said, what="the last one has begun")
     bench.daemon.stop()

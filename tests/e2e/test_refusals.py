@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import grpc
 import pytest
-
 from genericdp.devices.resourcenames import name_problem
 from genericdp.kubelet.api import deviceplugin_pb2 as pb
 from genericdp.kubelet.api import deviceplugin_pb2_grpc as rpc
 from genericdp.simulator.kubelet import Kubelet
 from genericdp.simulator.settings import Generation, Timing
+
 from tests.e2e.cluster.sweep import DEVICE_PLUGINS
 from tests.e2e.cluster.versions import KUBELETS
 from tests.e2e.cluster.waiting import PATIENCE_SECONDS

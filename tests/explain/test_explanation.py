@@ -8,9 +8,6 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-
 from genericdp.config.load import load
 from genericdp.devices.decide import decide
 from genericdp.devices.devicelist import DeviceList
@@ -22,6 +19,9 @@ from genericdp.explain.find import Asked, Unknown, every, find
 from genericdp.host.cache import HostCache
 from genericdp.model import Resource, Selector
 from genericdp.reasons import Code, Reason
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from tests.budget import examples
 from tests.devices.known import Known
 from tests.devices.making import inject, node, nodes, resource

@@ -9,7 +9,6 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import grpc
-
 from genericdp.kubelet.folder import KUBELET_SOCKET
 
 if TYPE_CHECKING:

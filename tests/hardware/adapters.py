@@ -9,6 +9,7 @@ from genericdp.host.cache import HostCache
 from genericdp.host.events import Uevent
 from genericdp.host.root import Root
 from genericdp.model import Selector
+
 from tests.cases.machine import Machine
 from tests.cases.running import DIRECTORY
 from tests.devices.making import resource

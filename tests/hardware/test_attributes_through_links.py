@@ -8,11 +8,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-
 from genericdp.config.load import load
 from genericdp.devices.allocation import edits
 from genericdp.host.events import Uevent
 from genericdp.host.root import Root
+
 from tests.decisions import Discoverer
 from tests.devices.making import healthy
 from tests.hardware.adapters import built

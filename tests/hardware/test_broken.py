@@ -10,13 +10,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
-
 from genericdp.cli import main
 from genericdp.config.load import load
 from genericdp.devices.allocation import edits
 from genericdp.host.root import Root
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
 from tests.budget import examples
 from tests.decisions import Discoverer
 from tests.devices.making import healthy, inject, nodes, resource

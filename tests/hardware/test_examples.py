@@ -8,7 +8,6 @@ import termios
 from typing import TYPE_CHECKING
 
 import pytest
-
 from genericdp.config.load import load
 from genericdp.devices.decide import decide
 from genericdp.devices.preferred import preferred_ids
@@ -19,6 +18,7 @@ from genericdp.host.kmsg import parse
 from genericdp.host.root import Root
 from genericdp.model import Command, Preference
 from genericdp.process.run import Commands
+
 from tests.cases.machine import Machine
 from tests.cases.running import DIRECTORY, EXAMPLES
 from tests.health.probed_devices import struck

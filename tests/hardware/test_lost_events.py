@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-
 from genericdp.host.root import Root
 from genericdp.model import Selector
+
 from tests.decisions import Discoverer
 from tests.devices.making import healthy, resource
 from tests.host.hearing import alone, as_root, few, hearing, tell

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-
 from genericdp.host.cache import RECORD_SECONDS
 from genericdp.host.root import Root
+
 from tests.decisions import Discoverer
 from tests.devices.making import healthy, resource, unhealthy
 from tests.hardware.adapters import IDS, NAMES, RECORDED, SERIAL, built, events

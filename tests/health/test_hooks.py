@@ -11,9 +11,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-
 from genericdp.devices.device import Device
 from genericdp.devices.identity import HardwareIdentity
 from genericdp.devices.inventory import Identity
@@ -32,8 +29,11 @@ from genericdp.host.root import Root
 from genericdp.model import Command, Hook, HookName
 from genericdp.process.run import Commands
 from genericdp.tally import ResourceTally, Tally
+from hypothesis import given
+from hypothesis import strategies as st
+
 from tests.config.bounded import policy_of
-from tests.polling import poll_until
+from tests.polling import others_run, poll_until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence
@@ -69,7 +69,7 @@ class Runs:
             self.most[name] = max(self.most[name], self.running[name])
         try:
             await self.go.wait()
-            await asyncio.sleep(0)
+            await others_run()
         finally:
             self.running.subtract(names)
         return Outcome()
@@ -83,7 +83,7 @@ async def runs() -> Runs:
 async def settled() -> None:
     """Let every task do what it can do now."""
     for _ in range(10):
-        await asyncio.sleep(0)
+        await others_run()
 
 
 async def test_the_hook_runs_once_for_each_device_that_has_it_in_parallel(runs: Runs) -> None:

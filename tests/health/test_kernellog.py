@@ -10,9 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-
 from genericdp.devices.device import BoundProbe, Device
 from genericdp.devices.inventory import Identity
 from genericdp.health.kernellog import (
@@ -27,6 +24,9 @@ from genericdp.health.kinds.kernellog import KernelLogCheck
 from genericdp.host.root import Root
 from genericdp.model import Probe
 from genericdp.reasons import NOT_PROBED
+from hypothesis import given
+from hypothesis import strategies as st
+
 from tests.health.probed_devices import R, Watched, struck
 from tests.host.kernel_log import Script, record, recorded
 

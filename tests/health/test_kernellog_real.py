@@ -11,8 +11,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
-
 from genericdp.host.kmsg import PATH, open_log
+
 from tests.health.test_kernellog import Following, following, watched
 
 if TYPE_CHECKING:

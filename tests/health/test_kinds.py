@@ -16,10 +16,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from inotify_simple import INotify, flags
-
 from genericdp.devices.device import BoundProbe, DeviceNode
 from genericdp.errors import Outcome
 from genericdp.health.execution import command_environment, sha256
@@ -32,6 +28,10 @@ from genericdp.host.workers import in_worker
 from genericdp.model import Probe, number
 from genericdp.process.run import Commands
 from genericdp.template import parse
+from hypothesis import given
+from hypothesis import strategies as st
+from inotify_simple import INotify, flags
+
 from tests.fixtures.hanging import HangingRoot
 from tests.health.probed_devices import R, device
 from tests.polling import ask_until

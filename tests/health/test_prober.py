@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-
 from genericdp.devices.device import BoundProbe
 from genericdp.errors import Outcome
 from genericdp.health.health import Probes
@@ -20,14 +19,17 @@ from genericdp.model import Probe
 from genericdp.observed import Observed, until
 from genericdp.process.run import Commands
 from genericdp.reasons import NOT_PROBED, text_of
+
 from tests.health.probed_devices import R, device, probe, watching
 from tests.host.kernel_log import Script, record
+from tests.polling import others_run
 
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
     from pathlib import Path
 
     from genericdp.devices.device import Device
+
     from tests.health.probed_devices import Watched
 
 DISK = r"I/O error, dev (?P<name>\w+),"
@@ -74,7 +76,7 @@ class Runs:
         assert outcome is not None
         if isinstance(outcome, Exception):
             raise outcome
-        await asyncio.sleep(0)
+        await others_run()
         return outcome
 
     async def after(self, count: int) -> None:
@@ -129,10 +131,10 @@ async def test_a_device_that_is_replaced_is_probed_after_the_probe_of_the_former
         prober.watch(device("a", probe()), device("b", probe()))
         await runs.after(2)
         prober.watch(device("a", probe(), inode=2))
-        await asyncio.sleep(0.05)
+        await asyncio.sleep(0.05)  # noqa: TID251 -- may begin, may not
         prober.watch()
         prober.watch(device("a", probe(), inode=3))
-        await asyncio.sleep(0.05)
+        await asyncio.sleep(0.05)  # noqa: TID251 -- may begin, may not
         assert prober.reasons == {"a": f"exec /a/0: {NOT_PROBED}"}
         broken = Outcome(reason="broken")
         runs.outcomes |= {"/a/0": broken, "/b/0": broken}
@@ -195,7 +197,7 @@ async def test_the_same_devices_again_change_nothing_and_those_without_probes_co
         await prober.probed()
         for _ in range(20):
             prober.watch(device("a", probe()))
-            await asyncio.sleep(0)
+            await others_run()
         assert prober.reasons == {}
     assert runs.begun.value == ("/a/0",)
 

@@ -7,15 +7,15 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-
 from genericdp.devices.device import BoundProbe
 from genericdp.errors import Outcome
 from genericdp.health.kinds.exec import ExecCheck
 from genericdp.health.state import DeviceHealth, ProbeState, share_of_period
 from genericdp.model import Command
 from genericdp.reasons import Code, text_of
+from hypothesis import given
+from hypothesis import strategies as st
+
 from tests.health.probed_devices import R, device, probe
 
 if TYPE_CHECKING:

@@ -10,14 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-
 from genericdp.host.events import Uevents, open_monitor
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
 
     import pyudev
-
     from genericdp.host.events import Uevent
 
 NULL = "/sys/devices/virtual/mem/null"

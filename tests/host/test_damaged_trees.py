@@ -6,12 +6,12 @@ import os
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from hypothesis import given, settings
-from hypothesis import strategies as st
-
 from genericdp.devices.inventory import natural_key
 from genericdp.host.root import Root
 from genericdp.host.sysfs import SysDevices
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from tests.budget import examples
 from tests.fixtures.make_tree import Tree
 from tests.testbeds import loading

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-
 from genericdp.devices.inventory import Identity
 from genericdp.host.devicefiles import DeviceFiles, is_same
 from genericdp.host.root import Root
 from genericdp.model import FileType
+
 from tests.fixtures.make_tree import Tree, add_adapter, laptop, serial_node
 
 if TYPE_CHECKING:

@@ -4,11 +4,11 @@ import os
 from typing import TYPE_CHECKING, TypeVar
 
 import pytest
-
 from genericdp.cli.patience import patiently
 from genericdp.host.cache import HostCache, Stale
 from genericdp.host.events import Uevent
 from genericdp.template import MAX_TEXT
+
 from tests.fixtures.hanging import HangingRoot
 from tests.fixtures.make_tree import Tree
 

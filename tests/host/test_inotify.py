@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from genericdp.host.events import CONTENTS, ENTRIES, RECORDS, FolderWatch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from genericdp.host.events import CONTENTS, ENTRIES, RECORDS, FolderWatch
 from tests.budget import examples
+from tests.polling import others_run
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -48,7 +49,7 @@ class Changes:
     async def settled(self) -> list[tuple[Path, str | None]]:
         """Return what has been told by now: inotify queues an event before the call returns."""
         for _ in range(3):
-            await asyncio.sleep(0)
+            await others_run()
         self._event.clear()
         told, self.told = self.told, []
         return told

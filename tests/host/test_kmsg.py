@@ -11,12 +11,13 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 import pytest
+from genericdp.host import kmsg
+from genericdp.host.kmsg import PATH, SLICE_SECONDS, KernelRecords, LogRecord, open_log, parse
 from hypothesis import given
 from hypothesis import strategies as st
 
-from genericdp.host import kmsg
-from genericdp.host.kmsg import PATH, SLICE_SECONDS, KernelRecords, LogRecord, open_log, parse
 from tests.host.kernel_log import Script, record
+from tests.polling import others_run
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -221,7 +222,7 @@ async def test_a_long_replay_lets_the_loop_do_other_things() -> None:
     async with telling(script.open) as told:
         turns = 0
         while not told.records.caught_up:
-            await asyncio.sleep(0)
+            await others_run()
             turns += 1
     assert len(told.texts) == 20_000
     assert told.pauses >= 4

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-
 from genericdp.devices.decide import decide
 from genericdp.host.cache import HostCache
 from genericdp.host.devicefiles import DeviceFiles, is_same
 from genericdp.host.events import ENTRIES, FolderWatch
 from genericdp.host.root import Root
 from genericdp.model import FileType
+
 from tests.devices.making import healthy, resource, unhealthy
 
 if TYPE_CHECKING:

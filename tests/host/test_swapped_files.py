@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-
 from genericdp.health.kinds.file import FileCheck
 from genericdp.host.cache import HostCache
 from genericdp.host.pathwalk import NotAFileError, opened, read
 from genericdp.host.root import Root
+
 from tests.health.probed_devices import device
 
 if TYPE_CHECKING:

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-
 from genericdp.host.cache import HostCache, Stale
 from genericdp.host.root import Root
 from genericdp.host.sysfs import SysDevices
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from tests.budget import examples
 from tests.fixtures.make_tree import Tree
 from tests.testbeds import loading

@@ -8,6 +8,7 @@ from pathlib import Path
 from genericdp.host.root import Root
 from genericdp.host.sysfs import device_names, plugged_of, syspath_of
 from genericdp.model import FileType
+
 from tests.fixtures.make_tree import Tree, laptop, serial_node
 
 CHAR, BLOCK = FileType.CHAR, FileType.BLOCK

@@ -6,8 +6,8 @@ import os
 from typing import TYPE_CHECKING
 
 import pytest
-
 from genericdp.host.devicefiles import DeviceFiles, is_same
+
 from tests.modelled import Host
 
 if TYPE_CHECKING:

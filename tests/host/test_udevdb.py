@@ -8,12 +8,12 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-
 from genericdp.host.calls import HangsError
 from genericdp.host.root import Root
 from genericdp.host.sysfs import UdevRecord, lines_of, parse_record, record_name, udevd_runs
+from hypothesis import given
+from hypothesis import strategies as st
+
 from tests.testbeds import loading
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
-
 from genericdp.host.workers import MAX_IDLE, finish, in_worker, start
-from tests.polling import poll_until
+
+from tests.polling import others_run, poll_until
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -190,7 +190,7 @@ async def test_what_must_not_be_left_half_done_is_finished_though_canceled_repea
         await has_begun.wait()
         for _ in range(3):
             calling.cancel()
-            await asyncio.sleep(0)
+            await others_run()
         gate.set()
     assert done == ["work", "caller"]
     assert calling.cancelled()

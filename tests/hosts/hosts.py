@@ -30,8 +30,8 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-
 from genericdp.cli import main
+
 from tests.testbeds import loading
 
 FOLDER = Path(__file__).parent

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-
 from genericdp.cli import main
+
 from tests.budget import examples
 from tests.hosts.hosts import (
     EXAMPLES,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-
 from genericdp.simulator.settings import Generation
+
 from tests.world import World
 
 if TYPE_CHECKING:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import grpc
 import pytest
-
 from genericdp.config.load import load
 from genericdp.devices.decide import decide
 from genericdp.errors import Outcome
@@ -19,6 +18,7 @@ from genericdp.kubelet.api import deviceplugin_pb2 as api
 from genericdp.kubelet.server import SERVICE, listening
 from genericdp.kubelet.servicer import Servicer
 from genericdp.prepare import CallTimeouts, Gate
+
 from tests.fixtures.hanging import HangingRoot
 from tests.world import Host, config, serial
 

@@ -12,10 +12,11 @@ from pathlib import Path, PosixPath
 from typing import TYPE_CHECKING
 
 import pytest
-
 from genericdp.errors import KubeletError, UsageError
 from genericdp.kubelet.folder import KubeletFolder
 from genericdp.observed import until
+
+from tests.polling import others_run
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
@@ -36,7 +37,7 @@ async def watching(
     folder = KubeletFolder(path, poll_seconds=poll_seconds, **keys)
     async with asyncio.TaskGroup() as tasks:
         task = tasks.create_task(folder.watch())
-        await asyncio.sleep(0)
+        await others_run()
         yield folder
         task.cancel()
 

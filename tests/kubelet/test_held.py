@@ -8,10 +8,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-
 from genericdp.kubelet.podresources import PodResourcesTiming
 from genericdp.simulator.pods import Container, Pod
 from genericdp.simulator.settings import Generation
+
 from tests.world import World, serial
 
 if TYPE_CHECKING:

@@ -242,7 +242,7 @@ async def test_kubelets_that_are_away_for_long_are_no_work_of_another_plugin(wor
             await serves(world, daemon, "ttyUSB0")
             await world.kubelet.stop()
             await daemon.log.says("registering again in", times=number)
-            await asyncio.sleep(0.2)  # more than the pause, of which nothing tells the end
+            await asyncio.sleep(0.2)  # noqa: TID251 -- more than the pause, of which nothing tells the end
             await world.kubelet.start()
             await world.listed(SERIAL, "ttyUSB0")
         await daemon.registered(SERIAL)

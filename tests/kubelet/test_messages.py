@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import grpc
-
 from genericdp.devices.device import BindMount, ContainerEdits, DeviceSpec
 from genericdp.kubelet import servicer as messages
 from genericdp.kubelet.api import deviceplugin_pb2 as api
 from genericdp.kubelet.api import deviceplugin_pb2_grpc as rpc
+
 from tests.devices.making import decide, node
 from tests.devices.making import resource as resource_of
 from tests.world import World, resource

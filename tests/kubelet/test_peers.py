@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import socket
 import time
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 import pytest
-
 from genericdp.kubelet.folder import KubeletFolder, Peer, PeerWatch, digest_of
 from genericdp.observed import until
+
+from tests.polling import others_run
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -113,7 +113,7 @@ async def test_the_end_of_one_that_is_killed_is_told(peers: Peers) -> None:
     assert peers.look()
     connection, _ = listener.accept()
     connection.send(b"settings")
-    await asyncio.sleep(0)
+    await others_run()
     assert peers.look()
     connection.close()
     listener.close()

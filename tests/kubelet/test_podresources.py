@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 import grpc
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-
 from genericdp.errors import KubeletError
 from genericdp.kubelet.api import podresources_pb2 as api
 from genericdp.kubelet.podresources import list_pods, pod_holders, pods_in
+from hypothesis import given
+from hypothesis import strategies as st
+
 from tests.memory import little_memory
 
 if TYPE_CHECKING:

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-
 from genericdp.devices.device import Device
 from genericdp.devices.devicelist import NOTHING, DeviceList, Entry
 from genericdp.devices.inventory import Identity
@@ -20,8 +19,10 @@ from genericdp.kubelet.servicer import Servicer
 from genericdp.model import Preference
 from genericdp.prepare import CallTimeouts, Gate
 from genericdp.reasons import Code, Reason
+
 from tests.fixtures.topologies import two_sockets
 from tests.health.probed_devices import no_hooks
+from tests.polling import others_run
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -155,7 +156,7 @@ async def test_a_call_that_is_canceled_stays_so() -> None:
     one = serving(offer_of(many), Preference.SPREAD)
     async with asyncio.TaskGroup() as tasks:
         call = tasks.create_task(one.preferred_allocation(asking(many, 4)))
-        await asyncio.sleep(0)
+        await others_run()
         call.cancel()
         await asyncio.wait([call])
     assert call.cancelled()

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import grpc
 import pytest
-
 from genericdp.errors import KubeletError
 from genericdp.kubelet.api import deviceplugin_pb2 as api
 from genericdp.kubelet.api import deviceplugin_pb2_grpc as rpc
 from genericdp.kubelet.server import RegistrationError, check, keep_grpc, register
+
 from tests.resource_limits import spare_descriptors
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
-
 from genericdp.simulator.kubelet import Kubelet
 from genericdp.simulator.settings import Generation
+
 from tests.polling import ask_until
 from tests.simulator.bare_plugin import BarePlugin
 from tests.world import FAST, World, resource, serial
@@ -133,7 +133,7 @@ async def test_a_folder_that_is_lost_says_nothing_of_other_instances(
             for path in folder.glob("genericdp-*"):
                 path.unlink()
             await uncontested(older)
-        await asyncio.sleep(1)  # nothing is to come
+        await asyncio.sleep(1)  # noqa: TID251 -- nothing is to come
         if what == "moved away":
             folder.with_name("away").rename(folder)
         assert newer.log.count("has gone") == 0

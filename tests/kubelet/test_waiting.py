@@ -11,10 +11,11 @@ from typing import IO, TYPE_CHECKING
 
 import grpc
 import pytest
-
 from genericdp.host.workers import in_worker
 from genericdp.kubelet.lifecycle import RegistrationTiming
 from genericdp.simulator.kubelet import Kubelet
+
+from tests.polling import others_run
 from tests.world import FAST, World, resource, serial
 
 if TYPE_CHECKING:
@@ -150,7 +151,7 @@ def sockets(world: World) -> list[str]:
 async def turn(times: int) -> None:
     """Let the loop go round so often."""
     for _ in range(times):
-        await asyncio.sleep(0)
+        await others_run()
 
 
 @pytest.mark.parametrize("turns", [*range(6), *range(6, 30, 4)])

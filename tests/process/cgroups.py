@@ -71,6 +71,6 @@ def _remove(folders: list[Path]) -> None:
             try:
                 folder.rmdir()
             except OSError:  # what was killed is not gone yet
-                time.sleep(0.01)
+                time.sleep(0.01)  # noqa: TID251 -- polls what has no event
             else:
                 break

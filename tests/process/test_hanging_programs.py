@@ -6,9 +6,9 @@ from asyncio import TaskGroup
 from typing import TYPE_CHECKING, Any
 
 import pytest
-
 from genericdp.process.run import Commands
 from genericdp.simulator.pods import Container, Pod
+
 from tests.hanging import hanging_mount
 from tests.process.scripts import ENV
 from tests.world import resource

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-
 from genericdp.process.run import Commands
+
 from tests.polling import ask_until, poll_until
 from tests.process.cgroups import cgroup, freezer
 from tests.process.scripts import ENV, children, held, resident, shell
@@ -88,7 +88,7 @@ async def test_of_very_much_output_the_ends_are_kept_and_the_loop_goes_on(
     async def turn() -> None:
         nonlocal turns
         while True:
-            await asyncio.sleep(0.001)
+            await asyncio.sleep(0.001)  # noqa: TID251 -- counts turns of the loop
             turns += 1
 
     script = "echo first; head -c 16M /dev/zero | tr '\\0' x; echo; echo last; exit 1"

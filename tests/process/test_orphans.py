@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-
 from genericdp.process.run import Commands
-from tests.polling import poll_until
+
+from tests.polling import others_run, poll_until
 from tests.process.scripts import children, is_alive, shell
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ async def test_an_orphan_is_killed_once_no_command_runs_that_may_have_started_it
         older = orphan.replace("NAME", "of_older") + "exec sleep 60"
         running = tasks.create_task(shell(commands, older, timeout_seconds=60))
         (of_older,) = await pids_in(tmp_path / "of_older", 1)
-        await asyncio.sleep(0.02)  # start times are told in hundredths of a second
+        await asyncio.sleep(0.02)  # noqa: TID251 -- start times are told in hundredths of a second
         assert (await shell(commands, orphan.replace("NAME", "of_newer") + "exit 0")).ok
         (of_newer,) = await pids_in(tmp_path / "of_newer", 1)
         assert (await shell(commands, "exit 0")).ok
@@ -126,7 +126,7 @@ async def test_a_run_that_is_canceled_twice_leaves_nothing(
         await poll_until((tmp_path / "on").exists)
         for _ in range(2):
             running.cancel()
-            await asyncio.sleep(0)
+            await others_run()
     assert running.cancelled()
     await poll_until(lambda: not children())
 
@@ -134,7 +134,7 @@ async def test_a_run_that_is_canceled_twice_leaves_nothing(
 async def test_a_run_that_is_canceled_at_once_leaves_nothing(commands: Commands) -> None:
     async with asyncio.TaskGroup() as tasks:
         running = tasks.create_task(shell(commands, f"{ESCAPE} sleep 60"))
-        await asyncio.sleep(0)
+        await others_run()
         running.cancel()
     assert running.cancelled()
     assert children() == []
@@ -155,7 +155,7 @@ async def test_nothing_is_swept_after_the_end() -> None:
     async with Commands():
         os.kill(os.getpid(), signal.SIGCHLD)
     with subprocess.Popen(["sleep", "60"], start_new_session=True) as other:
-        await asyncio.sleep(0.2)  # a sweep would come after 0.05 s
+        await asyncio.sleep(0.2)  # noqa: TID251 -- a sweep would come after 0.05 s
         assert other.poll() is None
         other.kill()
 

@@ -4,10 +4,9 @@ import os
 import tracemalloc
 
 import pytest
+from genericdp.process.run import MAX_KEPT, Pipe, decoded, outcome_of
 from hypothesis import given
 from hypothesis import strategies as st
-
-from genericdp.process.run import MAX_KEPT, Pipe, decoded, outcome_of
 
 
 async def written(*chunks: bytes) -> str:

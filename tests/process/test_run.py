@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-
 from genericdp.process.run import Commands
+
 from tests.polling import poll_until
 from tests.process.scripts import ENV, children, held, shell
 from tests.resource_limits import spare_descriptors

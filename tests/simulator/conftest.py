@@ -6,7 +6,6 @@ from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any
 
 import pytest
-
 from genericdp.simulator.kubelet import Kubelet
 from genericdp.simulator.settings import Generation, Timing
 from tests.simulator.bare_plugin import BarePlugin

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-
 from genericdp.simulator.pods import Container, Pod
 from genericdp.simulator.settings import Generation, Timing
 from tests.simulator.bare_plugin import RESOURCE

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import grpc
 import pytest
-
 from genericdp.simulator.settings import Generation
 from tests.simulator.bare_plugin import RESOURCE, BarePlugin, refusal
 from tests.simulator.pods import every_generation, impatient, pod

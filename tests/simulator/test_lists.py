@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-
 from genericdp.kubelet.api import deviceplugin_pb2 as pb
 from genericdp.simulator.client import MAX_LIST_BYTES
 from tests.simulator.bare_plugin import RESOURCE, BarePlugin

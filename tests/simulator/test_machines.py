@@ -11,7 +11,6 @@ from itertools import combinations
 from typing import TYPE_CHECKING
 
 import pytest
-
 from genericdp.daemon import serve
 from genericdp.devices.inventory import natural_key
 from genericdp.devices.topology import distance

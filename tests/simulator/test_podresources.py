@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import grpc
 import pytest
-
 from genericdp.kubelet.api import podresources_pb2 as pb
 from genericdp.kubelet.api import podresources_pb2_grpc as rpc
 from tests.simulator.bare_plugin import RESOURCE

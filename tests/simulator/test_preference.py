@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-
 from tests.simulator.bare_plugin import RESOURCE, BarePlugin
 from tests.simulator.pods import held_by, pod, refused, show
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import grpc
 import pytest
-
 from tests.simulator.bare_plugin import RESOURCE, BarePlugin, refusal, registering
 from tests.simulator.pods import every_generation, impatient
 

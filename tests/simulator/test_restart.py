@@ -8,7 +8,6 @@ import stat
 from typing import TYPE_CHECKING, Any
 
 import pytest
-
 from genericdp.simulator.devicemanager import CHECKPOINT
 from genericdp.simulator.pods import Container, Pod
 from tests.simulator.bare_plugin import RESOURCE, BarePlugin

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-
 from genericdp.devices.device import ContainerEdits
 from genericdp.kubelet.api import deviceplugin_pb2 as pb
 from genericdp.simulator.pods import Container, Pod

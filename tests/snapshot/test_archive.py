@@ -9,9 +9,6 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-
 from genericdp.snapshot.archive import (
     MANIFEST,
     ArchiveEntry,
@@ -22,6 +19,8 @@ from genericdp.snapshot.archive import (
     unpack,
     write,
 )
+from hypothesis import given
+from hypothesis import strategies as st
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -5,9 +5,9 @@ import shutil
 from typing import TYPE_CHECKING
 
 import pytest
-
 from genericdp.snapshot.archive import Kind
 from genericdp.snapshot.copy import Copy, copied
+
 from tests.fixtures.make_tree import Tree
 
 if TYPE_CHECKING:

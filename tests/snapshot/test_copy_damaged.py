@@ -8,12 +8,12 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
-
 from genericdp.host.root import Root
 from genericdp.snapshot.archive import read, unpack, write
 from genericdp.snapshot.copy import Copy, copied
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
 from tests.budget import examples
 from tests.testbeds import loading
 from tests.testbeds.damaging import DAMAGES, damage, mend, paths_of

@@ -5,11 +5,11 @@ import stat
 from typing import TYPE_CHECKING
 
 import pytest
-
 from genericdp.host.root import Root
 from genericdp.host.sysfs import device_names
 from genericdp.snapshot.archive import Kind
 from genericdp.snapshot.copy import Copy, copied
+
 from tests.fixtures.make_tree import Tree
 
 if TYPE_CHECKING:

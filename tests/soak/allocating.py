@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import grpc
-
 from genericdp.kubelet.api import deviceplugin_pb2 as api
+
 from tests.polling import poll_until
 from tests.soak.config import nodes_of
 from tests.soak.invariants import Violation, knowledge, wrong_answer
@@ -102,7 +102,7 @@ class Allocating:
                     tasks.create_task(self._call(*self._choice()))
                     # What was missed while a core was lacking is made up for, a little later.
                     due = max(due + self._each_seconds, self._now() - 1.0)
-                    await asyncio.sleep(max(0.0, due - self._now()))
+                    await asyncio.sleep(max(0.0, due - self._now()))  # noqa: TID251 -- the pauses of a soak are its steps
         finally:
             for line in self._lines.values():
                 await line.channel.close()

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from genericdp.kubelet.lifecycle import RegistrationTiming
+
 from tests.soak.figures import Taken
 from tests.soak.invariants import (
     PROBE_PERIODS,
@@ -227,7 +228,7 @@ class Chapter:
                 late = world.load.since(mark, world.daemon.pid)
                 if self._world.now() - mark.at > taken.limit + late:
                     raise Violation(f"{node} was replaced and cannot be allocated")
-                await asyncio.sleep(_LOOK_SECONDS)
+                await asyncio.sleep(_LOOK_SECONDS)  # noqa: TID251 -- the pauses of a soak are its steps
         return await self._settle(mark, taken.limit, lambda: True)
 
     async def _watch(self, mark: Mark, seconds: float) -> None:

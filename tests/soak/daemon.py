@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bench.processes import resident_memory
+
 from tests.soak.invariants import Violation
 
 if TYPE_CHECKING:

@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from bench.results import percentile
+
 from tests.soak.allocating import Tally
 from tests.soak.invariants import TRUE_WITHIN_SECONDS
 from tests.soak.steps import Do

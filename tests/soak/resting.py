@@ -51,7 +51,7 @@ class Resting:
             if self._reference is not None:
                 with suppress(OSError):  # it is ending
                     self._samples.append((time.monotonic(), daemon.resident()))
-            await asyncio.sleep(_SAMPLE_SECONDS)
+            await asyncio.sleep(_SAMPLE_SECONDS)  # noqa: TID251 -- the pauses of a soak are its steps
 
     async def look(self, daemon: Daemon) -> None:
         """Count what there is; raises Violation if it does not come down to what it was."""
@@ -68,7 +68,7 @@ class Resting:
                 break
             if time.monotonic() > until:
                 raise Violation(f"more than at the first rest: {wrong}")
-            await asyncio.sleep(_LOOK_SECONDS)
+            await asyncio.sleep(_LOOK_SECONDS)  # noqa: TID251 -- the pauses of a soak are its steps
         self.rests += 1
         self._threads.append(daemon.threads())
         self._held.append((time.monotonic(), held))
@@ -78,7 +78,7 @@ class Resting:
         _, least = await _counted(daemon)
         until = time.monotonic() + _CALM_SECONDS / 2
         while time.monotonic() < until:
-            await asyncio.sleep(_LOOK_SECONDS)
+            await asyncio.sleep(_LOOK_SECONDS)  # noqa: TID251 -- the pauses of a soak are its steps
             _, now = await _counted(daemon)
             least = {what: Counter(least[what]) & Counter(now[what]) for what in least}
         return least

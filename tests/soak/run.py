@@ -170,7 +170,7 @@ class Book:
 
     async def _tell_progress(self) -> None:
         while True:
-            await asyncio.sleep(_PROGRESS_SECONDS)
+            await asyncio.sleep(_PROGRESS_SECONDS)  # noqa: TID251 -- the pauses of a soak are its steps
             world, memory = self._world, ""
             if world is not None and world.daemons:
                 with suppress(OSError):  # it is being replaced

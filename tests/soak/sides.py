@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 import grpc
-
 from genericdp.observed import next_change
 from genericdp.simulator.kubelet import Kubelet
 from genericdp.simulator.settings import Generation
+
 from tests.e2e.cluster import listing
 from tests.e2e.cluster.sweep import DEVICE_PLUGINS
 from tests.soak.config import DOMAIN
@@ -137,7 +137,7 @@ class RealSide:
         }
 
     async def changed(self, seconds: float) -> None:
-        await asyncio.sleep(min(seconds, 0.02))
+        await asyncio.sleep(min(seconds, 0.02))  # noqa: TID251 -- the pauses of a soak are its steps
 
     def socket(self, kind: str) -> Path | None:
         found = self._sockets(kind)

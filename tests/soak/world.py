@@ -182,7 +182,7 @@ class World:
         await self.side.end(how)
         for node in step.nodes:
             await self.toggle(node)
-        await asyncio.sleep(step.pause)
+        await asyncio.sleep(step.pause)  # noqa: TID251 -- the pauses of a soak are its steps
         mark = self.load.mark(self.daemon.pid)
         await self.side.start(step.generation)
         return mark
@@ -198,7 +198,7 @@ class World:
             kubelet.freeze()
             for node in step.nodes:
                 await self.toggle(node)
-            await asyncio.sleep(step.pause)
+            await asyncio.sleep(step.pause)  # noqa: TID251 -- the pauses of a soak are its steps
             kubelet.thaw()
             return self.load.mark(self.daemon.pid)
         self.record.broken_streams.clear()
@@ -207,9 +207,9 @@ class World:
             return await self._restart_kubelet(step, Do.WIPE)
         for turn in range(step.times - 1):
             await self.side.end(Do.CRASH if turn % 2 else Do.STOP)
-            await asyncio.sleep(step.pause / 10)
+            await asyncio.sleep(step.pause / 10)  # noqa: TID251 -- the pauses of a soak are its steps
             await self.side.start("AB"[turn % 2])
-            await asyncio.sleep(step.pause / 4)
+            await asyncio.sleep(step.pause / 4)  # noqa: TID251 -- the pauses of a soak are its steps
         return await self._restart_kubelet(step, Do.CRASH)
 
     async def _replace_daemon(self, step: Step) -> Mark:
@@ -218,7 +218,7 @@ class World:
         old = self.daemon
         if step.do is Do.ROLL:
             mark = await self.start_daemon()
-            await asyncio.sleep(step.pause)  # it may be anywhere between its start and its streams
+            await asyncio.sleep(step.pause)  # noqa: TID251 -- it may be anywhere between its start and its streams
             mark.at = self.now()
             await self.end_daemon(old, signal.SIGTERM)
             return mark
@@ -227,5 +227,5 @@ class World:
             self.check_sockets()
         for node in step.nodes:
             await self.toggle(node)
-        await asyncio.sleep(step.pause)
+        await asyncio.sleep(step.pause)  # noqa: TID251 -- the pauses of a soak are its steps
         return await self.start_daemon()

@@ -131,7 +131,7 @@ class Page:
             shown = "document.body.innerText"
             over = asyncio.get_running_loop().time() > end
             assert not over, f"never: {expression}\n{await self.ask(shown)}\n{self.said}"
-            await asyncio.sleep(0.02)
+            await asyncio.sleep(0.02)  # noqa: TID251 -- polls what has no event
 
     async def refresh(self) -> None:
         """Have the page ask for the status now, as when a person comes back to its tab."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from genericdp.settings import Address
 from genericdp.status.listen import bind_sockets
 from genericdp.status.server import Limits, Response, Server
+
 from tests.polling import poll_until
 
 if TYPE_CHECKING:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from genericdp.status.state import Sources
+
     from tests.status.chromium import Browser, Page
     from tests.status.samples import Document
 

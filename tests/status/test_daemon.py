@@ -10,9 +10,9 @@ import sys
 from typing import Any
 
 import pytest
-
 from genericdp.simulator.kubelet import Kubelet
 from genericdp.status.listen import bind_sockets
+
 from tests.polling import ask_until
 from tests.status.http_server import ANYWHERE, request
 from tests.test_daemon import BAD, GOOD, Daemon, Place

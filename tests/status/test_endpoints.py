@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-
 from genericdp.config.reload import ConfigState
 from genericdp.errors import Outcome
 from genericdp.status.state import Events, as_json
+
 from tests.printed import violations
 from tests.status import states
 from tests.testbeds import loading

@@ -6,12 +6,12 @@ import logging
 from typing import TYPE_CHECKING
 
 import pytest
-
 from genericdp import logs
 from genericdp.cli.status import visible
 from genericdp.logs import resource_name
 from genericdp.status import state
 from genericdp.status.state import Events, record_events
+
 from tests.world import World, serial
 
 if TYPE_CHECKING:

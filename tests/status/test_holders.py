@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-
 from genericdp.kubelet.podresources import PodResourcesTiming
 from genericdp.simulator.pods import Container, Pod
+
 from tests.polling import ask_until
 from tests.world import PATIENCE_SECONDS, World, serial
 

@@ -10,11 +10,11 @@ import socket
 from pathlib import Path
 
 import pytest
-
 from genericdp.errors import UsageError
 from genericdp.settings import Address, parse_listen_address
 from genericdp.status import listen
 from genericdp.status.listen import bind_sockets, listening
+
 from tests.status.http_server import ANYWHERE
 
 

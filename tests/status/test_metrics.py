@@ -7,13 +7,13 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
-from prometheus_client.parser import text_string_to_metric_families
-
 from genericdp.config.files import Loaded
 from genericdp.config.reload import ConfigState
 from genericdp.status.metrics import MAX_DEVICES, MAX_PER_RESOURCE, METRICS, PREFIX, exposition
 from genericdp.status.state import NOT_YET_DECIDED
 from genericdp.tally import BOUNDS, Tally
+from prometheus_client.parser import text_string_to_metric_families
+
 from tests.status.states import (
     NAME,
     POLICY,
@@ -26,9 +26,8 @@ from tests.status.states import (
 )
 
 if TYPE_CHECKING:
-    from prometheus_client import Metric
-
     from genericdp.status.state import DaemonState
+    from prometheus_client import Metric
 
 DESIGNED = """
     devices{resource,state} device_healthy{resource,device} allocations_total{resource,result}

@@ -10,8 +10,8 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
-
 from genericdp.simulator.kubelet import Kubelet
+
 from tests.test_daemon import Place
 
 if TYPE_CHECKING:

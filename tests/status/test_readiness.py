@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
-
 from genericdp.config.files import Loaded
 from genericdp.config.reload import ConfigState
 from genericdp.observed import Observed
@@ -14,6 +13,7 @@ from genericdp.process.run import Commands
 from genericdp.settings import Settings
 from genericdp.status.state import Events, Sources, collect_state
 from genericdp.supervisor import Supervisor
+
 from tests.status.states import declared
 from tests.world import FAST, World, resource, serial
 

@@ -10,8 +10,8 @@ from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING
 
 import pytest
-
 from genericdp.status.server import Limits, Response
+
 from tests.polling import poll_until
 from tests.resource_limits import spare_descriptors
 from tests.status.http_server import (
@@ -133,7 +133,7 @@ async def test_bytes_that_trickle_buy_no_time() -> None:
             async with asyncio.timeout(PATIENCE_SECONDS):
                 while True:
                     one.send(b"x")
-                    await asyncio.sleep(0.02)
+                    await asyncio.sleep(0.02)  # noqa: TID251 -- a slow client
 
 
 async def test_who_does_not_take_his_response_is_not_waited_for() -> None:

@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import grpc
-
 from genericdp.config.load import load
 from genericdp.kubelet.api import deviceplugin_pb2 as pb
 from genericdp.kubelet.api import deviceplugin_pb2_grpc as rpc
@@ -27,6 +26,7 @@ from genericdp.process.run import Commands
 from genericdp.settings import Settings
 from genericdp.simulator.kubelet import Kubelet
 from genericdp.supervisor import Pace, Supervisor
+
 from tests.polling import poll_until
 
 if TYPE_CHECKING:

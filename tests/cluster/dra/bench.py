@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from genericdp.kubelet.podresources import list_pods, pods_in
+
 from tests.cluster.dra.audit import Audit
 from tests.cluster.dra.pods import Pod, apply, delete
 from tests.e2e.cluster.waiting import PATIENCE_SECONDS, eventually

@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import grpc
-
 from genericdp.kubelet.api import podresources_pb2 as pb
 from genericdp.kubelet.api import podresources_pb2_grpc as rpc
+
 from tests.e2e.cluster.sweep import DEVICE_PLUGINS
 from tests.e2e.cluster.waiting import PATIENCE_SECONDS
 

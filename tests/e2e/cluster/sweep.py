@@ -82,7 +82,7 @@ def _end_processes(folder: Path) -> None:
                 os.kill(process_id, signal.SIGKILL)
         if time.monotonic() > deadline:
             raise AssertionError(f"processes that do not end: {sorted(ids)}")
-        time.sleep(0.05)
+        time.sleep(0.05)  # noqa: TID251 -- polls what has no event
 
 
 def _processes_of(folder: Path) -> Iterator[int]:

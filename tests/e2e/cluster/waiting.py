@@ -29,5 +29,5 @@ def eventually(
     while (answer := wanted(seen := look())) is NotImplemented or not answer:
         if time.monotonic() > deadline:
             raise AssertionError(f"{what}: not within {PATIENCE_SECONDS:g} s; last seen: {seen!r}")
-        time.sleep(_LOOK_EVERY_SECONDS)
+        time.sleep(_LOOK_EVERY_SECONDS)  # noqa: TID251 -- polls what has no event
     return seen

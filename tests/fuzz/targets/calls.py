@@ -9,7 +9,6 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import grpc
-
 from genericdp.devices.decide import decide
 from genericdp.host.cache import HostCache
 from genericdp.kubelet.api import deviceplugin_pb2 as api
@@ -17,6 +16,7 @@ from genericdp.kubelet.server import SERVICE, listening
 from genericdp.kubelet.servicer import Servicer
 from genericdp.model import Preference
 from genericdp.prepare import Gate
+
 from tests.health.probed_devices import no_hooks
 from tests.modelled import Host, serial
 

@@ -16,6 +16,7 @@ from genericdp.config.read import read_config
 from genericdp.devices.decide import decide
 from genericdp.host.cache import HostCache
 from genericdp.kubelet.servicer import encode_list
+
 from tests.testbeds import loading
 
 if TYPE_CHECKING:

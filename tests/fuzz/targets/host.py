@@ -22,6 +22,7 @@ from genericdp.kubelet.servicer import encode_list
 from genericdp.model import FileType
 from genericdp.prepare import why_unusable
 from genericdp.template import UnusableValueError
+
 from tests.testbeds import loading
 from tests.testbeds.telling import told_by_genericdp
 

@@ -8,6 +8,7 @@ from contextlib import AsyncExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from genericdp.status.server import Limits, Response
+
 from tests.status.http_server import Serving, request, serving
 
 if TYPE_CHECKING:

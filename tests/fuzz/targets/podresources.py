@@ -8,6 +8,7 @@ from genericdp.errors import KubeletError
 from genericdp.kubelet.api import podresources_pb2 as api
 from genericdp.kubelet.folder import KUBELET_SOCKET
 from genericdp.kubelet.podresources import list_pods, pod_holders
+
 from tests.fuzz.hostile import asked
 from tests.fuzz.targets import register
 

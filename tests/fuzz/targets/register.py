@@ -9,6 +9,7 @@ from genericdp.errors import KubeletError
 from genericdp.kubelet.api import deviceplugin_pb2 as api
 from genericdp.kubelet.folder import KUBELET_SOCKET
 from genericdp.kubelet.server import RegistrationError, check, register
+
 from tests.fuzz.hostile import asked
 
 if TYPE_CHECKING:

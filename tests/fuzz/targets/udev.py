@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from genericdp.host.cache import HostCache, Stale
 from genericdp.host.events import uevent_of
 from genericdp.host.sysfs import parse_record
+
 from tests.testbeds import loading
 
 if TYPE_CHECKING:
