@@ -155,9 +155,9 @@ def test_how_other_commands_print_says_nothing_about_where_to_write(
 @pytest.mark.parametrize(
     ("output", "why"),
     [
-        ("/etc/cdi", "say --static if the devices never change"),
-        ("/etc/cdi/", "say --static if the devices never change"),
-        ("/etc/../etc/cdi", "say --static if the devices never change"),
+        ("/etc/cdi", "use --static if the devices never change"),
+        ("/etc/cdi/", "use --static if the devices never change"),
+        ("/etc/../etc/cdi", "use --static if the devices never change"),
         ("{config}", "--output {config} is not a directory"),
         ("", "--output: an empty path"),
     ],
