@@ -479,7 +479,7 @@ def _headline(asked: Asked, verdicts: Sequence[Verdict]) -> str:
     best = min(verdicts, key=_rank)
     closest = "matches nothing"
     if best.closest is not None:
-        about = best.closest.about and f" (asked of {best.closest.about}, which sits on it)"
+        about = best.closest.about and f" (asked of {best.closest.about}, a child of it)"
         closest = f"{best.closest.words}{about}"
     reason = best.reason
     if best.outcome is VerdictKind.OFFERED:  # under several names with ``exclusive: false``

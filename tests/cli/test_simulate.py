@@ -138,7 +138,7 @@ def test_a_picture_as_data_has_a_container_as_allocate_gives_it(
         ("match", "matches", "--once", "unknown key 'matches'"),
         ("", "", "--root={folder}/no", "does not exist (give --root a folder with dev/ and sys/"),
         ("", "", "--allocate=example.com/no=1", "the config has no resource 'example.com/no' for"),
-        ("", BY_DRA, f"--allocate={AMOUNT}", "no stand-in for the scheduler: see genericdp"),
+        ("", BY_DRA, f"--allocate={AMOUNT}", "the scheduler is not simulated: see genericdp"),
     ],
     ids=["config", "root", "resource", "scheduler"],
 )

@@ -225,11 +225,11 @@ CASES = [
     ),
     pytest.param(
         listed(with_other_content),
-        "somebody changes or deletes",
+        "keeps changing or deleting",
         id="other content under the same version",
     ),
     pytest.param(
-        listed(lambda _: []), "somebody changes or deletes", id="nothing of what was written"
+        listed(lambda _: []), "keeps changing or deleting", id="nothing of what was written"
     ),
     pytest.param(listed(invented), "no watch of", id="slices of pools that never were"),
     pytest.param(

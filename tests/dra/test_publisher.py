@@ -358,7 +358,7 @@ async def test_somebody_who_undoes_what_is_written_is_not_fought_without_end(
             await poll_until(lambda: len(devices(server)) == 2)
             (one,) = slices(server)
             server.put("resourceslices", {**one, "spec": {**one["spec"], "devices": []}})
-        await shows(publisher, serial="somebody changes or deletes")
+        await shows(publisher, serial="keeps changing or deleting")
         assert verbs(server) == ["create", "update", "update", "update"]
         publisher.wanted.value = lists(3)  # what is new is written nevertheless
         await shows(publisher, serial="")

@@ -254,10 +254,10 @@ async def test_a_refusal_is_told_in_the_kubelets_words(short_folder: Path) -> No
 async def test_a_kubelet_that_comes_later_is_waited_for(short_folder: Path) -> None:
     root = short_folder / "kubelet"
     async with running(driver(root)) as plugin:
-        await reason(plugin, f"there is not a folder {root}: is the kubelet running?")
+        await reason(plugin, f"there is no folder {root}: is the kubelet running?")
         root.mkdir()
         await reason(
-            plugin, f"there is not a folder {root}/plugins_registry: is the kubelet running?"
+            plugin, f"there is no folder {root}/plugins_registry: is the kubelet running?"
         )
         assert list(root.iterdir()) == []
         async with DraKubelet(root) as kubelet:

@@ -69,7 +69,7 @@ def test_a_link_on_the_way_counts_as_well(host: Host) -> None:
     shm.mkdir()
     shm.chmod(0o777)
     (shm / "folder").symlink_to("..")
-    assert "anybody can write to" in _refusal(host, "/dev/shm/folder/ttyUSB0")
+    assert "every user can write to" in _refusal(host, "/dev/shm/folder/ttyUSB0")
     assert _refusal(host, "/dev/ttyUSB0") == ""
 
 
