@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -207,7 +208,8 @@ class RealNode(OnKubelet):
 
     def _start_daemon(self) -> None:
         what = "the kubelet notices that the daemon has gone"
-        eventually(lambda: super(RealNode, self)._healthy(FUSE), frozenset().__eq__, what=what)
+        for name in (FUSE, LOOP):
+            eventually(partial(super()._healthy, name), frozenset().__eq__, what=what)
         self._daemon.start()
 
     async def break_connections(self) -> None:

@@ -154,7 +154,8 @@ class SimulatedNode:
 
     async def restart_daemon(self) -> None:
         await self._stop()
-        await self.world.listed(FUSE)
+        for resource in (FUSE, LOOP):  # else what follows may be the former lists
+            await self.world.listed(resource)
         await self._start()
 
     kill_daemon = restart_daemon
