@@ -256,9 +256,7 @@ async def test_a_kubelet_that_comes_later_is_waited_for(short_folder: Path) -> N
     async with running(driver(root)) as plugin:
         await reason(plugin, f"there is no folder {root}: is the kubelet running?")
         root.mkdir()
-        await reason(
-            plugin, f"there is no folder {root}/plugins_registry: is the kubelet running?"
-        )
+        await reason(plugin, f"there is no folder {root}/plugins_registry: is the kubelet running?")
         assert list(root.iterdir()) == []
         async with DraKubelet(root) as kubelet:
             await kubelet.wait_for(DRIVER)
