@@ -16,7 +16,7 @@ from tests.cluster.daemonset import NAMESPACE
 from tests.cluster.dra.pods import Pod, apply, container, delete, pod
 from tests.e2e.cluster import loop
 from tests.e2e.cluster.waiting import eventually
-from tests.e2e.real import OnKubelet, held
+from tests.e2e.real import OnKubelet, await_age, held
 from tests.e2e.scenarios import LOOP, START, OfNodes
 
 if TYPE_CHECKING:
@@ -139,6 +139,7 @@ class ClusterNode(OnKubelet):
     async def update(self) -> None:
         self._tag = shipped.OTHER_TAG
         before = self._installed.await_ready()
+        await_age()
         shipped.kustomize(self.cluster, self._config, tag=self._tag)
         assert self._installed.await_rolled_out().uid != before.uid
 
