@@ -86,7 +86,7 @@ def test_an_alert_says_what_it_means_and_where_to_read_on(name: str) -> None:
         assert rule["annotations"]["runbook_url"] == f"{SITE}/how-to/monitor.html{at}"
     else:
         assert rule["annotations"]["runbook"] == f"docs/how-to/monitor.md{at}"
-    assert f"### Alert {name}\n" in page
+    assert f"### Alert {name}\n\n*{rule['labels']['severity']}.* " in page
 
 
 @pytest.mark.parametrize("site", ["", "https://docs.example.com/genericdp"])
