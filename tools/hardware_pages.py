@@ -20,7 +20,7 @@ ABOUT = """\
 # Hardware
 
 A config for each kind of hardware, to start from. `genericdp init` writes one for the machine it
-runs on ([init](../init.md)).
+runs on ([init](../how-to/init.md)).
 
 Each is run on a host of its own by the tests: a copy of a machine's `/sys` and `/dev`, with what
 `discover` and `allocate` must say there. *Public facts*: what the host has and what a container
@@ -41,7 +41,7 @@ def pages() -> dict[str, str]:
         title, basis = title_of(config), basis_of(facts)
         rows.append(f"| [{title}]({path.stem}.md) | `{path.name}` | {basis} |")
         parts = [f"# {title}", f"`examples/configs/{path.name}`; rests on: {basis}."]
-        parts += ["Its keys: [config](../config.md).", fenced("yaml", config), *seen(path.stem)]
+        parts += ["Its keys: [config](../reference/config.md).", fenced("yaml", config), *seen(path.stem)]
         if facts:
             headings = re.compile(r"^#+ ", re.MULTILINE)
             parts += ["## Where the facts come from", headings.sub("### ", facts)]
