@@ -52,7 +52,14 @@ async def page() -> AsyncIterator[Page]:
 
 async def test_it_is_read_from_a_disk_and_asks_nobody_else(site: Path, page: Page) -> None:
     await page.look(width=390, dark=True)
-    for name in ("index", "config", "hardware/index", "hardware/fuse", "comparison"):
+    pages = (
+        "index",
+        "reference/config",
+        "hardware/index",
+        "hardware/fuse",
+        "explanation/comparison",
+    )
+    for name in pages:
         await page.visit(f"file://{site}/{name}.html")
         wide = await page.ask("document.documentElement.scrollWidth <= innerWidth")
         assert wide, f"{name} is wider than a phone"
