@@ -35,9 +35,10 @@ async def test_a_policy_that_is_spoilt_ends_a_daemon_only_at_its_start(short_fol
             assert kubelet.capacity(ONE) == 1
             daemon.process.send_signal(signal.SIGTERM)
             assert await daemon.ends() == 0
-        async with place.daemon(f"--policy={policy}") as daemon:
-            assert await daemon.ends() == 2
-            assert "a policy that allows nothing has two lines" in "".join(daemon.lines)
+        for more in ([], [f"--state-dir={short_folder}/state"]):
+            async with place.daemon(f"--policy={policy}", *more) as daemon:
+                assert await daemon.ends() == 2
+                assert "a policy that allows nothing has two lines" in "".join(daemon.lines)
 
 
 async def test_another_policy_leaves_what_it_allows_healthy_and_takes_back_the_rest(

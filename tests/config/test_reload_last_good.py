@@ -82,6 +82,9 @@ async def test_a_start_with_a_bad_config_serves_the_last_good_one(
         assert loaded.files == tuple(path / "x.yaml" for path in place.configs)
         place.write("e", "f")
         await followed.has("e", "f")
+        place.spoil()
+        await until_true(lambda: "the config cannot be used: the active one stays" in caplog.text)
+        assert not followed.state.value.from_state_dir
 
 
 async def test_what_is_kept_is_the_yaml_that_was_loaded(

@@ -411,8 +411,13 @@ def digest(text: bytes) -> str:
     return hashlib.sha256(text).hexdigest()
 
 
-def test_a_file_that_changes_gets_another_digest(tmp_path: Path) -> None:
-    """Even with the size and the time of modification that it had."""
+@pytest.mark.parametrize("later", [0, 10**10])
+def test_a_file_that_changes_gets_another_digest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, later: int
+) -> None:
+    """Even with the size and the time of modification that it had, and long after a write."""
+    clock = time.time_ns  # noqa: TID251 -- by which files have their times
+    monkeypatch.setattr(time, "time_ns", lambda: clock() + later)
     path = tmp_path / "x"
     path.write_bytes(b"one")
     times = path.stat()
