@@ -41,7 +41,8 @@ def pages() -> dict[str, str]:
         title, basis = title_of(config), basis_of(facts)
         rows.append(f"| [{title}]({path.stem}.md) | `{path.name}` | {basis} |")
         parts = [f"# {title}", f"`examples/configs/{path.name}`; rests on: {basis}."]
-        parts += ["Its keys: [config](../reference/config.md).", fenced("yaml", config), *seen(path.stem)]
+        keys = "Its keys: [config](../reference/config.md)."
+        parts += [keys, fenced("yaml", config), *seen(path.stem)]
         if facts:
             headings = re.compile(r"^#+ ", re.MULTILINE)
             parts += ["## Where the facts come from", headings.sub("### ", facts)]
