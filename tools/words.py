@@ -3,7 +3,7 @@
 Docs, help texts, messages, comments, docstrings and names are read by people to whom English is a
 second language, and by people who read a message at three in the morning. So a word has one
 meaning here, and a sentence names who does what. Words of the table below come with what to write
-instead; quotations and terms of the field are in ALLOWED, each with its reason.
+instead.
 """
 
 from __future__ import annotations
@@ -55,8 +55,6 @@ NAMES = {
     "folders": "directories",
 }
 """Names of variables, parameters, attributes, functions and modules, or parts of them."""
-ALLOWED: tuple[tuple[str, str, str], ...] = ()
-"""A file, as a glob; a regular expression of the line; the reason."""
 _EXPRESSION = re.compile("|".join(rf"\b({pattern})\b" for pattern in TABLE), re.IGNORECASE)
 _QUESTION = re.compile(r"(?:What|How|Whether|Why|Which|Who|When|Where|Of|Those that)\b")
 
@@ -151,14 +149,8 @@ def problems(files: Iterable[str]) -> Iterator[tuple[str, Problem]]:
     for name in files:
         path = ROOT / name
         text = path.read_text()
-        lines = text.splitlines()
         for problem in sorted(set(_KINDS[path.suffix](text))):
-            if not _is_allowed(name, lines[problem.line - 1]):
-                yield name, problem
-
-
-def _is_allowed(name: str, line: str) -> bool:
-    return any(Path(name).match(glob) and re.search(found, line) for glob, found, _ in ALLOWED)
+            yield name, problem
 
 
 def main() -> int:
@@ -177,7 +169,7 @@ def _files() -> list[str]:
         ["git", "ls-files", "-z"], cwd=ROOT, check=True, capture_output=True, text=True
     ).stdout
     names = [name for name in listed.split("\0") if name]
-    return [name for name in names if Path(name).suffix in _KINDS and "/" in name]
+    return [name for name in names if Path(name).suffix in _KINDS]
 
 
 if __name__ == "__main__":
