@@ -20,12 +20,13 @@ import yaml
 
 from genericdp.snapshot.archive import ArchiveError, unpack
 from tests.cases import running
+from tests.testbeds.loading import Entry, record_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 _LINKS = ("subsystem", "driver", "iommu_group")
-_OF_THE_KERNEL = {"MAJOR", "MINOR", "DEVNAME", "DRIVER"}
+_OF_THE_KERNEL = {"SUBSYSTEM", "MAJOR", "MINOR", "DEVNAME", "DRIVER"}
 _PROGRESS_SECONDS = 2.0
 _EXAMPLE = """\
 example:
@@ -106,14 +107,13 @@ def _keys(directory: Path, root: Path) -> Iterator[tuple[str, object]]:
         if (directory / link).is_symlink():
             yield link, (directory / link).readlink().name
     kernel = _pairs((directory / "uevent").read_text().splitlines())
-    subsystem = (directory / "subsystem").readlink().name
-    record = f"n{kernel['IFINDEX']}" if "IFINDEX" in kernel else f"+{subsystem}:{directory.name}"
-    if "DEVNAME" in kernel:
-        number, name = f"{kernel['MAJOR']}:{kernel['MINOR']}", kernel["DEVNAME"]
-        yield "node", number if name == directory.name.replace("!", "/") else f"{number} {name}"
-        record = f"{'b' if subsystem == 'block' else 'c'}{number}"
+    kernel["SUBSYSTEM"] = (directory / "subsystem").readlink().name
+    entry = Entry(path=str(directory), node=kernel.get("DEVNAME", ""), kernel=kernel)
+    if name := entry.node:
+        is_named_so = name == directory.name.replace("!", "/")
+        yield "node", entry.number if is_named_so else f"{entry.number} {name}"
     yield from ((key, value) for key, value in kernel.items() if key not in _OF_THE_KERNEL)
-    recorded = root / "run/udev/data" / record
+    recorded = root / "run/udev/data" / record_name(entry)
     lines = recorded.read_text().splitlines() if recorded.exists() else []
     yield from _pairs(line[2:] for line in lines if line.startswith("E:")).items()
     if tags := [line[2:] for line in lines if line.startswith("G:")]:
