@@ -33,7 +33,7 @@ ARGUMENTS = {
     ),
     "--pod-resources": path_option(
         "keep a missing device listed, however long, while a pod holds it: ask the kubelet at this"
-        " socket, usually /var/lib/kubelet/pod-resources/kubelet.sock (default: nobody is asked)",
+        " socket, usually /var/lib/kubelet/pod-resources/kubelet.sock (default: disabled)",
         "SOCKET",
     ),
     "--kubelet-root": path_option(
