@@ -120,7 +120,9 @@ class Access:
         return context
 
 
-def in_cluster(folder: Path = SERVICE_ACCOUNT, environ: Mapping[str, str] = os.environ) -> Access:
+def in_cluster(
+    directory: Path = SERVICE_ACCOUNT, environ: Mapping[str, str] = os.environ
+) -> Access:
     """Return the access that a pod has by its service account now; raise ApiAccessError."""
     host, port = environ.get("KUBERNETES_SERVICE_HOST"), environ.get("KUBERNETES_SERVICE_PORT")
     if not (host and port):
@@ -130,8 +132,8 @@ def in_cluster(folder: Path = SERVICE_ACCOUNT, environ: Mapping[str, str] = os.e
         )
     return Access(
         server=f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}",
-        ca=_read_file("the CA of the API server", folder / "ca.crt"),
-        token=_token(folder / "token"),
+        ca=_read_file("the CA of the API server", directory / "ca.crt"),
+        token=_token(directory / "token"),
     )
 
 
@@ -180,12 +182,12 @@ def _named(config: Mapping[str, Any], kind: str, name: object) -> Mapping[str, A
     raise ValueError(f"it has no {kind} {name!r}")
 
 
-def _pem(entry: Mapping[str, Any], key: str, folder: Path) -> bytes | None:
+def _pem(entry: Mapping[str, Any], key: str, directory: Path) -> bytes | None:
     """Return a PEM text, or that of a file, whose path may be relative to the kubeconfig."""
     if data := entry.get(f"{key}-data"):
         return base64.b64decode(data, validate=True)
     file = entry.get(key)
-    return _read_file(f"the {key} for the API server", folder / file) if file else None
+    return _read_file(f"the {key} for the API server", directory / file) if file else None
 
 
 def _token(path: Path) -> str:

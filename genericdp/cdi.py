@@ -170,7 +170,7 @@ def kind_of_ours(content: bytes) -> str:
     return head[1].decode(errors="replace") if head else ""
 
 
-STATIC_FOLDER = Path("/etc/cdi")
+STATIC_DIRECTORY = Path("/etc/cdi")
 """Where container runtimes look for specs that never change."""
 _MAX_BYTES = 16 * 1024 * 1024
 """Of a file; the spec of a thousand devices has 250 KB."""
@@ -193,8 +193,8 @@ class SpecFile:
     """Whether a process keeps it up to date."""
 
 
-class SpecFolder:
-    """Maintains the specs of this process in a folder, which it never creates.
+class SpecDirectory:
+    """Maintains the specs of this process in a directory, which it never creates.
 
     It holds a shared lock on each of its files: one without a lock is left over, by a
     config of before or a process that has ended.
@@ -255,21 +255,21 @@ class SpecFolder:
             os.close(self._locks.popitem()[1])
 
 
-def why_not(error: Exception, folder: Path) -> str:
+def why_not(error: Exception, directory: Path) -> str:
     """Return why a spec is not in the directory, human-readable."""
     if isinstance(error, SpecError):
         return str(error)
     if isinstance(error, MemoryError):
         return "its CDI spec cannot be written: there is not enough memory"
-    return f"its CDI spec cannot be written to {folder}: {reason_of(error).lower()}"
+    return f"its CDI spec cannot be written to {directory}: {reason_of(error).lower()}"
 
 
-def put(folder: Path, kind: str, content: bytes) -> tuple[int, bool]:
-    """Have this spec in a folder; return a descriptor that holds its lock, and whether it is new.
+def put(directory: Path, kind: str, content: bytes) -> tuple[int, bool]:
+    """Write this spec to a directory; return a descriptor that holds its lock, and if it is new.
 
     Raises SpecError and OSError; a spec of ours that is out of date is removed then.
     """
-    path = folder / file_name(kind)
+    path = directory / file_name(kind)
     present = None
     try:
         with opened(path, follow=False) as descriptor:
@@ -311,11 +311,11 @@ def remove_ours(path: Path) -> bool:
     return False
 
 
-def spec_files(folder: Path) -> list[SpecFile]:
-    """Return the files of a folder that have our prefix, by name; raises OSError."""
+def spec_files(directory: Path) -> list[SpecFile]:
+    """Return the files of a directory that have our prefix, by name; raises OSError."""
     found: list[SpecFile] = []
     with suppress(FileNotFoundError):
-        for path in _our_files(folder):
+        for path in _our_files(directory):
             with suppress(OSError, ValueError), opened(path, follow=False) as descriptor:
                 content = read(descriptor, _MAX_BYTES)
                 spec = SpecFile(
@@ -328,7 +328,7 @@ def spec_files(folder: Path) -> list[SpecFile]:
     return found
 
 
-def _our_files(folder: Path) -> list[Path]:
+def _our_files(directory: Path) -> list[Path]:
     """Return what has a name of ours in a directory; raise OSError."""
-    paths = sorted(folder.iterdir())
+    paths = sorted(directory.iterdir())
     return [path for path in paths if path.name.startswith(PREFIX) and path.suffix == SUFFIX]

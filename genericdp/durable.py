@@ -63,11 +63,11 @@ def write(path: Path, content: bytes, *, mode: int = 0o644) -> int:
         os.fchmod(descriptor, mode)
         os.fsync(descriptor)
         os.replace(temporary, path)  # noqa: PTH105
-        folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
-            os.fsync(folder)
+            os.fsync(directory)
         finally:
-            os.close(folder)
+            os.close(directory)
     except BaseException as error:
         if isinstance(error, OSError):
             error.filename = str(path)  # a full disk names none
@@ -78,9 +78,9 @@ def write(path: Path, content: bytes, *, mode: int = 0o644) -> int:
     return descriptor
 
 
-def _locked_temporary(folder: Path) -> tuple[int, str]:
+def _locked_temporary(directory: Path) -> tuple[int, str]:
     while True:
-        descriptor, path = tempfile.mkstemp(prefix=_TEMPORARY, dir=folder)
+        descriptor, path = tempfile.mkstemp(prefix=_TEMPORARY, dir=directory)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_SH)
             # Until it was locked another process could take it for left over.
@@ -105,10 +105,10 @@ def lock(descriptor: int, *, exclusive: bool) -> bool:
     return True
 
 
-def remove_temporary(folder: Path) -> None:
+def remove_temporary(directory: Path) -> None:
     """Remove what ``write`` was at in a directory when its process was killed."""
     with suppress(OSError):
-        for path in folder.glob(f"{_TEMPORARY}*"):
+        for path in directory.glob(f"{_TEMPORARY}*"):
             with suppress(OSError, ValueError), opened(path, follow=False) as descriptor:
                 if lock(descriptor, exclusive=True):
                     path.unlink(missing_ok=True)

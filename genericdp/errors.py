@@ -108,7 +108,7 @@ class HostError(Exception):
 
 
 class UsageError(GenericdpError):
-    """A flag, argument or folder that cannot be used."""
+    """A flag, argument or directory that cannot be used."""
 
     exit_code = 2
 
@@ -127,7 +127,7 @@ class ConfigError(GenericdpError):
 
 
 class KubeletError(GenericdpError):
-    """The kubelet, its folder or its answer is not as it must be."""
+    """The kubelet, its directory or its answer is not as it must be."""
 
 
 class CallError(GenericdpError):

@@ -80,7 +80,7 @@ def path_problem(pattern: str, written: str = "") -> str | None:
     if pattern != "/" and not {"", "."}.isdisjoint(segments[1:]):
         return f"{written!r} holds '//' or '/./' or ends in '/'"
     if any("**" in segment for segment in segments):
-        return f"{written!r} holds '**': a glob matches within one folder"
+        return f"{written!r} holds '**': a glob matches within one directory"
     return pattern_problem(pattern, written)
 
 

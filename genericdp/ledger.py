@@ -110,12 +110,12 @@ class _File(Enum):
 class Ledger:
     """The devices that device plugins have listed, by name, until no pod holds them any more."""
 
-    def __init__(self, folder: Path | None, timing: PodResourcesTiming | None) -> None:
+    def __init__(self, directory: Path | None, timing: PodResourcesTiming | None) -> None:
         """``timing`` is that of requests to PodResources; None: the kubelet is not asked.
 
         Then no name counts as held, since that could never end.
         """
-        self._path = None if folder is None else folder / _FILE
+        self._path = None if directory is None else directory / _FILE
         self._timing = timing
         self._entries: dict[Name, _Entry] = {}
         self._file = _File.MISSING

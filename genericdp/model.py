@@ -201,7 +201,7 @@ class DeviceNodeSelector:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Mount:
-    """A folder or file of the host in the container."""
+    """A directory or file of the host in the container."""
 
     host_path: Template
     container_path: Template

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from genericdp.cdi import SpecFolder, left_out, specs, why_not
+from genericdp.cdi import SpecDirectory, left_out, specs, why_not
 from genericdp.devices.changes import Plan, changes, plan
 from genericdp.devices.decide import decide, with_states
 from genericdp.devices.devicelist import NOTHING
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from genericdp.health.health import Health
     from genericdp.host.cache import HostCache
     from genericdp.host.root import Root
-    from genericdp.kubelet.folder import KubeletFolder
+    from genericdp.kubelet.directory import KubeletDirectory
     from genericdp.kubelet.podresources import PodResourcesTiming
     from genericdp.model import Resource
     from genericdp.policy import Policy
@@ -108,7 +108,7 @@ class Reconciler:
         settings: Settings,
         *,
         root: Root,
-        kubelet: KubeletFolder,
+        kubelet: KubeletDirectory,
         asking: PodResourcesTiming | None,
         look_again: Callable[[], None],
         commands: Commands,
@@ -128,7 +128,7 @@ class Reconciler:
         self._kubelet = kubelet
         self.reader = HostReader(root, look_again=look_again)
         self.tally = Tally()
-        self._specs = SpecFolder(settings.cdi_folder)
+        self._specs = SpecDirectory(settings.cdi_directory)
         # The CDI specs that have been written last, by resource (None: none has been yet), why one
         # could not be, and why resources and devices have none, as logged.
         self._written: dict[str, bytes] | None = None
@@ -255,12 +255,12 @@ class Reconciler:
             return new, self._spec_errors if is_written else self._specs.maintain(new)
 
         # With a thousand devices an Allocate would wait for it for 40 ms.
-        folder = self._specs.path
+        directory = self._specs.path
         try:
-            self._written, self._spec_errors = await in_worker(work, folder)
+            self._written, self._spec_errors = await in_worker(work, directory)
         except HangingError as error:
             kinds = specs(wanted, lists, everything=self._settings.without_kubelet)
-            self._written, self._spec_errors = None, dict.fromkeys(kinds, why_not(error, folder))
+            self._written, self._spec_errors = None, dict.fromkeys(kinds, why_not(error, directory))
         if self._settings.without_kubelet:
             without = left_out(wanted, lists)
             for name, why in sorted(without.items() - self._without_spec.items()):
@@ -336,14 +336,14 @@ class Reconciler:
         if any(resource.served_by is ServedBy.DRA for resource in wanted.values()):
             return True
         if self._has_claims is None:  # once: on most nodes it costs no reconcile anything
-            folder = settings.claims_folder
+            directory = settings.claims_directory
             try:  # Path.exists may raise
-                self._has_claims = await in_worker(partial(os.path.exists, folder), folder)
+                self._has_claims = await in_worker(partial(os.path.exists, directory), directory)
             except HangingError:
                 return True
             if self._has_claims:
                 message = "the DRA driver %s starts, as claims may be prepared: there is %s"
-                log.info(message, settings.driver, folder)
+                log.info(message, settings.driver, directory)
         return self._has_claims
 
     def _start_dra(self, settings: DraSettings, tasks: asyncio.TaskGroup) -> None:

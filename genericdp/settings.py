@@ -19,9 +19,9 @@ DRIVER = "genericdp.io"
 """The driver's name, unless another is given."""
 KUBELET_ROOT = Path("/var/lib/kubelet")
 """The kubelet's ``--root-dir``, unless it is moved."""
-KUBELET_FOLDER = Path("/var/lib/kubelet/device-plugins")
+KUBELET_DIRECTORY = Path("/var/lib/kubelet/device-plugins")
 """A constant of the kubelet: its ``--root-dir`` does not move it."""
-CDI_FOLDER = Path("/var/run/cdi")
+CDI_DIRECTORY = Path("/var/run/cdi")
 """Where container runtimes look for specs that are kept up to date."""
 _WRITTEN = re.compile(r"(?:\[(?P<v6>[^][\s/@]*)\]|(?P<host>[^][\s/@:]*)):0*(?P<port>[0-9]{1,5})")
 _LAST_PORT = 65535
@@ -105,19 +105,19 @@ class DraSettings:
     claim_timing: ClaimTiming = ClaimTiming()
 
     @property
-    def folder(self) -> Path:
-        """The folder of the driver's socket and state, where the kubelet expects it."""
+    def directory(self) -> Path:
+        """The directory of the driver's socket and state, where the kubelet expects it."""
         return self.kubelet_root / "plugins" / self.driver
 
     @property
     def served_file(self) -> Path:
         """The file with the names of the resources that DRA serves, for the next start."""
-        return self.folder / "served.json"
+        return self.directory / "served.json"
 
     @property
-    def claims_folder(self) -> Path:
-        """The folder with a record of each prepared claim."""
-        return self.folder / "claims"
+    def claims_directory(self) -> Path:
+        """The directory with a record of each prepared claim."""
+        return self.directory / "claims"
 
     @property
     def pod_resources(self) -> Path:
@@ -130,8 +130,8 @@ class Settings:
     """The settings of the daemon from the command line."""
 
     configs: tuple[Path, ...]
-    kubelet_folder: Path
-    cdi_folder: Path
+    kubelet_directory: Path
+    cdi_directory: Path
     """Where CDI specs are written."""
     without_kubelet: bool = False
     """Whether to work without a kubelet: then only CDI specs, of all resources, are served."""

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 from genericdp.devices.matching import for_node
 from genericdp.devices.resourcenames import resulting
 from genericdp.errors import reason_of
-from genericdp.host.events import ENTRIES, RECORDS, FolderWatch, Uevents
+from genericdp.host.events import ENTRIES, RECORDS, DirectoryWatch, Uevents
 from genericdp.host.root import Root
 from genericdp.host.sysfs import UDEV_RECORDS
 from genericdp.host.workers import in_worker
-from genericdp.kubelet.folder import KubeletFolder, PeerWatch
+from genericdp.kubelet.directory import KubeletDirectory, PeerWatch
 from genericdp.kubelet.podresources import PodResourcesPoller, PodResourcesTiming
 from genericdp.observed import Observed, Signal, until
 from genericdp.reconcile import Reconciler
@@ -90,7 +90,7 @@ class Supervisor:
         """What is wanted; None until a config has been loaded."""
         self.decided: Observed[tuple[Resource, ...] | None] = Observed(None)
         """What was wanted when every resource could be decided last; None: never yet."""
-        self.kubelet = kubelet = KubeletFolder(settings.kubelet_folder)
+        self.kubelet = kubelet = KubeletDirectory(settings.kubelet_directory)
         self.root = root = Root(settings.root)
         self._pace = pace or Pace()
         self._noted = Signal()
@@ -98,7 +98,7 @@ class Supervisor:
         self._rescan = Signal()
         """Sent when something on the host may have changed."""
         self._records = root.real(UDEV_RECORDS)
-        self._watch = FolderWatch(self._mark_entry, what="device folders")
+        self._watch = DirectoryWatch(self._mark_entry, what="device directories")
         self._uevents = Uevents(self._mark_event, again_seconds=self._pace.full_look)
         self._looked_at, self._looked_seconds = 0.0, 0.0
         """When the last full scan ended, and how long it took."""
@@ -142,26 +142,26 @@ class Supervisor:
         self._happened("resync" if event is None else event.action)
         self._reader.mark_event(event)
 
-    def _mark_entry(self, folder: str, name: str | None) -> None:
-        if folder != self._records:
+    def _mark_entry(self, directory: str, name: str | None) -> None:
+        if directory != self._records:
             self._happened("resync" if name is None else "file")
-            path = f"{folder.removeprefix(self.root.real('')).rstrip('/')}/{name}"
+            path = f"{directory.removeprefix(self.root.real('')).rstrip('/')}/{name}"
             self._reader.mark_file(None if name is None else path)
         elif name is None or not name.startswith("."):  # udev writes a hidden file first
             self._happened("resync" if name is None else "record")
             self._reader.mark_record(name)
 
     async def _set_watch(self) -> None:
-        """Watch the folders where a change calls for a reconcile, and the udev database.
+        """Watch the directories where a change calls for a reconcile, and the udev database.
 
         Not those of sysfs, whose changes uevents report, not inotify.
         """
         live = "/sys/" if self.root.is_machine else "/nowhere/"
-        folders = (
-            directory for directory in self._reader.folders if not directory.startswith(live)
+        directories = (
+            directory for directory in self._reader.directories if not directory.startswith(live)
         )
-        masks = {self.root.real(folder) or "/": ENTRIES for folder in folders}
-        fresh = await self._watch.set_folders({**masks, self._records: RECORDS})
+        masks = {self.root.real(directory) or "/": ENTRIES for directory in directories}
+        fresh = await self._watch.set_directories({**masks, self._records: RECORDS})
         if self._records in fresh:
             self._reader.mark_record(None)
         if fresh - {self._records}:
@@ -192,14 +192,14 @@ class Supervisor:
         return NO_POD_RESOURCES if self.pod_resources is None else self.pod_resources.failure.value
 
     async def run(self) -> None:
-        """Look after the plugins forever; raises as ``KubeletFolder.watch`` does."""
+        """Look after the plugins forever; raises as ``KubeletDirectory.watch`` does."""
         if not self.settings.without_kubelet and await self.kubelet.check_readable():
             self._peers.look()  # what others serve is known before the first reconcile
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._reconcile_forever(tasks), name="reconcile")
             tasks.create_task(self._watch_kernel_events(), name="kernel events")
             if not self.settings.without_kubelet:
-                tasks.create_task(self.kubelet.watch(), name="kubelet folder")
+                tasks.create_task(self.kubelet.watch(), name="kubelet directory")
                 tasks.create_task(self._peers.run(), name="peers")
             if self.pod_resources is not None:
                 asking = self.pod_resources.run(self.reconciler.ledger.due, self._noted)

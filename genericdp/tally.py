@@ -28,7 +28,7 @@ EventKind = Literal[
     "add", "remove", "change", "move", "bind", "unbind", "online", "offline", "other",
     "record", "file", "resync",
 ]  # fmt: skip
-"""The kernel's actions; a record of udev; an entry of a folder; ``resync``: read everything."""
+"""The kernel's actions; a record of udev; an entry of a directory; ``resync``: read everything."""
 
 BOUNDS = (0.001, 0.0025, 0.01, 0.05, 0.25, 1.0, 2.0, 3.0, 4.0, 5.0, 10.0)
 """Of the buckets of all durations, in seconds; the last one is without bound.

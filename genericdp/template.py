@@ -171,10 +171,10 @@ def bind(
 ) -> Template:
     """Insert what the lookup gives; references to the scopes or names ``later`` stay as they are.
 
-    In a ``path`` an inserted text must not bring folders of its own, unless it is a whole path or
-    a value that is part of the device's folder in sysfs; nor may it leave a name empty or make it
-    ``.`` or ``..``. ``quote`` makes inserted text literal where the result is a pattern. Raises
-    UnusableValueError with a reason, also as soon as there is more text than ``MAX_TEXT``.
+    In a ``path`` an inserted text must not bring directories of its own, unless it is a whole path
+    or a value that is part of the device's directory in sysfs; nor may it leave a name empty or
+    make it ``.`` or ``..``. ``quote`` makes inserted text literal where the result is a pattern.
+    Raises UnusableValueError with a reason, also as soon as there is more text than ``MAX_TEXT``.
     """
     literal = ""
     parts: list[str | Reference] = []
@@ -191,7 +191,7 @@ def bind(
             text = part
         else:
             text = quote(_inserted(part, lookup, path=path, at_start=at_start))
-            if path and literal.endswith("/"):  # an absolute path, in a folder
+            if path and literal.endswith("/"):  # an absolute path, in a directory
                 text = text.removeprefix("/")
         if path and at_start and not text:
             raise UnusableValueError(f"'{part}' is empty, which is not an absolute path")

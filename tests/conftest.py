@@ -7,7 +7,7 @@ import os
 # Read by gRPC when it is imported, which the imports below may lead to.
 os.environ["GRPC_VERBOSITY"] = "NONE"
 os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "0"
-# No daemon of a test is to remove anything from this machine's folder.
+# No daemon of a test is to remove anything from this machine's directory.
 os.environ["GENERICDP_CDI_DIR"] = "/nonexistent/cdi"
 os.environ["GENERICDP_KUBELET_ROOT"] = "/nonexistent/kubelet"
 
@@ -66,7 +66,7 @@ _warm = False
 
 
 def pytest_configure() -> None:
-    """Make temporary folders in memory, unless TMPDIR names a place for them.
+    """Make temporary directories in memory, unless TMPDIR names a place for them.
 
     ext4 searches long for a free inode after many files were removed, as tests do.
     """
@@ -74,11 +74,11 @@ def pytest_configure() -> None:
         os.environ["TMPDIR"] = tempfile.tempdir = MEMORY
 
 
-def _is_of_use(folder: str) -> bool:
+def _is_of_use(directory: str) -> bool:
     """Whether files can be made there and run, and device nodes if we may make any."""
-    if not os.access(folder, os.W_OK):
+    if not os.access(directory, os.W_OK):
         return False
-    found = os.statvfs(folder)
+    found = os.statvfs(directory)
     refused = os.ST_NOEXEC | (os.ST_NODEV if os.geteuid() == 0 else 0)
     return not found.f_flag & refused and found.f_bavail * found.f_frsize >= MEMORY_BYTES
 
@@ -95,35 +95,35 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture
-def short_folder() -> Iterator[Path]:
-    """A folder whose path leaves room for a socket's name (107 bytes in all).
+def short_directory() -> Iterator[Path]:
+    """A directory whose path leaves room for a socket's name (107 bytes in all).
 
     Not at the top of /dev/shm: tests beside this one look at what is up to three levels below
     /dev, and must not meet a mount that hangs.
     """
-    folder = Path(tempfile.mkdtemp(prefix="g"))
-    folder.chmod(0o711)  # some tests let another user into theirs
-    (folder / "f").mkdir(mode=0o700)
-    yield folder / "f"
-    shutil.rmtree(folder, ignore_errors=True)
+    directory = Path(tempfile.mkdtemp(prefix="g"))
+    directory.chmod(0o711)  # some tests let another user into theirs
+    (directory / "f").mkdir(mode=0o700)
+    yield directory / "f"
+    shutil.rmtree(directory, ignore_errors=True)
 
 
 @pytest.fixture
-async def world(short_folder: Path) -> AsyncIterator[World]:
+async def world(short_directory: Path) -> AsyncIterator[World]:
     """A host, and a kubelet that has started."""
     from tests.world import World
 
-    world = World(short_folder)
+    world = World(short_directory)
     async with world.kubelet:
         yield world
 
 
 @pytest.fixture
-def place(short_folder: Path) -> Place:
+def place(short_directory: Path) -> Place:
     """A host and a config for a daemon as a process of its own."""
     from tests.test_daemon import Place
 
-    return Place(short_folder)
+    return Place(short_directory)
 
 
 @pytest.fixture(autouse=True)
@@ -201,7 +201,7 @@ def _descriptors() -> Counter[str]:
         try:
             what = os.readlink(f"/proc/self/fd/{name}")
         except FileNotFoundError:
-            continue  # the descriptor that lists the folder itself
+            continue  # the descriptor that lists the directory itself
         kind = re.sub(r":\[\d+\]$", "", what)
         if kind not in POOLED:
             found[kind] += 1

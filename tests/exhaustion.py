@@ -57,9 +57,9 @@ class Watched:
                 await self._more.wait()
 
 
-def make_place(folder: Path) -> Place:
+def make_place(directory: Path) -> Place:
     """Make the host that the configs are about."""
-    place = Place(folder)
+    place = Place(directory)
     for path, text in host_files():
         place.host.write(path, text)
     return place
@@ -69,7 +69,7 @@ def make_place(folder: Path) -> Place:
 async def running(place: Place) -> AsyncIterator[tuple[Kubelet, Watched]]:
     """Run a daemon with so much memory, and a kubelet."""
     limited = ("prlimit", f"--as={MEMORY}", sys.executable)
-    async with Kubelet(place.kubelet_folder) as kubelet, asyncio.TaskGroup() as tasks:
+    async with Kubelet(place.kubelet_directory) as kubelet, asyncio.TaskGroup() as tasks:
         async with place.daemon(f"--state-dir={place.config.parent}/state", launch=limited) as one:
             watched = Watched(one)
             reading = tasks.create_task(watched.read())
@@ -82,9 +82,9 @@ async def running(place: Place) -> AsyncIterator[tuple[Kubelet, Watched]]:
         reading.cancel()
 
 
-async def start_with(folder: Path, text: str) -> str:
+async def start_with(directory: Path, text: str) -> str:
     """Start a daemon with a config; the good resource is served unless the config is refused."""
-    place = make_place(folder)
+    place = make_place(directory)
     place.config.write_text(text)
     async with running(place) as (kubelet, watched):
         await watched.says("active config", "cannot be used")
@@ -94,9 +94,9 @@ async def start_with(folder: Path, text: str) -> str:
         return "refused" if "cannot be used" in "".join(watched.lines) else "served"
 
 
-async def reload_through(folder: Path, configs: Mapping[str, str]) -> None:
+async def reload_through(directory: Path, configs: Mapping[str, str]) -> None:
     """Reload through configs in one daemon; the good resource is served all the time."""
-    place = make_place(folder)
+    place = make_place(directory)
     place.config.write_text(STEADY)
     async with running(place) as (kubelet, watched):
         await kubelet.wait_for(lambda: kubelet.capacity(GOOD) == 1, PATIENCE_SECONDS)
@@ -118,11 +118,11 @@ def main(names: Iterable[str]) -> None:
     configs = hostile_configs()
     chosen = {name: configs[name] for name in names} or configs
     for name, text in chosen.items():
-        with tempfile.TemporaryDirectory(prefix="g") as folder:
-            said = asyncio.run(start_with(Path(folder), text))
+        with tempfile.TemporaryDirectory(prefix="g") as directory:
+            said = asyncio.run(start_with(Path(directory), text))
             print(f"start {name}: {said}", flush=True)
-    with tempfile.TemporaryDirectory(prefix="g") as folder:
-        asyncio.run(reload_through(Path(folder), chosen))
+    with tempfile.TemporaryDirectory(prefix="g") as directory:
+        asyncio.run(reload_through(Path(directory), chosen))
 
 
 if __name__ == "__main__":

@@ -165,7 +165,7 @@ def _keys() -> dict[str, dict[str, Any] | list[dict[str, Any]]]:
             ]
         },
         "globs-that-try-everything": {"match": [{"path": "/many/" + "*m" * 2000 + "b"}]},
-        "globs-in-all-folders": {"match": [{"path": "/*/*/*/*", "type": "file"}]},
+        "globs-in-all-directories": {"match": [{"path": "/*/*/*/*", "type": "file"}]},
         "globs-60-levels-deep": {"match": [{"path": "/*" * 60}]},
         "excludes-by-the-thousand": {"exclude": [{"path": f"/many/x{n}*"} for n in range(9000)]},
         "selectors-by-the-thousand": {

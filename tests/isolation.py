@@ -21,7 +21,7 @@ _UNTOUCHED: tuple[Any, ...] = (logging.NOTSET, True, False, [], [])
 
 @contextmanager
 def isolated() -> Iterator[list[str]]:
-    """Undo what is done meanwhile to logging, environment, folder, umask and signal handlers.
+    """Undo what is done meanwhile to logging, environment, directory, umask and signal handlers.
 
     Yields the list of what differed, which is filled at the end. What ``main`` sets up for a
     process of its own is undone without a word: log handlers, the root logger's level, and answers
@@ -29,7 +29,7 @@ def isolated() -> Iterator[list[str]]:
     """
     left: list[str] = []
     loggers = {logger.name: _settings(logger) for logger in _loggers()}
-    environment, folder, umask = _environment(), os.getcwd(), _umask()
+    environment, directory, umask = _environment(), os.getcwd(), _umask()
     signals = {number: signal.getsignal(number) for number in _SIGNALS}
     yield left
     for logger in _loggers():
@@ -38,9 +38,9 @@ def isolated() -> Iterator[list[str]]:
         left.append(f"environment variable {name}={value}")
         os.environ.pop(name, None)
     os.environ.update(environment)
-    if (found := _folder()) != folder:
-        left.append(f"working folder {found!r}")
-        os.chdir(folder)
+    if (found := _directory()) != directory:
+        left.append(f"working directory {found!r}")
+        os.chdir(directory)
     if (mask := os.umask(umask)) != umask:
         left.append(f"umask {mask:03o}")
     for number, handler in signals.items():
@@ -86,7 +86,7 @@ def _environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name != _OF_PYTEST}
 
 
-def _folder() -> str:
+def _directory() -> str:
     try:
         return os.getcwd()
     except FileNotFoundError:

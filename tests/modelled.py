@@ -60,6 +60,6 @@ def serial(name: str = "example.com/serial", **keys: int) -> Resource:
 class Host(CopiedTree):
     """A copied tree, as the supervisor takes it."""
 
-    def __init__(self, folder: Path) -> None:
-        super().__init__(folder)
-        self.root = Root(folder)
+    def __init__(self, directory: Path) -> None:
+        super().__init__(directory)
+        self.root = Root(directory)

@@ -58,7 +58,7 @@ async def test_what_has_changed_since_anybody_has_looked_is_not_handed_out(
 
     After a change of the list the daemon rests a moment before it looks again.
     """
-    names, node = ["ttyUSB0"], world.host.folder / "dev/ttyUSB0"
+    names, node = ["ttyUSB0"], world.host.directory / "dev/ttyUSB0"
     async with world.serving(serial()):
         for number in range(1, TIMES):
             names.append(f"ttyUSB{number}")
@@ -156,7 +156,7 @@ async def test_every_stream_gets_every_change(world: World) -> None:
 
 async def test_a_member_is_found_again_whatever_characters_its_path_has(world: World) -> None:
     for name in ("p\xa0", "q"):
-        (world.host.folder / "opt/slots" / name).mkdir(parents=True)
+        (world.host.directory / "opt/slots" / name).mkdir(parents=True)
     slots = resource(
         "example.com/slots",
         match=[{"path": "/opt/slots/*", "type": "directory"}],
@@ -181,7 +181,7 @@ async def test_an_allocate_hook_that_fails_refuses_the_pod_and_says_why(world: W
 
 async def test_a_device_that_its_hook_makes_anew_is_given_as_it_is_then(world: World) -> None:
     """A hook that resets a card may re-enumerate it (an inode of its own, the same id)."""
-    node = world.host.folder / "dev/ttyUSB0"
+    node = world.host.directory / "dev/ttyUSB0"
     script = f"rm {node}; sleep 0.2; touch {node}.new; mv {node}.new {node}"
     async with world.serving(hooked(script)):
         await world.listed(NAME, "ttyUSB0")
@@ -193,7 +193,7 @@ async def test_a_pre_start_hook_that_fails_first_lets_the_container_start_later(
     world: World,
 ) -> None:
     """PRE-1: a failure leaves the container waiting; the kubelet tries again."""
-    flag = world.folder / "ready"
+    flag = world.directory / "ready"
     script = f"test -e {flag} || {{ echo not ready; exit 1; }}"
     container = Container(name="main", limits={NAME: 1})
     pod = Pod(uid="pod", containers=(container,))
@@ -208,7 +208,7 @@ async def test_a_pre_start_hook_that_fails_first_lets_the_container_start_later(
 
 
 async def test_the_end_of_the_daemon_ends_a_hook_that_hangs(world: World) -> None:
-    begun = world.folder / "begun"
+    begun = world.directory / "begun"
     os.mkfifo(begun)
     async with asyncio.TaskGroup() as tasks:
         async with world.serving(hooked(f"echo $$ > {begun}; exec sleep 60", timeoutSeconds=1)):

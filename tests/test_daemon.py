@@ -62,14 +62,14 @@ class Daemon:
 
 
 class Place:
-    """A host, a kubelet's folder and a config."""
+    """A host, a kubelet's directory and a config."""
 
-    def __init__(self, folder: Path) -> None:
-        self.host = Host(folder / "host")
+    def __init__(self, directory: Path) -> None:
+        self.host = Host(directory / "host")
         self.host.plug("ttyUSB0")
-        self.kubelet_folder = folder / "k"
-        self.kubelet_folder.mkdir()
-        self.config = folder / "config.yaml"
+        self.kubelet_directory = directory / "k"
+        self.kubelet_directory.mkdir()
+        self.config = directory / "config.yaml"
 
     @asynccontextmanager
     async def serving(
@@ -77,14 +77,14 @@ class Place:
     ) -> AsyncIterator[tuple[Kubelet, Daemon]]:
         """Run a kubelet and the daemon, which is to end well and to leave nothing behind."""
         async with (
-            Kubelet(self.kubelet_folder) as kubelet,
+            Kubelet(self.kubelet_directory) as kubelet,
             self.daemon(*arguments, launch=launch) as daemon,
         ):
             yield kubelet, daemon
             daemon.process.terminate()
             assert await daemon.ends() == 0, daemon.lines
         assert "Traceback" not in "".join(daemon.lines)
-        assert list(self.kubelet_folder.glob("genericdp-*")) == []
+        assert list(self.kubelet_directory.glob("genericdp-*")) == []
 
     @asynccontextmanager
     async def daemon(
@@ -96,8 +96,8 @@ class Place:
             "genericdp",
             "run",
             f"--config={self.config}",
-            f"--kubelet-dir={self.kubelet_folder}",
-            f"--root={self.host.folder}",
+            f"--kubelet-dir={self.kubelet_directory}",
+            f"--root={self.host.directory}",
             *arguments,
             stderr=asyncio.subprocess.PIPE,
             env={**os.environ, "PYTHONWARNINGS": "error"},
@@ -120,7 +120,7 @@ async def test_a_signal_ends_it_with_exit_code_0_and_no_socket(
     The kubelet runs in another process here, so only the daemon would stand still.
     """
     place.config.write_text(GOOD)
-    async with Kubelet(place.kubelet_folder) as kubelet:
+    async with Kubelet(place.kubelet_directory) as kubelet:
         async with place.daemon("--log-format=json") as daemon:
             await kubelet.wait_for(lambda: kubelet.capacity("example.com/serial") == 1)
             assert '"resource": "example.com/serial"' in await daemon.says("registered")
@@ -128,7 +128,7 @@ async def test_a_signal_ends_it_with_exit_code_0_and_no_socket(
             daemon.process.send_signal(number)
             assert await daemon.ends() == 0
         assert number.name in daemon.lines[-1]
-        assert list(place.kubelet_folder.glob("genericdp-*")) == []
+        assert list(place.kubelet_directory.glob("genericdp-*")) == []
     assert "Traceback" not in "".join(daemon.lines)
 
 
@@ -167,13 +167,15 @@ async def test_a_config_for_other_nodes_is_told(place: Place) -> None:
         assert " warning " in line
 
 
-async def test_a_file_in_place_of_the_kubelets_folder_is_exit_code_2(place: Place) -> None:
+async def test_a_file_in_place_of_the_kubelets_directory_is_exit_code_2(place: Place) -> None:
     place.config.write_text(GOOD)
-    place.kubelet_folder.rmdir()
-    place.kubelet_folder.write_text("")
+    place.kubelet_directory.rmdir()
+    place.kubelet_directory.write_text("")
     async with place.daemon() as daemon:
         assert await daemon.ends() == 2
-    assert daemon.lines[-1].startswith(f"genericdp: {place.kubelet_folder} is not a folder (give")
+    assert daemon.lines[-1].startswith(
+        f"genericdp: {place.kubelet_directory} is not a directory (give"
+    )
 
 
 NOBODY = ("setpriv", "--reuid=65534", "--clear-groups", sys.executable)
@@ -190,7 +192,7 @@ def nobody_can_run_it() -> bool:
 @pytest.mark.skipif(not nobody_can_run_it(), reason="needs root, and a checkout all may read")
 async def test_a_missing_permission_is_one_line_and_exit_code_2(place: Place) -> None:
     place.config.write_text(GOOD)
-    place.kubelet_folder = Path("/dev")
+    place.kubelet_directory = Path("/dev")
     async with place.daemon("--root=/", launch=NOBODY) as daemon:
         assert await daemon.ends() == 2
     assert daemon.lines[-1] == (

@@ -39,12 +39,12 @@ def test_a_glob_that_hangs_is_not_one_that_found_nothing(tree: Tree) -> None:
     assert list(nothing_found_by(SERIAL, Inventory(host, "n"), failed=False)) == []
 
 
-async def test_a_folder_that_hangs_concerns_its_devices_alone_until_it_answers(
+async def test_a_directory_that_hangs_concerns_its_devices_alone_until_it_answers(
     tree: Tree, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
     again = asyncio.Event()
-    root = HangingRoot(tree.folder)
+    root = HangingRoot(tree.directory)
     discoverer = Discoverer(root, look_again=again.set, look_seconds=0.5)
     first = await discoverer.discover([SERIAL, INPUT], {})
     assert healthy(first.lists, "input") == ["event0", "event1", "event10"]
@@ -77,7 +77,7 @@ async def test_a_folder_that_hangs_concerns_its_devices_alone_until_it_answers(
 
 
 async def test_a_node_to_inject_that_hangs_makes_its_device_unhealthy(tree: Tree) -> None:
-    root = HangingRoot(tree.folder, "/dev/snd/ttyUSB1")
+    root = HangingRoot(tree.directory, "/dev/snd/ttyUSB1")
     given = inject(nodes("$(device.path)"), nodes("/dev/snd/$(device.name)", optional=True))
     one = resource("serial", "/dev/ttyUSB*", given=given)
     required = resource("input", "/dev/input/event0", given=inject(nodes("/dev/snd/ttyUSB1")))
@@ -92,7 +92,7 @@ async def test_a_node_to_inject_that_hangs_makes_its_device_unhealthy(tree: Tree
 
 
 async def test_a_changed_file_that_hangs_hides_no_other_change(tree: Tree) -> None:
-    root = HangingRoot(tree.folder)
+    root = HangingRoot(tree.directory)
     discoverer = Discoverer(root, look_seconds=0.5)
     found = await discoverer.discover([SERIAL], {})
     assert healthy(found.lists, "serial") == ["ttyUSB0", "ttyUSB1"]
@@ -168,7 +168,7 @@ async def test_what_hangs_after_something_else_is_given_up_sooner(
     tree: Tree, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Ten mounts of a server that is gone took 50 s."""
-    root = HangingRoot(tree.folder, "/mnt/a", "/mnt/b", "/mnt/c")
+    root = HangingRoot(tree.directory, "/mnt/a", "/mnt/b", "/mnt/c")
     discoverer = Discoverer(root, look_seconds=3)
     try:
         found = await discoverer.discover([resource("mnt", "/mnt/a", "/mnt/b", "/mnt/c")], {})
@@ -180,7 +180,7 @@ async def test_what_hangs_after_something_else_is_given_up_sooner(
 
 
 async def test_a_pass_that_is_canceled_leaves_nothing_behind(tree: Tree) -> None:
-    root = HangingRoot(tree.folder, "/dev")
+    root = HangingRoot(tree.directory, "/dev")
     discoverer = Discoverer(root, look_seconds=0.5)
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.01):

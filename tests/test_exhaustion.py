@@ -23,14 +23,14 @@ FEW = (
 """All of them take minutes: ``python -m tests.exhaustion``."""
 
 
-async def test_a_good_resource_is_served_next_to_hostile_ones(short_folder: Path) -> None:
+async def test_a_good_resource_is_served_next_to_hostile_ones(short_directory: Path) -> None:
     configs = hostile_configs()
-    await reload_through(short_folder, {name: configs[name] for name in FEW})
+    await reload_through(short_directory, {name: configs[name] for name in FEW})
 
 
-async def test_a_daemon_that_is_ended_amid_searches_ends_as_ever(short_folder: Path) -> None:
+async def test_a_daemon_that_is_ended_amid_searches_ends_as_ever(short_directory: Path) -> None:
     """Python ended the searching threads within RE2, which aborted the process (exit -6)."""
-    assert await start_with(short_folder, hostile_configs()["probes-of-1-mib"]) == "served"
+    assert await start_with(short_directory, hostile_configs()["probes-of-1-mib"]) == "served"
 
 
 def test_there_are_fifty_of_them() -> None:

@@ -36,8 +36,8 @@ CAN_MOUNT = can_be_run(*MOUNT_NAMESPACE, "mount -t tmpfs tmpfs /mnt") and os.get
 
 
 @pytest.fixture
-def place(short_folder: Path) -> Place:
-    place = Place(short_folder)
+def place(short_directory: Path) -> Place:
+    place = Place(short_directory)
     place.config.write_text(GOOD)
     return place
 
@@ -62,11 +62,11 @@ async def test_without_inotify_everything_is_polled_and_that_is_said_once(
         raised = f"echo 128 > /proc/sys/user/max_inotify_{what}"
         done = await asyncio.create_subprocess_exec(*inside, "sh", "-c", raised)
         assert await done.wait() == 0
-        await daemon.says("device folders can be watched again")
+        await daemon.says("device directories can be watched again")
         place.host.plug("ttyUSB2")
         await kubelet.wait_for(lambda: kubelet.capacity("example.com/other") == 3, 20)
     said = [line for line in daemon.lines if "cannot be watched" in line or "inotify" in line]
-    for watched in ("device folders", "the config", "the kubelet's folder"):
+    for watched in ("device directories", "the config", "the kubelet's directory"):
         (line,) = [one for one in said if watched in one]
         assert f"({why}): polled instead; raise fs.inotify.max_user_instances" in line
     assert len(said) == 3, said
@@ -123,43 +123,45 @@ async def test_a_full_disk_for_the_state_is_a_warning_and_no_more(place: Place) 
 
 
 @pytest.mark.skipif(not CAN_MOUNT, reason="no filesystem can be mounted here")
-async def test_a_kubelets_folder_that_is_read_only_for_a_while_is_told_once(place: Place) -> None:
+async def test_a_kubelets_directory_that_is_read_only_for_a_while_is_told_once(
+    place: Place,
+) -> None:
     """It was no good at the start: exit code 2. Later everything goes on that can."""
-    folder = str(place.kubelet_folder)
+    directory = str(place.kubelet_directory)
     launch = (*MOUNT_NAMESPACE, 'mount --bind "$1" "$1"; shift; exec "$0" "$@"', sys.executable)
-    async with place.serving(launch=(*launch, folder)) as (kubelet, daemon):
+    async with place.serving(launch=(*launch, directory)) as (kubelet, daemon):
 
         async def remount(how: str) -> None:
             inside = ("nsenter", "-m", "-t", str(daemon.process.pid))
-            command = (*inside, "mount", "-o", f"remount,bind,{how}", folder)
+            command = (*inside, "mount", "-o", f"remount,bind,{how}", directory)
             done = await asyncio.create_subprocess_exec(*command)
             assert await done.wait() == 0
 
         await daemon.says("registered")
         await remount("ro")
-        await daemon.says("the kubelet's folder cannot be used just now: no permission to make")
+        await daemon.says("the kubelet's directory cannot be used just now: no permission to make")
         place.host.plug("ttyUSB1")  # what is there goes on
         await kubelet.wait_for(lambda: kubelet.capacity(SERIAL) == 2)
         await kubelet.restart()
         line = await daemon.says("cannot make a socket in ")
         assert "Read-only file system" in line
         await remount("rw")
-        await daemon.says("the kubelet's folder can be used again")
+        await daemon.says("the kubelet's directory can be used again")
         await kubelet.wait_for(lambda: kubelet.capacity(SERIAL) == 2, 20)
     assert sum("cannot be used just now" in line for line in daemon.lines) == 1
     assert sum("cannot make a socket in" in line for line in daemon.lines) == 1
 
 
 @pytest.mark.skipif(not CAN_MOUNT, reason="no filesystem can be mounted here")
-async def test_a_full_kubelets_folder_is_tried_again(place: Place) -> None:
+async def test_a_full_kubelets_directory_is_tried_again(place: Place) -> None:
     """ENOSPC: the filesystem has no inode left for a socket."""
-    folder = place.kubelet_folder
-    launch = (*MOUNT_NAMESPACE, FULL.format(options="nr_inodes=2"), sys.executable, str(folder))
+    directory = place.kubelet_directory
+    launch = (*MOUNT_NAMESPACE, FULL.format(options="nr_inodes=2"), sys.executable, str(directory))
     async with place.daemon(launch=launch) as daemon:
         await daemon.says("waiting for a kubelet")
         with socket.socket(socket.AF_UNIX) as kubelet:
-            kubelet.bind(f"/proc/{daemon.process.pid}/root{folder}/kubelet.sock")
-            line = await daemon.says(f"cannot make a socket in {folder}: ")
+            kubelet.bind(f"/proc/{daemon.process.pid}/root{directory}/kubelet.sock")
+            line = await daemon.says(f"cannot make a socket in {directory}: ")
             assert "No space left on device: registering again in " in line
         daemon.process.terminate()
         assert await daemon.ends() == 0

@@ -38,12 +38,12 @@ class Process:
 
     def __init__(self, pid: int) -> None:
         self.pid = pid
-        self._folder = Path(f"/proc/{pid}")
+        self._directory = Path(f"/proc/{pid}")
 
     def descriptors(self) -> int:
         """Without those of which gRPC opens more when many things happen at once."""
         found = []
-        for one in (self._folder / "fd").iterdir():
+        for one in (self._directory / "fd").iterdir():
             with suppress(FileNotFoundError):  # it has been closed meanwhile
                 found.append(os.readlink(one))
         return sum(one not in POOLED for one in found)
@@ -51,14 +51,14 @@ class Process:
     def threads(self) -> tuple[int, int]:
         """Those named as the process is, and all; gRPC gives its own other names."""
         names = []
-        for one in (self._folder / "task").iterdir():
+        for one in (self._directory / "task").iterdir():
             with suppress(FileNotFoundError, ProcessLookupError):  # it has ended meanwhile
                 names.append((one / "comm").read_text())
-        return names.count((self._folder / "comm").read_text()), len(names)
+        return names.count((self._directory / "comm").read_text()), len(names)
 
     def anonymous(self) -> float:
         """Memory with no file behind it, in MB of a million bytes."""
-        lines = (self._folder / "smaps_rollup").read_text().splitlines()
+        lines = (self._directory / "smaps_rollup").read_text().splitlines()
         (kib,) = (line.split()[1] for line in lines if line.startswith("Anonymous:"))
         return int(kib) * 1024 / 1e6
 
@@ -72,13 +72,13 @@ async def _still(process: Process) -> None:
             await asyncio.sleep(_STILL_SECONDS)  # noqa: TID251 -- measures what happens at rest
 
 
-async def at_rest(folder: Path, resources: int) -> tuple[int, int, int, float]:
+async def at_rest(directory: Path, resources: int) -> tuple[int, int, int, float]:
     """Run the daemon for so many resources of one device each.
 
     Returns its descriptors, own threads, all threads and memory.
     """
-    folder.mkdir()
-    place = Place(folder)
+    directory.mkdir()
+    place = Place(directory)
     names = [f"ttyUSB{number}" for number in range(resources)]
     for name in names:
         place.host.plug(name)
@@ -95,10 +95,10 @@ async def at_rest(folder: Path, resources: int) -> tuple[int, int, int, float]:
 
 
 async def test_a_resource_costs_two_descriptors_no_thread_and_little_memory(
-    short_folder: Path,
+    short_directory: Path,
 ) -> None:
     """Fails if a channel to ``kubelet.sock`` stays open, or each plugin has a thread of its own."""
-    one, eleven = [await at_rest(short_folder / str(count), count) for count in (1, 11)]
+    one, eleven = [await at_rest(short_directory / str(count), count) for count in (1, 11)]
     assert one[0] <= MAX_DESCRIPTORS
     assert eleven[0] - one[0] == 20
     for _, own, all_threads, _ in (one, eleven):

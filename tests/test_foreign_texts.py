@@ -73,7 +73,11 @@ def test_what_readyz_says_is_a_printable_line_for_each_reason(
     nowhere = Path("/nonexistent")
     supervisor = Supervisor(
         Settings(
-            configs=(), kubelet_folder=nowhere, cdi_folder=nowhere, root=nowhere, node_name="n"
+            configs=(),
+            kubelet_directory=nowhere,
+            cdi_directory=nowhere,
+            root=nowhere,
+            node_name="n",
         ),
         commands=Commands(),
     )

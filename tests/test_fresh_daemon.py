@@ -77,8 +77,8 @@ class Run:
         self.world = world
         self.daemon = daemon
         self.wanted = resources(replicas=1, more=False)
-        for folder in ("by-id", "reserved"):
-            (world.host.folder / "dev" / folder).mkdir()
+        for directory in ("by-id", "reserved"):
+            (world.host.directory / "dev" / directory).mkdir()
 
     async def plug(self, port: int) -> None:
         self.world.host.plug(f"ttyUSB{port}")
@@ -113,7 +113,7 @@ class Run:
         await self.world.kubelet.restart()
 
     def _dev(self, name: str) -> Path:
-        return self.world.host.folder / "dev" / name
+        return self.world.host.directory / "dev" / name
 
     def _set(self, port: int, attribute: str, text: str) -> None:
         self.world.host.write(f"sys/devices/virtual/tty/ttyUSB{port}/{attribute}", text)
@@ -154,11 +154,11 @@ async def offered_or_none(world: World) -> Offered | None:
         return None
 
 
-async def compare(run: Run, folder: Path) -> None:
+async def compare(run: Run, directory: Path) -> None:
     """Start the daemon anew beside the other one, and wait until both offer the same."""
-    folder.mkdir()
-    fresh = World(folder)
-    async with fresh.kubelet, fresh.serving(*run.wanted, root=run.world.host.folder):
+    directory.mkdir()
+    fresh = World(directory)
+    async with fresh.kubelet, fresh.serving(*run.wanted, root=run.world.host.directory):
         for wanted in run.wanted:
             await fresh.listed_once(str(wanted["name"]))
 
@@ -169,19 +169,19 @@ async def compare(run: Run, folder: Path) -> None:
         await ask_until(are_equal, bool)
 
 
-async def go_through(batches: Sequence[Sequence[Event]], folder: Path) -> None:
-    world = World(folder)
+async def go_through(batches: Sequence[Sequence[Event]], directory: Path) -> None:
+    world = World(directory)
     async with world.kubelet, world.serving(*resources(replicas=1, more=False)) as daemon:
         run = Run(world, daemon)
         for number, batch in enumerate(batches):
             for kind, *about in batch:
                 await getattr(run, kind)(*about)
-            await compare(run, folder / f"fresh-{number}")
+            await compare(run, directory / f"fresh-{number}")
 
 
 # What fails is not made smaller: each attempt would wait for what never comes.
 @settings(max_examples=examples(6), deadline=None, phases=(Phase.reuse, Phase.generate))
 @given(batches=st.lists(st.lists(events, min_size=3, max_size=8), min_size=2, max_size=4))
 def test_a_daemon_offers_what_a_freshly_started_one_offers(batches: list[list[Event]]) -> None:
-    with tempfile.TemporaryDirectory(prefix="g") as folder:
-        asyncio.run(go_through(batches, Path(folder)))
+    with tempfile.TemporaryDirectory(prefix="g") as directory:
+        asyncio.run(go_through(batches, Path(directory)))

@@ -29,13 +29,13 @@ def host(tmp_path: Path) -> Path:
     return root
 
 
-def printed(commands: str, folder: Path, root: Path) -> str:
-    """Run commands as a shell in a folder does; every one of them looks at another machine."""
+def printed(commands: str, directory: Path, root: Path) -> str:
+    """Run commands as a shell in a directory does; every one of them looks at another machine."""
     for name, text in files().items():
-        (folder / name).write_text(text)
+        (directory / name).write_text(text)
     done = subprocess.run(
         ["bash", "-euc", commands],
-        cwd=folder,
+        cwd=directory,
         env=os.environ | {"PATH": f"{BIN}:{os.environ['PATH']}", "GENERICDP_ROOT": str(root)},
         capture_output=True,
         text=True,

@@ -34,8 +34,8 @@ NAME, OTHER = "example.com/serial", "example.com/other"
 
 
 @pytest.fixture
-def gone(short_folder: Path) -> Iterator[Path]:
-    with hanging_mount(short_folder / "gone") as gone:
+def gone(short_directory: Path) -> Iterator[Path]:
+    with hanging_mount(short_directory / "gone") as gone:
         yield gone
 
 
@@ -67,7 +67,7 @@ async def test_a_path_that_hangs_at_the_start_is_named(
 async def test_the_daemon_ends_though_the_directory_of_the_kubelet_hangs(
     place: Place, gone: Path
 ) -> None:
-    place.kubelet_folder = gone / "k"
+    place.kubelet_directory = gone / "k"
     async with place.daemon() as daemon:
         await daemon.says(f"reading {gone}/k {GIVEN_UP}")
         daemon.process.terminate()
@@ -75,14 +75,14 @@ async def test_the_daemon_ends_though_the_directory_of_the_kubelet_hangs(
 
 
 async def test_directories_that_hang_concern_those_who_need_them_and_are_given_up_once(
-    short_folder: Path, gone: Path
+    short_directory: Path, gone: Path
 ) -> None:
     """The CDI specs, the records of claims and the state, all on one mount."""
-    node = DraNode(short_folder)
+    node = DraNode(short_directory)
     node.host.plug("ttyACM0", major=166)
     places: dict[str, Any] = {
         "state_dir": gone / "state",
-        "cdi_folder": gone / "cdi",
+        "cdi_directory": gone / "cdi",
         "dra": replace(node.settings, kubelet_root=gone),
     }
     by_cdi = resource("example.com/cdi", "/dev/ttyUSB*", inject={"by": "cdi"})
@@ -102,14 +102,14 @@ async def test_a_mount_that_hangs_is_given_up_once_whatever_a_config_names_on_it
     values = {f"v{n}": {"file": f"/mnt/{n}/value"} for n in range(30)}
     lost = resource(NAME, "/dev/ttyUSB*", values=values, inject={"env": {"V": "$(value.v29)"}})
     globs = [f"/mnt/{n}/*" for n in range(30)]
-    with hanging_mount(plugged.host.folder / "mnt"):
+    with hanging_mount(plugged.host.directory / "mnt"):
         async with plugged.serving(lost, resource(OTHER, *globs, "/dev/ttyACM*")) as daemon:
             await plugged.container(other=1)
             assert daemon.log.count(GIVEN_UP) == 1
 
 
 async def test_a_mount_that_answers_again_is_looked_at_again(plugged: World) -> None:
-    place = plugged.host.folder / "mnt"
+    place = plugged.host.directory / "mnt"
     with ExitStack() as stack:
         stack.enter_context(hanging_mount(place))
         async with plugged.serving(resource(OTHER, "/mnt/*", "/dev/ttyACM*")) as daemon:
@@ -121,9 +121,9 @@ async def test_a_mount_that_answers_again_is_looked_at_again(plugged: World) -> 
 
 
 async def test_a_kubelet_root_that_is_no_directory_concerns_the_resources_of_claims(
-    short_folder: Path,
+    short_directory: Path,
 ) -> None:
-    node, fifo = DraNode(short_folder), short_folder / "fifo"
+    node, fifo = DraNode(short_directory), short_directory / "fifo"
     os.mkfifo(fifo)
     node.host.plug("ttyACM0", major=166)
     settings = replace(node.settings, kubelet_root=fifo)

@@ -131,16 +131,16 @@ class Told:
 class Changing:
     """A machine of serial adapters at the places of a hub; what each method does is told of."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.root = Root(folder)
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.root = Root(directory)
         self.told = Told()
         self._plugged: dict[str, Entry] = {}
         self._known: dict[str, Entry] = {}
         for name in ("bus/usb/devices", "bus/pci/devices", "class/tty", "class/video4linux"):
-            (folder / "sys" / name).mkdir(parents=True)
+            (directory / "sys" / name).mkdir(parents=True)
         for name in ("dev/serial/by-id", "dev/out", "dev/aux", "run/udev/data", "proc/driver"):
-            (folder / name).mkdir(parents=True)
+            (directory / name).mkdir(parents=True)
         self._add(MISC, "misc")
         self._add(PCI, "pci", attributes={"vendor": "0x8086", "numa_node": "0"})
         self._write("sys/devices/system/node/online", "0")
@@ -148,7 +148,7 @@ class Changing:
             self.change_driver(place, "1")
 
     def _write(self, path: str, text: str) -> None:
-        file = self.folder / path
+        file = self.directory / path
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(f"{text}\n")
 
@@ -165,7 +165,7 @@ class Changing:
         name = path.rpartition("/")[2]
         kernel = {"MAJOR": major, "MINOR": minor} if number else {}
         if number:
-            (self.folder / "dev" / name).unlink(missing_ok=True)
+            (self.directory / "dev" / name).unlink(missing_ok=True)
         entry = Entry(
             path=path,
             node=name if number else "",
@@ -173,13 +173,13 @@ class Changing:
             kernel={"SUBSYSTEM": subsystem, **kernel, **({"DEVTYPE": devtype} if devtype else {})},
             attributes={key: f"{text}\n".encode() for key, text in attributes.items()},
         )
-        build_entries([entry], self.folder)
+        build_entries([entry], self.directory)
         self._plugged[path] = self._known[path] = entry
         self._tell(entry)
 
     def _remove(self, path: str) -> None:
         if entry := self._plugged.pop(path, None):
-            remove_entry(entry, self.folder)
+            remove_entry(entry, self.directory)
             self._tell(entry)
 
     def _tell(self, entry: Entry) -> None:
@@ -251,7 +251,7 @@ class Changing:
     def record(self, minor: int, text: str) -> None:
         """Let udev write what it knows of a tty; nothing: the record is removed."""
         name = f"c188:{minor}"
-        (self.folder / "run/udev/data" / name).unlink(missing_ok=True)
+        (self.directory / "run/udev/data" / name).unlink(missing_ok=True)
         if text:
             self._write(f"run/udev/data/{name}", f"E:ID_KIND={text}")
         self.told.records.add(name)
@@ -270,23 +270,23 @@ class Changing:
 
     def change_file(self, path: str, *, there: bool) -> None:
         """Make or remove a file or a link, without an event of a device."""
-        (self.folder / path).unlink(missing_ok=True)
+        (self.directory / path).unlink(missing_ok=True)
         if there:
             self._write(path, "")
         self.told.paths.add(f"/{path}")
 
     def turn(self, path: str, target: str) -> None:
         """Make a link, or turn it elsewhere."""
-        if (self.folder / path).parent.is_dir():
-            (self.folder / path).unlink(missing_ok=True)
-            (self.folder / path).symlink_to(target)
+        if (self.directory / path).parent.is_dir():
+            (self.directory / path).unlink(missing_ok=True)
+            (self.directory / path).symlink_to(target)
             self.told.paths.add(f"/{path}")
 
-    def replace_folder(self, *, kept: bool) -> None:
-        """Remove a folder of links, and perhaps make it again, empty."""
-        shutil.rmtree(self.folder / "dev/serial", ignore_errors=True)
+    def replace_directory(self, *, kept: bool) -> None:
+        """Remove a directory of links, and perhaps make it again, empty."""
+        shutil.rmtree(self.directory / "dev/serial", ignore_errors=True)
         if kept:
-            (self.folder / "dev/serial/by-id").mkdir(parents=True)
+            (self.directory / "dev/serial/by-id").mkdir(parents=True)
         self.told.paths.add("/dev/serial")
 
 
@@ -351,8 +351,8 @@ def is_contested(*offers: DeviceList) -> bool:
 class Passes:
     """The passes over a machine that changes, from cached facts."""
 
-    def __init__(self, folder: Path, resources: Sequence[Resource] = TIED) -> None:
-        self.machine = Changing(folder)
+    def __init__(self, directory: Path, resources: Sequence[Resource] = TIED) -> None:
+        self.machine = Changing(directory)
         self.resources = resources
         self.lists: DeviceLists = {}
         self.now = 0.0
@@ -447,7 +447,7 @@ CHANGES = (
         path=st.sampled_from(links).map("dev/{}".format),
         target=st.sampled_from(targets),
     ),
-    change("replace_folder", kept=st.booleans()),
+    change("replace_directory", kept=st.booleans()),
 )
 OUTSIDE = change("change_outside", place=place, text=st.sampled_from("123"))
 """Where events alone tell when to look again, nothing tells of it."""
@@ -466,8 +466,8 @@ def test_a_decision_from_cached_facts_is_one_that_reads_everything(
     forgetting: set[int],
 ) -> None:
     """Several things change at once between two passes; ``forgetting``: when all is read anew."""
-    with tempfile.TemporaryDirectory() as folder:
-        passes = Passes(Path(folder), resources)
+    with tempfile.TemporaryDirectory() as directory:
+        passes = Passes(Path(directory), resources)
         for number, (changes, seconds) in enumerate(batches):
             for name, arguments in changes:
                 getattr(passes.machine, name)(**arguments)
@@ -484,8 +484,8 @@ def test_a_decision_from_cached_facts_is_one_that_reads_everything(
 @given(changes=st.lists(st.one_of(*CHANGES), max_size=30))
 def test_events_tell_when_to_look_again_and_at_what(changes: list[Change]) -> None:
     """After each change: an event of another one would have all of it looked at."""
-    with tempfile.TemporaryDirectory() as folder:
-        passes = Passes(Path(folder), TIED[:-1])  # whose last looks at all files
+    with tempfile.TemporaryDirectory() as directory:
+        passes = Passes(Path(directory), TIED[:-1])  # whose last looks at all files
         machine, due = passes.machine, -inf
         is_told = [True]
         reader = HostReader(machine.root, look_again=partial(is_told.append, True))

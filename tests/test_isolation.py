@@ -36,14 +36,14 @@ LEFT_BY_MAIN = (
 )
 
 
-def run_pytest(folder: Path, conftest: str, tests: str, **environment: str) -> tuple[int, str]:
+def run_pytest(directory: Path, conftest: str, tests: str, **environment: str) -> tuple[int, str]:
     """Run tests of their own; return the exit code, and what was said."""
-    (folder / "conftest.py").write_text(conftest)
-    (folder / "pyproject.toml").write_text("[tool.pytest.ini_options]\n")
-    (folder / "test_it.py").write_text(tests)
+    (directory / "conftest.py").write_text(conftest)
+    (directory / "pyproject.toml").write_text("[tool.pytest.ini_options]\n")
+    (directory / "test_it.py").write_text(tests)
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(folder)],
-        cwd=folder,
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(directory)],
+        cwd=directory,
         env={"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin", **environment},
         capture_output=True,
         text=True,

@@ -21,9 +21,9 @@ WITHOUT_CASES = ("docs/coming-from", "tests/hosts", "tests/fixtures")
 
 @cache
 def texts() -> dict[str, str]:
-    folders = ("genericdp", "tests", "docs", "bench", "tools", "examples", "deploy", "schemas")
+    directories = ("genericdp", "tests", "docs", "bench", "tools", "examples", "deploy", "schemas")
     files = [*ROOT.glob("*.md"), ROOT / "Makefile"]
-    files += [one for folder in folders for one in (ROOT / folder).rglob("*")]
+    files += [one for directory in directories for one in (ROOT / directory).rglob("*")]
     return {
         str(one.relative_to(ROOT)): one.read_text(errors="replace")
         for one in files

@@ -51,7 +51,7 @@ def holding(*shares: str, name: str = NAME, pod: str = POD) -> dict[str, dict[st
 class Daemon:
     """Decides and keeps the ledger as the daemon does, on a clock of the test."""
 
-    folder: Path | None = None
+    directory: Path | None = None
     timing: PodResourcesTiming | None = TIMING
     resources: Sequence[Resource] = (SERIAL,)
     lists: DeviceLists = field(default_factory=dict)
@@ -63,7 +63,7 @@ class Daemon:
     def restart(self, now: float) -> None:
         """Start it again: it knows no more than the file says."""
         self.lists = {}
-        self.ledger = Ledger(self.folder, self.timing)
+        self.ledger = Ledger(self.directory, self.timing)
         with suppress(OSError):
             self.ledger.load(now)
 
@@ -298,7 +298,7 @@ def test_without_pod_resources_nothing_is_held_and_the_kubelet_is_never_asked() 
 
 
 def test_after_a_restart_everything_that_was_listed_may_be_held(tmp_path: Path) -> None:
-    daemon = Daemon(folder=tmp_path)
+    daemon = Daemon(directory=tmp_path)
     daemon.look(TTY0, TTY1, now=0.0)
     daemon.answer(1.0, HELD)
     daemon.restart(now=100.0)
@@ -319,7 +319,7 @@ def test_after_a_restart_everything_that_was_listed_may_be_held(tmp_path: Path) 
 
 
 def test_what_is_free_leaves_the_file_and_what_may_be_held_does_not(tmp_path: Path) -> None:
-    daemon = Daemon(folder=tmp_path)
+    daemon = Daemon(directory=tmp_path)
     daemon.look(TTY0, TTY1, now=0.0)
     daemon.look(now=5.0)
     for asked_at in (65.0, 75.0):
@@ -329,7 +329,7 @@ def test_what_is_free_leaves_the_file_and_what_may_be_held_does_not(tmp_path: Pa
 
 
 def test_the_file_is_written_only_when_what_it_says_changes(tmp_path: Path) -> None:
-    daemon = Daemon(folder=tmp_path)
+    daemon = Daemon(directory=tmp_path)
     daemon.look(TTY0, now=0.0)
     inode = (tmp_path / "ledger.json").stat().st_ino
     daemon.answer(1.0, HELD)
@@ -345,7 +345,7 @@ def test_a_file_that_cannot_be_written_is_logged_once(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "state").touch()
-    daemon = Daemon(folder=tmp_path / "state")
+    daemon = Daemon(directory=tmp_path / "state")
     daemon.look(TTY0, now=0.0)
     daemon.look(TTY0, TTY1, now=1.0)
     said = [one.getMessage() for one in caplog.records if one.levelno == logging.WARNING]
@@ -361,7 +361,7 @@ def test_a_file_that_cannot_be_read_is_not_replaced(
 ) -> None:
     ledger = tmp_path / "ledger.json"
     ledger.symlink_to("ledger.json")  # it leads in a circle
-    daemon = Daemon(folder=tmp_path)
+    daemon = Daemon(directory=tmp_path)
     daemon.look(TTY1, now=0.0)
     assert "cannot be read: too many levels of symbolic links" in caplog.text
     assert ledger.is_symlink()
@@ -375,8 +375,8 @@ def test_a_file_that_cannot_be_read_is_not_replaced(
     ] == ["ttyUSB0"]
 
 
-def _records(folder: Path) -> list[dict[str, Any]]:
-    records: list[dict[str, Any]] = json.loads((folder / "ledger.json").read_text())["devices"]
+def _records(directory: Path) -> list[dict[str, Any]]:
+    records: list[dict[str, Any]] = json.loads((directory / "ledger.json").read_text())["devices"]
     return records
 
 
@@ -419,7 +419,7 @@ def _damaged(keys: tuple[str | int, ...], value: Any) -> bytes:  # JSON
 @pytest.mark.parametrize("changes", [{}, {"version": 2, "more": []}], ids=["good", "of later"])
 def test_a_file_is_read(changes: dict[str, Any], tmp_path: Path) -> None:
     (tmp_path / "ledger.json").write_text(json.dumps(GOOD | changes))
-    daemon = Daemon(folder=tmp_path)
+    daemon = Daemon(directory=tmp_path)
     (held,) = daemon.ledger.held(0.0)
     assert (held.name.resource, held.name.device_id, held.is_known) == (NAME, "ttyUSB0", False)
     assert held.identities[0].unique == (("usb serial", "A1"),)
@@ -451,7 +451,7 @@ def test_a_damaged_file_is_kept_under_another_name(
     content: bytes, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "ledger.json").write_bytes(content)
-    daemon = Daemon(folder=tmp_path)
+    daemon = Daemon(directory=tmp_path)
     assert daemon.holders(0.0) == {}
     assert (tmp_path / "ledger.json.bad").read_bytes() == content
     assert f"{tmp_path}/ledger.json is damaged" in caplog.text
@@ -476,7 +476,7 @@ def test_devices_of_others_in_an_answer_take_no_memory() -> None:
 def test_a_small_file_does_not_become_large_in_memory(content: str, tmp_path: Path) -> None:
     (tmp_path / "ledger.json").write_text(content)
     with little_memory():
-        Daemon(folder=tmp_path)
+        Daemon(directory=tmp_path)
     assert (tmp_path / "ledger.json.bad").exists()
 
 
@@ -485,7 +485,7 @@ def test_a_damaged_file_that_cannot_be_renamed_is_no_reason_to_end(
 ) -> None:
     (tmp_path / "ledger.json").write_text("{")
     (tmp_path / "ledger.json.bad/in-the-way").mkdir(parents=True)
-    daemon = Daemon(folder=tmp_path)
+    daemon = Daemon(directory=tmp_path)
     assert f"{tmp_path}/ledger.json is damaged" in caplog.text
     daemon.look(TTY0, now=1.0)
     assert [one["id"] for one in _records(tmp_path)] == ["ttyUSB0"]
@@ -509,9 +509,9 @@ IDENTITIES = st.builds(
 def test_whatever_hardware_says_of_itself_is_read_back(identities: list[HardwareIdentity]) -> None:
     records = as_record(identities)
     document = {"version": 1, "devices": [GOOD["devices"][0] | {"identities": records}]}
-    with TemporaryDirectory() as folder:
-        (Path(folder) / "ledger.json").write_text(json.dumps(document))
-        daemon = Daemon(folder=Path(folder))
+    with TemporaryDirectory() as directory:
+        (Path(directory) / "ledger.json").write_text(json.dumps(document))
+        daemon = Daemon(directory=Path(directory))
         (held,) = daemon.ledger.held(0.0)
         assert held.identities == tuple(identities)
         daemon.look(TTY1, now=0.0)
@@ -550,7 +550,7 @@ def test_a_pod_that_has_another_device_now_has_lost_nothing() -> None:
 
 
 def test_ids_that_pods_held_before_there_was_a_ledger_are_former_ones(tmp_path: Path) -> None:
-    daemon = Daemon(folder=tmp_path)
+    daemon = Daemon(directory=tmp_path)
     is_new = [daemon.ledger.is_new]
     daemon.answer(0.0, holding("a-tty.1", "a-tty.1::2", "ttyUSB0"))
     assert [*is_new, daemon.ledger.is_new] == [True, False]

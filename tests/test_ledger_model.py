@@ -59,14 +59,14 @@ class Offer(NamedTuple):
 class Node:
     """A daemon, and a kubelet with pods."""
 
-    def __init__(self, folder: Path, random: Random) -> None:
+    def __init__(self, directory: Path, random: Random) -> None:
         self.random = random
         self.now = 1000.0
         self.plugged = dict.fromkeys(TTYS)
         self.pods: dict[str, Pod] = {}
         self.started = 0
         self.kubelet, self.kubelet_since = 1, 0.0
-        self.daemon = Daemon(folder=folder)
+        self.daemon = Daemon(directory=directory)
         self.look()
 
     def look(self) -> None:
@@ -172,8 +172,8 @@ class Node:
 @given(seed=st.integers(0, 2**32))
 @settings(max_examples=examples(30), deadline=None)
 def test_what_a_pod_has_is_held_until_it_ends_and_then_free(seed: int) -> None:
-    with TemporaryDirectory() as folder:
-        life = Node(Path(folder), Random(seed))
+    with TemporaryDirectory() as directory:
+        life = Node(Path(directory), Random(seed))
         for _ in range(STEPS):
             life.step()
         life.check_the_end()

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from genericdp.host.pathwalk import Walk
 
 
-def receivers(folder: Path, count: int) -> Tree:
+def receivers(directory: Path, count: int) -> Tree:
     """Return a host of so many receivers in slots."""
-    tree = Tree(folder)
+    tree = Tree(directory)
     for i in range(count):
         tree.node(f"gps{i}", f"10:{i}")
         tree.link(f"sys/devices/virtual/misc/gps{i}/card", "../../../../class/slots")
@@ -49,7 +49,7 @@ def test_each_link_is_followed_once_for_all_devices(tmp_path: Path, count: int) 
             return super().walk(path, past_missing=past_missing)
 
     values = "values: {v: {linkedBy: '$(device.syspath)/card/s*'}}, id: $(value.v)"
-    host = HostCache(Counting(receivers(tmp_path, count).folder))
+    host = HostCache(Counting(receivers(tmp_path, count).directory))
     devices = lists_of(host, f"match: [{{path: '/dev/gps*'}}], {values}")["a/gps"].devices
     assert sorted(devices) == sorted(f"slot{i}" for i in range(count))
     assert len(walked) < 10 * count

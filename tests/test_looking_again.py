@@ -35,12 +35,12 @@ async def world() -> AsyncIterator[World]:
 
 
 class Looks:
-    """Looks at two globs, on a clock of their own; ``listed``: which folders were listed."""
+    """Looks at two globs, on a clock of their own; ``listed``: which directories were listed."""
 
     WANTED = (of_globs("serial", "/dev/serial/*"), of_globs("other", "/dev/null*"))
 
-    def __init__(self, folder: Path) -> None:
-        tree = Tree(folder)
+    def __init__(self, directory: Path) -> None:
+        tree = Tree(directory)
         tree.node("serial/s0", "188:0")
         tree.node("null", "1:3")
         self.now = 1000.0
@@ -51,7 +51,7 @@ class Looks:
                 listed.append(path)
                 return super().entries(path)
 
-        self.reader = Discoverer(Counted(folder), now=lambda: self.now)
+        self.reader = Discoverer(Counted(directory), now=lambda: self.now)
         self.lists: DeviceLists = {}
 
     async def look(self, *, full: bool = True) -> float | None:
@@ -63,12 +63,12 @@ class Looks:
 
 
 async def test_what_cannot_be_read_is_looked_at_alone_and_ever_more_rarely(
-    short_folder: Path,
+    short_directory: Path,
 ) -> None:
-    looks, waits = Looks(short_folder), []
+    looks, waits = Looks(short_directory), []
     assert await looks.look() is None
     before = looks.lists
-    with forbidden(short_folder / "dev/serial"):
+    with forbidden(short_directory / "dev/serial"):
         due = await looks.look()
         for _ in range(6):
             assert due is not None
@@ -78,7 +78,7 @@ async def test_what_cannot_be_read_is_looked_at_alone_and_ever_more_rarely(
             assert (looks.listed, looks.lists) == (["/dev/serial"], before)
     assert waits == [2, 4, 8, 16, 30, 30]
     assert await looks.look(full=False) is None, "it can be read again"
-    with forbidden(short_folder / "dev/serial"):
+    with forbidden(short_directory / "dev/serial"):
         first = await looks.look()
         assert first == looks.now + 2, "the next trouble may be over soon"
         looks.now += 1.5
@@ -87,10 +87,10 @@ async def test_what_cannot_be_read_is_looked_at_alone_and_ever_more_rarely(
 
 
 @contextmanager
-def counting_opens(folder: Path) -> Iterator[Callable[[], int]]:
-    """Return how often the folder was opened since the last call."""
+def counting_opens(directory: Path) -> Iterator[Callable[[], int]]:
+    """Return how often the directory was opened since the last call."""
     with INotify(nonblocking=True) as watch:
-        watch.add_watch(os.fspath(folder), flags.OPEN | flags.ONLYDIR)
+        watch.add_watch(os.fspath(directory), flags.OPEN | flags.ONLYDIR)
         yield lambda: sum(not event.name for event in watch.read(timeout=0))
 
 
@@ -104,7 +104,7 @@ async def test_forgetting_a_device_is_no_full_look(world: World) -> None:
     async with world.serving(serial(name, forgetAfterSeconds=5), other):
         await world.listed(name, "ttyUSB0", "ttyUSB1")
         await world.listed("example.com/other", "other_tty7")
-        with counting_opens(world.host.folder / "dev/other") as opens:
+        with counting_opens(world.host.directory / "dev/other") as opens:
             world.host.unplug("ttyUSB1")
             await kubelet.wait_for(lambda: kubelet.devices(name).get("ttyUSB1") == "Unhealthy")
             assert opens() > 0, "what comes by inotify may be anything"

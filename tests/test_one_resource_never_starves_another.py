@@ -19,8 +19,8 @@ SERIAL = "example.com/serial"
 class Hanging:
     """A command that says that it has begun, and hangs."""
 
-    def __init__(self, folder: Path) -> None:
-        self._begun = folder / "begun"
+    def __init__(self, directory: Path) -> None:
+        self._begun = directory / "begun"
         self.command = ["/bin/sh", "-c", f"echo >> {self._begun}; exec sleep 60"]
 
     async def has_begun(self, times: int) -> None:
@@ -30,7 +30,7 @@ class Hanging:
 
 async def test_an_allocate_hook_does_not_wait_for_hanging_pre_start_hooks(world: World) -> None:
     """32 of them made it miss its 9.5 s, and the pod was rejected for good."""
-    many, kubelet, hanging = "example.com/many", world.kubelet, Hanging(world.folder)
+    many, kubelet, hanging = "example.com/many", world.kubelet, Hanging(world.directory)
     container = Container(name="main", limits={many: 40})
     slow = Pod(uid="slow", containers=(container,))
     for number in range(40):
@@ -55,7 +55,7 @@ async def test_an_allocate_hook_does_not_wait_for_hanging_pre_start_hooks(world:
 
 async def test_hanging_probes_of_eight_resources_delay_no_probe_of_another(world: World) -> None:
     """Four of each took all 32 slots, and other probes waited for their timeouts."""
-    hanging = Hanging(world.folder)
+    hanging = Hanging(world.directory)
     for number in range(8):
         for digit in range(4):
             world.host.plug(f"ttyACM{number}{digit}", major=166)

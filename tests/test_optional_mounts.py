@@ -50,10 +50,10 @@ def test_a_mount_in_a_directory_that_cannot_be_read_is_given_and_told(
     world.host.plug("ttyUSB0")
     world.host.write("/opt/driver/lib/libx.so", "")
     paths = ["/opt/driver/lib", "/opt/driver/none"]
-    file = world.host.folder / "config.yaml"
+    file = world.host.directory / "config.yaml"
     file.write_text(config(mounting(*paths)))
-    options = ["--config", str(file), "--root", str(world.host.folder), "-o", "json"]
-    with forbidden(world.host.folder / "opt/driver"):
+    options = ["--config", str(file), "--root", str(world.host.directory), "-o", "json"]
+    with forbidden(world.host.directory / "opt/driver"):
         main(["discover", *options])
         (found,) = json.loads(capsys.readouterr().out)["resources"]
         main(["allocate", f"{NAME}=1", *options])
@@ -62,15 +62,15 @@ def test_a_mount_in_a_directory_that_cannot_be_read_is_given_and_told(
 
 
 async def test_a_mount_that_comes_and_goes_is_followed(world: World) -> None:
-    folder = world.host.folder / "opt/driver"
-    folder.parent.mkdir()
+    directory = world.host.directory / "opt/driver"
+    directory.parent.mkdir()
     world.host.plug("ttyUSB0")
     async with world.serving(mounting("/opt/driver")) as daemon:
         await world.listed(NAME, "ttyUSB0")
         await given(world, 0)
-        folder.mkdir()
+        directory.mkdir()
         await given(world, 1)
-        folder.rmdir()
+        directory.rmdir()
         await given(world, 0)
         await daemon.offers(NAME, ttyUSB0="")
 
@@ -80,7 +80,7 @@ async def test_a_mount_that_hangs_is_left_out_until_it_answers(world: World) -> 
     """No container could start with it, and the kubelet would wait for each Allocate."""
     world.host.plug("ttyUSB0")
     with ExitStack() as stack:
-        stack.enter_context(hanging_mount(world.host.folder / "mnt"))
+        stack.enter_context(hanging_mount(world.host.directory / "mnt"))
         async with world.serving(mounting("/mnt")) as daemon:
             assert (await world.container(r=1)).mounts == ()
             await daemon.offers(NAME, ttyUSB0="")
@@ -90,11 +90,11 @@ async def test_a_mount_that_hangs_is_left_out_until_it_answers(world: World) -> 
 
 @pytest.mark.slow
 async def test_a_mount_that_begins_to_hang_fails_one_allocate_at_most(world: World) -> None:
-    (world.host.folder / "mnt").mkdir()
+    (world.host.directory / "mnt").mkdir()
     world.host.plug("ttyUSB0")
     async with world.serving(mounting("/mnt", replicas=2)) as daemon:
         assert (await world.container(r=1)).mounts
-        with hanging_mount(world.host.folder / "mnt"):
+        with hanging_mount(world.host.directory / "mnt"):
             assert "reading the nodes of ttyUSB0 does not end" in await world.refusal("q", r=1)
             await given(world, 0)
             await daemon.offers(NAME, ttyUSB0="")
@@ -182,7 +182,7 @@ def parsed(lines: str) -> list[tuple[str, str, str]]:
             "/dev/x /etc/hostname /run/secrets/x /var/lib/kubelet/x /opt/partition/x",
         ),
         (DOCKER, "/srv/models/x /sys/devices/x", "/dev/x /etc/hostname /opt/tools/x /sys/x /srv/x"),
-        # The subvolume of a root filesystem may be any folder of the host.
+        # The subvolume of a root filesystem may be any directory of the host.
         (PODMAN, "/home/u/models/x", "/opt/driver/x /run/.containerenv /run/tools/x /dev/x"),
     ],
 )

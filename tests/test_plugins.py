@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import grpc
 import pytest
 from genericdp.kubelet.api import deviceplugin_pb2 as api
-from genericdp.kubelet.folder import KubeletFolder
+from genericdp.kubelet.directory import KubeletDirectory
 
 from tests.world import World, resource, serial
 
@@ -82,7 +82,7 @@ async def test_many_devices_that_change_at_once_are_one_line(world: World) -> No
 async def test_a_device_falls_and_returns_with_its_probe(world: World) -> None:
     """D6: nothing is Unhealthy forever. A reason is logged once however its text changes."""
     plug(world, 2, "20")
-    state = world.host.folder / "state/ttyUSB0"
+    state = world.host.directory / "state/ttyUSB0"
     hot = {"file": {"path": STATE["path"], "max": 90}, "periodSeconds": 1, "failureThreshold": 1}
     async with world.serving(serial(health=[hot])) as daemon:
         await world.listed(NAME, "ttyUSB0", "ttyUSB1")
@@ -252,8 +252,8 @@ async def test_a_removed_resource_sends_an_empty_list_and_the_others_stay(world:
 async def test_two_resources_with_one_id_are_warned_of(world: World) -> None:
     """LAW-4: kubelets up to 1.36 tell devices apart by their id alone."""
 
-    def folders(name: str) -> dict[str, object]:
-        (world.host.folder / name / "same").mkdir(parents=True, exist_ok=True)
+    def directories(name: str) -> dict[str, object]:
+        (world.host.directory / name / "same").mkdir(parents=True, exist_ok=True)
         return resource(
             f"example.com/{name}",
             match=[{"path": f"/{name}/*", "type": "directory"}],
@@ -261,9 +261,9 @@ async def test_two_resources_with_one_id_are_warned_of(world: World) -> None:
             inject={"mounts": [{"hostPath": "$(device.path)", "containerPath": "/data"}]},
         )
 
-    async with world.serving(folders("one"), folders("two")) as daemon:
+    async with world.serving(directories("one"), directories("two")) as daemon:
         await daemon.log.says("warning ids used by several resources, which kubelets mix up: same")
-        await daemon.takes(folders("one"))
+        await daemon.takes(directories("one"))
         await daemon.log.says("info ids no longer used by several resources: same")
 
 
@@ -271,7 +271,7 @@ async def test_sockets_of_crashed_runs_are_removed_at_the_start(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """K9: sockets of crashed runs do not pile up."""
-    dead = world.kubelet.folder / KubeletFolder(world.kubelet.folder).next_name("a/b")
+    dead = world.kubelet.directory / KubeletDirectory(world.kubelet.directory).next_name("a/b")
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(str(dead))
     real = time.time  # noqa: TID251

@@ -20,10 +20,15 @@ POLICY = f"{HEAD}devices: {{}}\nmounts: [{{hostPath: /opt}}]\nfiles: [/run]\n"
 
 
 def probed(
-    root: Path, folder: Path, policy: str, check: dict[str, object], *, glob: str = "/dev/ttyUSB0"
+    root: Path,
+    directory: Path,
+    policy: str,
+    check: dict[str, object],
+    *,
+    glob: str = "/dev/ttyUSB0",
 ) -> list[str]:
     """Return the words of a probe, with ``r.yaml`` and ``p.yaml`` written for it."""
-    file, bounds = folder / "r.yaml", folder / "p.yaml"
+    file, bounds = directory / "r.yaml", directory / "p.yaml"
     file.write_text(config(resource(NAME, glob, health=[check])))
     bounds.write_text(policy)
     assert main(["validate", str(file), f"--policy={bounds}"]) == 0
@@ -48,9 +53,9 @@ def test_a_file_probe_reads_nothing_that_is_not_allowed(
     for file in ("/etc/ttyUSB0", "/etc/shadow"):
         world.host.write(file, "secret")
     world.host.write("/run/ttyUSB0", "up")
-    (world.host.folder / "run/bad").symlink_to("../etc/shadow")
+    (world.host.directory / "run/bad").symlink_to("../etc/shadow")
     check: dict[str, object] = {"file": {"path": path, "equals": "up"}}
-    words = probed(world.host.folder, tmp_path, POLICY, check)
+    words = probed(world.host.directory, tmp_path, POLICY, check)
     capsys.readouterr()
     assert main(words) == (1 if refusal else 0)
     said = capsys.readouterr().out
@@ -83,9 +88,9 @@ async def test_a_link_that_is_turned_after_the_device_was_listed_is_refused_at_a
     world: World,
 ) -> None:
     world.host.plug("ttyUSB0")
-    for folder in ("opt/lib", "etc"):
-        (world.host.folder / folder).mkdir(parents=True)
-    link = world.host.folder / "opt/driver"
+    for directory in ("opt/lib", "etc"):
+        (world.host.directory / directory).mkdir(parents=True)
+    link = world.host.directory / "opt/driver"
     link.symlink_to("lib")
     mounts = [{"hostPath": "/opt/driver", "containerPath": "/x"}]
     inject = {"devices": [{"path": "$(device.path)"}], "mounts": mounts}

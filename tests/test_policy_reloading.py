@@ -22,12 +22,14 @@ pytestmark = pytest.mark.slow
 ONE, SERIAL = "example.com/ttyUSB0", "example.com/serial"
 
 
-async def test_a_policy_that_is_spoilt_ends_a_daemon_only_at_its_start(short_folder: Path) -> None:
-    place = Place(short_folder)
+async def test_a_policy_that_is_spoilt_ends_a_daemon_only_at_its_start(
+    short_directory: Path,
+) -> None:
+    place = Place(short_directory)
     place.config.write_text(config("ttyUSB0"))
-    policy = short_folder / "p.yaml"
+    policy = short_directory / "p.yaml"
     policy.write_text(f"{HEAD}devices: {{}}\n")
-    async with Kubelet(place.kubelet_folder) as kubelet:
+    async with Kubelet(place.kubelet_directory) as kubelet:
         async with place.daemon(f"--policy={policy}") as daemon:
             await kubelet.wait_for(lambda: kubelet.capacity(ONE) == 1, 20)
             policy.write_text("")
@@ -35,7 +37,7 @@ async def test_a_policy_that_is_spoilt_ends_a_daemon_only_at_its_start(short_fol
             assert kubelet.capacity(ONE) == 1
             daemon.process.send_signal(signal.SIGTERM)
             assert await daemon.ends() == 0
-        for more in ([], [f"--state-dir={short_folder}/state"]):
+        for more in ([], [f"--state-dir={short_directory}/state"]):
             async with place.daemon(f"--policy={policy}", *more) as daemon:
                 assert await daemon.ends() == 2
                 assert "a policy that allows nothing has two lines" in "".join(daemon.lines)
@@ -46,7 +48,7 @@ async def test_another_policy_leaves_what_it_allows_healthy_and_takes_back_the_r
 ) -> None:
     """No list goes out for the first, and no probe begins anew."""
     world.host.plug("ttyUSB0")
-    link = world.host.folder / "dev/by-id/one"
+    link = world.host.directory / "dev/by-id/one"
     link.parent.mkdir()
     link.symlink_to("../ttyUSB0")
     one = resource(

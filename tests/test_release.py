@@ -30,30 +30,30 @@ REGISTRY = {"registry": "registry.example/someone"}
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
     """A copy of what the package is made of, with the smallest of packages."""
-    folder = tmp_path / "checkout"
-    (folder / "genericdp").mkdir(parents=True)
-    shutil.copy(ROOT / "genericdp/__init__.py", folder / "genericdp")
+    directory = tmp_path / "checkout"
+    (directory / "genericdp").mkdir(parents=True)
+    shutil.copy(ROOT / "genericdp/__init__.py", directory / "genericdp")
     for name in ("LICENSE", "README.md", "tools", *BESIDE):
         copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        copy(ROOT / name, folder / name)
-    return folder
+        (directory / name).parent.mkdir(parents=True, exist_ok=True)
+        copy(ROOT / name, directory / name)
+    return directory
 
 
-def set_in(folder: Path, **settings: str) -> None:
+def set_in(directory: Path, **settings: str) -> None:
     """Write pyproject.toml with these settings, as somebody would in an editor."""
     text = (ROOT / "pyproject.toml").read_text()
     for name, value in {**UNSET, **settings}.items():
         text, places = re.subn(rf'^{name} = ".*?"', f'{name} = "{value}"', text, flags=re.MULTILINE)
         assert places == 1, name
-    (folder / "pyproject.toml").write_text(text)
+    (directory / "pyproject.toml").write_text(text)
 
 
-def packaged(folder: Path) -> Message:
+def packaged(directory: Path) -> Message:
     """Build the wheel, and give its metadata."""
     build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel"]
-    subprocess.run(build, cwd=folder, check=True, capture_output=True)
-    (wheel,) = (folder / "dist").glob("*.whl")
+    subprocess.run(build, cwd=directory, check=True, capture_output=True)
+    (wheel,) = (directory / "dist").glob("*.whl")
     with ZipFile(wheel) as archive:
         return message_from_bytes(archive.read(f"genericdp-{__version__}.dist-info/METADATA"))
 

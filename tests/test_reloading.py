@@ -23,8 +23,8 @@ ELSEWHERE = serial("example.com/elsewhere", nodeNames=["elsewhere"])
 
 
 @pytest.fixture
-def place(short_folder: Path) -> Place:
-    place = Place(short_folder)
+def place(short_directory: Path) -> Place:
+    place = Place(short_directory)
     place.host.plug("ttyUSB1")
     return place
 
@@ -153,7 +153,7 @@ async def test_one_that_returns_during_its_farewell_is_served_again(
         await daemon.takes(serial())
         counted = world.kubelet.observed.registrations
         await world.kubelet.wait_for(lambda: counted[name] == 2)
-        assert len(list(world.kubelet.folder.glob("genericdp-*.sock"))) == 1
+        assert len(list(world.kubelet.directory.glob("genericdp-*.sock"))) == 1
         await world.listed(name, "ttyUSB0")
 
 

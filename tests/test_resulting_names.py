@@ -118,10 +118,10 @@ async def test_a_name_that_is_written_out_takes_over_what_had_resulted(world: Wo
 
 def discovered(tree: Tree, *resources: Mapping[str, object]) -> tuple[set[str], dict[str, str]]:
     """Return the names of resources with devices, and the reasons by path."""
-    file = tree.folder / "config.yaml"
+    file = tree.directory / "config.yaml"
     file.write_text(config(*resources))
     with redirect_stdout(io.StringIO()) as out:
-        assert main(["discover", f"--config={file}", f"--root={tree.folder}", "-o", "json"]) == 0
+        assert main(["discover", f"--config={file}", f"--root={tree.directory}", "-o", "json"]) == 0
     found = resources_in(out.getvalue())
     names = {name for name, its in found.items() if its["devices"]}
     refused = [refusal for its in found.values() for refusal in its["notOffered"]]
@@ -148,7 +148,7 @@ def test_no_text_makes_a_resource_that_the_list_does_not_allow(
 ) -> None:
     tree = Tree(tmp_path_factory.mktemp("machine"))
     tree.node("ttyUSB0", "188:0", at="virtual/tty", model="")
-    model = tree.folder / "sys/devices/virtual/tty/ttyUSB0/model"
+    model = tree.directory / "sys/devices/virtual/tty/ttyUSB0/model"
     model.write_bytes(text.encode(errors="surrogatepass"))
     names, reasons = discovered(tree, gpus("example.com/a*", "example.com/[0-9]*"))
     assert names or reasons

@@ -44,10 +44,12 @@ def script(place: Place, more: str = "") -> str:
 def left() -> list[str]:
     """What is left of such commands."""
     found = []
-    for folder in Path("/proc").glob("[0-9]*"):
+    for directory in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
-            if f"sleep {7000 + os.getpid()}" in (folder / "cmdline").read_text().replace("\0", " "):
-                found.append(folder.name)
+            if f"sleep {7000 + os.getpid()}" in (directory / "cmdline").read_text().replace(
+                "\0", " "
+            ):
+                found.append(directory.name)
     return found
 
 
@@ -69,13 +71,13 @@ async def ends_well(daemon: Daemon, number: signal.Signals = signal.SIGTERM) -> 
 
 
 def sockets(place: Place) -> list[Path]:
-    return list(place.kubelet_folder.glob("genericdp-*"))
+    return list(place.kubelet_directory.glob("genericdp-*"))
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 async def test_a_probe_that_hangs_ends_with_it(place: Place, number: signal.Signals) -> None:
     place.config.write_text(PROBED.replace("SCRIPT", script(place)))
-    async with Kubelet(place.kubelet_folder), place.daemon() as daemon:
+    async with Kubelet(place.kubelet_directory), place.daemon() as daemon:
         await appears(place.config.with_name("pid"))
         await ends_well(daemon, number)
     assert (sockets(place), left()) == ([], [])
@@ -83,7 +85,7 @@ async def test_a_probe_that_hangs_ends_with_it(place: Place, number: signal.Sign
 
 async def test_a_hook_that_hangs_ends_with_it(place: Place) -> None:
     place.config.write_text(HOOKED.replace("SCRIPT", script(place)))
-    async with Kubelet(place.kubelet_folder) as kubelet, place.daemon() as daemon:
+    async with Kubelet(place.kubelet_directory) as kubelet, place.daemon() as daemon:
         await kubelet.wait_for(lambda: kubelet.capacity(SERIAL) == 1)
         container = Container(name="main", limits={SERIAL: 1})
         async with asyncio.TaskGroup() as tasks:
@@ -99,7 +101,7 @@ async def test_a_probe_that_not_even_sigkill_ends_does_not_hold_it_up(place: Pla
     with freezer() as frozen:
         more = f"echo $$ > {frozen}/cgroup.procs; echo FROZEN > {frozen}/freezer.state;"
         place.config.write_text(PROBED.replace("SCRIPT", script(place, more)))
-        async with Kubelet(place.kubelet_folder), place.daemon() as daemon:
+        async with Kubelet(place.kubelet_directory), place.daemon() as daemon:
             await poll_until(lambda: "FROZEN" in (frozen / "freezer.state").read_text())
             await ends_in_time(daemon)
         assert "1 processes of commands are still there 2 s after SIGKILL" in "".join(daemon.lines)
@@ -112,7 +114,7 @@ async def test_a_register_that_is_never_answered_does_not_hold_it_up(place: Plac
     """A kubelet that is stopped (SIGSTOP): its socket takes connections, and nobody answers."""
     place.config.write_text(GOOD)
     with socket.socket(socket.AF_UNIX) as stopped:
-        stopped.bind(str(place.kubelet_folder / "kubelet.sock"))
+        stopped.bind(str(place.kubelet_directory / "kubelet.sock"))
         stopped.listen()
         async with place.daemon() as daemon:
             await daemon.says("devices healthy")
@@ -137,10 +139,10 @@ async def test_a_config_that_is_being_loaded_does_not_hold_it_up(place: Place) -
         assert "active config" not in "".join(daemon.lines)
 
 
-async def test_a_folder_that_hangs_does_not_hold_it_up(place: Place) -> None:
+async def test_a_directory_that_hangs_does_not_hold_it_up(place: Place) -> None:
     place.config.write_text(GOOD.replace("/dev/ttyUSB*", "/dev/*/x*"))
-    with hanging_mount(place.host.folder / "dev/hung"):
-        async with Kubelet(place.kubelet_folder), place.daemon() as daemon:
+    with hanging_mount(place.host.directory / "dev/hung"):
+        async with Kubelet(place.kubelet_directory), place.daemon() as daemon:
             await daemon.says("active config")
             # Its thread is in the kernel by now, or soon: either way it never comes back.
             await daemon.says("does not end: continuing without it")
@@ -195,7 +197,7 @@ async def test_after_a_crash_the_next_one_starts_as_ever(place: Place) -> None:
     state = place.config.with_name("state")
     place.config.write_text(PROBED.replace("SCRIPT", script(place)))
     arguments = (f"--state-dir={state}",)
-    async with Kubelet(place.kubelet_folder) as kubelet:
+    async with Kubelet(place.kubelet_directory) as kubelet:
         async with place.daemon(*arguments) as daemon:
             await daemon.says("registered")
             daemon.process.kill()
@@ -217,7 +219,7 @@ async def test_after_a_crash_the_next_one_starts_as_ever(place: Place) -> None:
 async def test_a_log_that_nobody_reads_holds_nothing_up(place: Place) -> None:
     """stderr is a pipe that is full."""
     place.config.write_text(GOOD)
-    async with Kubelet(place.kubelet_folder) as kubelet, place.daemon() as daemon:
+    async with Kubelet(place.kubelet_directory) as kubelet, place.daemon() as daemon:
         await daemon.says("registered")
         assert daemon.process.stderr is not None
         reading = daemon.process.stderr._transport  # type: ignore[attr-defined]  # noqa: SLF001
@@ -249,7 +251,7 @@ def _fill(pid: int) -> None:
 async def test_a_log_that_cannot_be_written_ends_nothing(place: Place, redirection: str) -> None:
     place.config.write_text(GOOD)
     launch = ("/bin/sh", "-c", f'exec "$0" "$@" {redirection}', sys.executable)
-    async with Kubelet(place.kubelet_folder) as kubelet, place.daemon(launch=launch) as daemon:
+    async with Kubelet(place.kubelet_directory) as kubelet, place.daemon(launch=launch) as daemon:
         await kubelet.wait_for(lambda: kubelet.capacity(SERIAL) == 1)
         await ends_in_time(daemon)
     assert (sockets(place), daemon.lines) == ([], [])

@@ -33,8 +33,11 @@ def await_handler(process: subprocess.Popen[Any]) -> None:
 class Started:
     """A process of the program that has just begun to handle signals."""
 
-    def __init__(self, command: str, folder: Path) -> None:
-        own = {"run": [f"--kubelet-dir={folder}"], "cdi watch": [f"--cdi-dir={folder / 'cdi'}"]}
+    def __init__(self, command: str, directory: Path) -> None:
+        own = {
+            "run": [f"--kubelet-dir={directory}"],
+            "cdi watch": [f"--cdi-dir={directory / 'cdi'}"],
+        }
         given = ["-"] if command == "validate" else [CONFIG, *own.get(command, ())]
         self.process = subprocess.Popen(
             [sys.executable, "-m", "genericdp", *command.split(), *given],
@@ -42,7 +45,7 @@ class Started:
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             text=True,
-            env={**os.environ, "TMPDIR": str(folder)},
+            env={**os.environ, "TMPDIR": str(directory)},
         )
         await_handler(self.process)
 
@@ -82,33 +85,35 @@ def test_a_signal_is_deferred_whichever_thread_takes_it(number: signal.Signals) 
     ],
 )
 def test_an_early_signal_is_a_good_end(
-    command: str, numbers: tuple[signal.Signals, ...], short_folder: Path
+    command: str, numbers: tuple[signal.Signals, ...], short_directory: Path
 ) -> None:
     for i, delay in enumerate(DELAYS):
-        started = Started(command, short_folder)
+        started = Started(command, short_directory)
         time.sleep(delay)  # noqa: TID251 -- a signal at a moment of its own
         code, complaint = started.end(numbers[i % len(numbers)])
         assert (code, "Traceback" in complaint) == (0, False), (delay, complaint)
-    assert list(short_folder.iterdir()) == []
+    assert list(short_directory.iterdir()) == []
 
 
-def test_one_more_signal_does_not_disturb_the_end(short_folder: Path) -> None:
-    started = Started("simulate", short_folder)
+def test_one_more_signal_does_not_disturb_the_end(short_directory: Path) -> None:
+    started = Started("simulate", short_directory)
     time.sleep(0.5)  # noqa: TID251 -- a signal at a moment of its own
     for _ in range(20):
         started.process.send_signal(signal.SIGINT)
         time.sleep(0.005)  # noqa: TID251 -- a signal at a moment of its own
     code, complaint = started.end(signal.SIGTERM)
     assert (code, complaint) == (0, "")
-    assert list(short_folder.iterdir()) == []
+    assert list(short_directory.iterdir()) == []
 
 
 @pytest.mark.parametrize(
     ("command", "said"), [("run", "waiting for a kubelet"), ("cdi watch", "active config")]
 )
-def test_an_early_hangup_does_not_end_a_daemon(command: str, said: str, short_folder: Path) -> None:
+def test_an_early_hangup_does_not_end_a_daemon(
+    command: str, said: str, short_directory: Path
+) -> None:
     """Its unit reloads it by SIGHUP."""
-    started = Started(command, short_folder)
+    started = Started(command, short_directory)
     started.process.send_signal(signal.SIGHUP)
     assert started.process.stderr is not None
     assert any(said in line for line in started.process.stderr)
@@ -116,11 +121,11 @@ def test_an_early_hangup_does_not_end_a_daemon(command: str, said: str, short_fo
     assert code == 0
 
 
-def test_a_hangup_that_is_to_be_ignored_does_not_end_simulate(short_folder: Path) -> None:
+def test_a_hangup_that_is_to_be_ignored_does_not_end_simulate(short_directory: Path) -> None:
     """``nohup genericdp simulate``."""
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
-        started = Started("simulate", short_folder)
+        started = Started("simulate", short_directory)
     finally:
         signal.signal(signal.SIGHUP, before)
     for _ in range(5):
@@ -132,9 +137,9 @@ def test_a_hangup_that_is_to_be_ignored_does_not_end_simulate(short_folder: Path
 
 @pytest.mark.parametrize("number", HANDLED)
 def test_an_early_signal_ends_another_command_with_what_shells_report(
-    number: signal.Signals, short_folder: Path
+    number: signal.Signals, short_directory: Path
 ) -> None:
-    assert Started("validate", short_folder).end(number) == (128 + number, "")
+    assert Started("validate", short_directory).end(number) == (128 + number, "")
 
 
 FINALIZED = """

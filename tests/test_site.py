@@ -17,11 +17,11 @@ FAULTS = runpy.run_path(str(ROOT / "tools/check_site.py"))["faults"]
 @pytest.fixture(scope="module")
 def staged(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The pages as zensical is given them; staging ends if one is not in the nav."""
-    folder = tmp_path_factory.mktemp("site")
-    command = [sys.executable, f"{ROOT}/tools/build_site", "--stage", f"--into={folder}"]
+    directory = tmp_path_factory.mktemp("site")
+    command = [sys.executable, f"{ROOT}/tools/build_site", "--stage", f"--into={directory}"]
     ended = subprocess.run(command, capture_output=True, text=True)
     assert (ended.returncode, ended.stderr) == (0, "")
-    return folder / "src"
+    return directory / "src"
 
 
 def test_the_readme_is_the_first_page_and_its_links_lead_to_pages(staged: Path) -> None:

@@ -41,7 +41,7 @@ def test_whatever_fails_there_costs_no_more_than_the_warning(error: Exception) -
 
 
 async def test_the_daemon_logs_it_once_while_it_is_offered(world: World) -> None:
-    tree = Tree(world.host.folder)
+    tree = Tree(world.host.directory)
     for name, number in (("sda", "8:0"), ("sda1", "8:1"), ("sdb", "8:16")):
         tree.node(name, number, at="virtual/block", block=True)
         tree.link(f"sys/devices/virtual/block/{name}/subsystem", "../../../../class/block")

@@ -207,8 +207,8 @@ def test_paths_come_from_the_device_and_the_config(text: str, expanded: str) -> 
 
 
 _NAMES = ["..", ".", "", "sys", "devices", "a", "b", "a..", "x"]
-_FOLDERS = st.lists(st.sampled_from(_NAMES), max_size=5).map("/".join)
-_TEXTS = _FOLDERS | _FOLDERS.map("/{}".format) | st.text(alphabet="/.a", max_size=5)
+_DIRECTORIES = st.lists(st.sampled_from(_NAMES), max_size=5).map("/".join)
+_TEXTS = _DIRECTORIES | _DIRECTORIES.map("/{}".format) | st.text(alphabet="/.a", max_size=5)
 _SYSPATHS = st.lists(st.sampled_from("abx"), min_size=1, max_size=4).map(
     lambda names: "/".join(["/sys/devices", *names])
 )
@@ -236,7 +236,7 @@ def _path(text: str, texts: dict[str, str]) -> str | None:
 @example("value.v", "/", "usb.serial", "", "/sys/devices/a")
 @example("value.v", "a/b", "usb.serial", "x", "/sys/devices/a/b/x")
 @example("property.V", "/.", "attribute.v", ".", "/sys/devices/a")
-def test_no_text_of_hardware_leads_out_of_the_folder_before_it_or_is_that_folder(
+def test_no_text_of_hardware_leads_out_of_the_directory_before_it_or_is_that_directory(
     one: str, text: str, other: str, further: str, syspath: str
 ) -> None:
     texts = {"device.syspath": syspath, one: text, other: further, "allocation.index": "0"}
@@ -258,9 +258,9 @@ def test_a_path_that_hardware_begins_is_not_the_root_and_with_a_value_not_beside
     path = _path(f"$({one}){after}", {"device.syspath": syspath, one: text})
     if path is not None:
         assert posixpath.normpath(path) == path != "/"
-        folder = path.removesuffix(after)
-        assert one != "value.v" or f"{syspath}/".startswith(f"{folder}/")
-        assert one != "value.v" or folder.startswith("/sys/devices/")
+        directory = path.removesuffix(after)
+        assert one != "value.v" or f"{syspath}/".startswith(f"{directory}/")
+        assert one != "value.v" or directory.startswith("/sys/devices/")
 
 
 @given(st.text(alphabet="*?[]!a-z", max_size=8), st.text(alphabet="*?[]!a-z", max_size=8))
@@ -298,7 +298,7 @@ IN_ENV = ("inject", "env", "SLOT")
         ("$(value.slot)", IN_ID, ["declare it under values"]),
         ("$(value.slt)", IN_ENV, ["did you mean 'slot'?"]),
         ("$(attribute./etc/x) $(attribute.../x)", IN_ID,
-         ["name a file below its sysfs folder"] * 2),
+         ["name a file below its sysfs directory"] * 2),
     ],
 )  # fmt: skip
 def test_names_that_cannot_exist_are_told_with_a_hint(

@@ -26,10 +26,10 @@ NAME = "example.com/x"
 @pytest.fixture
 def host(tmp_path: Path) -> Path:
     """Make a host with one directory to select."""
-    folder = tmp_path / "host"
+    directory = tmp_path / "host"
     for name in ("dev", "sys", "one"):
-        (folder / name).mkdir(parents=True)
-    return folder
+        (directory / name).mkdir(parents=True)
+    return directory
 
 
 def config_of(tmp_path: Path, values: dict[str, object], **env: str) -> Path:

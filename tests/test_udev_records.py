@@ -23,7 +23,7 @@ IN_TIME_SECONDS = 20
 @pytest.fixture
 async def world(world: World) -> AsyncIterator[World]:
     world.host.plug("ttyUSB0")
-    subsystem = world.host.folder / "sys/devices/virtual/tty/ttyUSB0/subsystem"
+    subsystem = world.host.directory / "sys/devices/virtual/tty/ttyUSB0/subsystem"
     subsystem.symlink_to("../../../../class/tty")
     async with asyncio.timeout(IN_TIME_SECONDS):
         yield world
@@ -68,7 +68,7 @@ async def test_a_record_that_is_written_changed_or_removed_is_told(world: World)
 
 @pytest.mark.parametrize("there", ["", "run", "run/udev"])
 async def test_a_udevd_that_starts_later_is_waited_for(there: str, world: World) -> None:
-    (world.host.folder / there).mkdir(exist_ok=True, parents=True)
+    (world.host.directory / there).mkdir(exist_ok=True, parents=True)
     async with world.serving(*RESOURCES):
         await is_of(world, NONE)
         record(world, "a")
@@ -76,14 +76,14 @@ async def test_a_udevd_that_starts_later_is_waited_for(there: str, world: World)
 
 
 async def test_a_database_that_is_moved_away_or_deleted_is_replaced(world: World) -> None:
-    folder = record(world, "a").parent
+    directory = record(world, "a").parent
     async with world.serving(*RESOURCES):
         await is_of(world, "a")
-        folder.rename(folder.with_name("away"))
+        directory.rename(directory.with_name("away"))
         await is_of(world, NONE)
         record(world, "b")
         await is_of(world, "b")
-        shutil.rmtree(world.host.folder / "run")
+        shutil.rmtree(world.host.directory / "run")
         await is_of(world, NONE)
         record(world, "c")
         await is_of(world, "c")

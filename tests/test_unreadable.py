@@ -52,8 +52,8 @@ class Looking:
 
 
 @pytest.fixture
-def looking(short_folder: Path) -> Looking:
-    tree = Tree(short_folder)
+def looking(short_directory: Path) -> Looking:
+    tree = Tree(short_directory)
     for number in range(3):
         tree.node(f"serial/s{number}", f"188:{number}")
     tree.node("null", "1:3")
@@ -61,12 +61,12 @@ def looking(short_folder: Path) -> Looking:
 
 
 @contextmanager
-def forbidden(folder: Path, mode: int = 0) -> Iterator[None]:
-    """Make a folder one that this process may not read, whoever it is."""
-    folder.chmod(mode)
+def forbidden(directory: Path, mode: int = 0) -> Iterator[None]:
+    """Make a directory one that this process may not read, whoever it is."""
+    directory.chmod(mode)
     is_root = os.geteuid() == 0
     if is_root:
-        for top in (*folder.parents[:-1], folder):
+        for top in (*directory.parents[:-1], directory):
             if top.stat().st_uid == 0 and top.stat().st_mode & 0o077 == 0:
                 os.chown(top, 65534, -1)
         os.seteuid(65534)
@@ -75,24 +75,24 @@ def forbidden(folder: Path, mode: int = 0) -> Iterator[None]:
     finally:
         if is_root:
             os.seteuid(0)
-        folder.chmod(0o755)
+        directory.chmod(0o755)
 
 
-async def test_devices_whose_folder_cannot_be_read_stay_as_they_are(
-    looking: Looking, short_folder: Path, caplog: pytest.LogCaptureFixture
+async def test_devices_whose_directory_cannot_be_read_stay_as_they_are(
+    looking: Looking, short_directory: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO")
     assert await looking.states() == {"s0": "", "s1": "", "s2": "", "null": ""}
-    (short_folder / "dev/serial/s2").unlink()
+    (short_directory / "dev/serial/s2").unlink()
     gone = {"s0": "", "s1": "", "s2": "/dev/serial/s2 does not exist", "null": ""}
     assert await looking.states(full=False) != await looking.states() == gone
-    (short_folder / "dev/null").unlink()
-    with forbidden(short_folder / "dev/serial"):
+    (short_directory / "dev/null").unlink()
+    with forbidden(short_directory / "dev/serial"):
         gone["null"] = "/dev/null does not exist"
         for full in (True, True, False, True):  # what is elsewhere goes on
             assert await looking.states(full=full) == gone
         assert looking.due is not None
-    (short_folder / "dev/serial/s1").unlink()
+    (short_directory / "dev/serial/s1").unlink()
     assert (await looking.states())["s1"] == "/dev/serial/s1 does not exist"
     assert [record.getMessage() for record in caplog.records] == [
         "/dev/serial cannot be read (Permission denied): what is known of it stays",
@@ -101,26 +101,26 @@ async def test_devices_whose_folder_cannot_be_read_stay_as_they_are(
 
 
 @pytest.mark.parametrize(
-    ("glob", "folder"), [("/dev/serial/*", "dev/serial"), ("/dev/bus/*/s*", "dev/bus")]
+    ("glob", "directory"), [("/dev/serial/*", "dev/serial"), ("/dev/bus/*/s*", "dev/bus")]
 )
-async def test_a_folder_whose_entries_cannot_be_looked_at_is_no_empty_one(
-    glob: str, folder: str, short_folder: Path, caplog: pytest.LogCaptureFixture
+async def test_a_directory_whose_entries_cannot_be_looked_at_is_no_empty_one(
+    glob: str, directory: str, short_directory: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """As of a mount whose server is gone."""
-    tree = Tree(short_folder)
+    tree = Tree(short_directory)
     for place, number in (("serial", 0), ("bus/1", 1)):
         tree.node(f"{place}/s{number}", f"188:{number}")
     discoverer = Discoverer(tree.root, look_again=lambda: None)
     wanted = (resource("serial", glob),)
     before = (await discoverer.discover(wanted, {})).lists
     assert len(before["example.com/serial"].devices) == 1
-    with forbidden(short_folder / folder, 0o444):
+    with forbidden(short_directory / directory, 0o444):
         assert (await discoverer.discover(wanted, before)).lists == before
     assert "(Permission denied): what is known of it stays" in caplog.text
 
 
 @pytest.mark.parametrize(
-    ("folder", "exclude"),
+    ("directory", "exclude"),
     [
         ("dev/mapper", "path: /dev/mapper/*"),
         ("sys/class/scsi_disk", "udev: {subsystem: scsi_disk}"),
@@ -129,29 +129,37 @@ async def test_a_folder_whose_entries_cannot_be_looked_at_is_no_empty_one(
     ],
 )
 def test_a_directory_that_cannot_be_read_may_hold_what_is_excluded(
-    short_folder: Path, capsys: pytest.CaptureFixture[str], folder: str, exclude: str
+    short_directory: Path, capsys: pytest.CaptureFixture[str], directory: str, exclude: str
 ) -> None:
-    machine = Tree(short_folder / "root")
+    machine = Tree(short_directory / "root")
     machine.node("a", "8:0")
     machine.link("sys/devices/virtual/misc/a/subsystem", "../../../../class/tty")
     machine.link("sys/class/tty/a", "../../devices/virtual/misc/a")
     for path in ("dev/mapper/control", "run/udev/data/x", "sys/class/scsi_disk/x"):
         machine.write(path, "")
-    file = short_folder / "config.yaml"
+    file = short_directory / "config.yaml"
     file.write_text(
         f"{HEAD}  - name: a/b\n    match: [{{path: /dev/a}}]\n    exclude: [{{{exclude}}}]\n"
     )
 
     def found() -> dict[str, Any]:
-        command = ["discover", "--config", str(file), "--root", str(machine.folder), "-o", "json"]
+        command = [
+            "discover",
+            "--config",
+            str(file),
+            "--root",
+            str(machine.directory),
+            "-o",
+            "json",
+        ]
         assert main(command) == 0
         return dict(resources_in(capsys.readouterr().out)["a/b"])
 
     assert len(found()["devices"]) == 1
-    with forbidden(machine.folder / folder):
+    with forbidden(machine.directory / directory):
         unknown = found()
     assert unknown["devices"] == []
-    reason = f"may be excluded, but /{folder} cannot be read"
+    reason = f"may be excluded, but /{directory} cannot be read"
     assert unknown["notOffered"][0]["reason"].startswith(reason)
 
 
@@ -173,32 +181,32 @@ async def test_without_a_descriptor_nothing_is_concluded_until_there_is_one(
 
 
 async def test_an_allocation_without_a_descriptor_does_not_say_that_the_node_is_gone(
-    looking: Looking, short_folder: Path
+    looking: Looking, short_directory: Path
 ) -> None:
     await looking.states()
     device = looking.lists[SERIAL.name].devices["s0"].device
-    root = Root(short_folder)
+    root = Root(short_directory)
     assert why_unusable(root, [device]) == ""
     with spare_descriptors(0):
         said = why_unusable(root, [device])
     assert said == "device s0: /dev/serial/s0 cannot be read (Too many open files)"
 
 
-def test_a_folder_of_sysfs_that_cannot_be_read_any_longer_is_no_empty_one(
-    short_folder: Path,
+def test_a_directory_of_sysfs_that_cannot_be_read_any_longer_is_no_empty_one(
+    short_directory: Path,
 ) -> None:
-    root = Root(short_folder).wary()
+    root = Root(short_directory).wary()
     for name in ("class", "bus"):
-        (short_folder / name / "tty").mkdir(parents=True)
+        (short_directory / name / "tty").mkdir(parents=True)
     assert root.entries_if_any("/class", {}) == ["tty"]
-    with forbidden(short_folder / "class"):
+    with forbidden(short_directory / "class"):
         with pytest.raises(HostError, match=r"/class: Permission denied"):
             root.entries_if_any("/class", {})
-        assert Root(short_folder).entries_if_any("/class", {}) == []
-    with forbidden(short_folder / "bus"):
+        assert Root(short_directory).entries_if_any("/class", {}) == []
+    with forbidden(short_directory / "bus"):
         assert root.entries_if_any("/bus", {}) == [], "it never could be"
-    (short_folder / "class/tty").rmdir()
-    (short_folder / "class").rmdir()
+    (short_directory / "class/tty").rmdir()
+    (short_directory / "class").rmdir()
     assert root.entries_if_any("/class", {}) == [], "it is gone"
 
 

@@ -11,20 +11,20 @@ from tests.getting_started import blocks, files, missing_lines
 from tests.testbeds import loading
 
 PAGE = Path(__file__).parents[1] / "docs/how-to/without-kubernetes.md"
-FOLDER = "/var/run/cdi"
+DIRECTORY = "/var/run/cdi"
 
 
 def test_commands_print_what_the_page_shows(tmp_path: Path) -> None:
-    root, folder = tmp_path / "root", tmp_path / "cdi"
+    root, directory = tmp_path / "root", tmp_path / "cdi"
     loading.build(loading.path_of("serial-adapters"), root)
     for name, text in files(PAGE).items():
         (tmp_path / name).write_text(text)
-    environment = {"GENERICDP_ROOT": str(root), "GENERICDP_CDI_DIR": str(folder)}
+    environment = {"GENERICDP_ROOT": str(root), "GENERICDP_CDI_DIR": str(directory)}
     shown = [block for block in blocks(PAGE) if not block.needs]
     assert [bool(block.output) for block in shown] == [True, True]
     for block in shown:
         done = subprocess.run(
-            ["bash", "-euc", block.commands.replace(FOLDER, str(folder))],
+            ["bash", "-euc", block.commands.replace(DIRECTORY, str(directory))],
             cwd=tmp_path,
             env=os.environ | environment | {"PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin"},
             capture_output=True,
@@ -32,7 +32,7 @@ def test_commands_print_what_the_page_shows(tmp_path: Path) -> None:
             timeout=60,
         )
         assert (done.returncode, done.stderr) == (0, "")
-        assert missing_lines(block.output, done.stdout.replace(str(folder), FOLDER)) == []
+        assert missing_lines(block.output, done.stdout.replace(str(directory), DIRECTORY)) == []
 
 
 def test_only_what_needs_other_software_is_not_run() -> None:

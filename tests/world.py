@@ -1,4 +1,4 @@
-"""A host in a folder, a kubelet in another, and the daemon between them.
+"""A host in a directory, a kubelet in another, and the daemon between them.
 
 A test says what it wants as a config does, and sees what users see: the kubelet's lists and
 answers, the log, the endpoints, files and sockets.
@@ -73,33 +73,33 @@ def counts(kubelet: Kubelet, name: str) -> tuple[int, int, tuple[str, ...]]:
 class Host:
     """A copied tree: a plain file stands for a node if sysfs names it."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        (folder / "dev").mkdir(parents=True)
-        (folder / "sys" / "dev" / "char").mkdir(parents=True)
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        (directory / "dev").mkdir(parents=True)
+        (directory / "sys" / "dev" / "char").mkdir(parents=True)
 
     def plug(self, name: str, *, major: int = 188, minor: int | None = None) -> Path:
         """Add a character device; its minor number is the number in its name."""
         if minor is None:
             minor = int("".join(filter(str.isdigit, name)) or 0)
-        device = self.folder / "sys" / "devices" / "virtual" / "tty" / name.replace("/", "!")
+        device = self.directory / "sys" / "devices" / "virtual" / "tty" / name.replace("/", "!")
         device.mkdir(parents=True, exist_ok=True)
         (device / "uevent").write_text(f"MAJOR={major}\nMINOR={minor}\nDEVNAME={name}\n")
-        link = self.folder / "sys" / "dev" / "char" / f"{major}:{minor}"
+        link = self.directory / "sys" / "dev" / "char" / f"{major}:{minor}"
         link.unlink(missing_ok=True)
         link.symlink_to(f"../../devices/virtual/tty/{device.name}")
-        node = self.folder / "dev" / name
+        node = self.directory / "dev" / name
         node.parent.mkdir(parents=True, exist_ok=True)
         node.touch()
         return node
 
     def unplug(self, name: str) -> None:
         """Remove a device file."""
-        (self.folder / "dev" / name).unlink()
+        (self.directory / "dev" / name).unlink()
 
     def write(self, path: str, text: str) -> Path:
-        """Write a file, in a folder that may have to be made."""
-        file = self.folder / path.removeprefix("/")
+        """Write a file, in a directory that may have to be made."""
+        file = self.directory / path.removeprefix("/")
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text)
         return file
@@ -281,11 +281,11 @@ async def _load(paths: Sequence[Path], *, policy: Path | None = None) -> Loaded:
 class World:
     """What a test of the daemon needs; the kubelet, with these settings, is not started yet."""
 
-    def __init__(self, folder: Path, **settings: Any) -> None:
-        self.folder = folder
-        self.host = Host(folder / "host")
-        (folder / "k").mkdir()
-        self.kubelet = Kubelet(folder / "k", **settings)
+    def __init__(self, directory: Path, **settings: Any) -> None:
+        self.directory = directory
+        self.host = Host(directory / "host")
+        (directory / "k").mkdir()
+        self.kubelet = Kubelet(directory / "k", **settings)
         self._daemons = 0
         self._commands = Commands()
         self._commands_users = 0
@@ -304,18 +304,18 @@ class World:
         ``health``: as the daemon takes it, for another kernel's log or other probes.
         """
         self._daemons += 1
-        folder = self.folder / f"config-{self._daemons}"
-        folder.mkdir()
-        file, bounds = folder / "config.yaml", None
+        directory = self.directory / f"config-{self._daemons}"
+        directory.mkdir()
+        file, bounds = directory / "config.yaml", None
         _replace(file, _text(resources))
         if policy is not None:
-            bounds = folder.with_name(f"policy-{self._daemons}.yaml")
+            bounds = directory.with_name(f"policy-{self._daemons}.yaml")
             _replace(bounds, policy)
         chosen: dict[str, Any] = {
             "configs": (file,),
-            "kubelet_folder": self.kubelet.folder,
-            "cdi_folder": self.folder / "cdi",
-            "root": self.host.folder,
+            "kubelet_directory": self.kubelet.directory,
+            "cdi_directory": self.directory / "cdi",
+            "root": self.host.directory,
             "node_name": "node-1",
             "policy": bounds,
             "timing": timing,

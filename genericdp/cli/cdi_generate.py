@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from genericdp.cdi import (
     DOTTED_CLASS_VERSION,
-    STATIC_FOLDER,
+    STATIC_DIRECTORY,
     SpecError,
     file_name,
     is_maintained,
@@ -39,11 +39,11 @@ EXAMPLE = (
 )
 ARGUMENTS = {
     "--output": path_option(
-        "write a file for each resource to this folder, which is made if need be (default: print"
+        "write a file for each resource to this directory, which is made if need be (default: print"
         " them)"
     ),
     "--static": flag(
-        f"write to {STATIC_FOLDER} if no --output is given: for devices that never change, since"
+        f"write to {STATIC_DIRECTORY} if no --output is given: for devices that never change, since"
         " these specs outlast a reboot and nothing updates them (genericdp cdi watch does)"
     ),
 }
@@ -51,7 +51,7 @@ ARGUMENTS = {
 
 def execute(arguments: argparse.Namespace) -> int:
     """Print or write the specs; 1 if a resource cannot have one."""
-    folder = _folder_of(arguments)
+    directory = _directory_of(arguments)
     (_, here), node_name = applied(arguments), node_name_of(arguments)
     lists = patiently(root_of(arguments), lambda host: discover_once(here, host, node_name).lists)
     resources = resulting(here, lists)
@@ -62,32 +62,32 @@ def execute(arguments: argparse.Namespace) -> int:
     for name, resource in resources.items():
         if name not in skipped:
             _warn(resource, lists[name], has_spec=name in found)
-    for path in (folder / file_name(name) for name in resources.keys() - found if folder):
+    for path in (directory / file_name(name) for name in resources.keys() - found if directory):
         if remove_ours(path):
             print_lines([f"{path}: removed, since no device is left for it"])
     if not found:
         raise GenericdpError("there is nothing to write a CDI spec for")
-    if folder is None:
+    if directory is None:
         print_document("".join(spec.decode() for spec in found.values()))
     else:
-        _write(folder, found)
+        _write(directory, found)
     return 1 if skipped else 0
 
 
-def _folder_of(arguments: argparse.Namespace) -> Path | None:
+def _directory_of(arguments: argparse.Namespace) -> Path | None:
     """Return where to write; None: nowhere, they are printed. Raises UsageError."""
     given: Path | None = arguments.output
-    folder = given and given.absolute()
-    if folder is not None and folder.exists() and not folder.is_dir():
+    directory = given and given.absolute()
+    if directory is not None and directory.exists() and not directory.is_dir():
         raise UsageError(f"--output {given} is not a directory")
     if arguments.static:
-        return folder or STATIC_FOLDER
-    if folder is not None and folder.resolve() == STATIC_FOLDER:
+        return directory or STATIC_DIRECTORY
+    if directory is not None and directory.resolve() == STATIC_DIRECTORY:
         raise UsageError(
-            f"specs in {STATIC_FOLDER} outlast a reboot, and nothing updates them: use --static if"
-            " the devices never change, else use genericdp cdi watch"
+            f"specs in {STATIC_DIRECTORY} outlast a reboot, and nothing updates them: use --static"
+            " if the devices never change, else use genericdp cdi watch"
         )
-    return folder
+    return directory
 
 
 def _warn(resource: Resource, devices: DeviceList, *, has_spec: bool) -> None:
@@ -110,22 +110,22 @@ def _warn(resource: Resource, devices: DeviceList, *, has_spec: bool) -> None:
         )
 
 
-def _write(folder: Path, found: Mapping[str, bytes]) -> None:
+def _write(directory: Path, found: Mapping[str, bytes]) -> None:
     """Write what differs; raises GenericdpError if a file cannot be, after all that can."""
     mistakes = []
     try:
-        if not folder.is_dir():
-            folder.mkdir()
-            folder.chmod(0o755)  # containers of other users may be started with it
+        if not directory.is_dir():
+            directory.mkdir()
+            directory.chmod(0o755)  # containers of other users may be started with it
     except OSError as error:
-        raise GenericdpError(f"{folder} cannot be used: {reason_of(error).lower()}") from error
+        raise GenericdpError(f"{directory} cannot be used: {reason_of(error).lower()}") from error
     for kind, content in found.items():
-        path = folder / file_name(kind)
+        path = directory / file_name(kind)
         if is_maintained(path):
             mistakes.append(f"{path} is maintained by a genericdp that runs")
             continue
         try:
-            lock, is_new = put(folder, kind, content)
+            lock, is_new = put(directory, kind, content)
             os.close(lock)
             print_lines([f"{path}: {'written' if is_new else 'unchanged'}"])
         except SpecError as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from genericdp.cdi import STATIC_FOLDER, SpecFile, spec_files
+from genericdp.cdi import STATIC_DIRECTORY, SpecFile, spec_files
 from genericdp.cli.output import print_result, table
 from genericdp.errors import DAMAGE, GenericdpError, reason_of
 
@@ -19,15 +19,16 @@ _TITLES = ("DEVICE", "NODES", "SPEC", "FILE")
 
 def execute(arguments: argparse.Namespace) -> int:
     """Print what the specs define, and whether a process keeps them up to date."""
-    folders = dict.fromkeys((arguments.cdi_dir, STATIC_FOLDER))
+    directories = dict.fromkeys((arguments.cdi_dir, STATIC_DIRECTORY))
     try:
-        found = [_described(file) for folder in folders for file in spec_files(folder)]
+        found = [_described(file) for directory in directories for file in spec_files(directory)]
     except OSError as error:
         raise GenericdpError(f"{error.filename}: {reason_of(error).lower()}") from error
     lines = table([_TITLES, *(row for spec in found for row in _rows(spec))])
     if not found:
         places = " or ".join(
-            f"{directory}{'' if directory.is_dir() else ' (not there)'}" for directory in folders
+            f"{directory}{'' if directory.is_dir() else ' (not there)'}"
+            for directory in directories
         )
         lines = [f"genericdp has written no CDI spec to {places}"]
     print_result(found, lines, arguments.output)
@@ -53,7 +54,7 @@ def _state(spec: SpecFile) -> str:
         return "not of genericdp"
     if spec.is_maintained:
         return "maintained"
-    return "static" if spec.path.parent == STATIC_FOLDER else "not maintained"
+    return "static" if spec.path.parent == STATIC_DIRECTORY else "not maintained"
 
 
 def _rows(document: dict[str, Any]) -> Iterator[tuple[str, ...]]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from genericdp.cli.root import node_name_of
 from genericdp.cli.run import refuse_for_daemon
 from genericdp.daemon import run as run_daemon
-from genericdp.settings import KUBELET_FOLDER, Settings
+from genericdp.settings import KUBELET_DIRECTORY, Settings
 
 if TYPE_CHECKING:
     import argparse
@@ -25,9 +25,9 @@ def execute(arguments: argparse.Namespace) -> int:
         Settings(
             configs=tuple(arguments.config),
             policy=arguments.policy,
-            kubelet_folder=KUBELET_FOLDER,
+            kubelet_directory=KUBELET_DIRECTORY,
             without_kubelet=True,
-            cdi_folder=arguments.cdi_dir.absolute(),
+            cdi_directory=arguments.cdi_dir.absolute(),
             root=arguments.root,
             node_name=node_name_of(arguments),
         )

@@ -15,7 +15,7 @@ from genericdp.cli.options import driver_of
 from genericdp.cli.output import print_result, table
 from genericdp.cli.parser import argument
 from genericdp.dra.claims import read_records as records_in
-from genericdp.dra.claims import record_folders
+from genericdp.dra.claims import record_directories
 from genericdp.errors import GenericdpError, reason_of
 from genericdp.host.workers import run_in_time
 from genericdp.logs import timestamp
@@ -51,9 +51,9 @@ def execute(arguments: argparse.Namespace) -> int:
     records = read_records(arguments)
     lines = table([_TITLES, *map(_row, records)])
     if not records:
-        folder = arguments.kubelet_root / "plugins"
-        missing = "" if folder.is_dir() else ", which does not exist (see --kubelet-root)"
-        lines = [f"No claim is prepared: there is no record below {folder}{missing}"]
+        directory = arguments.kubelet_root / "plugins"
+        missing = "" if directory.is_dir() else ", which does not exist (see --kubelet-root)"
+        lines = [f"No claim is prepared: there is no record below {directory}{missing}"]
     print_result({"claims": [*map(_as_json, records)]}, lines, arguments.output)
     return 0
 
@@ -72,11 +72,13 @@ def read_records(arguments: argparse.Namespace) -> list[Record]:
 def _read_all(root: Path, driver: str | None) -> list[Record]:
     with suppress(FileNotFoundError):
         (root / "plugins").stat()  # raises NotADirectoryError
-    folders = record_folders(root) if driver is None else [root / "plugins" / driver / "claims"]
+    directories = (
+        record_directories(root) if driver is None else [root / "plugins" / driver / "claims"]
+    )
     records: list[Record] = []
-    for folder in folders:
+    for directory in directories:
         with suppress(FileNotFoundError, NotADirectoryError):
-            records += records_in(folder)
+            records += records_in(directory)
     return records
 
 

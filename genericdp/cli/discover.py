@@ -121,8 +121,8 @@ def _dangling_target(pattern: str, root: Root) -> str:
     """Return what is written in a link that leads nowhere; empty if it is not the path of one."""
     if not pattern.startswith("/") or has_wildcard(pattern):
         return ""
-    folder, _, name = unescape(pattern).rpartition("/")
-    link = f"{root.walk(folder).at.rstrip('/')}/{name}"
+    directory, _, name = unescape(pattern).rpartition("/")
+    link = f"{root.walk(directory).at.rstrip('/')}/{name}"
     walk = root.walk(link)
     return root.read_link(link) if walk.error is not None and link in walk.links else ""
 
@@ -136,13 +136,13 @@ def _hint(pattern: str, inventory: Inventory, root: Root, given: Container[str])
         return f"there is {' and '.join(near[:_MAX_NEAR])}"
     if "{" in pattern and "}" in pattern:
         return "braces do not list alternatives: write a list of globs"
-    folder = ""
+    directory = ""
     for name in pattern.split("/")[1:-1]:
-        folder = f"{folder}/{name}"
-        if has_wildcard(folder):
+        directory = f"{directory}/{name}"
+        if has_wildcard(directory):
             break
-        if isinstance(root.walk(unescape(folder)).error, FileNotFoundError):
-            return f"there is no {folder}"
+        if isinstance(root.walk(unescape(directory)).error, FileNotFoundError):
+            return f"there is no {directory}"
     return ""
 
 
@@ -182,7 +182,7 @@ def _as_text(found: Sequence[view.Document], arguments: argparse.Namespace) -> I
         ),
         "Mounts": [
             f"{resource['name']}: hostPath {path} does not exist; the runtime would create an empty"
-            " folder"
+            " directory"
             for resource in found
             for path in resource["missingMounts"]
         ]

@@ -49,7 +49,7 @@ EXAMPLE = (
 )
 ARGUMENTS = {
     "DEVICE": argument(
-        "a device file, a link to one, a folder of /sys, a PCI address (03:00.0), a USB port"
+        "a device file, a link to one, a directory of /sys, a PCI address (03:00.0), a USB port"
         " (1-1.4), a network interface, the kernel's name of a device, or the id of one on offer",
     ),
 }
@@ -132,7 +132,7 @@ def _as_text(explanation: Explanation, entry: Entry) -> Iterator[str]:
 def _closest(verdicts: Sequence[Verdict]) -> list[Verdict]:
     """Return those that have to do with the device, and of the others the closest three.
 
-    Where some have to do with it, a mere neighbor in its folder does not come close.
+    Where some have to do with it, a mere neighbor in its directory does not come close.
     """
     not_taken = VerdictKind.NOT_TAKEN
     unrelated = [

@@ -18,9 +18,11 @@ from genericdp.cli.parser import (
 )
 from genericdp.logs import LEVELS
 from genericdp.printing import shortened
-from genericdp.settings import CDI_FOLDER, DRIVER, KUBELET_ROOT, Address, parse_listen_address
+from genericdp.settings import CDI_DIRECTORY, DRIVER, KUBELET_ROOT, Address, parse_listen_address
 
-ROOT = "use this folder, which holds dev/ and sys/ of some machine, or a file of genericdp snapshot"
+ROOT = (
+    "use this directory, which holds dev/ and sys/ of some machine, or a file of genericdp snapshot"
+)
 LOG_LEVEL = "minimum log level; debug adds each call of the kubelet"
 _DRIVER = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _MAX_DRIVER = 63
@@ -47,7 +49,7 @@ def driver_of(text: str) -> str:
 SHARED = {
     "FILE": argument("the config, in place of --config FILE", dest=CONFIG_FILE, nargs="?"),
     "--config": argument(
-        "a config file, a folder whose *.yaml and *.yml are read, or - for stdin (not for run"
+        "a config file, a directory whose *.yaml and *.yml are read, or - for stdin (not for run"
         " and cdi watch); several make up one config",
         metavar="PATH",
         action=Append,
@@ -68,8 +70,8 @@ SHARED = {
     "--log-format": choice("format of log lines", ("text", "json")),
     "--log-level": choice(LOG_LEVEL, LEVELS, default="info"),
     "--cdi-dir": path_option(
-        "the folder of CDI specs, where container runtimes look for them; it is not made here",
-        default=CDI_FOLDER,
+        "the directory of CDI specs, where container runtimes look for them; it is not made here",
+        default=CDI_DIRECTORY,
     ),
     "--dra-driver": argument(
         "the name of the DRA driver that serves what has servedBy: dra, the same for all commands"

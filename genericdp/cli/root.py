@@ -35,21 +35,21 @@ def node_name_of(arguments: argparse.Namespace) -> str:
 def root_of(arguments: argparse.Namespace) -> Root:
     """Return the Root of ``--root``, a snapshot unpacked until the command ends; call it once.
 
-    Raise UsageError if the folder does not hold a machine.
+    Raise UsageError if the directory does not hold a machine.
     """
     given: Path = arguments.root
     mode = root_mode(given)
     if not (stat.S_ISDIR(mode) or stat.S_ISREG(mode)):
-        raise UsageError(f"--root {given} is neither a folder nor a file ({_ROOTS})")
-    folder = given if stat.S_ISDIR(mode) else _unpacked(arguments)
-    if not _is_readable(folder / "dev"):
-        raise UsageError(f"{given} has no folder dev ({_ROOTS})")
-    if not (_is_readable(folder / "sys") and _is_readable(folder / "sys/devices")):
+        raise UsageError(f"--root {given} is neither a directory nor a file ({_ROOTS})")
+    directory = given if stat.S_ISDIR(mode) else _unpacked(arguments)
+    if not _is_readable(directory / "dev"):
+        raise UsageError(f"{given} has no directory dev ({_ROOTS})")
+    if not (_is_readable(directory / "sys") and _is_readable(directory / "sys/devices")):
         what = "only path selectors can find anything, and hardware is unknown"
         sentence = f"{given / 'sys/devices'} is missing: {what}"
         # The commands with a log have this option.
         (log.warning if hasattr(arguments, "log_level") else print_warning)(sentence)
-    return Root(folder)
+    return Root(directory)
 
 
 def root_mode(given: Path) -> int:
@@ -74,7 +74,7 @@ def in_time(look: Callable[[], T]) -> T:
     return asyncio.run(looked())
 
 
-_ROOTS = "give --root a folder with dev/ and sys/ of a machine, or a file of genericdp snapshot"
+_ROOTS = "give --root a directory with dev/ and sys/ of a machine, or a file of genericdp snapshot"
 
 
 def root_option(arguments: argparse.Namespace) -> list[str]:
@@ -103,27 +103,27 @@ def _unpacked(arguments: argparse.Namespace) -> Path:
         with file.open("rb") as packed:
             with deferred():
                 temporary = TemporaryDirectory(prefix="genericdp-", ignore_cleanup_errors=True)
-                folder = Path(arguments.on_exit.enter_context(temporary))
+                directory = Path(arguments.on_exit.enter_context(temporary))
             # Who may read what is part of the copy, whatever the umask of this shell.
             before = os.umask(0o022)
             try:
                 with progress(lambda: f"still unpacking {file}"):
-                    unpack(packed, folder)
+                    unpack(packed, directory)
             finally:
                 os.umask(before)
     except ArchiveError as error:
         raise UsageError(f"{file}: {error}") from error
     except OSError as error:
         raise UsageError(f"{file} cannot be unpacked: {reason_of(error).lower()}") from error
-    return folder
+    return directory
 
 
-def _is_readable(folder: Path) -> bool:
-    """Return whether a folder is there; raises UsageError if that cannot be known."""
+def _is_readable(directory: Path) -> bool:
+    """Return whether a directory is there; raises UsageError if that cannot be known."""
     try:
-        in_time(partial(os.listdir, folder))  # its error is what is wanted
+        in_time(partial(os.listdir, directory))  # its error is what is wanted
     except (FileNotFoundError, NotADirectoryError):
         return False
     except OSError as error:
-        raise UsageError(f"{folder} cannot be read: {reason_of(error).lower()}") from error
+        raise UsageError(f"{directory} cannot be read: {reason_of(error).lower()}") from error
     return True

@@ -16,7 +16,7 @@ from genericdp.config.files import STDIN
 from genericdp.daemon import run as run_daemon
 from genericdp.errors import UsageError, reason_of
 from genericdp.host.workers import HangingError, in_worker
-from genericdp.settings import KUBELET_FOLDER, KUBELET_ROOT, DraSettings, Settings
+from genericdp.settings import KUBELET_DIRECTORY, KUBELET_ROOT, DraSettings, Settings
 
 if TYPE_CHECKING:
     import argparse
@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 
 EXAMPLE = "  genericdp run /etc/genericdp"
 ARGUMENTS = {
-    "--kubelet-dir": path_option("the folder of kubelet.sock", default=KUBELET_FOLDER),
+    "--kubelet-dir": path_option("the directory of kubelet.sock", default=KUBELET_DIRECTORY),
     "--state-dir": path_option(
         "keep the last good config here, and serve it when at a start the config is bad"
     ),
@@ -64,7 +64,7 @@ def execute(arguments: argparse.Namespace) -> int:
     pod_resources = arguments.pod_resources and arguments.pod_resources.absolute()
     if pod_resources:
         # Few ask the kubelet, and the rest of this module would delay the start of the others.
-        from genericdp.kubelet.folder import check_length
+        from genericdp.kubelet.directory import check_length
 
         check_length(pod_resources, "reach it under a shorter one")
     _check(_check_state_dir, arguments.state_dir)
@@ -74,8 +74,8 @@ def execute(arguments: argparse.Namespace) -> int:
         Settings(
             configs=tuple(arguments.config),
             policy=arguments.policy,
-            kubelet_folder=arguments.kubelet_dir.absolute(),
-            cdi_folder=arguments.cdi_dir.absolute(),
+            kubelet_directory=arguments.kubelet_dir.absolute(),
+            cdi_directory=arguments.cdi_dir.absolute(),
             dra=DraSettings(
                 driver=arguments.dra_driver,
                 kubelet_root=arguments.kubelet_root.absolute(),
@@ -111,29 +111,29 @@ def _check(check: Callable[[Path], None], path: Path | None) -> None:
             asyncio.run(in_worker(partial(check, path), path))
 
 
-def _check_state_dir(folder: Path) -> None:
+def _check_state_dir(directory: Path) -> None:
     """Warn if ``--state-dir`` is not a directory, or if others than its owner can write to it."""
     try:
-        mode = folder.stat().st_mode
+        mode = directory.stat().st_mode
     except OSError:
         return
     if not stat.S_ISDIR(mode):
-        log.error("--state-dir: %s is not a directory: nothing can be kept there", folder)
+        log.error("--state-dir: %s is not a directory: nothing can be kept there", directory)
     elif mode & (stat.S_IWGRP | stat.S_IWOTH):
         who = "anybody" if mode & stat.S_IWOTH else "its group"
         log.warning(
             "--state-dir: %s can write to %s, and so take away or hinder the last good config that"
             " is kept there (chmod go-w)",
             who,
-            folder,
+            directory,
         )
 
 
-def _check_kubelet_root(folder: Path) -> None:
+def _check_kubelet_root(directory: Path) -> None:
     """Warn if ``--kubelet-root`` is not a directory."""
     with suppress(OSError):
-        if not stat.S_ISDIR(folder.stat().st_mode):
-            log.error("--kubelet-root: %s is not a directory: DRA serves nothing", folder)
+        if not stat.S_ISDIR(directory.stat().st_mode):
+            log.error("--kubelet-root: %s is not a directory: DRA serves nothing", directory)
 
 
 def _check_socket(socket: Path) -> None:

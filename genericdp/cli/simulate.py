@@ -25,7 +25,7 @@ from genericdp.config.schema import shipped
 from genericdp.devices.matching import why_none
 from genericdp.errors import GenericdpError
 from genericdp.host import descriptors
-from genericdp.kubelet.folder import LONGEST_NAME, check_length
+from genericdp.kubelet.directory import LONGEST_NAME, check_length
 from genericdp.logs import LEVELS
 from genericdp.printing import plural
 from genericdp.process.signals import deferred, until_signaled
@@ -89,12 +89,12 @@ def execute(arguments: argparse.Namespace) -> int:
     with deferred():
         temporary = tempfile.TemporaryDirectory(prefix="genericdp-")
     with temporary as name:
-        folder = Path(name)
+        directory = Path(name)
         simulation = Simulation(
             Settings(
-                configs=_files(arguments.config, pipes, folder),
-                kubelet_folder=_checked(folder),
-                cdi_folder=folder,
+                configs=_files(arguments.config, pipes, directory),
+                kubelet_directory=_checked(directory),
+                cdi_directory=directory,
                 policy=arguments.policy,
                 root=Path(root.real("/")),
                 node_name=node_name_of(arguments),
@@ -110,16 +110,18 @@ def execute(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _checked(folder: Path) -> Path:
-    check_length(folder / LONGEST_NAME, "set TMPDIR to a shorter path")
-    return folder
+def _checked(directory: Path) -> Path:
+    check_length(directory / LONGEST_NAME, "set TMPDIR to a shorter path")
+    return directory
 
 
-def _files(configs: Sequence[Path], pipes: Mapping[Path, bytes], folder: Path) -> tuple[Path, ...]:
+def _files(
+    configs: Sequence[Path], pipes: Mapping[Path, bytes], directory: Path
+) -> tuple[Path, ...]:
     """Return paths that the daemon can read, which loads its config by itself."""
     copies = {}
     for number, (path, text) in enumerate(pipes.items()):
-        copies[path] = folder / ("stdin.yaml" if path == STDIN else f"pipe-{number}.yaml")
+        copies[path] = directory / ("stdin.yaml" if path == STDIN else f"pipe-{number}.yaml")
         copies[path].write_bytes(text)
     return tuple(copies.get(path, path) for path in configs)
 

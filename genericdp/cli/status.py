@@ -206,7 +206,7 @@ def _daemon(status: StatusDocument) -> Iterator[ColoredLine]:
     files = ", ".join(map(visible, config["files"]))
     if config["inForce"]:
         since = f", since {absolute(config['since'])}" if config["since"] is not None else ""
-        of_old = ", the last good one of the state folder" if config["fromStateDir"] else ""
+        of_old = ", the last good one of the state directory" if config["fromStateDir"] else ""
         digest = visible(config["digest"][:12])
         yield f"Config:   active{since}{of_old} ({digest}; {files})", PLAIN
         bounds = "none: nothing bounds the config"
@@ -216,7 +216,7 @@ def _daemon(status: StatusDocument) -> Iterator[ColoredLine]:
     else:
         yield f"Config:   none is active{files and f' ({files})'}", BAD
     if kubelet["present"]:
-        yield f"Kubelet:  kubelet.sock is there ({visible(kubelet['folder'])})", PLAIN
+        yield f"Kubelet:  kubelet.sock is there ({visible(kubelet['directory'])})", PLAIN
     else:
         yield f"Kubelet:  MISSING: {visible(kubelet.get('reason', ''))}", BAD
     if (claims := status.get("claims")) is not None:

@@ -29,8 +29,8 @@ EXAMPLE = (
 )
 ARGUMENTS = {
     "PATH": argument(
-        "a config of its own: a file, a folder whose *.yaml and *.yml make up one, or - for stdin;"
-        " exit 2 if anything is wrong",
+        "a config of its own: a file, a directory whose *.yaml and *.yml make up one, or - for"
+        " stdin; exit 2 if anything is wrong",
         dest="paths",
         nargs="*",
         type=config_of,

@@ -32,9 +32,9 @@ _MESSAGES = {
     errno.ENOENT: "it does not exist",
     errno.EACCES: "it cannot be read: permission denied",
     errno.ELOOP: "it is a symbolic link that leads to itself",
-    errno.ENOTDIR: "a part of its path is not a folder",
+    errno.ENOTDIR: "a part of its path is not a directory",
     errno.EFBIG: "it is larger than 1 MiB, the most that a config may have",
-    errno.ENODATA: "the folder holds no config: no *.yaml or *.yml that is not hidden",
+    errno.ENODATA: "the directory holds no config: no *.yaml or *.yml that is not hidden",
 }
 
 
@@ -45,7 +45,7 @@ class Loaded:
     digest: str = ""
     """SHA-256, hexadecimal; differs where a config does.
 
-    It is over the names (without their folders) and contents of its files, in the order of
+    It is over the names (without their directories) and contents of its files, in the order of
     precedence, and over the content of the policy. Empty if loading itself has failed.
     """
     resources: tuple[Resource, ...] = ()
@@ -60,7 +60,7 @@ class Loaded:
     texts: tuple[tuple[str, bytes], ...] = field(default=(), compare=False, repr=False)
     """Name and content of each file that was read; from a child, only those of a good config."""
     pinned: tuple[str, ...] = field(default=(), compare=False)
-    """Files and folders that are never seen to change on this machine, with the reason."""
+    """Files and directories that are never seen to change on this machine, with the reason."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -98,7 +98,8 @@ def read_files(
 ) -> Iterator[tuple[Path, Content | OSError]]:
     """Yield each file of a config with its content, or why that cannot be read.
 
-    A path is a file or a folder with files. Raises OSError for a shortage of descriptors or memory.
+    A path is a file or a directory with files. Raises OSError for a shortage of descriptors or
+    memory.
     """
     for path in paths:
         try:
@@ -158,7 +159,7 @@ def unreadable(name: str | Path, error: OSError) -> Problem:
 
 
 def hanging(reading: Watched) -> Problem:
-    """Return the problem of a file or folder whose reading hangs."""
+    """Return the problem of a file or directory whose reading hangs."""
     at = printable(reading.path)
     hint = "" if at == reading.what else f"{at} hangs"
     return unusable(reading.what, "reading it does not end", hint)

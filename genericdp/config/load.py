@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from genericdp.errors import Problem
 
 _OF_A_VOLUME = re.compile(r"/\.\.\d{4}_\d\d_\d\d_")
-"""As the kubelet names the folders that ``..data`` leads to, one for each version."""
+"""As the kubelet names the directories that ``..data`` leads to, one for each version."""
 
 
 def load(
@@ -117,7 +117,7 @@ def unquoted(problems: Sequence[Problem], contents: Mapping[str, Content]) -> li
 
 
 def _pinned(paths: Iterable[Path]) -> Iterator[str]:
-    """Yield why files and folders of a config are never seen to change on this machine.
+    """Yield why files and directories of a config are never seen to change on this machine.
 
     What takes the place of a file that is mounted by itself is not seen; nor is another version of
     a volume where one version is mounted, without the volume's ``..data``.
@@ -131,7 +131,7 @@ def _pinned(paths: Iterable[Path]) -> Iterator[str]:
         if path in roots and (of_a_volume or not Path(path).is_dir()):
             yield (
                 f"{path} is mounted by itself (subPath?), so an update that replaces it is never"
-                " seen: mount the whole folder or volume instead"
+                " seen: mount the whole directory or volume instead"
             )
 
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from genericdp.template import Reference, Template
 
 MAX_LEVELS = 16
-"""Levels of a path with wildcards: each may stand for a whole folder of folders."""
+"""Levels of a path with wildcards: each may stand for a whole directory of directories."""
 
 _DEVICE = "path name syspath subsystem devtype driver major minor numa id share"
 
@@ -133,7 +133,10 @@ def complaint(
             hint = _default_hint(reference)
         return f"unknown name {name!r} in '{reference}'", hint
     if scope == "attribute" and (name.startswith("/") or ".." in name.split("/")):
-        return f"'{reference}' does not lie below the device", "name a file below its sysfs folder"
+        return (
+            f"'{reference}' does not lie below the device",
+            "name a file below its sysfs directory",
+        )
     if (scope, name) == ("device", "id") and key not in _WITH_ID:
         return "'$(device.id)' cannot be used here", "only in attributes, inject, health and hooks"
     for_share = {"containerPath", "hostPath", "env", "annotations"}
@@ -172,11 +175,11 @@ def _parsed(field: Field, text: str, values: Set[str] | None) -> Template | None
 
 
 def _check_path(
-    field: Field, text: str, parsed: Template, *, glob: bool = False, folder: bool = False
+    field: Field, text: str, parsed: Template, *, glob: bool = False, directory: bool = False
 ) -> None:
     """Find what is wrong with a template that gives an absolute path.
 
-    With ``glob`` the text outside of references is a pattern; a ``folder`` may end in ``/``.
+    With ``glob`` the text outside of references is a pattern; a ``directory`` may end in ``/``.
     """
     first = parsed.parts[0] if parsed.parts else ""
     if not isinstance(first, str) and not may_be_absolute(first):
@@ -188,7 +191,7 @@ def _check_path(
         part if isinstance(part, str) else "/x" if i == 0 and may_be_absolute(part) else "x"
         for i, part in enumerate(parsed.parts)
     )
-    if folder and shape != "/":
+    if directory and shape != "/":
         shape = shape.removesuffix("/")
     if not glob:
         shape = shape.translate(dict.fromkeys(map(ord, "*?[]"), "x"))
@@ -331,7 +334,7 @@ _TEXT_FORMATS: dict[str, Callable[[Field, str], None]] = {
 _TEMPLATE_FORMATS: dict[str, Callable[[Field, str, Template], None]] = {
     "template": lambda *_: None,
     "path-template": _check_path,
-    "folder-template": partial(_check_path, folder=True),
+    "directory-template": partial(_check_path, directory=True),
     "path-glob-template": partial(_check_path, glob=True),
     "resource-name": _check_resource_name,
     "cdi-name-template": _check_cdi_name,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from genericdp.config.files import Digest, read_file, read_files
 from genericdp.host.calls import HangsError
-from genericdp.host.events import CONTENTS, ENTRIES, FolderWatch
+from genericdp.host.events import CONTENTS, ENTRIES, DirectoryWatch
 from genericdp.host.pathwalk import walk
 from genericdp.host.root import upwards
 from genericdp.host.workers import start
@@ -61,9 +61,9 @@ class ConfigFiles:
         self._pace = pace
         self._read = partial(_look, configs, policy)
         self._reading: asyncio.Future[_Seen] | None = None
-        self._folders: dict[str, int] = {}
+        self._directories: dict[str, int] = {}
         """What to watch, and for what."""
-        self._watch = FolderWatch(lambda *_: self.news.send(), what=f"the config {self.shown}")
+        self._watch = DirectoryWatch(lambda *_: self.news.send(), what=f"the config {self.shown}")
 
     def close(self) -> None:
         """Watch no longer."""
@@ -81,7 +81,7 @@ class ConfigFiles:
         if await _ends(reading):
             self._reading = None
             with suppress(OSError, HangsError):  # too few descriptors, too little memory
-                self.digest, self._folders = reading.result()
+                self.digest, self._directories = reading.result()
         return self.digest
 
     async def until_changed(self, loaded: str, due: float) -> bool:
@@ -94,7 +94,7 @@ class ConfigFiles:
         while not self._is_asked() and clock() < due:
             has_news, found = self.news.watch(), await self.look() or loaded
             # Where a directory is new, it may have changed before it was watched.
-            is_new = bool(self.digest and await self._watch.set_folders(self._folders))
+            is_new = bool(self.digest and await self._watch.set_directories(self._directories))
             if found == loaded and not is_new:
                 is_watched = self.digest and self._watch.complete
                 pace = self._pace.net if is_watched else self._pace.poll
@@ -142,14 +142,14 @@ def _look(configs: Sequence[Path], policy: Path | None) -> _Seen:
     for path, given in read_files(configs):
         digest.add(path.name, given)
         paths.append(path)
-    folders: dict[str, int] = {}
+    directories: dict[str, int] = {}
     for path in paths:
         # What does not exist is on the way, too: that is where it would appear.
         walked = walk(os.path.join(os.getcwd(), path), past_missing=True)
         holder = walked.at if os.path.isdir(walked.at) else os.path.dirname(walked.at)
-        folders[holder] = CONTENTS
+        directories[holder] = CONTENTS
         for link in (walked.at, *walked.links):
             for passed in upwards(link):
                 # Much that is not a config is written there, as /dev/null in /dev.
-                folders.setdefault(os.path.dirname(passed), ENTRIES)
-    return str(digest), folders
+                directories.setdefault(os.path.dirname(passed), ENTRIES)
+    return str(digest), directories

@@ -34,14 +34,14 @@ def names(given: Iterable[str]) -> str | list[str]:
     return any_of(exactly(name) for name in given)
 
 
-def interface_value(name: str, folder: str, prefix: str, resource: ConvertedResource) -> str:
-    """Declare a value that is there if a folder of sysfs has this interface; return its name.
+def interface_value(name: str, directory: str, prefix: str, resource: ConvertedResource) -> str:
+    """Declare a value that is there if a directory of sysfs has this interface; return its name.
 
     A link to all interfaces would be ambiguous: a physical function may have representors of its
     virtual functions in addition to its own interface, an adapter children with partition keys.
     """
     value = f"{prefix}_{re.sub(r'[^A-Za-z0-9_]', '_', name)}"
-    link = {"link": f"{folder}/{exactly(name)}"}
+    link = {"link": f"{directory}/{exactly(name)}"}
     while value in resource.values and resource.values[value].value != link:
         value += "_"
     resource.values[value] = CommentedValue(link)

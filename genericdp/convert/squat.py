@@ -457,8 +457,8 @@ def _give(resource: ConvertedResource, path: GroupPath, glob: str, place: str) -
         resource.mounts.append(CommentedValue({**mount, **optional}))
         return
     if path.glob in DIRECTORIES:
-        folder = {"containerPath": f"{place.rstrip('/')}/"} if place else {}
-        resource.add_directory(path.glob, **folder, permissions=path.permissions)
+        directory = {"containerPath": f"{place.rstrip('/')}/"} if place else {}
+        resource.add_directory(path.glob, **directory, permissions=path.permissions)
         return
     inside = {"containerPath": place} if place else {}
     value = {"path": glob, **inside, "permissions": path.permissions, **optional}

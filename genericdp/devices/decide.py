@@ -324,9 +324,9 @@ class _Pass:
     def _absent(self, part: _Part, own: Iterable[_Part]) -> tuple[Device, ...]:
         """Return the listed devices that cannot be had just now and keep what is theirs.
 
-        Their hardware and match are still there, or a folder that does not answer hides both. The
-        node of a group's member may be that of other hardware by now. ``own`` are the parts of the
-        resource.
+        Their hardware and match are still there, or a directory that does not answer hides both.
+        The node of a group's member may be that of other hardware by now. ``own`` are the parts of
+        the resource.
         """
         if (found := part.found) is None:
             return part.before.kept

@@ -80,7 +80,7 @@ class DeviceNode:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MountPoint:
-    """A folder or file of the host for the container."""
+    """A directory or file of the host for the container."""
 
     host_path: str
     container_path: Template

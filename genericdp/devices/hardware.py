@@ -128,7 +128,7 @@ class Key:
     """The kinds of hardware facts that selectors and templates can use."""
 
     file: str = ""
-    """Where in the device's folder the answer stands."""
+    """Where in the device's directory the answer stands."""
     ask: Ask | None = None
     """How the answer is found; None: it is the file's text."""
     prefix: str = ""
@@ -388,7 +388,7 @@ def _pieces(device: SysDevice, host: Host) -> frozenset[str]:
         if is_scsi or (ancestor.subsystem in _PIECE_SUBSYSTEMS and not is_adapter):
             pieces.add(ancestor.syspath)
         elif namespace := _NAMESPACE.match(ancestor.name):
-            # Its block device and its character device share these two numbers, and no folder.
+            # Its block device and its character device share these two numbers, and no directory.
             pieces.add(f"namespace {namespace['controller']} {namespace['namespace']}")
     return frozenset(pieces)
 

@@ -225,8 +225,8 @@ def _block(device: SysDevice, _: SysDevice, host: Host) -> Iterator[str]:
 
 def _generic_namespace(device: SysDevice, _: SysDevice, host: Host) -> Iterator[str]:
     """Yield the number of an NVMe namespace, which only its disk has: ``ng0n1`` of ``nvme0n1``."""
-    folder = device.syspath.rpartition("/")[0]
-    nsid = _read(f"{folder}/{device.name.replace('ng', 'nvme', 1)}", "nsid", host)
+    directory = device.syspath.rpartition("/")[0]
+    nsid = _read(f"{directory}/{device.name.replace('ng', 'nvme', 1)}", "nsid", host)
     yield from _part("n", nsid or device.name.rpartition("n")[2], plain="1")
 
 

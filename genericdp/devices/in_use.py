@@ -26,9 +26,11 @@ if TYPE_CHECKING:
     from genericdp.model import Resource
 
 _MOUNTS, _SWAPS = "/proc/self/mountinfo", "/proc/swaps"
-_MOUNT = re.compile(  # number, mount point, source; in a pod, what comes from the kubelet's folder
-    r"(?m)^\d+ \d+ (\d+:\d+) \S+ (/|/boot|/boot/efi|/etc(?:/hosts)?|/usr|/var(?:/lib)?"
-    r"|/var/lib/kubelet(?:/device-plugins)?) .* - \S+ (/dev/\S+)"
+_MOUNT = (
+    re.compile(  # number, mount point, source; in a pod, what comes from the kubelet's directory
+        r"(?m)^\d+ \d+ (\d+:\d+) \S+ (/|/boot|/boot/efi|/etc(?:/hosts)?|/usr|/var(?:/lib)?"
+        r"|/var/lib/kubelet(?:/device-plugins)?) .* - \S+ (/dev/\S+)"
+    )
 )
 _DISK = re.compile(r"^block:|/(?:block/|bsg/|nvme|scsi_generic/)")
 """Found in the key or the syspath of each node that reaches a disk."""
@@ -138,5 +140,5 @@ def _group_of(path: str, syspath: str | None, host: Host) -> str | None:
     """Return the IOMMU group of a node, by whatever link it came in."""
     if syspath is not None and (device := host.device(syspath)) is not None:
         return group_number(device.name) if device.subsystem == "vfio" else None
-    folder, _, name = path.rpartition("/")
-    return group_number(name) if folder == "/dev/vfio" else None
+    directory, _, name = path.rpartition("/")
+    return group_number(name) if directory == "/dev/vfio" else None

@@ -45,7 +45,7 @@ class Identity:
     device_number: tuple[int, int] | None = None
     """Major and minor number, of a device node."""
     syspath: str | None = None
-    """Its folder in sysfs, as a path of the host: ``/sys/devices/…``."""
+    """Its directory in sysfs, as a path of the host: ``/sys/devices/…``."""
     plugged: str = ""
     """Grows with each replug: the USB device number, or a disk's ``diskseq``."""
 
@@ -91,10 +91,10 @@ class FoundFile:
 
 @dataclass(frozen=True, kw_only=True)
 class Look:
-    """The files that one glob found, and the folders in which a change could change that."""
+    """The files that one glob found, and the directories in which a change could change that."""
 
     files: tuple[FoundFile, ...] = ()
-    folders: frozenset[str] = frozenset()
+    directories: frozenset[str] = frozenset()
     unreadable: str = ""
     """What could not be read, so that there may be other files; empty if nothing."""
     dangling: tuple[str, ...] = ()
@@ -137,7 +137,7 @@ def decimal(text: str, *, max_digits: int = 19) -> int | None:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SysDevice:
-    """One folder below ``/sys/devices`` that has a ``uevent``."""
+    """One directory below ``/sys/devices`` that has a ``uevent``."""
 
     syspath: str
     subsystem: str = ""
@@ -192,7 +192,7 @@ class Candidate:
 
     file: FoundFile
     """The first link in natural order if a glob found one, else the device file or path; the
-    folder in sysfs of what has no device file."""
+    directory in sysfs of what has no device file."""
     device: SysDevice | None = None
     """What sysfs knows of it."""
     entries: Mapping[int, str] = field(default_factory=dict)
@@ -225,7 +225,7 @@ class Host(Protocol):
         """Return what a glob finds; None if that is known to hang."""
 
     def device(self, syspath: str) -> SysDevice | None:
-        """Return the device of a folder, or None."""
+        """Return the device of a directory, or None."""
 
     def ancestors(self, device: SysDevice) -> Iterable[SysDevice]:
         """Return the parents of a device, the nearest first."""
@@ -233,8 +233,8 @@ class Host(Protocol):
     def members(self, subsystem: str) -> tuple[SysDevice, ...]:
         """Return the devices of a subsystem, in natural order of their syspaths."""
 
-    def below(self, folder: str, subsystem: str) -> tuple[SysDevice, ...]:
-        """Return those of them that lie below a folder."""
+    def below(self, directory: str, subsystem: str) -> tuple[SysDevice, ...]:
+        """Return those of them that lie below a directory."""
 
     def subsystems(self) -> tuple[str, ...]:
         """Return the names of all subsystems."""
@@ -280,7 +280,7 @@ class Inventory:
         self.failures: dict[str, Exception] = {}
         """By resource, what has kept it from being decided."""
         self.hanging: set[str] = set()
-        """The globs that were asked for and whose folders do not answer."""
+        """The globs that were asked for and whose directories do not answer."""
         self.values: dict[tuple[str, str, str, bool], dict[str, str]] = {}
         """Of candidates of the resource that is being decided, for ``lookup.Names``."""
         self.siblings: Siblings = {}

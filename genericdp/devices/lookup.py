@@ -194,13 +194,15 @@ class Names:
         return path and path.rpartition("/")[2]
 
     def _linked_by(self, pattern: str) -> str:
-        """Return the name of the one link, of those that a glob finds, that leads to a folder."""
+        """Return the name of the only link to a directory among those that a glob finds."""
         if not (syspath := self._candidate.file.identity.syspath):
-            raise LackingValueError("it has no folder in sysfs")
-        folder, _, name = pattern.rpartition("/")
+            raise LackingValueError("it has no directory in sysfs")
+        directory, _, name = pattern.rpartition("/")
         # Each of 256 functions has a path of its own to their card. With its links resolved these
-        # are one folder, read once; but a policy allows the path as the config writes it.
-        real = None if glob.has_wildcard(folder) else self._host.realpath(glob.unescape(folder))
+        # are one directory, read once; but a policy allows the path as the config writes it.
+        real = (
+            None if glob.has_wildcard(directory) else self._host.realpath(glob.unescape(directory))
+        )
         look = self._look(pattern if real is None else f"{glob.escape(real)}/{name}")
         if look.dangling:
             raise AmbiguousValueError(f"{look.dangling[0]} is a link that leads nowhere")
@@ -214,7 +216,7 @@ class Names:
             several = f"{count} links among {glob.unescape(pattern)} lead to {syspath}, wanted one"
             raise AmbiguousValueError(several)
         found = paths[0].rpartition("/")[2]
-        self._allowed_link(paths[0] if real is None else f"{glob.unescape(folder)}/{found}")
+        self._allowed_link(paths[0] if real is None else f"{glob.unescape(directory)}/{found}")
         return found
 
     def _look(self, pattern: str) -> Look:
@@ -225,10 +227,10 @@ class Names:
         return look
 
     def _allowed_link(self, path: str) -> str:
-        """Return where a link leads; the folder in which it really lies must be allowed, too."""
-        folder, _, name = path.rpartition("/")
-        real = None if is_kernels_own(path) else self._host.realpath(folder)
-        if real is not None and real != folder:
+        """Return where a link leads; the directory in which it really lies must be allowed, too."""
+        directory, _, name = path.rpartition("/")
+        real = None if is_kernels_own(path) else self._host.realpath(directory)
+        if real is not None and real != directory:
             self._allowed(f"{real}/{name}")
         return self._allowed(path)
 

@@ -409,8 +409,8 @@ def _why_no_node(candidate: Candidate, host: Host) -> str:
 def _nothing_to_give(candidate: Candidate, host: Host) -> str:
     if candidate.has_node or (known := candidate.device) is None or known.number is None:
         return "there is nothing to give to a container"
-    folder = known.device_file.rpartition("/")[0]
-    return f"{_why_no_node(candidate, host)} (in a container: mount {folder} of the host)"
+    directory = known.device_file.rpartition("/")[0]
+    return f"{_why_no_node(candidate, host)} (in a container: mount {directory} of the host)"
 
 
 def _differing(inject: Inject) -> Inject:

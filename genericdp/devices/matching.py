@@ -242,7 +242,7 @@ def match(resource: Resource, owners: Owners, inventory: Inventory) -> Match:
 def _wrong_types(
     resource: Resource, own: set[str], inventory: Inventory
 ) -> Iterator[Entry[Unmade]]:
-    # Only for paths written out: `/dev/*` finds folders too, and a line for each would hide the
+    # Only for paths written out: `/dev/*` finds directories too, and a line for each would hide the
     # rest.
     for paths in (selector.candidates for selector in resource.match):
         if not isinstance(paths, PathSelector):

@@ -201,14 +201,14 @@ def _hidden(wanted: Candidates, inventory: Inventory) -> Iterator[Hidden]:
             if why:
                 yield Hidden(replace(wanted, globs=(pattern,)), why)
         return
-    folders: list[tuple[str, Candidates]] = [("/sys/bus", wanted), ("/sys/class", wanted)]
+    directories: list[tuple[str, Candidates]] = [("/sys/bus", wanted), ("/sys/class", wanted)]
     for name in _subsystems(wanted, host):
         host.members(name)
         of_name = SysSelector(kind="udev", keys={"subsystem": (glob.escape(name),)})
-        folders += [(f"/sys/bus/{name}/devices", of_name), (f"/sys/class/{name}", of_name)]
-    for folder, part in folders:
-        if why := host.why_unreadable(folder):
-            yield Hidden(part, f"{folder} cannot be read: {why}")
+        directories += [(f"/sys/bus/{name}/devices", of_name), (f"/sys/class/{name}", of_name)]
+    for directory, part in directories:
+        if why := host.why_unreadable(directory):
+            yield Hidden(part, f"{directory} cannot be read: {why}")
 
 
 def _subsystems(wanted: SysSelector, host: Host) -> list[str]:

@@ -212,9 +212,9 @@ def backing_devices(device: SysDevice, host: Host) -> Sequence[SysDevice]:
     return ()
 
 
-def _linked(folder: str, links: str, host: Host) -> list[SysDevice]:
-    """Return the devices that links in a folder lead to."""
-    targets = (host.realpath(path) for path in host.paths(f"{escape(folder)}/{links}"))
+def _linked(directory: str, links: str, host: Host) -> list[SysDevice]:
+    """Return the devices that links in a directory lead to."""
+    targets = (host.realpath(path) for path in host.paths(f"{escape(directory)}/{links}"))
     found = (host.device(target) for target in targets if target is not None)
     return [device for device in found if device is not None]
 

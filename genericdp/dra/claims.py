@@ -234,21 +234,21 @@ class Record:
 class ClaimRecords:
     """The claims of this node, in memory and in a directory: one file for each."""
 
-    def __init__(self, folder: Path, *, removed: Callable[[], None]) -> None:
+    def __init__(self, directory: Path, *, removed: Callable[[], None]) -> None:
         """``removed`` is called when the record of a claim has been removed."""
         self.claims: dict[str, Claim] = {}
         """The claims by UID; replaced, never changed in place."""
         self.unreadable: dict[str, Record] = {}
         """The records that do not say what is held, by UID."""
-        self.folder = folder
+        self.directory = directory
         self._removed = removed
 
     def load(self) -> None:
         """Read all records; raise OSError. What cannot be read stays where it is, and blocks."""
-        self.folder.mkdir(mode=0o700, exist_ok=True)
-        for folder in (self.folder, self.folder.parent):
-            remove_temporary(folder)
-        found = read_records(self.folder)
+        self.directory.mkdir(mode=0o700, exist_ok=True)
+        for directory in (self.directory, self.directory.parent):
+            remove_temporary(directory)
+        found = read_records(self.directory)
         self.claims = {record.uid: claim for record in found if (claim := record.claim)}
         self.unreadable = {record.uid: record for record in found if record.claim is None}
         for record in self.unreadable.values():
@@ -259,7 +259,7 @@ class ClaimRecords:
                 log.warning("%s: only its holds are known: another version wrote it", path)
 
     def _path(self, uid: str) -> Path:
-        return self.folder / f"{uid}{SUFFIX}"
+        return self.directory / f"{uid}{SUFFIX}"
 
     async def reload_unreadable(self) -> bool:
         """Read again what could not be read; return whether less is unreadable now."""
@@ -276,7 +276,7 @@ class ClaimRecords:
 
     def markers(self) -> list[str]:
         """Return the UIDs of claims that an administrator has released; raise OSError."""
-        return [path.stem for path in self.folder.iterdir() if path.suffix == RELEASE_SUFFIX]
+        return [path.stem for path in self.directory.iterdir() if path.suffix == RELEASE_SUFFIX]
 
     def reserve(self, claim: Claim) -> None:
         """Add a claim in memory: no other claim gets its hardware from now on."""
@@ -296,7 +296,7 @@ class ClaimRecords:
             content = f"{json.dumps(record)}\n".encode()
             _check_size(content)
             # The directory may have been removed.
-            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             os.close(write(path, content, mode=0o600))
 
         def absent() -> bool:
@@ -324,7 +324,7 @@ class ClaimRecords:
         """
 
         def unlink() -> None:
-            release_marker(self.folder, uid).unlink(missing_ok=True)
+            release_marker(self.directory, uid).unlink(missing_ok=True)
             path = self._path(uid)
             try:
                 path.unlink(missing_ok=True)
@@ -340,15 +340,15 @@ class ClaimRecords:
         self.unreadable.pop(uid, None)
 
 
-def release_marker(folder: Path, uid: str) -> Path:
+def release_marker(directory: Path, uid: str) -> Path:
     """Return the file by which an administrator releases a claim: an empty one will do.
 
-    ``folder`` has the claim's record. The daemon runs release hooks, then removes both.
+    ``directory`` has the claim's record. The daemon runs release hooks, then removes both.
     """
-    return folder / f"{uid}{RELEASE_SUFFIX}"
+    return directory / f"{uid}{RELEASE_SUFFIX}"
 
 
-def record_folders(kubelet_root: Path) -> list[Path]:
+def record_directories(kubelet_root: Path) -> list[Path]:
     """Return the directories in which drivers on this node, ours or not, may have records.
 
     Raise OSError for lack of descriptors or memory.
@@ -361,13 +361,13 @@ def record_folders(kubelet_root: Path) -> list[Path]:
         return []
 
 
-def read_records(folder: Path) -> list[Record]:
+def read_records(directory: Path) -> list[Record]:
     """Return the records in a directory, readable or not; raise OSError.
 
     Nothing is changed: a daemon may maintain the directory.
     """
     found = []
-    for path in sorted(folder.iterdir()):
+    for path in sorted(directory.iterdir()):
         if path.suffix == SUFFIX:
             with suppress(FileNotFoundError):  # just unprepared
                 found.append(_read(path))
@@ -382,17 +382,21 @@ async def read_others(own: Path) -> tuple[bool, list[Claim]]:
     """
 
     def read() -> tuple[bool, list[Claim]]:
-        folders = [folder for folder in record_folders(own.parent.parent.parent) if folder != own]
+        directories = [
+            directory
+            for directory in record_directories(own.parent.parent.parent)
+            if directory != own
+        ]
         found = []
-        for folder in folders:
+        for directory in directories:
             try:
                 found += [
-                    record.claim for record in read_records(folder) if record.claim is not None
+                    record.claim for record in read_records(directory) if record.claim is not None
                 ]
             except OSError as error:
                 if is_shortage(error):
                     raise
-        return bool(folders), found
+        return bool(directories), found
 
     return await in_worker(read, "the claims of other drivers")
 

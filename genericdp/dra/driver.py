@@ -32,10 +32,10 @@ from genericdp.dra.publisher import Publisher, StoredSlices
 from genericdp.dra.slices import devices_of, pool_name
 from genericdp.durable import lock, put_aside, read_regular, write
 from genericdp.errors import DAMAGE, ApiError, KubeletError, reason_of, ungrouped
-from genericdp.host.events import ENTRIES, FolderWatch
+from genericdp.host.events import ENTRIES, DirectoryWatch
 from genericdp.host.workers import HangingError, in_worker
+from genericdp.kubelet.directory import digest_of
 from genericdp.kubelet.dra import DraPlugin
-from genericdp.kubelet.folder import digest_of
 from genericdp.kubelet.podresources import PodResourcesTiming, list_pods, pod_holders
 from genericdp.model import ServedBy
 from genericdp.observed import Observed, Signal, until
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from genericdp.devices.held import HeldDevice
     from genericdp.dra.claims import Record
     from genericdp.host.root import Root
-    from genericdp.kubelet.folder import KubeletFolder
+    from genericdp.kubelet.directory import KubeletDirectory
     from genericdp.model import Resource
     from genericdp.policy import Policy
     from genericdp.prepare import Gate, RunHooks
@@ -105,7 +105,7 @@ class DraDriver:
         settings: Settings,
         *,
         in_force: Mapping[str, Resource],
-        kubelet: KubeletFolder,
+        kubelet: KubeletDirectory,
         root: Root,
         look_again: Callable[[], None],
         run_hooks: RunHooks,
@@ -129,7 +129,7 @@ class DraDriver:
         self._is_awaited = False
         """Whether other devices are offered once claims end."""
         self._settings, self._node_name = dra, settings.node_name
-        self._cdi_folder, self._policy = settings.cdi_folder, policy
+        self._cdi_directory, self._policy = settings.cdi_directory, policy
         self._timing = settings.pod_resources_timing or PodResourcesTiming()
         self._kubelet, self._root, self._run_hooks = kubelet, root, run_hooks
         self._look_again, self._count_request = look_again, count_request
@@ -162,7 +162,7 @@ class DraDriver:
         try:
             await self._learn()
         except OSError as error:
-            trouble = f"{self._settings.folder} cannot be read: {reason_of(error).lower()}"
+            trouble = f"{self._settings.directory} cannot be read: {reason_of(error).lower()}"
             may_have_records = not isinstance(error, HangingError | NotADirectoryError)
         if may_have_records and self._dra_now is None:
             # Claims may have what the device plugin would give away. Where reading hangs, it may
@@ -196,11 +196,11 @@ class DraDriver:
             self.held = await preparer.holds()
             self._unreadable = tuple(preparer.records.unreadable.values())
         else:
-            folder = settings.claims_folder
+            directory = settings.claims_directory
             records: list[Record] = []
             with suppress(FileNotFoundError):
-                records = await in_worker(partial(read_records, folder), folder)
-            _, others = await read_others(folder)
+                records = await in_worker(partial(read_records, directory), directory)
+            _, others = await read_others(directory)
             claims = (record.claim for record in records if record.claim is not None)
             self.held = [device for claim in (*claims, *others) for device in claim.held()]
             self._unreadable = [record for record in records if record.claim is None]
@@ -438,7 +438,7 @@ class DraDriver:
                     await self._serve()
             except Exception as error:  # noqa: BLE001
                 # A bug here must not end the device plugins.
-                trouble = explained(error, self._settings.folder)
+                trouble = explained(error, self._settings.directory)
             message = "the DRA driver %s does not work: %s"
             self._failing.update(trouble, message, self._settings.driver, trouble)
             self.trouble.value = trouble
@@ -450,10 +450,10 @@ class DraDriver:
         kubeconfig = settings.kubeconfig
         read_access = in_cluster if kubeconfig is None else partial(of_kubeconfig, kubeconfig)
         async with (
-            self._locked_folder() as locked,
+            self._locked_directory() as locked,
             ApiClient(read_access, count=self._count_request) as client,
         ):
-            records = ClaimRecords(settings.claims_folder, removed=self.changed)
+            records = ClaimRecords(settings.claims_directory, removed=self.changed)
             preparer = await self._load_claims(records, client)
             plugin = DraPlugin(
                 settings.driver, kubelet_root=settings.kubelet_root, handler=preparer
@@ -476,18 +476,18 @@ class DraDriver:
                         tasks.create_task(preparer.watch(), name="claims in the API")
                         await self._update_specs(preparer)
             finally:
-                if not os.fstat(locked).st_nlink:  # the records were removed with the folder
+                if not os.fstat(locked).st_nlink:  # the records were removed with the directory
                     for claim in records.claims.values():
                         await records.write(claim)
 
     async def _load_claims(self, records: ClaimRecords, client: ApiClient) -> ClaimPreparer:
         """Return the preparer of the recorded claims; raise OSError."""
         boot_id = (await in_worker(_BOOT_ID.read_text)).strip()
-        await in_worker(records.load, self._settings.claims_folder)
+        await in_worker(records.load, self._settings.claims_directory)
         preparer = ClaimPreparer(
             self._settings,
             records=records,
-            cdi_folder=self._cdi_folder,
+            cdi_directory=self._cdi_directory,
             boot_id=boot_id,
             root=self._root,
             pools=lambda: self._pools,
@@ -497,7 +497,7 @@ class DraDriver:
             policy=self._policy,
             changed=self._look_again,
         )
-        await in_worker(preparer.remove_leftovers, self._cdi_folder)
+        await in_worker(preparer.remove_leftovers, self._cdi_directory)
         return preparer
 
     async def _update_specs(self, preparer: ClaimPreparer) -> Never:
@@ -525,44 +525,44 @@ class DraDriver:
         Raise KubeletError once another process has removed the directory of the driver, whose lock
         file is ``locked``.
         """
-        records, specs = str(self._settings.claims_folder), str(self._cdi_folder)
+        records, specs = str(self._settings.claims_directory), str(self._cdi_directory)
 
-        def note(folder: str, name: str | None) -> None:
+        def note(directory: str, name: str | None) -> None:
             uid = name and preparer.specs.uid_of(name)
             is_missed = uid in preparer.records.claims and uid not in preparer.specs.ending
-            if folder == specs and (uid is None or is_missed):
+            if directory == specs and (uid is None or is_missed):
                 self._specs_outdated.send()
-            if folder == records and (name is None or name.endswith(RELEASE_SUFFIX)):
+            if directory == records and (name is None or name.endswith(RELEASE_SUFFIX)):
                 self._released.send()
 
-        watch = FolderWatch(note, what="records and CDI specs of claims")
+        watch = DirectoryWatch(note, what="records and CDI specs of claims")
         try:
             while os.fstat(locked).st_nlink:
-                for folder in await watch.set_folders({records: ENTRIES, specs: _REMOVALS}):
-                    note(folder, None)
+                for directory in await watch.set_directories({records: ENTRIES, specs: _REMOVALS}):
+                    note(directory, None)
                 if not watch.complete:
                     self._specs_outdated.send()
                 await asyncio.sleep(self._settings.retry)
         finally:
             watch.close()
         raise KubeletError(
-            f"another process has removed {self._settings.folder}, which is made again"
+            f"another process has removed {self._settings.directory}, which is made again"
         )
 
     @asynccontextmanager
-    async def _locked_folder(self) -> AsyncIterator[int]:
+    async def _locked_directory(self) -> AsyncIterator[int]:
         """Wait until no other instance on this node serves this driver; raise OSError.
 
         Yield a descriptor of the locked file. On exit, forget what ``_serve`` has started.
         """
-        folder = self._settings.folder
+        directory = self._settings.directory
 
         def opened() -> BinaryIO:
-            folder.mkdir(mode=0o700, exist_ok=True)
+            directory.mkdir(mode=0o700, exist_ok=True)
             flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
-            return os.fdopen(os.open(folder / "lock", flags, 0o600), "rb+", buffering=0)
+            return os.fdopen(os.open(directory / "lock", flags, 0o600), "rb+", buffering=0)
 
-        with await in_worker(opened, folder) as file:
+        with await in_worker(opened, directory) as file:
             while not lock(file.fileno(), exclusive=True):
                 if not self.is_standby:
                     log.info("another instance serves the DRA driver: waiting for its end")
@@ -621,7 +621,7 @@ def _read_served(settings: DraSettings) -> frozenset[str]:
 
 def _write_served(settings: DraSettings, by_dra: Collection[str]) -> None:
     """Write the names to the file; raise OSError."""
-    settings.folder.mkdir(mode=0o700, exist_ok=True)
+    settings.directory.mkdir(mode=0o700, exist_ok=True)
     record = {"version": _VERSION, "resources": sorted(by_dra)}
     content = f"{json.dumps(record, indent=2)}\n".encode()
     os.close(write(settings.served_file, content, mode=0o600))

@@ -306,8 +306,8 @@ def _indexes(results: Iterable[Result]) -> dict[Key, int]:
 class ClaimSpecs:
     """The CDI specs of the claims of a driver, a file for each."""
 
-    def __init__(self, folder: Path, driver: str) -> None:
-        self.folder = folder
+    def __init__(self, directory: Path, driver: str) -> None:
+        self.directory = directory
         self._kind, self._prefix = f"{driver}/claim", f"{_SPEC_PREFIX}{driver}_"
         self.ending: set[str] = set()
         """The UIDs of claims of which spec and record are being removed."""
@@ -317,7 +317,7 @@ class ClaimSpecs:
         return name.removeprefix(self._prefix).removesuffix(".json")
 
     def _file(self, uid: str) -> Path:
-        return self.folder / f"{self._prefix}{uid}.json"
+        return self.directory / f"{self._prefix}{uid}.json"
 
     def devices_of(self, claim: Claim) -> dict[str, tuple[str, ...]]:
         """Return the CDI devices of each request of a claim: ours for all of it, and others."""
@@ -356,7 +356,7 @@ class ClaimSpecs:
     def remove_others(self, uids: Collection[str]) -> None:
         """Remove the specs of all claims but these, whatever earlier builds called their files."""
         with suppress(OSError):
-            for path in self.folder.glob(f"{_SPEC_PREFIX}*.json"):
+            for path in self.directory.glob(f"{_SPEC_PREFIX}*.json"):
                 is_ours = kind_of_ours(_content_of(path)) == self._kind
                 if is_ours and path.stem.rpartition("_")[2] not in uids:
                     path.unlink(missing_ok=True)

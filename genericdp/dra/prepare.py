@@ -103,7 +103,7 @@ class ClaimPreparer:
         settings: DraSettings,
         *,
         records: ClaimRecords,
-        cdi_folder: Path,
+        cdi_directory: Path,
         boot_id: str,
         root: Root,
         pools: Callable[[], Mapping[str, ServedPool]],
@@ -121,7 +121,7 @@ class ClaimPreparer:
         self._driver, self._timing = settings.driver, settings.claim_timing
         self.records = records
         """Of the claims that are prepared, or are being."""
-        self.specs = ClaimSpecs(cdi_folder, settings.driver)
+        self.specs = ClaimSpecs(cdi_directory, settings.driver)
         self._boot_id = boot_id
         self._root = root
         self._pools = pools
@@ -171,7 +171,7 @@ class ClaimPreparer:
             result = await work
         except Exception as error:  # noqa: BLE001
             # A bug that concerns one claim must not hold up the others.
-            result = explained(error, self.specs.folder)
+            result = explained(error, self.specs.directory)
             log.warning("%s cannot be %s: %s", where, what, result)
         else:
             log.debug("%s %s", where, what)
@@ -384,7 +384,7 @@ class ClaimPreparer:
         """Read the records of other drivers; return whether there may be any. Raise OSError."""
         self._reads_begun += 1
         number = self._reads_begun
-        has_neighbors, others = await read_others(self.records.folder)
+        has_neighbors, others = await read_others(self.records.directory)
         if number > self._read_taken:  # else a read that began later has ended before
             self._read_taken = number
             self._others = [
@@ -526,13 +526,13 @@ class ClaimPreparer:
         if await self.records.reload_unreadable():
             self._changed()
         before, self._unreleased = self._unreleased, {}
-        for uid in await in_worker(self.records.markers, self.records.folder):
+        for uid in await in_worker(self.records.markers, self.records.directory):
             claim = self.records.claims.get(uid, uid)
             try:
                 await self._unprepare(uid)
                 log.warning("claim %s was released by an administrator", claim)
             except (GenericdpError, OSError) as error:
-                why = explained(error, self.records.folder)
+                why = explained(error, self.records.directory)
                 latch = self._unreleased[uid] = before.get(uid) or Latch(log)
                 latch.update(why, "claim %s cannot be released: %s", claim, why)
         return not self._unreleased
@@ -679,7 +679,7 @@ class ClaimPreparer:
                 except ClaimError:
                     is_complete = False
                 except OSError as error:
-                    trouble = f"{self.specs.folder}: {reason_of(error).lower()}"
+                    trouble = f"{self.specs.directory}: {reason_of(error).lower()}"
         self._unwritten.update(trouble, "CDI specs of claims cannot be written to %s", trouble)
         return is_complete and not trouble
 

@@ -39,7 +39,7 @@ _NEITHER = re.compile(r"_ENC$|_FROM_DATABASE$|_TAG$")
 _TYPES = {
     FileType.CHAR: "character device",
     FileType.BLOCK: "block device",
-    FileType.DIRECTORY: "folder",
+    FileType.DIRECTORY: "directory",
     FileType.FILE: "file, no device",
 }
 
@@ -49,7 +49,7 @@ class Entry:
     """The facts of a device; those that it lacks are empty."""
 
     path: str
-    """Its device file, else its folder in sysfs."""
+    """Its device file, else its directory in sysfs."""
     what: str
     device: SysDevice | None = None
     has_node: bool = False

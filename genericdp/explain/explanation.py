@@ -282,16 +282,16 @@ class _Trial:
         """Return the children of the candidate of a kind that the resource reads."""
         if candidate.device is None:
             return ()
-        folder = f"{candidate.device.syspath}/"
+        directory = f"{candidate.device.syspath}/"
         found: dict[str, Candidate] = {}
-        for path in self._looked_at(folder):
-            if (path.file.identity.syspath or "").startswith(folder):
+        for path in self._looked_at(directory):
+            if (path.file.identity.syspath or "").startswith(directory):
                 found.setdefault(path.key, path)
             if len(found) >= _MAX_ABOVE:
                 break
         return tuple(found.values())
 
-    def _looked_at(self, folder: str) -> Iterator[Candidate]:
+    def _looked_at(self, directory: str) -> Iterator[Candidate]:
         for selector in self.resource.match:
             wanted = selector.candidates
             if isinstance(wanted, PathSelector):
@@ -301,7 +301,7 @@ class _Trial:
             of_kind = self.inventory.host.members
             is_udev = wanted.kind == "udev"
             for device in every(self.inventory) if is_udev else of_kind(wanted.kind):
-                if device.syspath.startswith(folder) and is_candidate_of(wanted, device):
+                if device.syspath.startswith(directory) and is_candidate_of(wanted, device):
                     candidate = self.inventory.of_device(device)
                     if candidate is not None:
                         yield candidate
@@ -310,8 +310,8 @@ class _Trial:
 def _held(selector: Selector, candidate: Candidate, failed: Condition) -> int:
     """Count the conditions that held before one failed."""
     if failed.key in {"path", "udev.subsystem", *KINDS}:
-        folder = candidate.path.rpartition("/")[0]
-        beside = any(path.rpartition("/")[0] == folder for path in failed.wanted)
+        directory = candidate.path.rpartition("/")[0]
+        beside = any(path.rpartition("/")[0] == directory for path in failed.wanted)
         return 0 if failed.key == "path" and beside else _OTHER_KIND
     if candidate.device is None:
         return 0

@@ -69,7 +69,7 @@ def find(text: str, inventory: Inventory) -> Asked | Unknown:
 def refuse_plain(
     asked: Asked, resources: Sequence[Resource], inventory: Inventory
 ) -> Asked | Unknown:
-    """Return Unknown for a plain file or folder that no selector names, or takes the type of.
+    """Return Unknown for a plain file or directory that no selector names, or takes the type of.
 
     In a copy of a machine without sysfs any file may stand for a device.
     """
@@ -84,9 +84,9 @@ def refuse_plain(
     is_device = asked.candidate.device is not None or file.type in {*NODE_TYPES, *types}
     if is_device or awaited_by(file.path, resources) or not inventory.host.subsystems():
         return asked
-    kind = "folder" if file.type is FileType.DIRECTORY else "plain file"
+    kind = "directory" if file.type is FileType.DIRECTORY else "plain file"
     give = (
-        "give a device file, the folder of a device in /sys, a PCI address (03:00.0), a USB port"
+        "give a device file, the directory of a device in /sys, a PCI address (03:00.0), a USB port"
         " (1-1.4) or a network interface",
         f"a config can offer a {kind} by its path and type: {file.type}; this one does not",
     )
@@ -115,7 +115,7 @@ def _by_path(text: str, inventory: Inventory) -> Iterator[tuple[str, Candidate |
         yield f"{printable(text)} holds '..': write the path without", None
         return
     found = inventory.file(path)
-    device = None if found is None else _device_of_folder(found.target, inventory)
+    device = None if found is None else _device_of_directory(found.target, inventory)
     if device is not None:
         yield f"{device.syspath} disappeared while it was read", inventory.of_device(device)
     elif found is not None:
@@ -131,12 +131,12 @@ def _by_path(text: str, inventory: Inventory) -> Iterator[tuple[str, Candidate |
         yield "no device of sysfs has such a file", _first(named, inventory)
 
 
-def _device_of_folder(folder: str, inventory: Inventory) -> SysDevice | None:
-    """Return the device of a folder or attribute file of sysfs."""
-    while folder.startswith(_DEVICES):
-        if (device := inventory.host.device(folder)) is not None:
+def _device_of_directory(directory: str, inventory: Inventory) -> SysDevice | None:
+    """Return the device of a directory or attribute file of sysfs."""
+    while directory.startswith(_DEVICES):
+        if (device := inventory.host.device(directory)) is not None:
             return device
-        folder = folder.rpartition("/")[0]
+        directory = directory.rpartition("/")[0]
     return None
 
 
@@ -172,15 +172,15 @@ def every(inventory: Inventory) -> Iterator[SysDevice]:
 
 
 def names_like(pattern: str, inventory: Inventory) -> tuple[str, ...]:
-    """Return device files of a glob's folder whose names are like it but for the number.
+    """Return device files of a glob's directory whose names are like it but for the number.
 
     Then those on hardware whose names begin alike: for ttyUSB0 that is ttyACM0, never tty60.
     """
-    folder, _, name = pattern.rpartition("/")
+    directory, _, name = pattern.rpartition("/")
     stem = _stem(name)
     alike: dict[str, list[str]] = {}
     begin_alike: list[str] = []
-    for file in inventory.found(f"{folder}/*"):
+    for file in inventory.found(f"{directory}/*"):
         if file.type not in NODE_TYPES:
             continue
         its_stem = _stem(file.path.rpartition("/")[2])

@@ -59,13 +59,13 @@ class Stale:
     """What events have invalidated since the last reconcile."""
 
     syspaths: set[str] = field(default_factory=set)
-    """Devices, by their folders in sysfs."""
+    """Devices, by their directories in sysfs."""
     records: set[str] = field(default_factory=set)
     """Files of the udev database, by name."""
     paths: set[str] = field(default_factory=set)
-    """Entries of watched folders."""
+    """Entries of watched directories."""
     all_files: bool = False
-    """Whether any watched folder may have changed."""
+    """Whether any watched directory may have changed."""
     everything: bool = False
     """Whether events were lost: all of it may have changed."""
 
@@ -80,7 +80,7 @@ class HostCache:
     def __init__(self, root: Root, before: HostCache | None = None) -> None:
         self.awaiting: Collection[str] = ()
         """Devices that have just appeared and that udev has yet to record."""
-        self.folders: set[str] = set()
+        self.directories: set[str] = set()
         """Where a change could change what globs find, of those read in this reconcile."""
         self.hanging: set[str] = set()
         """What hung when it was read in this reconcile."""
@@ -134,7 +134,7 @@ class HostCache:
         self.hanging.clear()
         self.found_awaited.clear()
         self._sees = None
-        self.folders = set()
+        self.directories = set()
         if stale.all_files:
             is_elsewhere, self.files = self.files.is_elsewhere, self._other_files(self.files)
             self.files.is_elsewhere = is_elsewhere  # as the content from there stays
@@ -220,19 +220,19 @@ class HostCache:
         if pattern not in self._looks and pattern not in self.hanging:
             with suppress(TimeoutError):
                 look = self.guarded(pattern, partial(self.files.look, pattern))
-                self.folders |= look.folders
+                self.directories |= look.directories
                 self._looks[pattern] = look
         return self._looks.get(pattern)
 
     @property
     def unreadable(self) -> dict[str, str]:
-        """Return why paths cannot be read: in each folder the first one, and none below another."""
+        """Return why paths cannot be read: the first of each directory, and none below another."""
         why = self.files.why_unreadable
         first: dict[str, str] = {}
         for path in sorted(why):
-            folder = path.rpartition("/")[0] or "/"
-            if folder not in why:
-                first.setdefault(folder, path)
+            directory = path.rpartition("/")[0] or "/"
+            if directory not in why:
+                first.setdefault(directory, path)
         return {path: why[path] for path in first.values()}
 
     def awaited(self, syspath: str) -> bool:
@@ -333,7 +333,7 @@ class HostCache:
     def why_unreadable(self, path: str) -> str:
         """Return why a file, link or glob could not be read; empty if it was, or is not there.
 
-        Of a device's folder: why what udev has recorded of it could not be.
+        Of a device's directory: why what udev has recorded of it could not be.
         """
         if path in self.hanging:
             return "reading it does not end"
@@ -354,7 +354,7 @@ class HostReader:
         look_seconds: float = HANGING_SECONDS,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.folders: frozenset[str] = frozenset()
+        self.directories: frozenset[str] = frozenset()
         """Where a change calls for another reconcile; paths of the host."""
         self.due: float | None = None
         """When to ask again without an event, on the monotonic clock, in seconds."""
@@ -465,7 +465,7 @@ class HostReader:
                 self._log_unreadable(host.unreadable)
                 due = [waiting[syspath] for syspath in host.found_awaited]
                 due += [self._again] if self._unreadable else []
-                self.folders, self.due = frozenset(host.folders), min(due, default=None)
+                self.directories, self.due = frozenset(host.directories), min(due, default=None)
                 return result.result()
             # The thread may still write into what it holds.
             self._ask_everything()

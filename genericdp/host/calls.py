@@ -206,9 +206,9 @@ def watched(call: Callable[P, T]) -> Callable[P, T]:
 
 
 @watched
-def open_at(path: str, folder: int, flags: int) -> int:
+def open_at(path: str, directory: int, flags: int) -> int:
     """Open the last part of a path in a directory that is open."""
-    return os.open(path.rpartition("/")[2], flags, dir_fd=folder)
+    return os.open(path.rpartition("/")[2], flags, dir_fd=directory)
 
 
 @watched

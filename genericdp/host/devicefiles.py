@@ -1,4 +1,4 @@
-"""Finds device files, folders and files by glob, and checks which may be handed out."""
+"""Finds device files, directories and files by glob, and checks which may be handed out."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class _Expansion:
     """The paths that a glob may mean, and what was met on the way."""
 
     paths: list[str] = field(default_factory=list)
-    folders: set[str] = field(default_factory=set)
+    directories: set[str] = field(default_factory=set)
     unreadable: str = ""
     """What could not be read, and why; empty if nothing."""
 
@@ -63,7 +63,7 @@ class DeviceFiles:
         self._guard = guard
         self._seen = set() if seen is None else seen
         self._segments: dict[str, dict[str, str]] = {}
-        """By the folder where it really lies: what has been looked for in it, with its start."""
+        """By the directory where it really lies: what has been looked for in it, with its start."""
         self.is_elsewhere = False
         """Whether something in sysfs was read that no uevent of its own device is about."""
         self._numbers = set[tuple[int, int]]()
@@ -71,7 +71,7 @@ class DeviceFiles:
         self._files: dict[str, FoundFile | None] = {}
         """By path, what is up to date."""
         self._names: dict[str, list[str]] = {}
-        """The same of what is in a folder, sorted."""
+        """The same of what is in a directory, sorted."""
         self._old_files: dict[str, FoundFile | None] = {}
         """What is out of date, in case it cannot be read now."""
         self._old_names: dict[str, list[str]] = {}
@@ -88,12 +88,12 @@ class DeviceFiles:
     def has_met(self, path: str) -> bool:
         """Return whether a read result may be another one if a path has changed.
 
-        Of a folder in which that is not so, it is known no longer what else it has.
+        Of a directory in which that is not so, it is known no longer what else it has.
         """
         if path in self._seen:
             return True
-        folder, name = _parent(path), path.rpartition("/")[2]
-        if (segments := self._segments.get(folder)) is None:
+        directory, name = _parent(path), path.rpartition("/")[2]
+        if (segments := self._segments.get(directory)) is None:
             return False
         # There may be one for each device: those that begin otherwise cost no expression.
         if any(
@@ -101,7 +101,9 @@ class DeviceFiles:
         ):
             return True
         walks = self._walks
-        for listed in [path for path in self._names if path in walks and walks[path].at == folder]:
+        for listed in [
+            path for path in self._names if path in walks and walks[path].at == directory
+        ]:
             self._old_names[listed] = self._names.pop(listed)
         return False
 
@@ -146,18 +148,18 @@ class DeviceFiles:
             number = None if file is None else file.identity.device_number
             return number is None or number not in numbers
 
-        def is_listed(folder: str) -> bool:
+        def is_listed(directory: str) -> bool:
             return (
-                folder in walks
-                and folder not in self.why_unreadable
-                and parents.isdisjoint((folder, walks[folder].at))
-                and not f"{folder}/".startswith(_SILENT)
+                directory in walks
+                and directory not in self.why_unreadable
+                and parents.isdisjoint((directory, walks[directory].at))
+                and not f"{directory}/".startswith(_SILENT)
             )
 
         for path in [file for file in self._files if not is_current(file)]:
             self._old_files[path] = self._files.pop(path)
-        for folder in [name for name in self._names if not is_listed(name)]:
-            self._old_names[folder] = self._names.pop(folder)
+        for directory in [name for name in self._names if not is_listed(name)]:
+            self._old_names[directory] = self._names.pop(directory)
         self._walks = walks
         self.why_unreadable.clear()
         self._nodes_of_copy = None
@@ -176,10 +178,10 @@ class DeviceFiles:
             self._note_unreadable(path, found)
             if file is None or file.is_link:
                 # Its links may be turned elsewhere, and what they lead to may come and go.
-                self._note_folders(path, found)
+                self._note_directories(path, found)
         return Look(
             files=tuple(files),
-            folders=frozenset(found.folders),
+            directories=frozenset(found.directories),
             unreadable=found.unreadable,
             dangling=tuple(dangling),
         )
@@ -191,7 +193,7 @@ class DeviceFiles:
             try:
                 found = self._examine(path)
             except OSError as error:
-                # A link that leads in a circle leads nowhere; behind such a folder may be anything.
+                # A circle of links leads nowhere; behind such a directory may be anything.
                 leads_nowhere = error.errno == errno.ELOOP and stat.S_ISLNK(self._mode(path))
                 if not leads_nowhere and self._note_error(path, error):
                     found = self._old_files.get(path)
@@ -234,7 +236,7 @@ class DeviceFiles:
                 # A device that disappears loses its node first, then its entry in sysfs.
                 raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), target)
         else:
-            # A device without a file is known by its folder.
+            # A device without a file is known by its directory.
             syspath = target if target.startswith("/sys/devices/") else None
         if syspath is not None:
             note(syspath, self._seen)
@@ -291,45 +293,45 @@ class DeviceFiles:
                 self._expand_wildcard(at, segment, segments[i + 1 :], found)
                 return
             at = f"{at}/{globs.unescape(segment)}"
-        self._note_folders(_parent(at), found)
+        self._note_directories(_parent(at), found)
         found.paths.append(at)
 
     def _expand_wildcard(self, at: str, segment: str, rest: list[str], found: _Expansion) -> None:
-        folder = at or "/"
-        self._note_folders(folder, found)
-        names = self._names_in(folder, segment)
-        self._note_unreadable(folder, found)
+        directory = at or "/"
+        self._note_directories(directory, found)
+        names = self._names_in(directory, segment)
+        self._note_unreadable(directory, found)
         for name in names:
             if not _finds(segment, name):
                 continue
             path = f"{at}/{name}"
-            # A wildcard does not lead through a link to a folder: /dev/fd is one (D13).
+            # A wildcard does not lead through a link to a directory: /dev/fd is one (D13).
             if not rest:
                 found.paths.append(path)
-            elif self._is_folder(path):
+            elif self._is_directory(path):
                 self._expand(path, rest, found)
             else:
                 self._note_unreadable(path, found)
 
-    def _names_in(self, folder: str, segment: str) -> list[str]:
-        """Return the names in a folder that begin as the pattern does."""
+    def _names_in(self, directory: str, segment: str) -> list[str]:
+        """Return the names in a directory that begin as the pattern does."""
         prefix = _MAGIC.split(segment, maxsplit=1)[0]
-        at = self._walk(folder).at
+        at = self._walk(directory).at
         # There may be links to other devices (holders/*), or directories that come with one: the
         # kernel reports those devices, and not this one.
         self.is_elsewhere = self.is_elsewhere or at.startswith("/sys/devices/")
         self._segments.setdefault(at, {})[segment] = prefix
-        if folder not in self._names:
+        if directory not in self._names:
             names = []
             try:
                 # Where the walk has led: whatever hangs there lies on just that mount.
                 names = sorted(self._root.entries(at))
             except OSError as error:
-                if self._note_error(folder, error):
-                    names = self._old_names.get(folder, [])
-            self._names[folder] = names
-        names = self._names[folder]
-        # A hundred patterns over one folder of ten thousand must not be a million matches.
+                if self._note_error(directory, error):
+                    names = self._old_names.get(directory, [])
+            self._names[directory] = names
+        names = self._names[directory]
+        # A hundred patterns over one directory of ten thousand must not be a million matches.
         first = bisect_left(names, prefix)
         return names[
             first : bisect_right(names, prefix, lo=first, key=lambda name: name[: len(prefix)])
@@ -342,24 +344,24 @@ class DeviceFiles:
         except OSError:
             return 0
 
-    def _is_folder(self, path: str) -> bool:
+    def _is_directory(self, path: str) -> bool:
         try:
             return stat.S_ISDIR(self._root.lstat(path).st_mode)
         except OSError as error:
-            was_folder = self._names.get(path) or self._old_names.get(path)
-            return self._note_error(path, error) and bool(was_folder)
+            was_directory = self._names.get(path) or self._old_names.get(path)
+            return self._note_error(path, error) and bool(was_directory)
 
-    def _note_folders(self, path: str, found: _Expansion) -> None:
-        """Add the folders in which a change could let the path lead elsewhere.
+    def _note_directories(self, path: str, found: _Expansion) -> None:
+        """Add the directories in which a change could let the path lead elsewhere.
 
         These are those of all links, and the one it leads to, or the deepest one that exists:
         there the next will appear.
         """
         walk = self._walk(path)
-        folder = walk.at
-        while folder != "/" and not stat.S_ISDIR(self._mode(folder)):
-            folder = _parent(folder)
-        found.folders |= {folder, *map(_parent, walk.links)}
+        directory = walk.at
+        while directory != "/" and not stat.S_ISDIR(self._mode(directory)):
+            directory = _parent(directory)
+        found.directories |= {directory, *map(_parent, walk.links)}
 
     def _type_and_number(
         self, target: str, status: os.stat_result
@@ -383,9 +385,9 @@ class DeviceFiles:
         Every user can write to /dev/shm; a link from there must not smuggle a device in.
         """
         trusted = set()
-        for folder in ("/dev", "/dev/pts"):
+        for directory in ("/dev", "/dev/pts"):
             with suppress(OSError):
-                trusted.add(self._root.lstat(folder).st_dev)
+                trusted.add(self._root.lstat(directory).st_dev)
         if status.st_dev not in trusted:
             return f"{walk.at} is not on the filesystem mounted at /dev"
         for link in walk.links:
@@ -412,7 +414,7 @@ def _finds(segment: str, name: str) -> bool:
 
 
 def _is_within(path: str, changed: frozenset[str]) -> bool:
-    """Return whether a path, or a folder that it lies in, is among those."""
+    """Return whether a path, or a directory that it lies in, is among those."""
     return bool(changed) and not changed.isdisjoint(upwards(path))
 
 

@@ -1,4 +1,4 @@
-"""Events: of devices from the kernel (uevents), of folders from inotify.
+"""Events: of devices from the kernel (uevents), of directories from inotify.
 
 Each only means that the owner has to look again. Where they cannot be had, it has to poll.
 """
@@ -35,7 +35,7 @@ ENTRIES = flags.CREATE | flags.DELETE | flags.MOVED_FROM | flags.MOVED_TO | flag
 CONTENTS = ENTRIES | flags.CLOSE_WRITE
 # Without CREATE: a record of udev that is read before it is written would be empty.
 RECORDS = flags.DELETE | flags.MOVED_FROM | flags.MOVED_TO | flags.CLOSE_WRITE
-# Two paths may lead to one folder, which has a single watch: their masks are added up.
+# Two paths may lead to one directory, which has a single watch: their masks are added up.
 _ALWAYS = flags.DELETE_SELF | flags.MOVE_SELF | flags.ONLYDIR | flags.MASK_ADD
 
 _BUFFER_BYTES = 16 * 1024 * 1024
@@ -47,29 +47,30 @@ _READ_BYTES = 65_536
 """At most 2,000 events are read before the rest of the loop has its turn."""
 
 
-class FolderWatch:
-    """Watches folders; of a folder that does not exist, its deepest existing ancestor.
+class DirectoryWatch:
+    """Watches directories; of a directory that does not exist, its deepest existing ancestor.
 
-    ``changed`` is called on the loop with the folder and the name of an entry that came, went or
-    changed. The name is None if anything in the folder may have changed: the folder itself came,
-    went or was replaced, or events were lost. The owner then has to call ``set_folders`` again.
+    ``changed`` is called on the loop with the directory and the name of an entry that came, went or
+    changed. The name is None if anything in the directory may have changed: the directory itself
+    came, went or was replaced, or events were lost. The owner then has to call ``set_directories``
+    again.
 
-    Where inotify cannot be had, or cannot watch all folders, ``complete`` is False and the owner
-    has to poll. Each call of ``set_folders`` tries again.
+    Where inotify cannot be had, or cannot watch all directories, ``complete`` is False and the
+    owner has to poll. Each call of ``set_directories`` tries again.
     """
 
     def __init__(self, changed: Callable[[str, str | None], None], *, what: str) -> None:
         self._changed = changed
         self._what = what
-        """What the folders are, for the log."""
+        """What the directories are, for the log."""
         self._inotify: INotify | None = None
         self._watched: dict[str, tuple[int, str]] = {}
-        """By folder, the number of the watch and, if that is an ancestor's, the entry awaited."""
+        """By directory: the watch's number and, if it is an ancestor's, the awaited entry."""
         self.complete = False
         self._polled = Latch(log)
 
-    async def set_folders(self, folders: Mapping[str, int]) -> set[str]:
-        """Watch these folders and no others, each for the events of its mask.
+    async def set_directories(self, directories: Mapping[str, int]) -> set[str]:
+        """Watch these directories and no others, each for the events of its mask.
 
         Return those that are new, have come, gone or been replaced since the last call. The owner
         has to read them again: they may have changed before the watch was set.
@@ -80,7 +81,7 @@ class FolderWatch:
             if self._inotify is None:
                 self._inotify = INotify(nonblocking=True)
             with self._unread(self._inotify) as inotify:
-                work = partial(_watch_all, inotify, folders, numbers)
+                work = partial(_watch_all, inotify, directories, numbers)
                 self._watched, errors = await in_worker(work, self._what)
         except OSError as error:
             self._poll_instead(error)
@@ -106,7 +107,7 @@ class FolderWatch:
         self.complete = False
         is_limit = error.errno in {errno.EMFILE, errno.ENOSPC}
         self._polled.update(
-            "polled",  # whatever else fails: the folders may fail for different reasons
+            "polled",  # whatever else fails: the directories may fail for different reasons
             "%s cannot be watched (%s): polled instead%s",
             self._what,
             error.strerror,
@@ -125,77 +126,79 @@ class FolderWatch:
     def _drain(self, inotify: INotify) -> None:
         events = parse_events(os.read(inotify.fileno(), _READ_BYTES))
         by_number: dict[int, list[tuple[str, str]]] = {}
-        for folder, (number, awaited) in self._watched.items():
-            by_number.setdefault(number, []).append((folder, awaited))
+        for directory, (number, awaited) in self._watched.items():
+            by_number.setdefault(number, []).append((directory, awaited))
         changes = [change for event in events for change in self._changes(event, by_number)]
         # The kernel uses the number of a dropped watch again: the next one must count as new.
         dropped = {event.wd for event in events if event.mask & flags.IGNORED}
         self._watched = {
-            folder: place for folder, place in self._watched.items() if place[0] not in dropped
+            directory: place
+            for directory, place in self._watched.items()
+            if place[0] not in dropped
         }
-        for folder, name in dict.fromkeys(changes):
-            self._changed(folder, name)
+        for directory, name in dict.fromkeys(changes):
+            self._changed(directory, name)
 
     def _changes(
         self, event: Event, by_number: Mapping[int, list[tuple[str, str]]]
     ) -> Iterator[tuple[str, str | None]]:
-        """Yield the folders that an event concerns, each with an entry; None: any entry."""
+        """Yield the directories that an event concerns, each with an entry; None: any entry."""
         if event.mask & flags.Q_OVERFLOW:
-            yield from ((folder, None) for folder in self._watched)
+            yield from ((directory, None) for directory in self._watched)
         elif not event.mask & flags.IGNORED:  # also comes for a watch that we have removed
-            for folder, awaited in by_number.get(event.wd, ()):
+            for directory, awaited in by_number.get(event.wd, ()):
                 if event.name in {"", awaited}:
-                    yield folder, None
+                    yield directory, None
                 elif not awaited:
-                    yield folder, event.name
+                    yield directory, event.name
 
 
 def _watch_all(
-    inotify: INotify, folders: Mapping[str, int], before: set[int]
+    inotify: INotify, directories: Mapping[str, int], before: set[int]
 ) -> tuple[dict[str, tuple[int, str]], list[OSError]]:
-    """Watch folders, each for the events of its mask, and end other watches of ``before``.
+    """Watch directories, each for the events of its mask, and end other watches of ``before``.
 
-    Return the watches by folder, and why others cannot be watched.
+    Return the watches by directory, and why others cannot be watched.
     """
     found: dict[str, tuple[int, str]] = {}
     errors: list[OSError] = []
     numbers = set(before)
-    for folder, mask in folders.items():
+    for directory, mask in directories.items():
         try:
-            # Added again each time: a folder that was replaced gets another number that way.
-            found[folder] = _watch(inotify, folder, mask, numbers)
+            # Added again each time: a directory that was replaced gets another number that way.
+            found[directory] = _watch(inotify, directory, mask, numbers)
         except HangsError:
-            errors.append(OSError(errno.ETIMEDOUT, f"reading {folder} does not end"))
+            errors.append(OSError(errno.ETIMEDOUT, f"reading {directory} does not end"))
         except OSError as error:
             errors.append(error)
     for number in numbers - {number for number, _ in found.values()}:
-        with suppress(OSError):  # the kernel has removed it along with its folder
+        with suppress(OSError):  # the kernel has removed it along with its directory
             inotify.rm_watch(number)
     return found, errors
 
 
-def _watch(inotify: INotify, folder: str, mask: int, numbers: set[int]) -> tuple[int, str]:
-    """Watch a folder, or its deepest existing ancestor for the entry that is missing there.
+def _watch(inotify: INotify, directory: str, mask: int, numbers: set[int]) -> tuple[int, str]:
+    """Watch a directory, or its deepest existing ancestor for the entry that is missing there.
 
     Return the number of the watch and the name of that entry; raise OSError. Each number that is
     used on the way is added to ``numbers``.
     """
-    if (number := _add(folder, inotify, mask, numbers)) is not None:
+    if (number := _add(directory, inotify, mask, numbers)) is not None:
         return number, ""
-    parent, name = os.path.split(folder)
+    parent, name = os.path.split(directory)
     above, awaited = _watch(inotify, parent or ".", ENTRIES, numbers)
     if awaited:
         return above, awaited
     # Once more: it may have come before its parent was watched.
-    number = _add(folder, inotify, mask, numbers)
+    number = _add(directory, inotify, mask, numbers)
     return (above, name) if number is None else (number, "")
 
 
 @watched
-def _add(folder: str, inotify: INotify, mask: int, numbers: set[int]) -> int | None:
-    """Watch a folder; return None if it is missing."""
+def _add(directory: str, inotify: INotify, mask: int, numbers: set[int]) -> int | None:
+    """Watch a directory; return None if it is missing."""
     try:
-        number: int = inotify.add_watch(folder, mask | _ALWAYS)
+        number: int = inotify.add_watch(directory, mask | _ALWAYS)
     except (FileNotFoundError, NotADirectoryError):
         return None
     numbers.add(number)

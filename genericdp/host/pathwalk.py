@@ -1,7 +1,7 @@
 """Follows paths on descriptors: where a path leads, who can change that, and what is there.
 
 Each step is held with O_PATH, which opens nothing: neither a FIFO nor a device notices it. What is
-held has been checked as it is, so swapping files, links or folders meanwhile has no effect.
+held has been checked as it is, so swapping files, links or directories meanwhile has no effect.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _CHUNK = 65_536
 _KINDS = {
     stat.S_IFIFO: "a FIFO",
     stat.S_IFSOCK: "a socket",
-    stat.S_IFDIR: "a folder",
+    stat.S_IFDIR: "a directory",
     stat.S_IFLNK: "a link",
     stat.S_IFCHR: "a character device",
     stat.S_IFBLK: "a block device",
@@ -61,8 +61,8 @@ class Walk:
 def walk(path: str, *, top: str = "", past_missing: bool = False) -> Walk:
     """Follow every link as far as there is something; raises nothing.
 
-    Links lead within the folder ``top``. With ``past_missing``, what cannot be read is assumed not
-    to be a link.
+    Links lead within the directory ``top``. With ``past_missing``, what cannot be read is assumed
+    not to be a link.
     """
     with closing(_Walker(path, top)) as walker:
         walker.go(past_missing=past_missing)
@@ -104,7 +104,7 @@ def read(descriptor: int, limit: int) -> bytes:
 class _Walker:
     """One walk, from the top down; each step is held until the end, for ``..``.
 
-    The kernel's own ``..`` would lead elsewhere from a folder that has been moved meanwhile.
+    The kernel's own ``..`` would lead elsewhere from a directory that has been moved meanwhile.
     """
 
     def __init__(self, path: str, top: str) -> None:
@@ -167,9 +167,9 @@ class _Walker:
         if len(self._names) > max(len(self._held) - 1, 0):
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
         # The first step by path: in a machine that umockdev plays, that is what leads into it.
-        folder = self.held()
+        directory = self.held()
         found = (
-            calls.open_at(f"{self._top}{path}", folder, _HOLD)
+            calls.open_at(f"{self._top}{path}", directory, _HOLD)
             if self._names
             else calls.open(f"{self._top}/{part}", _HOLD)
         )
@@ -209,19 +209,20 @@ class _Walker:
     def _why_untrusted(self, link: str, status: os.stat_result) -> str:
         """Return who else than root could redirect a link.
 
-        In a sticky folder, as /tmp, only the owners of link and folder can.
+        In a sticky directory, as /tmp, only the owners of link and directory can.
         """
-        folder, dev = calls.fstat(self.held()), self._dev()
-        owners = {folder.st_uid}
-        if folder.st_mode & stat.S_IWOTH:
-            # Kubelets give the folders of ConfigMaps mode 0777 and mount them read-only. Owners
+        directory, dev = calls.fstat(self.held()), self._dev()
+        owners = {directory.st_uid}
+        if directory.st_mode & stat.S_IWOTH:
+            # Kubelets give the directories of ConfigMaps mode 0777 and mount them read-only. Owners
             # count even there, since a mount that is read-only for us may be writable on the host.
             # That is so for /dev, from which nodes are handed out: there modes count as well.
             is_read_only = calls.fstatvfs(self.held()).f_flag & os.ST_RDONLY
             if not (
-                folder.st_mode & stat.S_ISVTX or (folder.st_dev != dev.st_dev and is_read_only)
+                directory.st_mode & stat.S_ISVTX
+                or (directory.st_dev != dev.st_dev and is_read_only)
             ):
-                return f"the link {link} lies in a folder that every user can write to"
+                return f"the link {link} lies in a directory that every user can write to"
             owners.add(status.st_uid)
         # In place of root: the owner of /dev, in user namespaces and copies; and our own user.
         if not owners <= {0, dev.st_uid, os.geteuid()}:

@@ -1,4 +1,4 @@
-"""A machine as a folder: ``/``, or a copy of another machine's dev and sys."""
+"""A machine as a directory: ``/``, or a copy of another machine's dev and sys."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ _OF_CONTAINERS = frozenset({"/dev/termination-log", "/etc/hostname", "/run/.cont
 """What kubelets, container runtimes and Podman mount into each container."""
 _OF_KERNEL = {"devtmpfs": "/dev", "proc": "/proc", "sysfs": "/sys"}
 _PARTITIONS = ("", "/home", "/opt", "/run", "/srv", "/usr", "/var")
-"""Where hosts mount the filesystems of which containers are given a folder."""
+"""Where hosts mount the filesystems of which containers are given a directory."""
 
 
 class Root:
-    """Reads paths of the host below a folder; links lead within that folder too.
+    """Reads paths of the host below a directory; links lead within that directory too.
 
     Paths are strings, because those of sysfs and of devices need not be tidy. Each method raises
     OSError as the call of ``os`` does.
     """
 
-    def __init__(self, folder: Path) -> None:
-        text = os.fspath(folder)
+    def __init__(self, directory: Path) -> None:
+        text = os.fspath(directory)
         self._prefix = "" if text == "/" else text.rstrip("/")
         self._wary = False
         self._listed: set[str] = set()
@@ -81,23 +81,23 @@ class Root:
     def seeing(self) -> Callable[[str], bool]:
         """Return what says of a path whether what is there can be seen.
 
-        Of a copy of a machine, that is below the top-level folders that are copied.
+        Of a copy of a machine, that is below the top-level directories that are copied.
         """
         if self.is_machine:
             return seeing_host([mount[1:] for mount in calls.mounts()])
-        folders = frozenset(self.entries_if_any("/", {}))
-        return lambda path: path[1:].partition("/")[0] in folders
+        directories = frozenset(self.entries_if_any("/", {}))
+        return lambda path: path[1:].partition("/")[0] in directories
 
     def lstat(self, path: str) -> os.stat_result:
         """Return the status of the path itself."""
         return self._heeding(calls.lstat, self.real(path))
 
     def entries(self, path: str) -> list[str]:
-        """Return the names in a folder; links on the way lead within the root."""
+        """Return the names in a directory; links on the way lead within the root."""
         return self._heeding(calls.listdir, self._followed(path) or "/")
 
     def entries_if_any(self, path: str, why_unreadable: dict[str, str]) -> list[str]:
-        """Return the same, nothing where the folder is missing or could never be read.
+        """Return the same, nothing where the directory is missing or could never be read.
 
         ``why_unreadable`` then gets the reason. A strict root raises HostError where one cannot be
         read any longer.
@@ -128,7 +128,7 @@ class Root:
         if is_kernels_own(path):
             if self.is_machine:
                 # Read thousands of times in a scan, and there is nothing to check: in sysfs
-                # there are only folders, regular files, and links that the kernel has made.
+                # there are only directories, regular files, and links that the kernel has made.
                 descriptor = calls.open(path, os.O_RDONLY | os.O_CLOEXEC)
                 try:
                     return pathwalk.read(descriptor, limit)
@@ -182,14 +182,14 @@ def target_of(walk: Walk) -> PathTarget:
 
 
 def upwards(path: str) -> Iterator[str]:
-    """Yield a path and each folder that it lies in, but for the topmost."""
+    """Yield a path and each directory that it lies in, but for the topmost."""
     while path:
         yield path
         path = path.rpartition("/")[0]
 
 
 def note(path: str, seen: set[str]) -> None:
-    """Add a path and all folders that it lies in; those of a path in the set are there, too."""
+    """Add a path and all directories that it lies in; those of a path in the set are there, too."""
     for directory in upwards(path):
         if directory in seen:
             return

@@ -52,15 +52,15 @@ class SysDevices:
     def __init__(
         self, root: Root, *, guard: Guard = lambda _, read: read(), seen: set[str] | None = None
     ) -> None:
-        """``seen`` gets the folders that are read, and all of their parents."""
+        """``seen`` gets the directories that are read, and all of their parents."""
         self._root = root
         self.guard = guard
         self._seen = set() if seen is None else seen
         self._asked = set[str]()
         """The subsystems whose devices have been listed."""
         self.why_unreadable: dict[str, str] = {}
-        """By path, for a list of devices or a part of one that is there; of a device's folder: why
-        what udev has recorded of it could not be read."""
+        """By path, for a list of devices or a part of one that is there; of a device's directory:
+        why what udev has recorded of it could not be read."""
         self._devices: dict[str, SysDevice | None] = {}
         self._ancestors: dict[str, tuple[SysDevice, ...]] = {}
         self._members: dict[str, tuple[SysDevice, ...]] = {}
@@ -76,7 +76,7 @@ class SysDevices:
         """The devices that were read, by the name of their file there."""
 
     def get(self, syspath: str) -> SysDevice | None:
-        """Return the device of a folder below /sys/devices, or None."""
+        """Return the device of a directory below /sys/devices, or None."""
         if syspath not in self._devices:
             note(syspath, self._seen)
             self._devices[syspath] = self._read(syspath)
@@ -89,10 +89,12 @@ class SysDevices:
         return not subsystem or subsystem in self._asked or is_new
 
     def ancestors(self, device: SysDevice) -> tuple[SysDevice, ...]:
-        """Return the devices whose folders the device's folder lies in, the nearest first."""
+        """Return the devices whose directories contain the device's, the nearest first."""
         if device.syspath not in self._ancestors:
-            _, *folders = upwards(device.syspath)
-            found = (self.get(folder) for folder in folders if len(folder) > len(_DEVICES))
+            _, *directories = upwards(device.syspath)
+            found = (
+                self.get(directory) for directory in directories if len(directory) > len(_DEVICES)
+            )
             self._ancestors[device.syspath] = tuple(
                 device for device in found if device is not None
             )
@@ -101,8 +103,8 @@ class SysDevices:
     def subsystems(self) -> tuple[str, ...]:
         """Return the names of all buses and classes."""
         if self._subsystems is None:
-            folders = map(self._entries, ("/sys/bus", "/sys/class"))
-            self._subsystems = tuple(sorted({name for names in folders for name in names}))
+            directories = map(self._entries, ("/sys/bus", "/sys/class"))
+            self._subsystems = tuple(sorted({name for names in directories for name in names}))
         return self._subsystems
 
     def members(self, subsystem: str) -> tuple[SysDevice, ...]:
@@ -111,21 +113,23 @@ class SysDevices:
             self._asked.add(subsystem)
             syspaths = {
                 syspath
-                for folder in (f"/sys/bus/{subsystem}/devices", f"/sys/class/{subsystem}")
-                for entry in self._entries(folder)
-                if (syspath := self._linked(folder, entry)) is not None
+                for directory in (f"/sys/bus/{subsystem}/devices", f"/sys/class/{subsystem}")
+                for entry in self._entries(directory)
+                if (syspath := self._linked(directory, entry)) is not None
             }
             found = map(self.get, sorted(syspaths, key=natural_key))
             self._members[subsystem] = tuple(device for device in found if device is not None)
         return self._members[subsystem]
 
-    def below(self, folder: str, subsystem: str) -> tuple[SysDevice, ...]:
-        """Return those of them that lie below a folder; the others cost nothing."""
+    def below(self, directory: str, subsystem: str) -> tuple[SysDevice, ...]:
+        """Return those of them that lie below a directory; the others cost nothing."""
         if subsystem not in self._sorted:
             self._sorted[subsystem] = sorted(member.syspath for member in self.members(subsystem))
         syspaths = self._sorted[subsystem]
-        # The character after a slash is a zero: what begins with the folder lies in between.
-        within = syspaths[bisect_left(syspaths, f"{folder}/") : bisect_left(syspaths, f"{folder}0")]
+        # The character after a slash is a zero: what begins with the directory lies in between.
+        within = syspaths[
+            bisect_left(syspaths, f"{directory}/") : bisect_left(syspaths, f"{directory}0")
+        ]
         found = map(self.get, sorted(within, key=natural_key))
         return tuple(device for device in found if device is not None)
 
@@ -171,16 +175,16 @@ class SysDevices:
             return set(self._owners.values())
         return {self._owners[name] for name in records if name in self._owners}
 
-    def _linked(self, folder: str, entry: str) -> str | None:
+    def _linked(self, directory: str, entry: str) -> str | None:
         try:
-            return _led_to(self._root, folder, entry)
+            return _led_to(self._root, directory, entry)
         except OSError as error:
-            self.why_unreadable[folder] = reason_of(error)
+            self.why_unreadable[directory] = reason_of(error)
             return None
 
-    def _entries(self, folder: str) -> list[str]:
-        self.why_unreadable.pop(folder, None)
-        return self._root.entries_if_any(folder, self.why_unreadable)
+    def _entries(self, directory: str) -> list[str]:
+        self.why_unreadable.pop(directory, None)
+        return self._root.entries_if_any(directory, self.why_unreadable)
 
     def _read(self, syspath: str) -> SysDevice | None:
         for path in (syspath, *(f"{syspath}/{part}" for part in _PARTS)):
@@ -332,23 +336,23 @@ def _properties(
 
 
 def syspath_of(root: Root, file_type: FileType, number: tuple[int, int]) -> str | None:
-    """Return the sysfs folder of a device number, as ``/sys/devices/…``, if it has one.
+    """Return the sysfs directory of a device number, as ``/sys/devices/…``, if it has one.
 
     Raise OSError where that is unknown.
     """
     return _led_to(root, f"/sys/dev/{file_type}", f"{number[0]}:{number[1]}")
 
 
-def _led_to(root: Root, folder: str, entry: str) -> str | None:
+def _led_to(root: Root, directory: str, entry: str) -> str | None:
     try:
-        target = root.read_link(f"{folder}/{entry}")
+        target = root.read_link(f"{directory}/{entry}")
     except OSError as error:
         # No link: an attribute file of a class itself, or anything in a damaged copy.
         if error.errno not in {errno.EINVAL, *ABSENT}:
             raise
         return None
-    # /sys/devices has no links below it, so this need not read each folder.
-    path = posixpath.normpath(posixpath.join(folder, target))
+    # /sys/devices has no links below it, so this need not read each directory.
+    path = posixpath.normpath(posixpath.join(directory, target))
     return path if path.startswith(_DEVICES) else None
 
 
@@ -361,17 +365,17 @@ def plugged_of(read: Callable[[str], str], file_type: FileType, syspath: str | N
     if syspath is None:
         return ""
     if file_type is FileType.BLOCK:
-        # A partition has none of its own: it lies in its disk's folder.
-        for folder in (syspath, syspath.rpartition("/")[0]):
-            if sequence := read_attribute(read, folder, "diskseq"):
+        # A partition has none of its own: it lies in its disk's directory.
+        for directory in (syspath, syspath.rpartition("/")[0]):
+            if sequence := read_attribute(read, directory, "diskseq"):
                 return f"diskseq {sequence}"
-    folder = syspath
-    # Only for a USB device is it worth reading each folder above.
-    while "/usb" in folder:
-        number = read_attribute(read, folder, "devnum")
-        if number and (bus := read_attribute(read, folder, "busnum")):
+    directory = syspath
+    # Only for a USB device is it worth reading each directory above.
+    while "/usb" in directory:
+        number = read_attribute(read, directory, "devnum")
+        if number and (bus := read_attribute(read, directory, "busnum")):
             return f"usb {bus}:{number}"
-        folder = folder.rpartition("/")[0]
+        directory = directory.rpartition("/")[0]
     return ""
 
 
@@ -390,11 +394,11 @@ def device_names(root: Root) -> dict[str, tuple[FileType, tuple[int, int]]]:
     """
     names: dict[str, tuple[FileType, tuple[int, int]]] = {}
     for file_type in (FileType.CHAR, FileType.BLOCK):
-        folder = f"/sys/dev/{file_type}"
-        for entry in root.entries_if_any(folder, {}):
+        directory = f"/sys/dev/{file_type}"
+        for entry in root.entries_if_any(directory, {}):
             major, _, minor = entry.partition(":")
             if major.isdecimal() and minor.isdecimal():
-                uevent = read_attribute(root.read_text, f"{folder}/{entry}", "uevent")
+                uevent = read_attribute(root.read_text, f"{directory}/{entry}", "uevent")
                 for line in uevent.splitlines():  # of a copy: a line for each name of the node
                     if (name := line.removeprefix("DEVNAME=")) not in {"", line}:
                         names[name.removeprefix("/dev/")] = (file_type, (int(major), int(minor)))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, TypedDict
 from genericdp.errors import KubeletError
 from genericdp.kubelet.api import dra_pb2 as api
 from genericdp.kubelet.api import pluginregistration_pb2 as registration_api
-from genericdp.kubelet.folder import check_length, find_socket
+from genericdp.kubelet.directory import check_length, find_socket
 from genericdp.kubelet.lifecycle import RegistrationState
 from genericdp.kubelet.server import answering, serving
 from genericdp.kubelet.servicer import parsed
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Never
 
-    from genericdp.kubelet.folder import SocketIdentity
+    from genericdp.kubelet.directory import SocketIdentity
 
 log = logging.getLogger(__name__)
 
@@ -124,7 +124,7 @@ class DraPlugin:
 
     async def _serve(self) -> Never:
         """Serve both sockets; raise KubeletError or OSError once that is not possible."""
-        self._prepare_folders()
+        self._prepare_directories()
         claims = {
             "NodePrepareResources": answering(self._prepare, self._calls, max_bytes=_MAX_BYTES),
             "NodeUnprepareResources": answering(self._unprepare, self._calls, max_bytes=_MAX_BYTES),
@@ -146,11 +146,11 @@ class DraPlugin:
                 if None in bound or self._find_sockets() != bound:
                     raise KubeletError("its sockets have been removed or replaced")
 
-    def _prepare_folders(self) -> None:
-        """Create the driver's folder; raise KubeletError or OSError if there can be no sockets."""
+    def _prepare_directories(self) -> None:
+        """Create the driver's directory; raise KubeletError or OSError if no socket fits."""
         own, registry = self._socket.parent, self._registration_socket.parent
-        _check_folder(self._root)
-        _check_folder(registry)
+        _check_directory(self._root)
+        _check_directory(registry)
         own.parent.mkdir(mode=0o750, exist_ok=True)  # as the kubelet creates it
         own.mkdir(mode=0o700, exist_ok=True)
         own.chmod(0o700)
@@ -207,15 +207,15 @@ class DraPlugin:
         return answer.SerializeToString()
 
 
-def _check_folder(folder: Path) -> None:
-    """Raise KubeletError or OSError if no socket can be created in a folder."""
+def _check_directory(directory: Path) -> None:
+    """Raise KubeletError or OSError if no socket can be created in a directory."""
     try:
-        status = folder.stat()
+        status = directory.stat()
     except FileNotFoundError as error:
-        raise KubeletError(f"there is no folder {folder}: is the kubelet running?") from error
+        raise KubeletError(f"there is no directory {directory}: is the kubelet running?") from error
     if status.st_nlink == 0:
         raise KubeletError(
-            f"{folder} was deleted below its mount and cannot come back: restarting helps"
+            f"{directory} was deleted below its mount and cannot come back: restarting helps"
         )
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from genericdp.errors import KubeletError
 from genericdp.host.descriptors import count
-from genericdp.kubelet.folder import MAX_NAMES, ResourcePeers
+from genericdp.kubelet.directory import MAX_NAMES, ResourcePeers
 from genericdp.kubelet.server import RegistrationError, Streams, check, listening, register
 from genericdp.logs import resource_name
 from genericdp.observed import Observed, next_change, until
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Never
 
-    from genericdp.kubelet.folder import KubeletFolder, SocketIdentity
+    from genericdp.kubelet.directory import KubeletDirectory, SocketIdentity
     from genericdp.kubelet.servicer import Servicer
 
 log = logging.getLogger(__name__)
@@ -106,7 +106,7 @@ class Plugin:
     """Keeps one resource registered, whatever the kubelet does. Cancel ``run`` to end it."""
 
     def __init__(
-        self, servicer: Servicer, *, kubelet: KubeletFolder, timing: RegistrationTiming | None
+        self, servicer: Servicer, *, kubelet: KubeletDirectory, timing: RegistrationTiming | None
     ) -> None:
         self.resource = servicer.gate.resource
         self.registration = RegistrationState()
@@ -215,7 +215,7 @@ class Plugin:
 
         def look() -> None:
             # The next kubelet may listen before an event reports it, and get two registrations.
-            # Each plugin looks on the event loop, which takes a few stat calls in its folder.
+            # Each plugin looks on the event loop, which takes a few stat calls in its directory.
             self._kubelet.look()
             if self._is_replaced(kubelet):
                 raise KubeletError("new kubelet")

@@ -13,7 +13,7 @@ import grpc
 
 from genericdp.errors import KubeletError
 from genericdp.host.workers import in_worker
-from genericdp.kubelet.folder import find_socket
+from genericdp.kubelet.directory import find_socket
 from genericdp.kubelet.server import call
 from genericdp.observed import Observed, until
 from genericdp.repeat import Latch, explained
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Any, Never
 
-    from genericdp.kubelet.folder import KubeletFolder, SocketIdentity
+    from genericdp.kubelet.directory import KubeletDirectory, SocketIdentity
 
 log = logging.getLogger(__name__)
 
@@ -78,7 +78,7 @@ class PodResourcesPoller:
         self,
         socket: Path,
         *,
-        kubelet: KubeletFolder,
+        kubelet: KubeletDirectory,
         take: Callable[[PodHolders], None],
         timing: PodResourcesTiming,
     ) -> None:

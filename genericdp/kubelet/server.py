@@ -19,7 +19,7 @@ from genericdp.errors import CallError, InvalidCallError, KubeletError, OverdueC
 from genericdp.host.descriptors import count
 from genericdp.host.workers import finish
 from genericdp.kubelet.api import deviceplugin_pb2 as api
-from genericdp.kubelet.folder import KUBELET_SOCKET
+from genericdp.kubelet.directory import KUBELET_SOCKET
 from genericdp.observed import Observed, until
 from genericdp.printing import plural
 

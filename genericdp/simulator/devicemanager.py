@@ -165,7 +165,7 @@ class Allocation:
 class DeviceManager:
     """All state of one run of the kubelet; ``announce`` is called after each change."""
 
-    folder: Path
+    directory: Path
     plugins: Plugins
     timing: Timing
     observed: Record
@@ -180,7 +180,7 @@ class DeviceManager:
     def recover(self) -> None:
         """Read the checkpoint, if there is one (KST-6)."""
         try:
-            text = (self.folder / CHECKPOINT).read_text(encoding="utf-8")
+            text = (self.directory / CHECKPOINT).read_text(encoding="utf-8")
         except FileNotFoundError:
             return
         data = json.loads(text)["Data"]
@@ -191,16 +191,16 @@ class DeviceManager:
             self.plugins.current[resource] = Endpoint(resource=resource)
 
     def save(self) -> None:
-        """Replace the checkpoint; log a warning if the folder is missing, as the kubelet does."""
+        """Replace the checkpoint; warn if the directory is missing, as the kubelet does."""
         entries = [allocation.as_json() for allocation in self.allocations]
         registered = {resource: sorted(ids) for resource, ids in self.healthy.items()}
         data = {"PodDeviceEntries": entries, "RegisteredDevices": registered}
-        # As the kubelet names it: plugins that watch the folder see it come and go (KST-5).
-        temporary = self.folder / f".{secrets.randbelow(10**9)}"
+        # As the kubelet names it: plugins that watch the directory see it come and go (KST-5).
+        temporary = self.directory / f".{secrets.randbelow(10**9)}"
         try:
             temporary.touch(mode=0o600)
             temporary.write_text(json.dumps({"Data": data}), encoding="utf-8")
-            temporary.rename(self.folder / CHECKPOINT)
+            temporary.rename(self.directory / CHECKPOINT)
         except OSError as error:
             log.warning("cannot write the checkpoint: %s", error)
 

@@ -33,13 +33,13 @@ class Kubelet:
 
     def __init__(
         self,
-        folder: Path,
+        directory: Path,
         *,
         generation: Generation = Generation.B,
         timing: Timing | None = None,
         pod_resources: Path | None = None,
     ) -> None:
-        self.folder = folder
+        self.directory = directory
         self.generation = generation
         self.timing = timing or Timing()
         self.faults = Faults()
@@ -61,22 +61,22 @@ class Kubelet:
     @property
     def socket(self) -> Path:
         """The registration socket."""
-        return self.folder / "kubelet.sock"
+        return self.directory / "kubelet.sock"
 
     async def start(self) -> None:
-        """Read the checkpoint, clean up the folder (KST-1, KST-2), serve the sockets."""
+        """Read the checkpoint, clean up the directory (KST-1, KST-2), serve the sockets."""
         if self._process is not None:
             raise RuntimeError("the kubelet is running already")
         manager = DeviceManager(
-            folder=self.folder,
+            directory=self.directory,
             plugins=Plugins(self.generation),
             timing=self.timing,
             observed=self.observed,
             announce=self.changes.send,
         )
         manager.recover()
-        self.folder.mkdir(mode=0o750, parents=True, exist_ok=True)
-        for path in tuple(self.folder.iterdir()):
+        self.directory.mkdir(mode=0o750, parents=True, exist_ok=True)
+        for path in tuple(self.directory.iterdir()):
             if path.is_socket():
                 path.unlink(missing_ok=True)
         self._process = await self._serve(manager)
@@ -224,24 +224,24 @@ class _KubeletRun:
 class _GrpcServer:
     """A gRPC server on a unix socket.
 
-    The socket is bound through a descriptor of its folder: so the path may be long, and gRPC, which
-    removes the socket when it stops, can be kept from that.
+    The socket is bound through a descriptor of its directory: so the path may be long, and gRPC,
+    which removes the socket when it stops, can be kept from that.
     """
 
     def __init__(self, socket: Path) -> None:
         self.grpc = grpc.aio.server()
-        self._folder = os.open(socket.parent, os.O_RDONLY | os.O_DIRECTORY)
-        self.grpc.add_insecure_port(f"unix:/proc/self/fd/{self._folder}/{socket.name}")
+        self._directory = os.open(socket.parent, os.O_RDONLY | os.O_DIRECTORY)
+        self.grpc.add_insecure_port(f"unix:/proc/self/fd/{self._directory}/{socket.name}")
 
     def leave_socket(self) -> None:
         """Leave the socket behind: where gRPC looks for it, there will be nothing."""
         nowhere = os.open(os.devnull, os.O_RDONLY)
-        os.dup2(nowhere, self._folder, inheritable=False)
+        os.dup2(nowhere, self._directory, inheritable=False)
         os.close(nowhere)
 
     def close(self) -> None:
         """Close the descriptor, after the server has stopped."""
-        os.close(self._folder)
+        os.close(self._directory)
 
 
 class _Tasks:

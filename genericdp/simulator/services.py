@@ -77,8 +77,8 @@ class RegistrationService(rpc.RegistrationServicer):
     async def _register(self, request: pb.RegisterRequest) -> str:
         """Register a plugin; return the error, or an empty text."""
         await asyncio.sleep(self._faults.register_delay_seconds)
-        # As the kubelet joins them: an absolute endpoint ends up below the folder, too (REG-6).
-        path = os.path.normpath(f"{self._manager.folder}/{request.endpoint}")  # noqa: ASYNC240
+        # As the kubelet joins them: an absolute endpoint ends up below the directory, too (REG-6).
+        path = os.path.normpath(f"{self._manager.directory}/{request.endpoint}")  # noqa: ASYNC240
         client = PluginClient(resource=request.resource_name, path=path)
         try:
             self._check(request)

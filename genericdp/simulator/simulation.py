@@ -73,7 +73,7 @@ class NodeResource:
 
 
 class Simulation:
-    """Runs daemon and kubelet in this process, on real sockets in the folder of the settings.
+    """Runs daemon and kubelet in this process, on real sockets in the directory of the settings.
 
     ``driver`` is the name of the DRA driver whose ResourceSlices are shown. A pod with one
     container requests ``amounts``, if there are any. ``show`` is called with what the node shows,
@@ -96,7 +96,7 @@ class Simulation:
         self._once = once
         self._show = show
         self._retry_seconds = retry_seconds
-        self._kubelet = Kubelet(settings.kubelet_folder)
+        self._kubelet = Kubelet(settings.kubelet_directory)
         self._container = Container(name="container", limits=amounts)
         self._pod = Pod(uid="simulated", containers=(self._container,))
         self._start: Start | None = None

@@ -1,4 +1,4 @@
-"""Snapshot archives: gzipped tar files of folders, small files, and links within the tree.
+"""Snapshot archives: gzipped tar files of directories, small files, and links within the tree.
 
 An archive may come from an untrusted source. Limits bound what is inflated, in all and for each
 entry. Names and links are checked as text, and nothing is written through a link: the data filter
@@ -39,13 +39,13 @@ _ENCODING = ("utf-8", "surrogateescape")
 class Kind(Enum):
     """The type of an entry."""
 
-    FOLDER = tarfile.DIRTYPE
+    DIRECTORY = tarfile.DIRTYPE
     FILE = tarfile.REGTYPE
     LINK = tarfile.SYMTYPE
 
 
 class ArchiveEntry(NamedTuple):
-    """A folder, file or link of the tree."""
+    """A directory, file or link of the tree."""
 
     path: str
     """Without a leading slash."""
@@ -160,7 +160,7 @@ def _check_manifest(first: ArchiveEntry | None) -> None:
     if first is None or first.path != MANIFEST:
         raise ArchiveError(
             f"it is an archive, but no snapshot: it does not begin with {MANIFEST}"
-            " (unpack it, and give --root the folder)"
+            " (unpack it, and give --root the directory)"
         )
     try:
         found = json.loads(first.content)["format"]
@@ -171,7 +171,7 @@ def _check_manifest(first: ArchiveEntry | None) -> None:
 
 
 def _checked_path(name: str) -> str:
-    """Return a path below the tree's folder; empty for that itself. Raise ArchiveError."""
+    """Return a path below the tree's directory; empty for that itself. Raise ArchiveError."""
     parts = name.removesuffix("/").split("/")
     while parts and parts[0] == ".":  # as tar writes `tar c .`
         parts = parts[1:]
@@ -192,14 +192,14 @@ def _entry(path: str, info: tarfile.TarInfo, inflating: _Inflating) -> ArchiveEn
     if info.size:
         raise ArchiveError(f"{path!r:.200} is not a file, but has content")
     if info.isdir():
-        return ArchiveEntry(path, Kind.FOLDER)
+        return ArchiveEntry(path, Kind.DIRECTORY)
     if info.issym():
         if led_to(path, info.linkname) is None:
             raise ArchiveError(
                 f"{path!r:.200} is a link out of the tree, to {info.linkname!r:.200}"
             )
         return ArchiveEntry(path, Kind.LINK, target=info.linkname)
-    raise ArchiveError(f"{path!r:.200} is neither a file nor a folder nor a link")
+    raise ArchiveError(f"{path!r:.200} is neither a file nor a directory nor a link")
 
 
 def _content(path: str, info: tarfile.TarInfo, inflating: _Inflating) -> bytes:
@@ -221,7 +221,7 @@ def led_to(path: str, target: str) -> str | None:
     parts, has_entered = path.split("/")[:-1], False
     for part in target.split("/"):
         if part == "..":
-            # The folder entered may be a link itself: its parent is another than it seems.
+            # The directory entered may be a link itself: its parent is another than it seems.
             if not parts or has_entered:
                 return None
             parts.pop()
@@ -231,19 +231,19 @@ def led_to(path: str, target: str) -> str | None:
     return "/".join(parts)
 
 
-def unpack(file: IO[bytes], folder: Path) -> None:
-    """Create the tree in a folder that is empty and our own; raise ArchiveError and OSError.
+def unpack(file: IO[bytes], directory: Path) -> None:
+    """Create the tree in a directory that is empty and our own; raise ArchiveError and OSError.
 
-    A folder is always created here, never found: so nothing is written through a link.
+    A directory is always created here, never found: so nothing is written through a link.
     """
     made = {""}
     for entry in read(file):
-        at = f"{folder}/{entry.path}"
+        at = f"{directory}/{entry.path}"
         try:
-            if entry.kind is Kind.FOLDER:
-                _make_folders(folder, entry.path, made)
+            if entry.kind is Kind.DIRECTORY:
+                _make_directories(directory, entry.path, made)
                 continue
-            _make_folders(folder, entry.path.rpartition("/")[0], made)
+            _make_directories(directory, entry.path.rpartition("/")[0], made)
             if entry.kind is Kind.LINK:
                 os.symlink(entry.target, at)  # noqa: PTH211
             else:
@@ -253,8 +253,8 @@ def unpack(file: IO[bytes], folder: Path) -> None:
             raise ArchiveError(f"it has {entry.path!r:.200} twice, or below a file") from error
 
 
-def _make_folders(folder: Path, path: str, made: set[str]) -> None:
+def _make_directories(directory: Path, path: str, made: set[str]) -> None:
     if path not in made:
-        _make_folders(folder, path.rpartition("/")[0], made)
-        os.mkdir(f"{folder}/{path}", 0o755)  # noqa: PTH102
+        _make_directories(directory, path.rpartition("/")[0], made)
+        os.mkdir(f"{directory}/{path}", 0o755)  # noqa: PTH102
         made.add(path)

@@ -66,7 +66,7 @@ _SKIPPED_FILES = (
 """Globs of the names of attributes."""
 _PRIVATE_OF_FIRMWARE = ("*serial*", "*uuid*")
 """Attributes of the subsystem ``dmi``."""
-_SKIPPED_FOLDERS = (
+_SKIPPED_DIRECTORIES = (
     *("power", "statistics", "stats", "counters", "hw_counters"),
     *("trace", "wakeup", "errors", "lifs"),
     # InfiniBand: hundreds for each port, mostly empty.
@@ -100,8 +100,8 @@ def _is_skipped(name: str, subsystem: str) -> bool:
     return is_measured or any(fnmatchcase(name, pattern) for pattern in skipped)
 
 
-def _is_skipped_folder(name: str) -> bool:
-    return any(fnmatchcase(name, pattern) for pattern in _SKIPPED_FOLDERS)
+def _is_skipped_directory(name: str) -> bool:
+    return any(fnmatchcase(name, pattern) for pattern in _SKIPPED_DIRECTORIES)
 
 
 @dataclass(slots=True)
@@ -117,9 +117,9 @@ class Copy:
         """Add an entry, or replace the one of that path."""
         self.entries[entry.path] = entry
 
-    def add_folder(self, path: str) -> None:
-        """Add a folder."""
-        self.add(ArchiveEntry(path, Kind.FOLDER))
+    def add_directory(self, path: str) -> None:
+        """Add a directory."""
+        self.add(ArchiveEntry(path, Kind.DIRECTORY))
 
     def leave_out(self, path: str, why: str | OSError) -> None:
         """Count what cannot be copied or must not be."""
@@ -128,14 +128,14 @@ class Copy:
         self.examples.setdefault(reason, f"/{path}")
 
     def in_order(self) -> list[ArchiveEntry]:
-        """Return all entries sorted by path, so folders come before what is in them."""
+        """Return all entries sorted by path, so directories come before what is in them."""
         return [self.entries[path] for path in sorted(self.entries)]
 
 
 def copied(root: Root, copy: Copy, *, guard: Guard) -> Copy:
     """Add all of a machine to an empty copy, and return it."""
     for top in ("dev", "sys", "sys/devices", *_LISTS, "sys/dev/char", "sys/dev/block"):
-        copy.add_folder(top)
+        copy.add_directory(top)
     sysfs = _Sysfs(root, copy, guard)
     sysfs.copy_devices()
     sysfs.copy_groups()
@@ -161,22 +161,22 @@ class _Sysfs:
         pending = [("sys/devices", "")]
         while pending:
             path, subsystem = pending.pop()
-            pending += self._device_folder(path, subsystem)
+            pending += self._device_directory(path, subsystem)
 
-    def _device_folder(self, path: str, subsystem: str) -> Iterator[tuple[str, str]]:
-        """Copy a folder; yield the folders in it with the subsystem that they belong to."""
+    def _device_directory(self, path: str, subsystem: str) -> Iterator[tuple[str, str]]:
+        """Copy a directory; yield the directories in it with the subsystem that they belong to."""
         found = {entry.name: entry for entry in self._scan(path)}
         if "uevent" in found:
             subsystem = self._link_text(f"{path}/subsystem").rpartition("/")[2]
-        self._copy.add_folder(path)
+        self._copy.add_directory(path)
         for name, member in found.items():
             below = f"{path}/{name}"
             if member.is_symlink():
                 self._add_link(below)
             elif member.is_dir(follow_symlinks=False):
                 is_system = path == _SYSTEM and name not in _OF_SYSTEM
-                # A device may have the name of such a folder.
-                is_skipped = _is_skipped_folder(name) and not self._mode(f"{below}/uevent")
+                # A device may have the name of such a directory.
+                is_skipped = _is_skipped_directory(name) and not self._mode(f"{below}/uevent")
                 if not is_system and not is_skipped and below.count("/") < _MAX_DEPTH:
                     yield below, subsystem
             elif member.is_file(follow_symlinks=False) and not _is_skipped(name, subsystem):
@@ -190,7 +190,7 @@ class _Sysfs:
             return 0
 
     def _is_plain(self, path: str) -> bool:
-        """Return whether neither a folder nor its parents are links, which could lead elsewhere."""
+        """Return whether a directory and its parents are not links, which could lead elsewhere."""
         if path not in self._plain:
             above = self._is_plain(path.rpartition("/")[0])
             self._plain[path] = above and stat.S_ISDIR(self._mode(path))
@@ -256,7 +256,7 @@ class _Sysfs:
         """Copy the IOMMU groups."""
         for group in self._scan("sys/kernel/iommu_groups"):
             path = f"sys/kernel/iommu_groups/{group.name}"
-            self._copy.add_folder(path)
+            self._copy.add_directory(path)
             for entry in self._scan(path):
                 if entry.is_file(follow_symlinks=False) and entry.name in {"name", "type"}:
                     self._add_file(f"{path}/{entry.name}", entry)
@@ -269,7 +269,7 @@ class _Sysfs:
                 if not subsystem.is_dir(follow_symlinks=False):
                     continue
                 path = f"{top}/{subsystem.name}"
-                self._copy.add_folder(path)
+                self._copy.add_directory(path)
                 self._add_members(f"{path}/devices" if top == "sys/bus" else path)
                 if top == "sys/bus":
                     for driver in self._scan(f"{path}/drivers"):
@@ -277,36 +277,36 @@ class _Sysfs:
         for path in ("sys/block", "sys/dev/char", "sys/dev/block"):
             self._add_members(path)
 
-    def _add_members(self, folder: str) -> None:
-        """Copy the links of a folder that lead to what was copied."""
-        found = self._scan(folder)
-        if found or self._is_plain(folder):
-            self._copy.add_folder(folder)
+    def _add_members(self, directory: str) -> None:
+        """Copy the links of a directory that lead to what was copied."""
+        found = self._scan(directory)
+        if found or self._is_plain(directory):
+            self._copy.add_directory(directory)
         for entry in found:
-            path = f"{folder}/{entry.name}"
+            path = f"{directory}/{entry.name}"
             if entry.is_symlink():
                 text = self._link_text(path)
                 if led_to(path, text) in self._copy.entries:
                     self._copy.add(ArchiveEntry(path, Kind.LINK, target=text))
-            elif folder.startswith("sys/dev/") and entry.is_dir():
+            elif directory.startswith("sys/dev/") and entry.is_dir():
                 # Of a copy: a node whose number sysfs does not have, as _Dev adds it.
                 for file in self._scan(path):
                     if file.name == "uevent" and file.is_file(follow_symlinks=False):
-                        self._copy.add_folder(path)
+                        self._copy.add_directory(path)
                         self._add_file(f"{path}/uevent", file)
 
     def add_link_targets(self) -> None:
-        """Add empty folders where links lead, e.g. to drivers: the name of the folder counts."""
+        """Add empty directories where links lead, e.g. to drivers: their names count."""
         for target in sorted(self._targets - self._copy.entries.keys()):
             if stat.S_ISDIR(self._mode(target)):
-                self._copy.add_folder(target)
+                self._copy.add_directory(target)
 
     def copy_udev_records(self) -> None:
         """Copy the udev database."""
-        folder = posixpath.relpath(UDEV_RECORDS, "/")
-        for entry in self._scan(folder):
-            self._copy.add_folder(folder)
-            path = f"{folder}/{entry.name}"
+        directory = posixpath.relpath(UDEV_RECORDS, "/")
+        for entry in self._scan(directory):
+            self._copy.add_directory(directory)
+            path = f"{directory}/{entry.name}"
             if entry.name.startswith(".") or not entry.is_file(follow_symlinks=False):
                 continue
             try:
@@ -335,27 +335,27 @@ class _Dev:
             return
         if not stat.S_ISDIR(top.st_mode) and not self._root.is_machine:
             return  # a link could lead out of the copy
-        self._copy_folder("dev", top.st_dev)
+        self._copy_directory("dev", top.st_dev)
         for number, names in sorted(self._unnamed.items()):
             self._name(number, names)
 
-    def _copy_folder(self, folder: str, filesystem: int) -> None:
+    def _copy_directory(self, directory: str, filesystem: int) -> None:
         try:
-            names = os.listdir(self._root.real(f"/{folder}"))  # noqa: PTH208
+            names = os.listdir(self._root.real(f"/{directory}"))  # noqa: PTH208
         except OSError as error:
-            self._copy.leave_out(folder, error)
+            self._copy.leave_out(directory, error)
             return
         for name in names:
-            path = f"{folder}/{name}"
+            path = f"{directory}/{name}"
             try:
                 status = self._root.lstat(f"/{path}")
             except OSError:
                 continue  # just gone
             if stat.S_ISDIR(status.st_mode):
-                self._copy.add_folder(path)
+                self._copy.add_directory(path)
                 inside = status.st_dev == filesystem and path not in _OF_SESSIONS
                 if inside and path.count("/") < _MAX_DEPTH:
-                    self._copy_folder(path, filesystem)
+                    self._copy_directory(path, filesystem)
             elif stat.S_ISLNK(status.st_mode):
                 self._copy_link(path)
             elif status.st_dev != filesystem:
@@ -393,15 +393,15 @@ class _Dev:
     def _name(self, number: Number, names: list[str]) -> None:
         """Name nodes in the uevent file of their number."""
         file_type, (major, minor) = number
-        folder = f"sys/dev/{file_type}/{major}:{minor}"
+        directory = f"sys/dev/{file_type}/{major}:{minor}"
         listed = "".join(f"DEVNAME={name}\n" for name in sorted(names))
         content = listed.encode(errors="surrogateescape")
-        known = self._copy.entries.get(folder)
+        known = self._copy.entries.get(directory)
         if known is None:
-            self._copy.add_folder(folder)
-            self._copy.add(ArchiveEntry(f"{folder}/uevent", Kind.FILE, content))
+            self._copy.add_directory(directory)
+            self._copy.add(ArchiveEntry(f"{directory}/uevent", Kind.FILE, content))
             return
-        uevent = f"{led_to(folder, known.target)}/uevent"
+        uevent = f"{led_to(directory, known.target)}/uevent"
         own = self._copy.entries.get(uevent)
         too_long = own is not None and len(own.content) + len(content) > MAX_FILE_BYTES
         if own is None or too_long or b"DEVNAME=" not in own.content:

@@ -65,8 +65,8 @@ _GAUGES = {
     "config_last_success_timestamp_seconds": "When the config in force was put in force, in"
     " seconds since 1970; 0: none was, or only the last good one of an earlier run.",
     "config_hash_info hash": "A SHA-256 for the config in force, over the names (without their"
-    " folders) and contents of its files, in their order, and the content of its policy; always 1;"
-    " absent: there is none.",
+    " directories) and contents of its files, in their order, and the content of its policy; always"
+    " 1; absent: there is none.",
     "policy_hash_info hash": "The SHA-256 of the policy's file in force, as sha256sum gives it,"
     " always 1; absent: no policy bounds the config.",
     "descriptors_used": "File descriptors in use.",
@@ -87,7 +87,7 @@ _COUNTERS = {
     " health (exec-0) and result: success, failure; kernelLog is followed, not run.",
     "device_events_total kind": "Events that called for a look: actions of the kernel (add, remove,"
     " change, move, bind, unbind, online, offline, other), record (udev wrote one), file (an entry"
-    " of a watched folder), resync (all is looked at: listening began, or events were lost).",
+    " of a watched directory), resync (all is looked at: listening began, or events were lost).",
     "api_requests_total verb result": "Requests to the API server, for DRA, by verb and result:"
     " success, the status of HTTP, unreachable.",
     "config_reloads_total result": "Configs read, the first one included, by result: applied,"

@@ -134,7 +134,7 @@ class DaemonState:
     """When this was so."""
     started: float
     kubelet: dict[str, object]
-    """Its folder, and whether there is a ``kubelet.sock``, as ``/status`` has them."""
+    """Its directory, and whether there is a ``kubelet.sock``, as ``/status`` has them."""
     config: ConfigState
     descriptors: Supply
     resources: tuple[ResourceState, ...] = ()
@@ -174,7 +174,7 @@ def collect_state(sources: Sources, *, with_results: bool = False) -> DaemonStat
         time=time.time(),  # noqa: TID251  # to be shown
         started=sources.started,
         kubelet={
-            "folder": str(kubelet.path),
+            "directory": str(kubelet.path),
             "present": kubelet.socket.value is not None,
             "reason": kubelet.absence.value,
         },

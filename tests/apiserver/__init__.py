@@ -29,6 +29,6 @@ What goes wrong is switched on:
   whose owner is gone;
 - ``server.token = "..."``: it accepts no other.
 
-``ApiServer(certificates=make_certificates(folder))`` serves TLS; ``server.service_account(folder)``
-writes what a pod finds.
+``ApiServer(certificates=make_certificates(directory))`` serves TLS;
+``server.service_account(directory)`` writes what a pod finds.
 """

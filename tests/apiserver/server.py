@@ -306,11 +306,11 @@ class ApiServer:
         path.write_text(json.dumps(content))
         return path
 
-    def service_account(self, folder: Path) -> dict[str, str]:
+    def service_account(self, directory: Path) -> dict[str, str]:
         """Write what a pod finds; return its environment."""
-        (folder / "token").write_text(self.token)
+        (directory / "token").write_text(self.token)
         if self._certificates:
-            (folder / "ca.crt").write_bytes(self._certificates.ca.read_bytes())
+            (directory / "ca.crt").write_bytes(self._certificates.ca.read_bytes())
         return {"KUBERNETES_SERVICE_HOST": "127.0.0.1", "KUBERNETES_SERVICE_PORT": str(self._port)}
 
     # HTTP.
@@ -600,9 +600,9 @@ def _event(kind: str, item: Json) -> bytes:
     return json.dumps({"type": kind, "object": item}).encode() + b"\n"
 
 
-def make_certificates(folder: Path) -> Certificates:
+def make_certificates(directory: Path) -> Certificates:
     """Make a CA, and certificates for 127.0.0.1 and a client, with openssl."""
-    made = [folder / f"{name}.{kind}" for name in ("ca", "server", "client") for kind in _PEM]
+    made = [directory / f"{name}.{kind}" for name in ("ca", "server", "client") for kind in _PEM]
     ca, ca_key, certificate, key, client_certificate, client_key = made
     issuer = ("-CA", str(ca), "-CAkey", str(ca_key))
     for name, target, target_key, extra in (

@@ -38,7 +38,7 @@ async def reaches(read_access: Callable[[], Access]) -> str:
     return ""
 
 
-def kubeconfig(folder: Path, cluster: Json, user: Json, **others: Any) -> Path:
+def kubeconfig(directory: Path, cluster: Json, user: Json, **others: Any) -> Path:
     content = {
         "clusters": [{"name": "other", "cluster": {}}, {"name": "c", "cluster": cluster}],
         "users": [{"name": "u", "user": user}],
@@ -46,7 +46,7 @@ def kubeconfig(folder: Path, cluster: Json, user: Json, **others: Any) -> Path:
         "current-context": "x",
         **others,
     }
-    path = folder / "kubeconfig"
+    path = directory / "kubeconfig"
     path.write_text(json.dumps(content))
     return path
 

@@ -1,6 +1,6 @@
 """What ``genericdp cdi generate`` makes of each example, on the hosts of ``tests.hosts``.
 
-As a program with the name of a folder it writes the specs of each host into a folder in it.
+As a program with the name of a directory it writes the specs of each host into a directory in it.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ class Generated:
     """On stderr."""
 
 
-def generate(host: Host, folder: Path) -> Generated:
-    """Have the specs of an example written to a new folder below ``folder``."""
-    output = folder / str(host)
-    folder.mkdir(parents=True, exist_ok=True)
+def generate(host: Host, directory: Path) -> Generated:
+    """Have the specs of an example written to a new directory below ``directory``."""
+    output = directory / str(host)
+    directory.mkdir(parents=True, exist_ok=True)
     said = io.StringIO()
     with tempfile.TemporaryDirectory() as temporary:
         root = host.build(Path(temporary))
@@ -47,10 +47,10 @@ def generate(host: Host, folder: Path) -> Generated:
     return Generated(host, files, code, said.getvalue())
 
 
-def generate_all(folder: Path) -> Iterator[Generated]:
+def generate_all(directory: Path) -> Iterator[Generated]:
     """Do so for each example and each of its hosts."""
     for host in all_hosts():
-        yield generate(host, folder)
+        yield generate(host, directory)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The folder of specs among real faults: full, read-only, and a process that is killed."""
+"""The directory of specs among real faults: full, read-only, and a process that is killed."""
 
 from __future__ import annotations
 
@@ -47,26 +47,27 @@ exec "$0" "$@"
 
 
 @pytest.fixture
-def place(short_folder: Path) -> Place:
-    place = Place(short_folder)
+def place(short_directory: Path) -> Place:
+    place = Place(short_directory)
     place.config.write_text(BOTH)
     place.host.plug("ttyACM0", major=166)
-    folder_of(place).mkdir()
+    directory_of(place).mkdir()
     return place
 
 
-def folder_of(place: Place) -> Path:
+def directory_of(place: Place) -> Path:
     return place.config.with_name("cdi")
 
 
-def make_room(daemon: Daemon, folder: Path) -> None:
-    os.unlink(f"/proc/{daemon.process.pid}/root{folder}/full")
+def make_room(daemon: Daemon, directory: Path) -> None:
+    os.unlink(f"/proc/{daemon.process.pid}/root{directory}/full")
 
 
-def remount(daemon: Daemon, folder: Path) -> None:
+def remount(daemon: Daemon, directory: Path) -> None:
     inside = ("nsenter", "--mount", f"-t{daemon.process.pid}")
     assert (
-        os.spawnvp(os.P_WAIT, inside[0], [*inside, "mount", "-o", "remount,rw", str(folder)]) == 0
+        os.spawnvp(os.P_WAIT, inside[0], [*inside, "mount", "-o", "remount,rw", str(directory)])
+        == 0
     )
 
 
@@ -75,8 +76,8 @@ def raise_limit(daemon: Daemon, _: Path) -> None:
     resource.prlimit(daemon.process.pid, resource.RLIMIT_FSIZE, limits)
 
 
-def allow(_: Daemon, folder: Path) -> None:
-    folder.chmod(0o755)
+def allow(_: Daemon, directory: Path) -> None:
+    directory.chmod(0o755)
 
 
 # Root may write wherever it likes: not without this capability.
@@ -96,7 +97,7 @@ AS_OTHERS = ("setpriv", "--bounding-set=-dac_override") if os.geteuid() == 0 els
                      "permission denied", allow, id="not allowed"),
     ],
 )  # fmt: skip
-async def test_a_folder_that_takes_no_spec_is_told_and_heals_without_a_restart(
+async def test_a_directory_that_takes_no_spec_is_told_and_heals_without_a_restart(
     place: Place,
     launch: tuple[str, ...],
     why: str,
@@ -104,20 +105,20 @@ async def test_a_folder_that_takes_no_spec_is_told_and_heals_without_a_restart(
 ) -> None:
     if not shutil.which(launch[0]):
         pytest.skip(f"no {launch[0]} here")
-    folder = folder_of(place)
+    directory = directory_of(place)
     async with (
-        Kubelet(place.kubelet_folder) as kubelet,
+        Kubelet(place.kubelet_directory) as kubelet,
         place.daemon(
-            f"--cdi-dir={folder}", launch=(*launch, sys.executable, str(folder))
+            f"--cdi-dir={directory}", launch=(*launch, sys.executable, str(directory))
         ) as daemon,
     ):
         assert why.lower() in (await daemon.says("Unhealthy")).lower()
         await kubelet.wait_for(lambda: kubelet.allocatable(OTHER) == 1)
         await kubelet.wait_for(lambda: kubelet.devices(NAME) == {"ttyUSB0": "Unhealthy"})
-        mend(daemon, folder)
+        mend(daemon, directory)
         place.host.plug("ttyACM1", major=166)  # and everything is looked at again
         await kubelet.wait_for(lambda: kubelet.devices(NAME) == {"ttyUSB0": "Healthy"})
-        inside = f"/proc/{daemon.process.pid}/root{folder}"
+        inside = f"/proc/{daemon.process.pid}/root{directory}"
         assert os.listdir(inside) == [FILE]
         daemon.process.terminate()
         assert await daemon.ends() == 0
@@ -127,7 +128,7 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 from genericdp import cdi, durable
-from genericdp.cdi import SpecFolder, rendered
+from genericdp.cdi import SpecDirectory, rendered
 
 KIND, place = "example.com/serial", Path(sys.argv[1])
 file = place / "genericdp_example.com_serial.json"
@@ -155,14 +156,14 @@ for before in (old, None):
                     if not left:
                         os.kill(os.getpid(), signal.SIGKILL)
             sys.setprofile(count)
-            os._exit(1 if SpecFolder(place).maintain({KIND: new}) else 0)
+            os._exit(1 if SpecDirectory(place).maintain({KIND: new}) else 0)
         code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
         assert code in (0, -signal.SIGKILL), code
         ended = code == 0
         content = file.read_bytes() if file.exists() else None
         assert content in (before, new), step
         found.append(content == new)
-        specs = SpecFolder(place)
+        specs = SpecDirectory(place)
         assert specs.maintain({KIND: new}) == {}
         assert file.read_bytes() == new
         assert os.listdir(place) == [file.name], os.listdir(place)
@@ -181,12 +182,12 @@ def test_killed_at_any_step_it_leaves_the_old_spec_or_the_new_one(tmp_path: Path
 TOGETHER = """
 import os, sys
 from pathlib import Path
-from genericdp.cdi import SpecFolder, rendered
+from genericdp.cdi import SpecDirectory, rendered
 
 place = Path(sys.argv[1])
 
 def write(number):
-    kind, specs = f"example.com/kind{number}", SpecFolder(place)
+    kind, specs = f"example.com/kind{number}", SpecDirectory(place)
     file = place / f"genericdp_example.com_kind{number}.json"
     for count in range(500):
         entries = [{"name": f"a{count}", "containerEdits": {"env": ["A=b"]}}]
@@ -206,21 +207,21 @@ print(sum(os.waitstatus_to_exitcode(os.waitpid(one, 0)[1]) for one in children))
 """
 
 
-def test_processes_that_share_a_folder_never_remove_each_others_files(tmp_path: Path) -> None:
+def test_processes_that_share_a_directory_never_remove_each_others_files(tmp_path: Path) -> None:
     assert last_line(f"import sys; sys.argv[1:] = [{str(tmp_path)!r}]\n{TOGETHER}") == "0"
 
 
 async def test_a_killed_daemon_leaves_nothing_that_the_next_one_trips_over(place: Place) -> None:
-    folder = folder_of(place)
-    async with Kubelet(place.kubelet_folder) as kubelet:
+    directory = directory_of(place)
+    async with Kubelet(place.kubelet_directory) as kubelet:
         for number in range(1, 4):
-            async with place.daemon(f"--cdi-dir={folder}") as daemon:
+            async with place.daemon(f"--cdi-dir={directory}") as daemon:
                 await kubelet.wait_for(lambda: kubelet.allocatable(NAME) == number)  # noqa: B023
                 place.host.plug(f"ttyUSB{number}")
                 daemon.process.send_signal(signal.SIGKILL)
                 await daemon.process.wait()
-            if (folder / FILE).exists():
-                assert json.loads((folder / FILE).read_bytes())["kind"] == NAME
-        async with place.daemon(f"--cdi-dir={folder}"):
+            if (directory / FILE).exists():
+                assert json.loads((directory / FILE).read_bytes())["kind"] == NAME
+        async with place.daemon(f"--cdi-dir={directory}"):
             await kubelet.wait_for(lambda: kubelet.allocatable(NAME) == 4)
-            assert os.listdir(folder) == [FILE]
+            assert os.listdir(directory) == [FILE]

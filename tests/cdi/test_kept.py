@@ -34,13 +34,13 @@ def serial(glob: str = "/dev/ttyUSB*", **inject: object) -> dict[str, object]:
 
 
 @pytest.fixture
-def folder(world: World) -> Path:
-    """The folder of specs, of a machine with an adapter and a modem."""
+def directory(world: World) -> Path:
+    """The directory of specs, of a machine with an adapter and a modem."""
     world.host.plug("ttyUSB0")
     world.host.plug("ttyACM0", major=166)
-    folder = world.folder / "cdi"
-    folder.mkdir()
-    return folder
+    directory = world.directory / "cdi"
+    directory.mkdir()
+    return directory
 
 
 def nodes(file: Path) -> dict[str, list[str]]:
@@ -60,14 +60,14 @@ def state(file: Path) -> tuple[int, int]:
     return found.st_ino, found.st_mtime_ns
 
 
-def listed(folder: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, str]:
+def listed(directory: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, str]:
     """What ``genericdp cdi list`` says of each file there."""
-    assert main(["cdi", "list", "--cdi-dir", str(folder), "-o", "json"]) == 0
+    assert main(["cdi", "list", "--cdi-dir", str(directory), "-o", "json"]) == 0
     found = json.loads(capsys.readouterr().out)
     return {
         one["file"].rpartition("/")[2]: one["spec"]
         for one in found
-        if one["file"].startswith(f"{folder}/")
+        if one["file"].startswith(f"{directory}/")
     }
 
 
@@ -77,7 +77,7 @@ def full_look(world: World, number: int = 1) -> None:
 
 
 async def test_a_device_is_named_and_the_rest_is_given_by_the_kubelet(
-    world: World, folder: Path, capsys: pytest.CaptureFixture[str]
+    world: World, directory: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     world.host.write("/dev/lock", "")
     one = serial(
@@ -88,9 +88,9 @@ async def test_a_device_is_named_and_the_rest_is_given_by_the_kubelet(
     )
     async with world.serving(one):
         await world.listed(NAME, "ttyUSB0")
-        assert stat.S_IMODE((folder / FILE).stat().st_mode) == 0o644
-        assert nodes(folder / FILE) == {"ttyUSB0": ["/dev/ttyUSB0"]}
-        assert listed(folder, capsys) == {FILE: "maintained"}
+        assert stat.S_IMODE((directory / FILE).stat().st_mode) == 0o644
+        assert nodes(directory / FILE) == {"ttyUSB0": ["/dev/ttyUSB0"]}
+        assert listed(directory, capsys) == {FILE: "maintained"}
         (given,) = (await world.allocated(NAME, ["ttyUSB0"])).container_responses
         assert [device.name for device in given.cdi_devices] == [
             f"{NAME}=ttyUSB0",
@@ -100,11 +100,11 @@ async def test_a_device_is_named_and_the_rest_is_given_by_the_kubelet(
         assert dict(given.annotations) == {"example.com/port": "ttyUSB0"}
         assert [mount.container_path for mount in given.mounts] == ["/lock"]
         assert list(given.devices) == []
-    assert listed(folder, capsys) == {FILE: "not maintained"}  # for containers that start again
+    assert listed(directory, capsys) == {FILE: "not maintained"}  # for containers that start again
 
 
 async def test_two_devices_with_one_place_in_a_container_are_refused(
-    world: World, folder: Path
+    world: World, directory: Path
 ) -> None:
     world.host.plug("ttyUSB1")
     one = serial(devices=[{"path": "$(device.path)", "containerPath": "/dev/serial"}])
@@ -113,11 +113,11 @@ async def test_two_devices_with_one_place_in_a_container_are_refused(
         with pytest.raises(grpc.aio.AioRpcError, match="would both be '/dev/serial'"):
             await world.allocated(NAME, ["ttyUSB0", "ttyUSB1"])
         await world.allocated(NAME, ["ttyUSB0"])
-    assert folder.exists()
+    assert directory.exists()
 
 
 async def test_a_policy_bounds_nodes_and_not_the_names_that_stand_for_them(
-    world: World, folder: Path
+    world: World, directory: Path
 ) -> None:
     policy = (
         "apiVersion: genericdp.io/v1alpha1\nkind: DevicePluginPolicy\n"
@@ -126,73 +126,75 @@ async def test_a_policy_bounds_nodes_and_not_the_names_that_stand_for_them(
     )
     async with world.serving(serial(), policy=policy):
         await world.listed(NAME, "ttyUSB0")
-        assert nodes(folder / FILE) == {"ttyUSB0": ["/dev/ttyUSB0"]}
+        assert nodes(directory / FILE) == {"ttyUSB0": ["/dev/ttyUSB0"]}
         await world.allocated(NAME, ["ttyUSB0"])
 
 
 async def test_a_replugged_device_has_its_new_node_in_the_spec_when_it_is_healthy(
-    world: World, folder: Path
+    world: World, directory: Path
 ) -> None:
-    link = world.host.folder / "dev/serial/by-id/adapter"
+    link = world.host.directory / "dev/serial/by-id/adapter"
     link.parent.mkdir(parents=True)
     link.symlink_to("../../ttyUSB0")
     async with world.serving(serial(LINK) | {"id": "adapter"}) as daemon:
         await world.listed(NAME, "adapter")
-        assert nodes(folder / FILE) == {"adapter": ["/dev/ttyUSB0"]}
+        assert nodes(directory / FILE) == {"adapter": ["/dev/ttyUSB0"]}
         link.unlink()
         world.host.unplug("ttyUSB0")
         await world.listed(NAME)
-        assert not (folder / FILE).exists()
+        assert not (directory / FILE).exists()
         world.host.plug("ttyUSB1")
         link.symlink_to("../../ttyUSB1")
         await world.listed(NAME, "adapter")
-        assert nodes(folder / FILE) == {"adapter": ["/dev/ttyUSB1"]}
+        assert nodes(directory / FILE) == {"adapter": ["/dev/ttyUSB1"]}
         await daemon.offers(NAME, adapter="")
 
 
 async def test_a_vanished_device_leaves_the_spec_and_the_others_stay(
-    world: World, folder: Path
+    world: World, directory: Path
 ) -> None:
     world.host.plug("ttyUSB1")
     async with world.serving(serial()):
         await world.listed(NAME, "ttyUSB0", "ttyUSB1")
         world.host.unplug("ttyUSB0")
         await world.listed(NAME, "ttyUSB1")
-        assert nodes(folder / FILE) == {"ttyUSB1": ["/dev/ttyUSB1"]}
+        assert nodes(directory / FILE) == {"ttyUSB1": ["/dev/ttyUSB1"]}
 
 
-async def test_nothing_is_written_again_that_has_not_changed(world: World, folder: Path) -> None:
+async def test_nothing_is_written_again_that_has_not_changed(world: World, directory: Path) -> None:
     async with world.serving(serial(), MODEM) as daemon:
         await world.listed(NAME, "ttyUSB0")
-        before = state(folder / FILE)
+        before = state(directory / FILE)
         for number in range(1, 4):
             full_look(world, number)
             await world.kubelet.wait_for(lambda: world.kubelet.capacity(OTHER) > number)  # noqa: B023
         await daemon.takes(serial(), MODEM | {"replicas": 2})
         await world.kubelet.wait_for(lambda: world.kubelet.capacity(OTHER) == 8)
-        assert state(folder / FILE) == before
-        assert [one.name for one in folder.iterdir()] == [FILE]
+        assert state(directory / FILE) == before
+        assert [one.name for one in directory.iterdir()] == [FILE]
     async with world.serving(serial(), MODEM) as daemon:
         await world.listed(NAME, "ttyUSB0")
-        assert state(folder / FILE) == before
+        assert state(directory / FILE) == before
         world.host.plug("ttyUSB1")
         await world.listed(NAME, "ttyUSB0", "ttyUSB1")
-        assert state(folder / FILE) != before
+        assert state(directory / FILE) != before
 
 
-async def test_a_config_without_the_resource_removes_its_file(world: World, folder: Path) -> None:
+async def test_a_config_without_the_resource_removes_its_file(
+    world: World, directory: Path
+) -> None:
     async with world.serving(serial(), MODEM) as daemon:
         await world.listed(NAME, "ttyUSB0")
         await daemon.takes(MODEM)
-        await poll_until(lambda: not (folder / FILE).exists())
+        await poll_until(lambda: not (directory / FILE).exists())
         await daemon.takes(serial(), MODEM)
-        await poll_until((folder / FILE).exists)
+        await poll_until((directory / FILE).exists)
         await daemon.takes(resource(NAME, "/dev/ttyUSB*"), MODEM)
-        await poll_until(lambda: not (folder / FILE).exists())
+        await poll_until(lambda: not (directory / FILE).exists())
 
 
 async def test_resources_whose_names_result_from_a_template_have_specs_of_their_own(
-    world: World, folder: Path
+    world: World, directory: Path
 ) -> None:
     world.host.plug("ttyUSB1")
     one = serial() | {
@@ -203,14 +205,14 @@ async def test_resources_whose_names_result_from_a_template_have_specs_of_their_
     async with world.serving(one):
         await world.listed("example.com/ttyUSB0", "ttyUSB0")
         await world.listed("example.com/ttyUSB1", "ttyUSB1")
-        assert sorted(file.name for file in folder.iterdir()) == [
+        assert sorted(file.name for file in directory.iterdir()) == [
             "genericdp_example.com_ttyUSB0.json",
             "genericdp_example.com_ttyUSB1.json",
         ]
 
 
 async def test_a_name_that_results_and_is_no_cdi_kind_is_not_offered(
-    world: World, folder: Path
+    world: World, directory: Path
 ) -> None:
     one = serial("/dev/ttyACM*") | {
         "name": "example.com/9$(value.name)",
@@ -220,23 +222,23 @@ async def test_a_name_that_results_and_is_no_cdi_kind_is_not_offered(
     async with world.serving(one, serial()) as daemon:
         await world.listed(NAME, "ttyUSB0")
         await daemon.log.says("'example.com/9ttyACM0=ttyACM0' is not a CDI name")
-        assert os.listdir(folder) == [FILE]
+        assert os.listdir(directory) == [FILE]
 
 
 @contextmanager
-def missing(folder: Path) -> Iterator[None]:
-    folder.rmdir()
+def missing(directory: Path) -> Iterator[None]:
+    directory.rmdir()
     yield
-    folder.mkdir()
+    directory.mkdir()
 
 
 @contextmanager
-def a_file(folder: Path) -> Iterator[None]:
-    folder.rmdir()
-    folder.touch()
+def a_file(directory: Path) -> Iterator[None]:
+    directory.rmdir()
+    directory.touch()
     yield
-    folder.unlink()
-    folder.mkdir()
+    directory.unlink()
+    directory.mkdir()
 
 
 FOREIGN = {"cdiVersion": "0.5.0", "kind": NAME, "devices": [{"name": "a", "containerEdits": {}}]}
@@ -246,11 +248,11 @@ def foreign(name: str, text: str) -> Callable[[Path], Any]:
     """Another's file."""
 
     @contextmanager
-    def there(folder: Path) -> Iterator[None]:
-        (folder / name).write_text(text)
+    def there(directory: Path) -> Iterator[None]:
+        (directory / name).write_text(text)
         yield
-        assert (folder / name).read_text() == text
-        (folder / name).unlink()
+        assert (directory / name).read_text() == text
+        (directory / name).unlink()
 
     return there
 
@@ -259,13 +261,13 @@ def in_the_way(make: Callable[[Path], object], remove: Callable[[Path], object])
     """Something that is not ours at the place of our file."""
 
     @contextmanager
-    def there(folder: Path) -> Iterator[None]:
-        make(folder / FILE)
-        before = (folder / FILE).lstat()
+    def there(directory: Path) -> Iterator[None]:
+        make(directory / FILE)
+        before = (directory / FILE).lstat()
         yield
-        after = (folder / FILE).lstat()
+        after = (directory / FILE).lstat()
         assert (after.st_ino, after.st_mode) == (before.st_ino, before.st_mode)
-        remove(folder / FILE)
+        remove(directory / FILE)
 
     return there
 
@@ -275,9 +277,9 @@ def _link(path: Path) -> None:
     path.symlink_to("elsewhere")
 
 
-CANNOT = "its CDI spec cannot be written to {folder}: "
-NOT_OURS = "{folder}/" + FILE + " is not of genericdp: it is not overwritten (remove it)"
-IRREGULAR = "{folder}/" + FILE + " is not a regular file: it is not overwritten (remove it)"
+CANNOT = "its CDI spec cannot be written to {directory}: "
+NOT_OURS = "{directory}/" + FILE + " is not of genericdp: it is not overwritten (remove it)"
+IRREGULAR = "{directory}/" + FILE + " is not a regular file: it is not overwritten (remove it)"
 
 
 @pytest.mark.parametrize(
@@ -289,56 +291,56 @@ IRREGULAR = "{folder}/" + FILE + " is not a regular file: it is not overwritten 
         pytest.param(foreign(FILE, "{}\n"), NOT_OURS, id="with our name and form"),
         pytest.param(foreign(FILE, ""), NOT_OURS, id="an empty file"),
         pytest.param(in_the_way(_link, os.unlink), IRREGULAR, id="a link"),
-        pytest.param(in_the_way(os.mkdir, os.rmdir), IRREGULAR, id="a folder"),
+        pytest.param(in_the_way(os.mkdir, os.rmdir), IRREGULAR, id="a directory"),
         pytest.param(in_the_way(os.mkfifo, os.unlink), IRREGULAR, id="a pipe"),
     ],
 )  # fmt: skip
 async def test_what_stands_in_the_way_of_a_spec_is_told_and_heals_when_it_is_gone(
-    world: World, folder: Path, trouble: Any, why: str
+    world: World, directory: Path, trouble: Any, why: str
 ) -> None:
     async with world.serving(serial(), MODEM) as daemon:
         await daemon.offers(NAME, ttyUSB0="")
         await daemon.takes(MODEM)  # so that it is free
-        await poll_until(lambda: not (folder / FILE).exists())
-        with trouble(folder):
+        await poll_until(lambda: not (directory / FILE).exists())
+        with trouble(directory):
             await daemon.takes(serial(), MODEM)
-            await daemon.offers(NAME, ttyUSB0=why.format(folder=folder))
+            await daemon.offers(NAME, ttyUSB0=why.format(directory=directory))
             await daemon.offers(OTHER, ttyACM0="")
             await world.listed(OTHER, "ttyACM0")
             await world.listed(NAME)
         full_look(world)
         await world.listed(NAME, "ttyUSB0")
         await daemon.offers(NAME, ttyUSB0="")
-        assert nodes(folder / FILE) == {"ttyUSB0": ["/dev/ttyUSB0"]}
+        assert nodes(directory / FILE) == {"ttyUSB0": ["/dev/ttyUSB0"]}
 
 
-async def test_a_folder_that_vanishes_later_is_told_at_the_next_full_look(
-    world: World, folder: Path
+async def test_a_directory_that_vanishes_later_is_told_at_the_next_full_look(
+    world: World, directory: Path
 ) -> None:
     async with world.serving(serial(), MODEM):
         await world.listed(NAME, "ttyUSB0")
-        shutil.rmtree(folder)
+        shutil.rmtree(directory)
         full_look(world)
         await world.listed(NAME)
-        folder.mkdir()
+        directory.mkdir()
         full_look(world, 2)
         await world.listed(NAME, "ttyUSB0")
-        assert nodes(folder / FILE) == {"ttyUSB0": ["/dev/ttyUSB0"]}
+        assert nodes(directory / FILE) == {"ttyUSB0": ["/dev/ttyUSB0"]}
 
 
 async def test_an_edited_file_of_ours_is_not_taken_for_ours_and_a_removed_one_comes_back(
-    world: World, folder: Path
+    world: World, directory: Path
 ) -> None:
     async with world.serving(serial(), MODEM) as daemon:
         await world.listed(NAME, "ttyUSB0")
-        (folder / FILE).unlink()
+        (directory / FILE).unlink()
         full_look(world)
-        await poll_until((folder / FILE).exists)
-        edited = (folder / FILE).read_text().replace("  ", "\t")
-        (folder / FILE).write_text(edited)
+        await poll_until((directory / FILE).exists)
+        edited = (directory / FILE).read_text().replace("  ", "\t")
+        (directory / FILE).write_text(edited)
         full_look(world, 2)
-        await daemon.offers(NAME, ttyUSB0=NOT_OURS.format(folder=folder))
-        assert (folder / FILE).read_text() == edited
+        await daemon.offers(NAME, ttyUSB0=NOT_OURS.format(directory=directory))
+        assert (directory / FILE).read_text() == edited
 
 
 HOSTILE = {
@@ -362,59 +364,59 @@ HOSTILE = {
 }
 
 
-async def test_hostile_files_in_the_folder_harm_nobody(
-    world: World, folder: Path, capsys: pytest.CaptureFixture[str]
+async def test_hostile_files_in_the_directory_harm_nobody(
+    world: World, directory: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for name, content in HOSTILE.items():
-        (folder / name).write_bytes(content)
-    os.mkfifo(folder / "pipe.json")
-    os.mkfifo(folder / "genericdp_pipe.json")
-    os.mkfifo(folder / ".genericdp-pipe")
-    (folder / "folder.yaml").mkdir()
-    (folder / "loop.json").symlink_to("loop.json")
-    (folder / "zero.json").symlink_to("/dev/zero")
+        (directory / name).write_bytes(content)
+    os.mkfifo(directory / "pipe.json")
+    os.mkfifo(directory / "genericdp_pipe.json")
+    os.mkfifo(directory / ".genericdp-pipe")
+    (directory / "directory.yaml").mkdir()
+    (directory / "loop.json").symlink_to("loop.json")
+    (directory / "zero.json").symlink_to("/dev/zero")
     async with world.serving(serial(), MODEM):
         await world.listed(NAME, "ttyUSB0")
         full_look(world)
         await world.listed(OTHER, "ttyACM0", "ttyACM1")
-        states = listed(folder, capsys)
+        states = listed(directory, capsys)
     assert states.pop(FILE) == "maintained"
     assert states == {name: "not of genericdp" for name in HOSTILE if name.startswith("genericdp_")}
-    assert {name: (folder / name).read_bytes() for name in HOSTILE} == HOSTILE
-    (folder / "large.json").unlink()
+    assert {name: (directory / name).read_bytes() for name in HOSTILE} == HOSTILE
+    (directory / "large.json").unlink()
 
 
-def leave(folder: Path, name: str = "old") -> Path:
+def leave(directory: Path, name: str = "old") -> Path:
     """A spec of ours that nobody keeps."""
     spec = FOREIGN | {"kind": f"example.com/{name}"}
-    file = folder / f"genericdp_example.com_{name}.json"
+    file = directory / f"genericdp_example.com_{name}.json"
     file.write_text(f"{json.dumps(spec, indent=2)}\n")
     return file
 
 
 async def test_leftovers_are_removed_at_the_start_and_no_file_of_others(
-    world: World, folder: Path
+    world: World, directory: Path
 ) -> None:
-    old = leave(folder)
-    (folder / ".genericdp-abc").write_text("half of a spec")
+    old = leave(directory)
+    (directory / ".genericdp-abc").write_text("half of a spec")
     others = {
         "other.json": json.dumps(FOREIGN | {"kind": "example.com/other"}),
         "genericdp_mine.json": "{}",
         ".other-abc": "",
     }
     for name, text in others.items():
-        (folder / name).write_text(text)
-    (folder / ".genericdp-folder").mkdir()
+        (directory / name).write_text(text)
+    (directory / ".genericdp-directory").mkdir()
     async with world.serving(MODEM):
         await world.listed(OTHER, "ttyACM0")
         assert not old.exists()
-        assert {one.name for one in folder.iterdir()} == {*others, ".genericdp-folder"}
-    assert {name: (folder / name).read_text() for name in others} == others
+        assert {one.name for one in directory.iterdir()} == {*others, ".genericdp-directory"}
+    assert {name: (directory / name).read_text() for name in others} == others
 
 
-async def test_what_another_daemon_keeps_stays_until_it_ends(world: World, folder: Path) -> None:
+async def test_what_another_daemon_keeps_stays_until_it_ends(world: World, directory: Path) -> None:
     modem = MODEM | {"inject": {"by": "cdi"}}
-    theirs = folder / "genericdp_example.com_modem.json"
+    theirs = directory / "genericdp_example.com_modem.json"
     async with world.serving(serial()):
         await world.listed(NAME, "ttyUSB0")
         async with world.serving(modem):
@@ -424,24 +426,26 @@ async def test_what_another_daemon_keeps_stays_until_it_ends(world: World, folde
             world.host.plug("ttyUSB2")
             await world.listed(NAME, "ttyUSB0", "ttyUSB1", "ttyUSB2")
             assert theirs.exists()
-            assert nodes(folder / FILE).keys() == {"ttyUSB0", "ttyUSB1", "ttyUSB2"}
+            assert nodes(directory / FILE).keys() == {"ttyUSB0", "ttyUSB1", "ttyUSB2"}
         assert theirs.exists()
         world.host.plug("ttyUSB3")
         await poll_until(lambda: not theirs.exists())
 
 
-async def test_two_daemons_that_want_different_specs_are_told(world: World, folder: Path) -> None:
+async def test_two_daemons_that_want_different_specs_are_told(
+    world: World, directory: Path
+) -> None:
     """The last one to write has its way, so somebody has to know."""
     async with world.serving(serial()):
         await world.listed(NAME, "ttyUSB0")
         async with world.serving(serial() | {"id": "other-$(device.name)"}) as second:
-            await poll_until(lambda: nodes(folder / FILE).keys() == {"other-ttyUSB0"})
+            await poll_until(lambda: nodes(directory / FILE).keys() == {"other-ttyUSB0"})
             what = "is maintained by another process, too, which wants something else in it"
             await second.log.until(lambda: second.log.count(what) > 0)
 
 
 async def test_a_text_of_a_device_is_no_claim_to_another_resource(
-    world: World, folder: Path
+    world: World, directory: Path
 ) -> None:
     """Anybody can plug in a device that says so."""
     one = serial(env={"TEXT": "a kind: example.com/modem, and more"})
@@ -449,13 +453,13 @@ async def test_a_text_of_a_device_is_no_claim_to_another_resource(
     async with world.serving(one, MODEM | {"inject": {"by": "cdi", **mounted}}):
         await world.listed(NAME, "ttyUSB0")
         await world.listed(OTHER, "ttyACM0")
-        assert len(sorted(folder.glob("genericdp_*"))) == 2
+        assert len(sorted(directory.glob("genericdp_*"))) == 2
 
 
-async def test_whoever_reads_a_spec_cannot_keep_it_in_place(world: World, folder: Path) -> None:
+async def test_whoever_reads_a_spec_cannot_keep_it_in_place(world: World, directory: Path) -> None:
     async with world.serving(serial(), MODEM) as daemon:
         await world.listed(NAME, "ttyUSB0")
-        with (folder / FILE).open("rb") as reader:
+        with (directory / FILE).open("rb") as reader:
             fcntl.flock(reader, fcntl.LOCK_SH)
             await daemon.takes(MODEM)
-            await poll_until(lambda: not (folder / FILE).exists())
+            await poll_until(lambda: not (directory / FILE).exists())

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 @pytest.fixture
 def testbed(tmp_path: Path) -> Callable[[str], Path]:
     def build(name: str) -> Path:
-        folder = tmp_path / name
-        loading.build(loading.path_of(name), folder)
-        return folder
+        directory = tmp_path / name
+        loading.build(loading.path_of(name), directory)
+        return directory
 
     return build

@@ -30,9 +30,9 @@ class Case(NamedTuple):
     stdout: str = ""
 
 
-def run(cases: list[Case], folder: Path) -> dict[Case, tuple[int, str]]:
+def run(cases: list[Case], directory: Path) -> dict[Case, tuple[int, str]]:
     """Run all cases in a process that forks; return exit code and output of each."""
-    file = folder / "cases.json"
+    file = directory / "cases.json"
     file.write_text(json.dumps(cases))
     command = [sys.executable, "-m", "tests.cli.forked", str(file)]
     done = subprocess.run(

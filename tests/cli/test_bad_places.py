@@ -101,7 +101,7 @@ def argv_of(name: str, machine: Path, word: str = "", place: str = "") -> tuple[
 class Runs(NamedTuple):
     """What all the command lines gave."""
 
-    folder: Path
+    directory: Path
     machine: Path
     found: Mapping[Case, tuple[int, str]]
 
@@ -109,30 +109,30 @@ class Runs(NamedTuple):
         return self.found[Case(argv_of(name, self.machine), stdout)]
 
     def at(self, name: str, word: str, kind: str) -> tuple[int, str]:
-        return self.found[Case(argv_of(name, self.machine, word, str(self.folder / kind)))]
+        return self.found[Case(argv_of(name, self.machine, word, str(self.directory / kind)))]
 
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
-    folder, machine = tmp_path_factory.mktemp("places"), tmp_path_factory.mktemp("machine")
+    directory, machine = tmp_path_factory.mktemp("places"), tmp_path_factory.mktemp("machine")
     tree = Tree(machine)
     tree.node("fuse", "10:229")
     tree.write("sys/devices/x", "")
-    os.mkfifo(folder / KINDS[0])
-    (folder / KINDS[1]).touch()
-    (folder / KINDS[2]).mkdir()
-    shutil.copy(FUSE, folder / KINDS[3])
+    os.mkfifo(directory / KINDS[0])
+    (directory / KINDS[1]).touch()
+    (directory / KINDS[2]).mkdir()
+    shutil.copy(FUSE, directory / KINDS[3])
     cases = [
         Case(argv_of(name, machine), stdout)
         for name in PRINTING
         for stdout in (CLOSED, GONE, "/dev/full")
     ]
     cases += [
-        Case(argv_of(name, machine, word, str(folder / kind)))
+        Case(argv_of(name, machine, word, str(directory / kind)))
         for name, word in ARGUMENTS
         for kind in KINDS
     ]
-    return Runs(folder, machine, run(cases, folder))
+    return Runs(directory, machine, run(cases, directory))
 
 
 @pytest.mark.parametrize("name", PRINTING)

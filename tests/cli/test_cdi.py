@@ -39,14 +39,14 @@ INDEXED = resource(
 
 
 class Place:
-    """A machine with an adapter and a modem, a config, and a folder for specs."""
+    """A machine with an adapter and a modem, a config, and a directory for specs."""
 
-    def __init__(self, folder: Path) -> None:
-        self.host = Host(folder / "host")
+    def __init__(self, directory: Path) -> None:
+        self.host = Host(directory / "host")
         self.host.plug("ttyUSB0")
         self.host.plug("ttyACM0", major=166)
-        self.config = folder / "config.yaml"
-        self.specs = folder / "specs"
+        self.config = directory / "config.yaml"
+        self.specs = directory / "specs"
         self.takes(SERIAL)
 
     def takes(self, *resources: Mapping[str, object]) -> None:
@@ -54,7 +54,7 @@ class Place:
 
     @property
     def where(self) -> list[str]:
-        return [f"--config={self.config}", f"--root={self.host.folder}"]
+        return [f"--config={self.config}", f"--root={self.host.directory}"]
 
     def generate(self, *more: str) -> int:
         return main(["cdi", "generate", *self.where, *more])
@@ -145,11 +145,11 @@ def test_how_other_commands_print_says_nothing_about_where_to_write(
     place: Place, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
     monkeypatch.setenv("GENERICDP_OUTPUT", "json")
-    monkeypatch.chdir(place.host.folder)
+    monkeypatch.chdir(place.host.directory)
     assert place.generate() == 0
     out, err = capsys.readouterr()
     assert (json.loads(out), err) == (spec("ttyUSB0"), "")
-    assert not (place.host.folder / "json").exists()
+    assert not (place.host.directory / "json").exists()
 
 
 @pytest.mark.parametrize(
@@ -173,7 +173,7 @@ def test_a_place_that_cannot_be_meant_is_refused(
     assert why.format(config=place.config) in err
 
 
-def test_static_goes_to_a_given_folder(place: Place) -> None:
+def test_static_goes_to_a_given_directory(place: Place) -> None:
     assert place.generate("--static", f"--output={place.specs}") == 0
     assert (place.specs / FILE).exists()
 
@@ -302,7 +302,7 @@ async def test_watch_follows_the_devices_and_the_config(place: Place, capsys: Ca
 
 
 @pytest.mark.slow
-async def test_watch_waits_for_its_folder(place: Place) -> None:
+async def test_watch_waits_for_its_directory(place: Place) -> None:
     async with place.watch() as daemon:
         line = await daemon.says("Unhealthy")
         assert f"its CDI spec cannot be written to {place.specs}: no such file" in line

@@ -73,13 +73,13 @@ class Node:
     def __init__(self, root: Path) -> None:
         self.root = root
 
-    def folder(self, driver: str = DRIVER) -> Path:
-        folder = self.root / "plugins" / driver / "claims"
-        folder.mkdir(parents=True, exist_ok=True)
-        return folder
+    def directory(self, driver: str = DRIVER) -> Path:
+        directory = self.root / "plugins" / driver / "claims"
+        directory.mkdir(parents=True, exist_ok=True)
+        return directory
 
     def put(self, uid: str = UID, *, driver: str = DRIVER, **more: Any) -> Path:
-        file = self.folder(driver) / f"{uid}.json"
+        file = self.directory(driver) / f"{uid}.json"
         file.write_text(json.dumps(record(uid, driver=driver, **more)))
         return file
 
@@ -93,15 +93,15 @@ class Node:
     @contextmanager
     def daemon(self, driver: str = DRIVER) -> Iterator[None]:
         """Release like a daemon: it holds the lock, and removes what is to be released."""
-        folder, ends = self.folder(driver), threading.Event()
+        directory, ends = self.directory(driver), threading.Event()
 
         def release() -> None:
             while not ends.wait(0.01):
-                for request in folder.glob("*.release"):
+                for request in directory.glob("*.release"):
                     request.with_suffix(".json").unlink(missing_ok=True)
                     request.unlink()
 
-        with (folder.parent / "lock").open("w") as lock:
+        with (directory.parent / "lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             thread = threading.Thread(target=release)
             thread.start()
@@ -113,8 +113,8 @@ class Node:
 
 
 @pytest.fixture
-def node(short_folder: Path) -> Node:
-    return Node(short_folder)
+def node(short_directory: Path) -> Node:
+    return Node(short_directory)
 
 
 def listed(node: Node, capsys: Capture, *words: str) -> list[dict[str, Any]]:
@@ -177,7 +177,7 @@ def test_data_has_all_of_a_record_and_one_driver_alone_can_be_listed(
 def test_a_record_that_cannot_be_read_is_listed_with_the_reason(
     content: str, why: str, node: Node, capsys: Capture
 ) -> None:
-    (node.folder() / f"{UID}.json").write_text(content)
+    (node.directory() / f"{UID}.json").write_text(content)
     (found,) = listed(node, capsys)
     assert found["uid"] == UID
     assert why in found["unreadable"]
@@ -186,12 +186,12 @@ def test_a_record_that_cannot_be_read_is_listed_with_the_reason(
 
 
 def test_what_is_not_a_file_is_never_opened(node: Node, capsys: Capture) -> None:
-    folder = node.folder()
-    os.mkfifo(folder / "fifo.json")
-    (folder / "link.json").symlink_to("/dev/zero")
-    (folder / "folder.json").mkdir()
+    directory = node.directory()
+    os.mkfifo(directory / "fifo.json")
+    (directory / "link.json").symlink_to("/dev/zero")
+    (directory / "directory.json").mkdir()
     found = {claim["uid"]: claim["unreadable"] for claim in listed(node, capsys)}
-    assert found.keys() == {"fifo", "folder", "link"}
+    assert found.keys() == {"fifo", "directory", "link"}
     assert all("it is not a regular file" in why for why in found.values())
 
 
@@ -208,7 +208,7 @@ def test_without_claims_it_says_where_there_are_none(node: Node, capsys: Capture
     assert node.claims() == 0
     missing = f"{place}, which does not exist (see --kubelet-root)"
     assert capsys.readouterr().out == f"No claim is prepared: there is no record below {missing}\n"
-    node.folder()
+    node.directory()
     assert node.claims() == 0
     assert capsys.readouterr().out == f"No claim is prepared: there is no record below {place}\n"
 
@@ -244,7 +244,7 @@ def test_without_a_daemon_the_request_stays(node: Node, capsys: Capture) -> None
 
 
 def test_an_unreadable_record_can_be_released(node: Node, capsys: Capture) -> None:
-    (node.folder() / f"{UID}.json").write_text("{}")
+    (node.directory() / f"{UID}.json").write_text("{}")
     with node.daemon():
         assert node.claims("release", UID, "--yes") == 0
     printed = capsys.readouterr().out

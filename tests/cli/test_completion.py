@@ -51,7 +51,7 @@ def script(shell: str, capsys: pytest.CaptureFixture[str]) -> str:
 
 @pytest.mark.parametrize(
     ("shell", "way"),
-    [("bash", "sourced"), ("fish", "sourced"), ("zsh", "sourced"), ("zsh", "from a folder")],
+    [("bash", "sourced"), ("fish", "sourced"), ("zsh", "sourced"), ("zsh", "from a directory")],
 )
 def test_the_shell_completes(script: str, shell: str, way: str, tmp_path: Path) -> None:
     if shutil.which(shell) is None:
@@ -61,7 +61,7 @@ def test_the_shell_completes(script: str, shell: str, way: str, tmp_path: Path) 
     program = tmp_path / "genericdp"
     program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m genericdp "$@"\n')
     program.chmod(0o755)
-    # The name is what zsh loads from a folder: at the first Tab, which must not be lost.
+    # The name is what zsh loads from a directory: at the first Tab, which must not be lost.
     (tmp_path / "_genericdp").write_text(script)
     driver = {"bash": _in_bash, "fish": _in_fish, "zsh": _in_zsh}[shell]
     (tmp_path / ".zshrc").write_text(driver(way))
@@ -104,7 +104,7 @@ def _in_fish(_way: str) -> str:
 
 
 def _in_zsh(way: str) -> str:
-    program = "fpath+=($PWD)\n" if way == "from a folder" else ""
+    program = "fpath+=($PWD)\n" if way == "from a directory" else ""
     program += "autoload -Uz compinit\ncompinit -u\n"
     if way == "sourced":
         program += "source <(cat _genericdp)\n"

@@ -24,11 +24,11 @@ from genericdp.cli import main
 from tests.fixtures.make_tree import Tree
 
 def discover():
-    with tempfile.TemporaryDirectory() as folder:
-        Tree(pathlib.Path(folder)).node("null", "1:3")
-        config = pathlib.Path(folder, "config.yaml")
+    with tempfile.TemporaryDirectory() as directory:
+        Tree(pathlib.Path(directory)).node("null", "1:3")
+        config = pathlib.Path(directory, "config.yaml")
         config.write_text({CONFIG!r})
-        return main(["discover", f"--root={{folder}}", f"--config={{config}}"])
+        return main(["discover", f"--root={{directory}}", f"--config={{config}}"])
 
 if os.geteuid() == 0:
     # Once before, since afterwards the modules may not be readable any more.
@@ -54,22 +54,22 @@ sys.exit(discover())
 
 
 @pytest.mark.parametrize(
-    ("folder", "complaint"),
+    ("directory", "complaint"),
     [
-        ("", "has no folder dev (give --root a folder with dev/ and sys/ of a machine, or a"),
+        ("", "has no directory dev (give --root a directory with dev/ and sys/ of a machine, or a"),
         ("absent", "absent does not exist (give --root"),
         ("file/dev", "file/dev does not exist (give --root"),
         ("file", "file: it is not a snapshot"),
-        ("pipe", "pipe is neither a folder nor a file (give --root"),
+        ("pipe", "pipe is neither a directory nor a file (give --root"),
     ],
 )
 def test_a_root_that_is_none_is_one_line(
-    folder: str, complaint: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    directory: str, complaint: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "file").write_text("hello")
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "c.yaml").write_text(CONFIG)
-    words = [f"--root={tmp_path / folder}", f"--config={tmp_path / 'c.yaml'}"]
+    words = [f"--root={tmp_path / directory}", f"--config={tmp_path / 'c.yaml'}"]
     assert main(["discover", *words]) == 2
     printed = capsys.readouterr()
     assert (printed.out, printed.err.count("\n")) == ("", 1)

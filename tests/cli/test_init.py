@@ -13,7 +13,7 @@ from genericdp.config.load import load
 
 from tests.cases.machine import Machine
 from tests.fixtures.make_tree import Tree
-from tests.hosts.hosts import EXAMPLES, FOLDER, Host
+from tests.hosts.hosts import DIRECTORY, EXAMPLES, Host
 from tests.testbeds import loading
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ MACHINES = [
     *map(loading.path_of, loading.NAMES),
     *(
         machine
-        for machine in sorted(FOLDER.glob("*/machine*.umockdev"))
+        for machine in sorted(DIRECTORY.glob("*/machine*.umockdev"))
         if f"{machine.parent.name}.yaml" not in TRIED
     ),
 ]
@@ -180,7 +180,7 @@ def test_names_that_cannot_be_printed_stay_comments(
 def test_its_commands_are_about_the_same_machine(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    root = Tree(tmp_path / "a machine").folder
+    root = Tree(tmp_path / "a machine").directory
     assert main(["init", "--root", str(root)]) == 0
     told = capsys.readouterr().out
     assert f"genericdp discover FILE --root '{root}'    what it offers" in told

@@ -65,8 +65,8 @@ def test_an_empty_variable_of_an_address_is_none(
     """Found by a new user: an empty GENERICDP_LISTEN in a unit's environment ended each start."""
     for option in ("listen", "address"):
         monkeypatch.setenv(variable(option), "")
-    assert main(["run", "--config=none.yaml", "--root=/no/such/folder"]) == 2
-    assert "/no/such/folder" in capsys.readouterr().err
+    assert main(["run", "--config=none.yaml", "--root=/no/such/directory"]) == 2
+    assert "/no/such/directory" in capsys.readouterr().err
     assert main(["status", "--address=127.0.0.1:1"]) == 1
     assert "nothing listens at 127.0.0.1:1" in capsys.readouterr().err
 
@@ -89,7 +89,7 @@ def test_an_empty_variable_of_a_path_is_as_wrong_as_the_empty_flag(
 @pytest.mark.parametrize(
     "words", [["discover", "--config", ""], ["hardware", "--root", ""], ["validate", ""]]
 )
-def test_an_empty_path_is_not_the_current_folder(words: list[str], capsys: Capture) -> None:
+def test_an_empty_path_is_not_the_current_directory(words: list[str], capsys: Capture) -> None:
     """As ``--config "$UNSET"`` gives it."""
     assert main(words) == 2
     assert "an empty path" in capsys.readouterr().err

@@ -12,11 +12,15 @@ from genericdp.cli import main
 LAPTOP = Path(__file__).parents[1] / "fixtures/laptop"
 
 
-def said(capsys: pytest.CaptureFixture[str], folder: Path, *options: str) -> list[str]:
+def said(capsys: pytest.CaptureFixture[str], directory: Path, *options: str) -> list[str]:
     """Return what is logged before it ends, since there is no such policy."""
     words = [
-        *(f"--config={folder}/c.yaml", f"--root={LAPTOP}", f"--policy={folder}/no-policy.yaml"),
-        f"--kubelet-dir={folder}",
+        *(
+            f"--config={directory}/c.yaml",
+            f"--root={LAPTOP}",
+            f"--policy={directory}/no-policy.yaml",
+        ),
+        f"--kubelet-dir={directory}",
     ]
     assert main(["run", *words, *options]) == 2
     lines = capsys.readouterr().err.splitlines()
@@ -24,29 +28,31 @@ def said(capsys: pytest.CaptureFixture[str], folder: Path, *options: str) -> lis
 
 
 def test_what_is_no_socket_is_a_warning_and_one_that_may_come_is_none(
-    short_folder: Path, capsys: pytest.CaptureFixture[str]
+    short_directory: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    path = short_folder / "pod-resources.sock"
+    path = short_directory / "pod-resources.sock"
     (line,) = (
-        one for one in said(capsys, short_folder, f"--pod-resources={path}") if str(path) in one
+        one for one in said(capsys, short_directory, f"--pod-resources={path}") if str(path) in one
     )
     assert " info " in line
     assert "does not exist yet" in line
     with socket.socket(socket.AF_UNIX) as made:
         made.bind(str(path))
     assert not [
-        one for one in said(capsys, short_folder, f"--pod-resources={path}") if str(path) in one
+        one for one in said(capsys, short_directory, f"--pod-resources={path}") if str(path) in one
     ]
     (line,) = (
         one
-        for one in said(capsys, short_folder, f"--pod-resources={os.devnull}")
+        for one in said(capsys, short_directory, f"--pod-resources={os.devnull}")
         if os.devnull in one
     )
     assert " warning " in line
     assert "is not a socket" in line
     below = path / "x"
     (line,) = (
-        one for one in said(capsys, short_folder, f"--pod-resources={below}") if str(below) in one
+        one
+        for one in said(capsys, short_directory, f"--pod-resources={below}")
+        if str(below) in one
     )
     assert line.endswith("not a directory")
 
@@ -54,14 +60,14 @@ def test_what_is_no_socket_is_a_warning_and_one_that_may_come_is_none(
 @pytest.mark.parametrize(
     ("mode", "who"), [(0o755, ""), (0o775, "its group"), (0o1777, "anybody"), (None, "")]
 )
-def test_a_state_folder_that_others_can_write_to_is_a_warning(
-    short_folder: Path, capsys: pytest.CaptureFixture[str], mode: int | None, who: str
+def test_a_state_directory_that_others_can_write_to_is_a_warning(
+    short_directory: Path, capsys: pytest.CaptureFixture[str], mode: int | None, who: str
 ) -> None:
-    state = short_folder / "state"
+    state = short_directory / "state"
     if mode is not None:
         state.mkdir()
         state.chmod(mode)
     lines = [
-        one for one in said(capsys, short_folder, f"--state-dir={state}") if "--state-dir" in one
+        one for one in said(capsys, short_directory, f"--state-dir={state}") if "--state-dir" in one
     ]
     assert [f"{who} can write to {state}" in one for one in lines] == [True] * bool(who)

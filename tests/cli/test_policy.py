@@ -23,8 +23,8 @@ Capture = pytest.CaptureFixture[str]
 
 
 @pytest.fixture(autouse=True)
-def _place(short_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(short_folder)
+def _place(short_directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(short_directory)
     monkeypatch.setenv("GENERICDP_CONFIG", "c.yaml")
     monkeypatch.setenv("GENERICDP_ROOT", "host")
     Path("c.yaml").write_text(CONFIG)

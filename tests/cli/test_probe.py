@@ -31,15 +31,15 @@ esac
 
 @pytest.fixture
 def plain(tmp_path: Path) -> Path:
-    """A folder of plain files: devices of this machine that need no rights."""
-    folder = tmp_path / "plain"
-    folder.mkdir()
+    """A directory of plain files: devices of this machine that need no rights."""
+    directory = tmp_path / "plain"
+    directory.mkdir()
     for name in ("bad", "good"):
-        (folder / name).touch()
+        (directory / name).touch()
     script = tmp_path / "check"
     script.write_text(SCRIPT)
     script.chmod(0o755)
-    return folder
+    return directory
 
 
 @pytest.fixture
@@ -58,11 +58,11 @@ def exec_of(*command: Path | str) -> str:
     return f"{{exec: {{command: {json.dumps([str(word) for word in command])}}}}}"
 
 
-def own(folder: Path, *, name: str = "own", glob: str = "*", health: str = "") -> str:
+def own(directory: Path, *, name: str = "own", glob: str = "*", health: str = "") -> str:
     """A resource of plain files, whose ids are short."""
     return (
         f"  - name: example.com/{name}\n"
-        f"    match: [{{path: '{folder}/{glob}', type: file}}]\n"
+        f"    match: [{{path: '{directory}/{glob}', type: file}}]\n"
         "    id: $(device.name)\n"
         f"    inject: {{env: {{FILE_{name.upper()}: $(device.path)}}}}\n"
         f"    health: [{health}]\n"

@@ -41,12 +41,12 @@ def copy(tmp_path: Path) -> Tree:
 
 
 def of_copy(copy: Tree, *arguments: str, health: str) -> int:
-    config = copy.folder.parent / "config.yaml"
+    config = copy.directory.parent / "config.yaml"
     config.write_text(
         f"{HEAD}  - name: example.com/sensor\n    match: [{{path: '/dev/sensor*'}}]\n"
         f"    health: [{health}]\n"
     )
-    where = [f"--config={config}", f"--root={copy.folder}", "--node-name=n"]
+    where = [f"--config={config}", f"--root={copy.directory}", "--node-name=n"]
     return main(["probe", *where, *arguments])
 
 

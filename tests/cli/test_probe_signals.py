@@ -28,15 +28,15 @@ while :; do sleep 600; done
 """
 
 
-async def probe_slowly(folder: Path, *arguments: str, devices: int = 2) -> Process:
-    script = folder / "slow"
-    script.write_text(SLOW.format(pids=folder / "pids"))
+async def probe_slowly(directory: Path, *arguments: str, devices: int = 2) -> Process:
+    script = directory / "slow"
+    script.write_text(SLOW.format(pids=directory / "pids"))
     script.chmod(0o755)
     for number in range(devices):
-        (folder / f"file{number}").touch()
-    config = folder / "config.yaml"
+        (directory / f"file{number}").touch()
+    config = directory / "config.yaml"
     health = exec_of(script).removesuffix("}") + ", timeoutSeconds: 600, periodSeconds: 600}"
-    config.write_text(HEAD + own(folder, glob="file*", health=health))
+    config.write_text(HEAD + own(directory, glob="file*", health=health))
     return await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "genericdp", *arguments, f"--config={config}", "--node-name=n"),
         stdout=asyncio.subprocess.PIPE,
@@ -44,9 +44,9 @@ async def probe_slowly(folder: Path, *arguments: str, devices: int = 2) -> Proce
     )
 
 
-async def pids(folder: Path, count: int) -> list[int]:
+async def pids(directory: Path, count: int) -> list[int]:
     """Wait until so many processes have said which they are."""
-    file = folder / "pids"
+    file = directory / "pids"
     await poll_until(lambda: file.exists() and file.read_text().count("\n") >= count)
     return [int(line) for line in file.read_text().split()]
 

@@ -51,11 +51,11 @@ def host(tmp_path: Path) -> Host:
 
 
 def config_of(host: Host) -> Path:
-    return host.folder.parent / "config.yaml"
+    return host.directory.parent / "config.yaml"
 
 
 def where(host: Host) -> list[str]:
-    return [f"--config={config_of(host)}", f"--root={host.folder}"]
+    return [f"--config={config_of(host)}", f"--root={host.directory}"]
 
 
 def once(capsys: Capture, host: Host, *arguments: str) -> tuple[int, str, str]:
@@ -136,7 +136,12 @@ def test_a_picture_as_data_has_a_container_as_allocate_gives_it(
     ("old", "new", "more", "said"),
     [
         ("match", "matches", "--once", "unknown key 'matches'"),
-        ("", "", "--root={folder}/no", "does not exist (give --root a folder with dev/ and sys/"),
+        (
+            "",
+            "",
+            "--root={directory}/no",
+            "does not exist (give --root a directory with dev/ and sys/",
+        ),
         ("", "", "--allocate=example.com/no=1", "the config has no resource 'example.com/no' for"),
         ("", BY_DRA, f"--allocate={AMOUNT}", "the scheduler is not simulated: see genericdp"),
     ],
@@ -147,12 +152,12 @@ def test_what_it_cannot_begin_with_is_exit_code_2(
 ) -> None:
     text = CONFIG.replace(old, new) if old else CONFIG + new
     config_of(host).write_text(text)
-    code, out, err = once(capsys, host, more.format(folder=host.folder))
+    code, out, err = once(capsys, host, more.format(directory=host.directory))
     assert (code, out) == (2, "")
     assert said in err
 
 
-def test_a_temporary_folder_with_too_long_a_path_is_told_as_such(
+def test_a_temporary_directory_with_too_long_a_path_is_told_as_such(
     host: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
     long = tmp_path / ("x" * 100)
@@ -194,7 +199,7 @@ def test_resources_without_devices_say_why_unless_they_are_many(
     why = f"nothing on this node matches match[0] {{path: /dev/no0}} ({config_of(host)}:10)"
     assert once(capsys, host)[1].splitlines()[-2:] == ["No devices:", f"  example.com/no0: {why}"]
     config_of(host).write_text(CONFIG + "".join(names))
-    why = f"genericdp discover {config_of(host)} --root {host.folder}"
+    why = f"genericdp discover {config_of(host)} --root {host.directory}"
     assert once(capsys, host)[1].splitlines()[-2:] == ["No devices:", f"  6 resources; why: {why}"]
 
 

@@ -55,7 +55,7 @@ HERE = "--root=/"
 
 
 def config(host: Host, hook: str, script: str) -> Path:
-    path = host.folder.parent / "config.yaml"
+    path = host.directory.parent / "config.yaml"
     path.write_text(CONFIG.format(hook=hook, script=script))
     return path
 
@@ -102,7 +102,7 @@ def test_hooks_really_run_unless_it_is_a_copy_and_the_container_is_shown(
     config(host, hook, f"rm {ran}; exit 1")
     code, out, err = once(capsys, host, ASKED)
     assert (code, out.splitlines()[-1]) == (0, "  env         CARD=/dev/null")
-    assert err.endswith(f"warning --root {host.folder}: {NOT_RUN}\n")
+    assert err.endswith(f"warning --root {host.directory}: {NOT_RUN}\n")
     assert ran.exists()
 
 
@@ -126,7 +126,7 @@ def test_of_a_copy_probes_read_files_and_run_and_open_nothing(
         "      - kernelLog: {regex: .}\n"
         f"      - file: {{path: /sys/temp, max: {most}}}\n"
     )
-    (host.folder / "dev/null").chmod(0)
+    (host.directory / "dev/null").chmod(0)
     code, out, err = once(capsys, host, "-o", "json")
     (card,) = resources_in(out).values()
     assert (code, card["allocatable"]) == (0, int(state[0] == "Healthy"))
@@ -159,7 +159,7 @@ class Pictures(list["Start | None"]):
 
 
 async def test_a_container_that_waits_is_started_until_it_runs(
-    host: Host, tmp_path: Path, short_folder: Path
+    host: Host, tmp_path: Path, short_directory: Path
 ) -> None:
     """PRE-1: and what it waits for is told once, however often the same is tried."""
     tries = tmp_path / "tries"
@@ -169,8 +169,8 @@ async def test_a_container_that_waits_is_started_until_it_runs(
     simulation = Simulation(
         Settings(
             configs=(path,),
-            kubelet_folder=short_folder,
-            cdi_folder=short_folder,
+            kubelet_directory=short_directory,
+            cdi_directory=short_directory,
             root=Path("/"),
             node_name="n",
         ),

@@ -53,7 +53,7 @@ def answers(root: Path, *python: str, at: Path) -> list[str]:
 
 
 def as_elsewhere(answer: str) -> object:
-    """Give an answer without what it says of folders that no snapshot holds, to be mounted."""
+    """Give an answer without what it says of directories that no snapshot holds, to be mounted."""
     if not answer.strip():
         return None
     found = resources_in(answer)
@@ -64,15 +64,15 @@ def as_elsewhere(answer: str) -> object:
 @pytest.mark.skipif(not Path("/sys/devices").is_dir(), reason="this machine has no sysfs")
 @pytest.mark.skipif(shutil.which("setpriv") is None, reason="setpriv is not installed")
 def test_on_a_snapshot_of_this_machine_somebody_else_sees_what_is_seen_on_it(
-    short_folder: Path,
+    short_directory: Path,
 ) -> None:
     tried = subprocess.run(
         [*NOBODY, "import genericdp.cli"], check=False, capture_output=True, text=True
     )
     if tried.returncode:  # we cannot become somebody else who may read this checkout
         pytest.skip(f"nobody cannot run it: {tried.stderr.strip()}")
-    short_folder.chmod(0o755)
-    file, temporary = short_folder / "this.tar.gz", short_folder / "of-nobody"
+    short_directory.chmod(0o755)
+    file, temporary = short_directory / "this.tar.gz", short_directory / "of-nobody"
     temporary.mkdir()
     os.chown(temporary, 65534, 65534)
     assert main(["snapshot", str(file)]) == 0
@@ -93,11 +93,11 @@ def snapshot(file: Path, root: Path, *more: str) -> int:
 def test_a_snapshot_of_a_machine_is_that_machine(
     name: str, testbed: Testbed, tmp_path: Path, capsys: Capture
 ) -> None:
-    folder, file = testbed(name), tmp_path / "it.tar.gz"
-    assert snapshot(file, folder) == 0
+    directory, file = testbed(name), tmp_path / "it.tar.gz"
+    assert snapshot(file, directory) == 0
     capsys.readouterr()
     found = []
-    for root in (folder, file):
+    for root in (directory, file):
         assert main(["hardware", "--root", str(root), "-o", "json"]) == 0
         found.append(capsys.readouterr().out)
     assert found[0] == found[1]
@@ -106,7 +106,7 @@ def test_a_snapshot_of_a_machine_is_that_machine(
 EXAMPLES = [
     host
     for host in all_hosts()
-    if host.name != "host-folder" and "file: /proc/" not in host.config.read_text()
+    if host.name != "host-directory" and "file: /proc/" not in host.config.read_text()
 ]
 """Those that read no file of /proc or elsewhere."""
 
@@ -171,11 +171,11 @@ def test_two_of_one_machine_are_equal_and_it_tells_what_it_did(
 
 
 def test_it_can_go_to_stdout(testbed: Testbed, tmp_path: Path, capsys: Capture) -> None:
-    folder = testbed("can")
-    assert snapshot(tmp_path / "a.tar.gz", folder) == 0
+    directory = testbed("can")
+    assert snapshot(tmp_path / "a.tar.gz", directory) == 0
     capsys.readouterr()
     ended = subprocess.run(
-        [sys.executable, "-m", "genericdp", "snapshot", "-", "--root", folder],
+        [sys.executable, "-m", "genericdp", "snapshot", "-", "--root", directory],
         check=True,
         capture_output=True,
     )
@@ -184,11 +184,11 @@ def test_it_can_go_to_stdout(testbed: Testbed, tmp_path: Path, capsys: Capture) 
 
 
 def test_what_could_not_be_read_is_told(testbed: Testbed, tmp_path: Path, capsys: Capture) -> None:
-    folder = testbed("can")
-    (folder / "dev/open").mkdir()
-    (folder / "dev/open").chmod(0o777)
-    (folder / "dev/open/link").symlink_to("../can0")
-    assert snapshot(tmp_path / "a.tar.gz", folder) == 0
+    directory = testbed("can")
+    (directory / "dev/open").mkdir()
+    (directory / "dev/open").chmod(0o777)
+    (directory / "dev/open/link").symlink_to("../can0")
+    assert snapshot(tmp_path / "a.tar.gz", directory) == 0
     said = "other than root can change, so never offered: 1, such as /dev/open/link"
     assert said in capsys.readouterr().out
 
@@ -196,7 +196,7 @@ def test_what_could_not_be_read_is_told(testbed: Testbed, tmp_path: Path, capsys
 def test_a_snapshot_without_sysfs_is_named_as_it_was_given(tmp_path: Path, capsys: Capture) -> None:
     file = tmp_path / "node.tar.gz"
     with file.open("wb") as out:
-        write(out, {}, [ArchiveEntry("dev", Kind.FOLDER)])
+        write(out, {}, [ArchiveEntry("dev", Kind.DIRECTORY)])
     assert main(["hardware", "--root", str(file)]) == 0
     warning = f"warning: {file}/sys/devices is missing: only path selectors can find anything"
     assert capsys.readouterr().err.startswith(warning)

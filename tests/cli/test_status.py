@@ -394,7 +394,7 @@ UNKNOWN = {"known": False, "reason": "start with --pod-resources"}
             status(config=OLD),
             [
                 "Config:   active, since 2026-11-21 19:00:00 UTC, the last good one of the"
-                " state folder (abababababab; /etc/a.yaml)"
+                " state directory (abababababab; /etc/a.yaml)"
             ],
         ),
         (

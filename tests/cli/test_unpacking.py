@@ -31,10 +31,10 @@ def snapshot(testbed: Callable[[str], Path], tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def temporary(short_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("TMPDIR", str(short_folder))
+def temporary(short_directory: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("TMPDIR", str(short_directory))
     monkeypatch.setattr("tempfile.tempdir", None)
-    return short_folder
+    return short_directory
 
 
 def test_every_command_takes_a_snapshot_and_leaves_nothing(

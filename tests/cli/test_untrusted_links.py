@@ -71,7 +71,7 @@ def judge(
 
 def open_to_all(directory: Path) -> str:
     directory.chmod(0o777)
-    return "lies in a folder that every user can write to"
+    return "lies in a directory that every user can write to"
 
 
 def of_nobody(directory: Path) -> str:
@@ -113,31 +113,31 @@ def test_a_link_that_not_only_the_administrator_can_redirect_leads_nowhere(
 @pytest.fixture
 def volume(tmp_path: Path) -> Iterator[Callable[[int], Path]]:
     """Mount a ConfigMap's volume as a kubelet does: mode 0777, links of root's, read-only."""
-    folder = tmp_path / "volume"
+    directory = tmp_path / "volume"
 
     def mounted(owner: int) -> Path:
-        subprocess.run(["mount", "-t", "tmpfs", "none", folder], check=True)
-        ConfigMap(folder / "v", {"state": "up\n"})
-        for link in (folder / "v").iterdir():
+        subprocess.run(["mount", "-t", "tmpfs", "none", directory], check=True)
+        ConfigMap(directory / "v", {"state": "up\n"})
+        for link in (directory / "v").iterdir():
             os.chown(link, owner, owner, follow_symlinks=False)
-        (folder / "v").chmod(0o777)
-        subprocess.run(["mount", "-o", "remount,ro", folder], check=True)
-        return folder / "v/state"
+        (directory / "v").chmod(0o777)
+        subprocess.run(["mount", "-o", "remount,ro", directory], check=True)
+        return directory / "v/state"
 
-    folder.mkdir()
+    directory.mkdir()
     can_mount = subprocess.run(
-        ["mount", "-t", "tmpfs", "none", folder], check=False, capture_output=True
+        ["mount", "-t", "tmpfs", "none", directory], check=False, capture_output=True
     )
     if can_mount.returncode and not os.environ.get("CI"):
         pytest.skip(f"needs to mount: {can_mount.stderr.decode().strip()}")
-    subprocess.run(["umount", folder], check=True)
+    subprocess.run(["umount", directory], check=True)
     yield mounted
-    subprocess.run(["umount", folder], check=True)
+    subprocess.run(["umount", directory], check=True)
 
 
 @each_use
 @pytest.mark.parametrize("owner", [0, NOBODY])
-def test_on_a_read_only_mount_a_folder_may_have_any_mode_but_not_any_owner(
+def test_on_a_read_only_mount_a_directory_may_have_any_mode_but_not_any_owner(
     judge: Callable[[str, Path], str], volume: Callable[[int], Path], what: str, owner: int
 ) -> None:
     said = judge(what, volume(owner))
@@ -150,25 +150,30 @@ def test_on_a_read_only_mount_a_folder_may_have_any_mode_but_not_any_owner(
 def test_nothing_is_quoted_of_a_config_or_policy_behind_an_untrusted_link(
     tmp_path: Path, secret: Path, capsys: pytest.CaptureFixture[str], option: str, layout: str
 ) -> None:
-    folder = tmp_path / "open"
-    folder.mkdir()
-    folder.chmod(0o777)
+    directory = tmp_path / "open"
+    directory.mkdir()
+    directory.chmod(0o777)
     if layout == "link":
-        (folder / "c.yaml").symlink_to(secret)
+        (directory / "c.yaml").symlink_to(secret)
     else:
-        (folder / "..data").symlink_to(tmp_path)
-        (folder / "c.yaml").symlink_to("..data/secret")
+        (directory / "..data").symlink_to(tmp_path)
+        (directory / "c.yaml").symlink_to("..data/secret")
     for content in (SECRET, f"{SECRET}: 1", f"apiVersion: {SECRET!r}", f"*{SECRET}"):
         secret.write_text(f"{content}\n")
-        words = ["validate", str(folder / "c.yaml")]
+        words = ["validate", str(directory / "c.yaml")]
         if option == "--policy":
             (tmp_path / "config.yaml").write_text(HEAD + RESOURCE)
-            words = ["validate", "--policy", str(folder / "c.yaml"), str(tmp_path / "config.yaml")]
+            words = [
+                "validate",
+                "--policy",
+                str(directory / "c.yaml"),
+                str(tmp_path / "config.yaml"),
+            ]
         assert main(words) != 0
         said = "".join(capsys.readouterr())
         assert "salt" not in said
         assert "not shown: the link" in said
-        assert "lies in a folder that every user can write to" in said
+        assert "lies in a directory that every user can write to" in said
         assert f"check {secret} itself" in said
         assert main(["validate", str(secret)]) != 0
         assert "not shown" not in "".join(capsys.readouterr())
@@ -177,11 +182,11 @@ def test_nothing_is_quoted_of_a_config_or_policy_behind_an_untrusted_link(
 def test_a_valid_config_behind_such_a_link_is_still_a_config(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Sidecars that fetch configs keep them behind links in folders with mode 0777."""
-    folder = tmp_path / "open"
-    folder.mkdir()
-    folder.chmod(0o777)
+    """Sidecars that fetch configs keep them behind links in directories with mode 0777."""
+    directory = tmp_path / "open"
+    directory.mkdir()
+    directory.chmod(0o777)
     (tmp_path / "good").write_text(HEAD + RESOURCE)
-    (folder / "c.yaml").symlink_to(tmp_path / "good")
-    assert main(["validate", str(folder / "c.yaml")]) == 0
+    (directory / "c.yaml").symlink_to(tmp_path / "good")
+    assert main(["validate", str(directory / "c.yaml")]) == 0
     assert "not shown" not in "".join(capsys.readouterr())

@@ -119,15 +119,15 @@ def test_strict_makes_a_warning_as_bad_as_a_problem(
 
 
 def test_what_cannot_be_read_is_one_line_and_never_a_hang(
-    short_folder: Path, capsys: Output
+    short_directory: Path, capsys: Output
 ) -> None:
-    os.mkfifo(short_folder / "fifo")
-    (short_folder / "empty").mkdir()
-    (short_folder / "binary").write_bytes(bytes(range(256)))
-    (short_folder / "bomb").write_text("a: &a [" + "x," * 99 + "]\nb: [" + "*a," * 999 + "]\n")
-    (short_folder / "deep").write_text("[" * 100_000)
+    os.mkfifo(short_directory / "fifo")
+    (short_directory / "empty").mkdir()
+    (short_directory / "binary").write_bytes(bytes(range(256)))
+    (short_directory / "bomb").write_text("a: &a [" + "x," * 99 + "]\nb: [" + "*a," * 999 + "]\n")
+    (short_directory / "deep").write_text("[" * 100_000)
     names = ["fifo", "empty", "binary", "bomb", "deep", "nothing"]
-    assert main(["validate", *(str(short_folder / name) for name in names)]) == 2
+    assert main(["validate", *(str(short_directory / name) for name in names)]) == 2
     out, err = capsys.readouterr()
     assert err == ""
     lines = out.splitlines()

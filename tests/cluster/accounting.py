@@ -79,6 +79,6 @@ def _numbers(file: Path) -> dict[str, int]:
     return {name: int(value) for name, value in pairs}
 
 
-def _number(folder: Path, *names: str) -> int:
-    (file,) = (folder / name for name in names if (folder / name).exists())
+def _number(directory: Path, *names: str) -> int:
+    (file,) = (directory / name for name in names if (directory / name).exists())
     return int(file.read_text())

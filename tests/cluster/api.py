@@ -61,11 +61,11 @@ class Api:
 class Tool:
     """A program for the cluster's administrator: kubectl or helm."""
 
-    def __init__(self, program: Path, folder: Path, *words: str) -> None:
-        """``folder`` is the cluster's; ``words`` come before all others."""
-        self._command = (str(program), *words, f"--kubeconfig={folder}/{ADMIN}.kubeconfig")
+    def __init__(self, program: Path, directory: Path, *words: str) -> None:
+        """``directory`` is the cluster's; ``words`` come before all others."""
+        self._command = (str(program), *words, f"--kubeconfig={directory}/{ADMIN}.kubeconfig")
         # The mark lets `sweep` end one whose tests have been killed.
-        self._env = {"HOME": f"{folder}/home", "PATH": "/usr/bin:/bin", MARK: f"{folder}/"}
+        self._env = {"HOME": f"{directory}/home", "PATH": "/usr/bin:/bin", MARK: f"{directory}/"}
 
     def __call__(self, *words: str, given: str = "", check: bool = True) -> str:
         """Run it with a text as its input; give what it printed, errors too if ``check`` is off."""

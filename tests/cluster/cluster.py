@@ -43,13 +43,13 @@ class Cluster(Node):
 
     address = NODE_ADDRESS
 
-    def __init__(self, folder: Path, parts: Parts) -> None:
-        super().__init__(folder, parts)
+    def __init__(self, directory: Path, parts: Parts) -> None:
+        super().__init__(directory, parts)
         self._parts = parts
         self.api = Api()
-        cache = f"--cache-dir={folder}/home/cache"
-        self.kubectl = Tool(parts.control_plane / "kubectl", folder, cache)
-        self.helm = Tool(parts.helm / "helm", folder)
+        cache = f"--cache-dir={directory}/home/cache"
+        self.kubectl = Tool(parts.control_plane / "kubectl", directory, cache)
+        self.helm = Tool(parts.helm / "helm", directory)
 
     def shell_environment(self) -> dict[str, str]:
         """Return the environment of a shell in which ``kubectl`` is for this cluster."""
@@ -57,23 +57,23 @@ class Cluster(Node):
         given = {key: text for key, text in os.environ.items() if not key.startswith("GENERICDP_")}
         return {
             **given,
-            "HOME": f"{self.folder}/home",
-            "KUBECONFIG": f"{self.folder}/{control_plane.ADMIN}.kubeconfig",
+            "HOME": f"{self.directory}/home",
+            "KUBECONFIG": f"{self.directory}/{control_plane.ADMIN}.kubeconfig",
             "PATH": f"{self._parts.control_plane}:{os.environ['PATH']}",
         }
 
     @property
-    def cdi_folder(self) -> Path:
+    def cdi_directory(self) -> Path:
         """The machine's, which is what the shipped manifests mount."""
         return Path("/var/run/cdi")
 
     def _start(self) -> None:
-        (self.folder / "home").mkdir(parents=True)
+        (self.directory / "home").mkdir(parents=True)
         give_addresses()
         self._start_containerd()
-        configure_plugins(self.folder / "cni", self.folder / "addresses")
-        control_plane.write_files(self.folder)
-        self._run(self._parts.etcd / "etcd", control_plane.etcd(self.folder))
+        configure_plugins(self.directory / "cni", self.directory / "addresses")
+        control_plane.write_files(self.directory)
+        self._run(self._parts.etcd / "etcd", control_plane.etcd(self.directory))
         self.start_control_plane()
         self.start_kubelet()
         self.await_ready()
@@ -82,10 +82,10 @@ class Cluster(Node):
 
     @contextmanager
     def linked(self, *names: str) -> Iterator[None]:
-        """Have folders of its kubelet also where other nodes have them."""
+        """Have directories of its kubelet also where other nodes have them."""
         links = [DEVICE_PLUGINS.parent / name for name in names]
         for link in links:
-            link.symlink_to(self.folder / "kubelet" / link.name)
+            link.symlink_to(self.directory / "kubelet" / link.name)
         try:
             yield
         finally:
@@ -94,11 +94,11 @@ class Cluster(Node):
 
     def start_control_plane(self) -> None:
         """Start the API server and, as soon as it answers, who works with it."""
-        programs, folder = self._parts.control_plane, self.folder
-        self._run(programs / _API_SERVER, control_plane.api_server(folder))
+        programs, directory = self._parts.control_plane, self.directory
+        self._run(programs / _API_SERVER, control_plane.api_server(directory))
         eventually(self._api_answers, what="the API server answers")
-        self._run(programs / _CONTROLLERS, control_plane.controller_manager(folder))
-        self._run(programs / _SCHEDULER, control_plane.scheduler(folder))
+        self._run(programs / _CONTROLLERS, control_plane.controller_manager(directory))
+        self._run(programs / _SCHEDULER, control_plane.scheduler(directory))
 
     def kill_control_plane(self) -> None:
         """End it as a crash of its machine does: nobody listens."""
@@ -117,7 +117,7 @@ class Cluster(Node):
         return super()._kubelet_config(policy) + _MORE_OF_THE_KUBELET
 
     def _kubelet_arguments(self) -> dict[str, str]:
-        return super()._kubelet_arguments() | control_plane.kubelet(self.folder)
+        return super()._kubelet_arguments() | control_plane.kubelet(self.directory)
 
     def await_ready(self) -> None:
         """Wait until pods are scheduled to the node."""

@@ -31,8 +31,8 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
         etcd=cache / f"etcd-{ETCD}",
         helm=cache / f"helm-{HELM}",
     )
-    folder = from_run("GENERICDP_E2E_FOLDER", "cluster-e2e") / version
-    with Cluster(folder, parts) as running:
+    directory = from_run("GENERICDP_E2E_DIRECTORY", "cluster-e2e") / version
+    with Cluster(directory, parts) as running:
         shipped.load_image(running, shipped.ROOT / "build")
         yield running
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 API = f"https://{SERVICE_ADDRESS}"
 CERTIFICATE = "certificates-of-the-api/apiserver.crt"
-"""What clients trust, in the cluster's folder."""
+"""What clients trust, in the cluster's directory."""
 AUDIT_LOG = "audit.log"
 """Has a line for each request about what dynamic resource allocation is made of."""
 ADMIN = "of-the-admin"
@@ -39,18 +39,18 @@ _AUDIT_POLICY = {
 }
 
 
-def write_files(folder: Path) -> None:
+def write_files(directory: Path) -> None:
     """Write the users, a kubeconfig for each, and the key that tokens are signed with."""
-    (folder / "audit-policy.json").write_text(json.dumps(_AUDIT_POLICY))
+    (directory / "audit-policy.json").write_text(json.dumps(_AUDIT_POLICY))
     rows = (f'{token},{user},{user},"{group}"\n' for token, (user, group) in _USERS.items())
-    (folder / "users.csv").write_text("".join(rows))
+    (directory / "users.csv").write_text("".join(rows))
     for token in _USERS:
         # The server makes its own certificate, anew for each cluster.
         trust = {"insecure-skip-tls-verify": True}
         content = kubeconfig({"token": token}, trust)
-        (folder / f"{token}.kubeconfig").write_text(json.dumps(content))
+        (directory / f"{token}.kubeconfig").write_text(json.dumps(content))
     key = ("ecparam", "-name", "prime256v1", "-genkey", "-noout")
-    subprocess.run(["openssl", *key, "-out", str(folder / "accounts.key")], check=True)
+    subprocess.run(["openssl", *key, "-out", str(directory / "accounts.key")], check=True)
 
 
 def kubeconfig(user: Mapping[str, object], trust: Mapping[str, object]) -> dict[str, object]:
@@ -65,47 +65,47 @@ def kubeconfig(user: Mapping[str, object], trust: Mapping[str, object]) -> dict[
     }
 
 
-def etcd(folder: Path) -> Iterator[str]:
+def etcd(directory: Path) -> Iterator[str]:
     """Give the arguments of etcd, which need not survive a power cut."""
-    yield f"--data-dir={folder}/etcd"
+    yield f"--data-dir={directory}/etcd"
     yield "--unsafe-no-fsync"
     yield from (f"--listen-client-urls={_ETCD}", f"--advertise-client-urls={_ETCD}")
     yield "--listen-peer-urls=http://127.0.0.1:2380"
 
 
-def api_server(folder: Path) -> Iterator[str]:
+def api_server(directory: Path) -> Iterator[str]:
     """Give the arguments of kube-apiserver: what may be asked of it is as in any cluster."""
     yield f"--etcd-servers={_ETCD}"
     # For pods, at the address of its Service, which is in its certificate: no proxy translates it.
     yield from (f"--bind-address={SERVICE_ADDRESS}", "--secure-port=443")
     yield f"--advertise-address={NODE_ADDRESS}"
-    yield f"--cert-dir={(folder / CERTIFICATE).parent}"
-    yield f"--audit-policy-file={folder}/audit-policy.json"
-    yield f"--audit-log-path={folder / AUDIT_LOG}"
-    yield f"--token-auth-file={folder}/users.csv"
+    yield f"--cert-dir={(directory / CERTIFICATE).parent}"
+    yield f"--audit-policy-file={directory}/audit-policy.json"
+    yield f"--audit-log-path={directory / AUDIT_LOG}"
+    yield f"--token-auth-file={directory}/users.csv"
     yield from ("--authorization-mode=Node,RBAC", "--enable-admission-plugins=NodeRestriction")
     yield "--allow-privileged"  # as kubeadm and all others have it
     yield f"--service-cluster-ip-range={SERVICES}"
     yield "--service-account-issuer=https://kubernetes.default.svc"
-    yield f"--service-account-key-file={folder}/accounts.key"
-    yield f"--service-account-signing-key-file={folder}/accounts.key"
+    yield f"--service-account-key-file={directory}/accounts.key"
+    yield f"--service-account-signing-key-file={directory}/accounts.key"
     yield from ("--kubelet-preferred-address-types=InternalIP", "--endpoint-reconciler-type=none")
 
 
-def controller_manager(folder: Path) -> Iterator[str]:
+def controller_manager(directory: Path) -> Iterator[str]:
     """Give the arguments of kube-controller-manager."""
-    yield f"--kubeconfig={folder}/of-the-controllers.kubeconfig"
+    yield f"--kubeconfig={directory}/of-the-controllers.kubeconfig"
     yield from ("--leader-elect=false", "--bind-address=127.0.0.1")
-    yield f"--service-account-private-key-file={folder}/accounts.key"
-    yield f"--root-ca-file={folder / CERTIFICATE}"
+    yield f"--service-account-private-key-file={directory}/accounts.key"
+    yield f"--root-ca-file={directory / CERTIFICATE}"
 
 
-def scheduler(folder: Path) -> Iterator[str]:
+def scheduler(directory: Path) -> Iterator[str]:
     """Give the arguments of kube-scheduler."""
-    yield f"--kubeconfig={folder}/of-the-scheduler.kubeconfig"
+    yield f"--kubeconfig={directory}/of-the-scheduler.kubeconfig"
     yield from ("--leader-elect=false", "--bind-address=127.0.0.1")
 
 
-def kubelet(folder: Path) -> dict[str, str]:
+def kubelet(directory: Path) -> dict[str, str]:
     """Give the arguments that join a kubelet to the cluster."""
-    return {"--kubeconfig": f"{folder}/of-the-node.kubeconfig", "--node-ip": NODE_ADDRESS}
+    return {"--kubeconfig": f"{directory}/of-the-node.kubeconfig", "--node-ip": NODE_ADDRESS}

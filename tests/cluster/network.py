@@ -33,8 +33,8 @@ def give_addresses() -> None:
         subprocess.run(["ip", *words.split()], check=True)
 
 
-def configure_plugins(folder: Path, files_of_plugins: Path) -> None:
-    """Write into a folder that containerd reads: each pod is linked to the machine, to no other."""
+def configure_plugins(directory: Path, files_of_plugins: Path) -> None:
+    """Write what containerd reads: each pod is linked to the machine, to no other pod."""
     addresses = {
         "type": "host-local",
         "dataDir": str(files_of_plugins),
@@ -46,4 +46,4 @@ def configure_plugins(folder: Path, files_of_plugins: Path) -> None:
         "name": "pods",
         "plugins": [{"type": "ptp", "ipam": addresses}],
     }
-    (folder / "network.conflist").write_text(json.dumps(network))
+    (directory / "network.conflist").write_text(json.dumps(network))

@@ -29,9 +29,9 @@ OTHER_TAG = f"{__version__}-again"
 """The same image by another name: an update that changes nothing else."""
 
 
-def load_image(cluster: Cluster, folder: Path) -> None:
+def load_image(cluster: Cluster, directory: Path) -> None:
     """Give the image to the node."""
-    (archive,) = folder.glob(f"genericdp-{__version__}-{architecture()}.tar")
+    (archive,) = directory.glob(f"genericdp-{__version__}-{architecture()}.tar")
     cluster.load_image(archive)
     cluster.ctr("images", "tag", f"{_NAME}:{__version__}", f"{_NAME}:{OTHER_TAG}")
 
@@ -48,17 +48,17 @@ def kustomize(
 
     ``files`` are those of the ConfigMap genericdp-scripts, which only ``tools`` has.
     """
-    folder = cluster.folder / "kustomization"
-    folder.mkdir(exist_ok=True)
+    directory = cluster.directory / "kustomization"
+    directory.mkdir(exist_ok=True)
     maps = {CONFIG_MAP: {FILE: config}} | ({"genericdp-scripts": files} if files else {})
     for texts in maps.values():
         for name, text in texts.items():
-            (folder / name).write_text(text)
+            (directory / name).write_text(text)
     content = {
         "apiVersion": "kustomize.config.k8s.io/v1beta1",
         "kind": "Kustomization",
         "namespace": NAMESPACE,
-        "resources": [os.path.relpath(of, folder.resolve())],
+        "resources": [os.path.relpath(of, directory.resolve())],
         "images": [{"name": "genericdp", "newTag": tag}],
         "configMapGenerator": [
             {"name": name, "behavior": "replace", "files": list(texts)}
@@ -66,14 +66,14 @@ def kustomize(
         ],
         "generatorOptions": {"disableNameSuffixHash": True},
     }
-    (folder / "kustomization.yaml").write_text(json.dumps(content))
-    cluster.kubectl("apply", "-k", str(folder))
+    (directory / "kustomization.yaml").write_text(json.dumps(content))
+    cluster.kubectl("apply", "-k", str(directory))
 
 
 def remove_kustomized(cluster: Cluster) -> None:
     """Delete it with its namespace."""
-    folder = str(cluster.folder / "kustomization")
-    cluster.kubectl("delete", "--wait", "--timeout=300s", "-k", folder)
+    directory = str(cluster.directory / "kustomization")
+    cluster.kubectl("delete", "--wait", "--timeout=300s", "-k", directory)
 
 
 def install_chart(cluster: Cluster, config: str, **more: object) -> None:

@@ -61,7 +61,7 @@ def test_a_broken_edit_changes_nothing_and_is_seen_in_status_metric_and_log(
 def test_values_probes_and_mounts_go_through_a_config_map_of_the_daemons_pod(
     cluster: Cluster, daemon: DaemonPod
 ) -> None:
-    """Kubelets make its links in a folder that anybody can write to."""
+    """Kubelets make its links in a directory that anybody can write to."""
     shipped.edit(cluster, _CONFIG)
     eventually(
         # What had another ID before stays listed for a while.

@@ -72,7 +72,7 @@ def checkout(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def node(cluster: Cluster) -> Iterator[None]:
-    """Make the node's folders what they are on other nodes, and clean up what the page leaves."""
+    """Make the node's directories as on other nodes, and clean up what the page leaves."""
     kept = STATE.exists()
     try:
         with cluster.linked("pod-resources"), Stick(SAYS):
@@ -84,12 +84,12 @@ def node(cluster: Cluster) -> Iterator[None]:
             shutil.rmtree(STATE, ignore_errors=True)
 
 
-def run(some: list[Block], folder: Path, cluster: Cluster) -> list[str]:
+def run(some: list[Block], directory: Path, cluster: Cluster) -> list[str]:
     """Run blocks in one shell; return what each of them printed."""
     script = [f"{block.commands}echo '{END_OF_BLOCK}'\n" for block in some]
     done = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", FUNCTIONS + "".join(script)],
-        cwd=folder,
+        cwd=directory,
         env=cluster.shell_environment(),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,

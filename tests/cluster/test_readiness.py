@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.cluster, pytest.mark.installed_by("kustomize")]
 @pytest.fixture
 def never_taken(cluster: Cluster, installed: DaemonSet, daemon: DaemonPod) -> Iterator[DaemonPod]:
     """Update to one that looks for the kubelet where none is, and take that back."""
-    elsewhere = cluster.folder / "no-kubelet-is-here"
+    elsewhere = cluster.directory / "no-kubelet-is-here"
     elsewhere.mkdir()
     volume = {"name": "device-plugins", "hostPath": {"path": str(elsewhere), "type": "Directory"}}
     patch = json.dumps({"spec": {"template": {"spec": {"volumes": [volume]}}}})
@@ -81,10 +81,10 @@ def test_without_a_kubelet_the_pod_is_not_ready(
     assert (now.uid, now.restarts) == (daemon.uid, daemon.restarts)
 
 
-def test_a_kubelet_that_makes_its_folder_anew_gets_all_resources_again(
+def test_a_kubelet_that_makes_its_directory_anew_gets_all_resources_again(
     cluster: Cluster, installed: DaemonSet, daemon: DaemonPod
 ) -> None:
-    """The mount leads to the deleted folder: the daemon ends, and its container starts again."""
+    """The mount leads to the deleted directory: the daemon ends, and its container starts again."""
     cluster.stop_kubelet()
     remove_device_plugins()
     cluster.start_kubelet()

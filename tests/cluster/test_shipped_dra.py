@@ -66,8 +66,8 @@ def installed_dra(
         else:
             shipped.remove_kustomized(cluster)
     loop.remove_all()
-    assert list((cluster.folder / "kubelet/plugins_registry").iterdir()) == []
-    assert not (cluster.folder / "kubelet/plugins" / DRIVER / "dra.sock").exists()
+    assert list((cluster.directory / "kubelet/plugins_registry").iterdir()) == []
+    assert not (cluster.directory / "kubelet/plugins" / DRIVER / "dra.sock").exists()
     assert cluster.kubectl("get", *OURS, "--output=name") == ""
 
 
@@ -134,7 +134,7 @@ def test_a_pod_with_a_claim_has_its_device_through_an_update(
     assert holder.containers() == had
     delete(cluster, *user("holder"))
     eventually(lambda: second.status()["claims"], (0).__eq__, what="the claim is unprepared")
-    assert list(cluster.cdi_folder.glob("genericdp*")) == []
+    assert list(cluster.cdi_directory.glob("genericdp*")) == []
 
 
 def versions(cluster: Cluster) -> list[str]:

@@ -22,12 +22,12 @@ pytestmark = pytest.mark.slow
 @pytest.fixture
 def package(tmp_path: Path) -> Path:
     """A copy of the package, as a wheel has it."""
-    folder = tmp_path / "package"
+    directory = tmp_path / "package"
     shutil.copytree(
-        ROOT / "genericdp", folder / "genericdp", ignore=shutil.ignore_patterns("__pycache__")
+        ROOT / "genericdp", directory / "genericdp", ignore=shutil.ignore_patterns("__pycache__")
     )
-    shutil.copytree(ROOT / "schemas", folder / "genericdp/schemas")
-    return folder
+    shutil.copytree(ROOT / "schemas", directory / "genericdp/schemas")
+    return directory
 
 
 @pytest.fixture
@@ -37,9 +37,9 @@ def comparison(package: Path) -> Iterator[Comparison]:
     comparing.close()
 
 
-def job_of(folder: Path, name: str) -> Job:
-    folder.mkdir()
-    return next(job for job in all_jobs(("hosts",), 0, 0, folder) if job.name == name)
+def job_of(directory: Path, name: str) -> Job:
+    directory.mkdir()
+    return next(job for job in all_jobs(("hosts",), 0, 0, directory) if job.name == name)
 
 
 def test_a_changed_word_is_shown_with_the_commands_that_show_it_again(

@@ -14,9 +14,9 @@ HEAD = "apiVersion: genericdp.io/v1alpha1\nkind: DevicePluginPolicy\n"
 NARROW = Path(__file__).parent.parent / "policies/narrow.yaml"
 
 
-def policy_of(folder: Path, text: str) -> Policy:
+def policy_of(directory: Path, text: str) -> Policy:
     """Load a policy that must be a good one; it is at p.yaml."""
-    path = folder / "p.yaml"
+    path = directory / "p.yaml"
     path.write_text(HEAD + text)
     loaded = load([], policy=path)
     assert loaded.policy is not None, loaded.problems

@@ -27,26 +27,26 @@ def config(*names: str, **keys: object) -> str:
 class ConfigMap:
     """A volume as the kubelet's atomic writer keeps it (pkg/volume/util/atomic_writer.go)."""
 
-    def __init__(self, folder: Path, files: Mapping[str, str]) -> None:
-        self.folder = folder
-        folder.mkdir(parents=True)
+    def __init__(self, directory: Path, files: Mapping[str, str]) -> None:
+        self.directory = directory
+        directory.mkdir(parents=True)
         self._versions = count(1)
         self.update(files)
 
     def update(self, files: Mapping[str, str]) -> None:
         """Write a new version beside the old one, swap the link, then mend the visible names."""
         version = f"..2026_11_21_14_00_00.{next(self._versions)}"
-        (self.folder / version).mkdir()
+        (self.directory / version).mkdir()
         for name, text in files.items():
-            (self.folder / version / name).write_text(text)
-        data, fresh = self.folder / "..data", self.folder / "..data_tmp"
+            (self.directory / version / name).write_text(text)
+        data, fresh = self.directory / "..data", self.directory / "..data_tmp"
         old = data.resolve() if data.is_symlink() else None
         fresh.symlink_to(version)
         fresh.rename(data)
         for name in files:
-            if not (self.folder / name).is_symlink():
-                (self.folder / name).symlink_to(f"..data/{name}")
-        for path in self.folder.iterdir():
+            if not (self.directory / name).is_symlink():
+                (self.directory / name).symlink_to(f"..data/{name}")
+        for path in self.directory.iterdir():
             if not path.name.startswith("..") and path.name not in files:
                 path.unlink()
         if old is not None:
@@ -76,8 +76,8 @@ def delete_and_write(path: Path, text: str) -> None:
     path.write_text(text)
 
 
-def replace_folder(path: Path, text: str) -> None:
-    """Put another folder in the place of the file's."""
+def replace_directory(path: Path, text: str) -> None:
+    """Put another directory in the place of the file's."""
     other = path.parent.with_name("other")
     other.mkdir()
     (other / path.name).write_text(text)
@@ -85,15 +85,15 @@ def replace_folder(path: Path, text: str) -> None:
     other.rename(path.parent)
 
 
-def delete_folder(path: Path, text: str) -> None:
-    """Delete the file's folder and make it again."""
+def delete_directory(path: Path, text: str) -> None:
+    """Delete the file's directory and make it again."""
     shutil.rmtree(path.parent)
     path.parent.mkdir()
     path.write_text(text)
 
 
 def link_elsewhere(path: Path, text: str) -> None:
-    """Turn the file into a link to one in another folder."""
+    """Turn the file into a link to one in another directory."""
     other = path.parent.with_name("elsewhere") / "real.yaml"
     other.parent.mkdir()
     other.write_text(text)
@@ -110,6 +110,6 @@ def write_keeping_times(path: Path, text: str) -> None:
 
 
 WAYS = (
-    *(write, rename, move_away_first, delete_and_write, replace_folder, delete_folder),
+    *(write, rename, move_away_first, delete_and_write, replace_directory, delete_directory),
     *(link_elsewhere, write_keeping_times),
 )

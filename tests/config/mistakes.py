@@ -24,7 +24,7 @@ _OF_FORMAT = {
     "path-glob": "/dev/a*",
     "path-template": "/sys/a",
     "path-glob-template": "/dev/a*",
-    "folder-template": "/opt/a",
+    "directory-template": "/opt/a",
     "re2": "(?P<a>a)",
     "resource-name": "example.com/a",
     "resource-names": "example.com/a*",

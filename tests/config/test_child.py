@@ -140,7 +140,7 @@ async def test_a_child_that_cannot_be_started_is_a_problem(
     assert "could not be loaded: No such file" in problem.message
 
 
-async def test_a_child_finds_the_package_from_any_folder(
+async def test_a_child_finds_the_package_from_any_directory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "genericdp").mkdir()

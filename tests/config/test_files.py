@@ -29,7 +29,7 @@ def _names(*paths: Path) -> list[str]:
     return [one.name.removeprefix("example.com/") for one in loaded.resources]
 
 
-def test_a_folder_gives_its_visible_yaml_files_by_name(tmp_path: Path) -> None:
+def test_a_directory_gives_its_visible_yaml_files_by_name(tmp_path: Path) -> None:
     for name in ("b.yml", "a.yaml", ".hidden.yaml", "c.txt", "d.yaml.bak", "A.yaml"):
         text = config(name.replace(".", "-").strip("-"))
         (tmp_path / name).write_text(f"{text}---\n{config('X')}" if name == "A.yaml" else text)
@@ -49,31 +49,31 @@ def test_several_paths_make_up_one_config_in_their_order(tmp_path: Path) -> None
 
 def test_a_config_map_is_called_by_the_names_that_it_shows(tmp_path: Path) -> None:
     volume = ConfigMap(tmp_path / "v", {"a.yaml": config("a"), "b.yaml": "["})
-    loaded = load([volume.folder])
-    assert loaded.files == (volume.folder / "a.yaml", volume.folder / "b.yaml")
-    assert {problem.file for problem in loaded.problems} == {str(volume.folder / "b.yaml")}
+    loaded = load([volume.directory])
+    assert loaded.files == (volume.directory / "a.yaml", volume.directory / "b.yaml")
+    assert {problem.file for problem in loaded.problems} == {str(volume.directory / "b.yaml")}
 
 
-def test_a_folder_without_configs_is_a_problem(tmp_path: Path) -> None:
+def test_a_directory_without_configs_is_a_problem(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").touch()
     assert "holds no config" in _problem(tmp_path)
 
 
-def test_what_is_no_file_is_a_problem_and_never_a_hang(short_folder: Path) -> None:
-    os.mkfifo(short_folder / "fifo")
-    (short_folder / "below").mkdir()
-    (short_folder / "below/folder.yaml").mkdir()
-    (short_folder / "link").symlink_to("link")
-    (short_folder / "plain").touch()
+def test_what_is_no_file_is_a_problem_and_never_a_hang(short_directory: Path) -> None:
+    os.mkfifo(short_directory / "fifo")
+    (short_directory / "below").mkdir()
+    (short_directory / "below/directory.yaml").mkdir()
+    (short_directory / "link").symlink_to("link")
+    (short_directory / "plain").touch()
     with socket.socket(socket.AF_UNIX) as server:
-        server.bind(str(short_folder / "socket"))
-        assert _problem(short_folder / "socket") == "it is a socket, not a file"
-    assert _problem(short_folder / "fifo") == "it is a FIFO, not a file"
-    assert _problem(short_folder / "below") == "it is a folder, not a file"
+        server.bind(str(short_directory / "socket"))
+        assert _problem(short_directory / "socket") == "it is a socket, not a file"
+    assert _problem(short_directory / "fifo") == "it is a FIFO, not a file"
+    assert _problem(short_directory / "below") == "it is a directory, not a file"
     assert _problem(Path("/dev/null")) == "it is a character device, not a file"
-    assert _problem(short_folder / "nothing") == "it does not exist"
-    assert _problem(short_folder / "link") == "it is a symbolic link that leads to itself"
-    assert _problem(short_folder / "plain/x") == "a part of its path is not a folder"
+    assert _problem(short_directory / "nothing") == "it does not exist"
+    assert _problem(short_directory / "link") == "it is a symbolic link that leads to itself"
+    assert _problem(short_directory / "plain/x") == "a part of its path is not a directory"
 
 
 @pytest.fixture
@@ -87,18 +87,18 @@ def as_nobody() -> Iterator[None]:
 
 
 @pytest.fixture
-def locked(short_folder: Path) -> Iterator[Path]:
-    short_folder.chmod(0o755)
-    (short_folder / "a.yaml").touch(mode=0)
-    (short_folder / "folder").mkdir(mode=0)
-    yield short_folder
+def locked(short_directory: Path) -> Iterator[Path]:
+    short_directory.chmod(0o755)
+    (short_directory / "a.yaml").touch(mode=0)
+    (short_directory / "directory").mkdir(mode=0)
+    yield short_directory
     # Who is not root could not remove it otherwise.
-    (short_folder / "folder").rmdir()
+    (short_directory / "directory").rmdir()
 
 
-def test_an_unreadable_file_or_folder_is_a_problem(locked: Path, as_nobody: None) -> None:
+def test_an_unreadable_file_or_directory_is_a_problem(locked: Path, as_nobody: None) -> None:
     assert _problem(locked / "a.yaml") == "it cannot be read: permission denied"
-    assert _problem(locked / "folder") == "it cannot be read: permission denied"
+    assert _problem(locked / "directory") == "it cannot be read: permission denied"
 
 
 def test_what_was_read_from_stdin_is_called_so(tmp_path: Path) -> None:

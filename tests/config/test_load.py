@@ -32,7 +32,7 @@ def test_the_digest_tells_whether_names_or_contents_differ(tmp_path: Path) -> No
 
 
 def test_the_digest_does_not_tell_where_the_files_lie(tmp_path: Path) -> None:
-    """Alerts compare nodes by it, which may keep the same config in different folders."""
+    """Alerts compare nodes by it, which may keep the same config in different directories."""
     for at in ("here", "there"):
         (tmp_path / at).mkdir()
         (tmp_path / at / "a.yaml").write_text(config("a"))

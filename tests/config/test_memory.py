@@ -21,13 +21,13 @@ SHIPPED, DAEMON = 160 * MIB, 88 * MIB
 RAN_OUT = "it takes more (than the .* MiB of )?memory"
 
 
-def greedy(folder: Path) -> None:
+def greedy(directory: Path) -> None:
     """Configs that take more than 64 MiB to read."""
     head = "apiVersion: genericdp.io/v1alpha1\nkind: DevicePluginConfig\nresources:\n"
     for number in range(3):
         rest = f"match: [{{path: [{', '.join(['/dev/x'] * 9)}]}}]"
         entries = (f"  - {{name: example.com/r{number}-{i}, {rest}}}\n" for i in range(7000))
-        (folder / f"{number}.yaml").write_text(head + "".join(entries))
+        (directory / f"{number}.yaml").write_text(head + "".join(entries))
 
 
 async def test_a_greedy_config_does_not_use_up_the_memory_of_the_pod(

@@ -46,10 +46,10 @@ def test_devices_that_are_not_narrowed_are_all_of_dev_but_no_disks(tmp_path: Pat
     assert policy.block is False
 
 
-@pytest.mark.parametrize("kind", ["missing", "folder", "binary", "empty"])
+@pytest.mark.parametrize("kind", ["missing", "directory", "binary", "empty"])
 def test_what_cannot_be_read_is_a_problem_and_no_policy(tmp_path: Path, kind: str) -> None:
     path = tmp_path / "p.yaml"
-    if kind == "folder":
+    if kind == "directory":
         path.mkdir()
     elif kind != "missing":
         path.write_bytes(b"\xff\xfe\x00" if kind == "binary" else b"")

@@ -1,4 +1,4 @@
-"""A config that changes on disk is put in force, on real folders with real inotify."""
+"""A config that changes on disk is put in force, on real directories with real inotify."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from genericdp.config.files import Loaded
 
 
-@pytest.mark.parametrize("as_folder", [True, False], ids=["folder", "file"])
+@pytest.mark.parametrize("as_directory", [True, False], ids=["directory", "file"])
 @pytest.mark.parametrize("change", WAYS, ids=lambda way: way.__name__)
 async def test_every_way_to_change_a_config_is_noticed_twice(
-    change: Callable[[Path, str], None], as_folder: bool, tmp_path: Path
+    change: Callable[[Path, str], None], as_directory: bool, tmp_path: Path
 ) -> None:
     """C7: a changed config is never read.
 
@@ -32,7 +32,7 @@ async def test_every_way_to_change_a_config_is_noticed_twice(
     file = tmp_path / "etc" / "a.yaml"
     file.parent.mkdir()
     file.write_text(config("a"))
-    async with following(file.parent if as_folder else file) as followed:
+    async with following(file.parent if as_directory else file) as followed:
         await followed.has("a")
         for step, name in ((change, "b"), (rename, "c"), (write, "d")):
             await followed.idle()
@@ -40,18 +40,20 @@ async def test_every_way_to_change_a_config_is_noticed_twice(
             await followed.has(name)
 
 
-@pytest.mark.parametrize("as_folder", [True, False], ids=["folder", "file"])
+@pytest.mark.parametrize("as_directory", [True, False], ids=["directory", "file"])
 async def test_a_config_map_that_the_kubelet_swaps_is_noticed(
-    as_folder: bool, tmp_path: Path
+    as_directory: bool, tmp_path: Path
 ) -> None:
     volume = ConfigMap(tmp_path / "volume", {"a.yaml": config("a")})
-    async with following(volume.folder / "a.yaml" if not as_folder else volume.folder) as followed:
+    async with following(
+        volume.directory / "a.yaml" if not as_directory else volume.directory
+    ) as followed:
         await followed.has("a")
         for name in ("b", "c"):
             await followed.idle()
             volume.update({"a.yaml": config(name)})
             await followed.has(name)
-        if as_folder:
+        if as_directory:
             volume.update({"a.yaml": config("a"), "b.yaml": config("b")})
             await followed.has("a", "b")
             volume.update({"b.yaml": config("b")})
@@ -124,7 +126,7 @@ async def test_what_keeps_changing_is_read_once_it_rests(tmp_path: Path) -> None
         assert followed.resources[0].replicas == 30
 
 
-async def test_every_link_and_folder_on_the_way_counts(
+async def test_every_link_and_directory_on_the_way_counts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A relative path, a link in the middle, ``..`` behind a link, and a link at the end."""
@@ -163,9 +165,9 @@ async def test_what_is_no_config_is_refused_until_it_is_one(name: str, tmp_path:
         await followed.has("a")
 
 
-@pytest.mark.parametrize("as_folder", [True, False], ids=["folder", "file"])
-async def test_what_else_happens_in_the_folder_is_not_loaded(
-    as_folder: bool, tmp_path: Path
+@pytest.mark.parametrize("as_directory", [True, False], ids=["directory", "file"])
+async def test_what_else_happens_in_the_directory_is_not_loaded(
+    as_directory: bool, tmp_path: Path
 ) -> None:
     """An editor's temporary files, and a file that is written again as it was."""
     file, loads = tmp_path / "a.yaml", 0
@@ -176,7 +178,7 @@ async def test_what_else_happens_in_the_folder_is_not_loaded(
         loads += 1
         return await load_here(paths, policy=policy)
 
-    async with following(tmp_path if as_folder else file, load=load) as followed:
+    async with following(tmp_path if as_directory else file, load=load) as followed:
         await followed.has("a")
         for name in (".a.yaml.swp", "4913", "a.yaml~", "log"):
             (tmp_path / name).write_text("x")

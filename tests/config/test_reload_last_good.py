@@ -25,9 +25,9 @@ pytestmark = pytest.mark.slow
 class Place:
     """A config in two files, and a state directory."""
 
-    def __init__(self, folder: Path) -> None:
-        self.configs = folder / "b", folder / "a"
-        self.state_dir = folder / "state" / "deep"
+    def __init__(self, directory: Path) -> None:
+        self.configs = directory / "b", directory / "a"
+        self.state_dir = directory / "state" / "deep"
         for path in self.configs:
             path.mkdir()
 
@@ -175,7 +175,7 @@ async def test_a_store_that_fails_is_a_warning_and_leaves_what_there_was(
 
 
 async def test_only_the_latest_and_what_may_be_in_the_making_stays(place: Place) -> None:
-    """The pods of an update may share the folder; a crash may leave a part of a config."""
+    """The pods of an update may share the directory; a crash may leave a part of a config."""
     await place.keep("a", "b")
     first = (place.state_dir / LAST_GOOD).resolve()
     old, fresh = (place.state_dir / f".last-good-{name}" for name in ("old", "fresh"))

@@ -16,12 +16,12 @@ SCRIPT = 'mount --bind "$1" "$2" && shift 2 && exec "$@"'
 VERSION = "..2026_11_21_14_00_00.12"
 
 
-def _warnings(folder: Path, source: Path, point: Path) -> list[str]:
+def _warnings(directory: Path, source: Path, point: Path) -> list[str]:
     """Return what a daemon logs about mounts until it has read its config twice."""
     for name in ("dev", "sys", "kubelet"):
-        (folder / name).mkdir()
-    run = [sys.executable, "-m", "genericdp", "run", f"--config={point}", f"--root={folder}"]
-    run.append(f"--kubelet-dir={folder}/kubelet")
+        (directory / name).mkdir()
+    run = [sys.executable, "-m", "genericdp", "run", f"--config={point}", f"--root={directory}"]
+    run.append(f"--kubelet-dir={directory}/kubelet")
     said = []
     with subprocess.Popen(
         ["unshare", "-m", "sh", "-c", SCRIPT, "sh", source, point, *run],
@@ -43,28 +43,28 @@ def _warnings(folder: Path, source: Path, point: Path) -> list[str]:
     return said
 
 
-def test_a_file_that_is_mounted_by_itself_is_told(short_folder: Path) -> None:
-    source, point = short_folder / "real.yaml", short_folder / "a b.yaml"
+def test_a_file_that_is_mounted_by_itself_is_told(short_directory: Path) -> None:
+    source, point = short_directory / "real.yaml", short_directory / "a b.yaml"
     source.write_text(config("a"))
     point.touch()
-    (said,) = _warnings(short_folder, source, point)
+    (said,) = _warnings(short_directory, source, point)
     assert f"{point} is mounted by itself (subPath?), so an update that replaces it" in said
 
 
-def test_a_folder_that_is_one_version_of_its_volume_is_told(short_folder: Path) -> None:
-    source, point = short_folder / VERSION, short_folder / "config"
-    for folder in (source, point):
-        folder.mkdir()
+def test_a_directory_that_is_one_version_of_its_volume_is_told(short_directory: Path) -> None:
+    source, point = short_directory / VERSION, short_directory / "config"
+    for directory in (source, point):
+        directory.mkdir()
     (source / "a.yaml").write_text(config("a"))
-    (said,) = _warnings(short_folder, source, point)
+    (said,) = _warnings(short_directory, source, point)
     assert f"{point} is mounted by itself (subPath?), so an update that replaces it" in said
 
 
-def test_a_whole_volume_that_is_mounted_is_as_it_should_be(short_folder: Path) -> None:
-    source, point = short_folder / "volume", short_folder / "config"
-    for folder in (source / VERSION, point):
-        folder.mkdir(parents=True)
+def test_a_whole_volume_that_is_mounted_is_as_it_should_be(short_directory: Path) -> None:
+    source, point = short_directory / "volume", short_directory / "config"
+    for directory in (source / VERSION, point):
+        directory.mkdir(parents=True)
     (source / VERSION / "a.yaml").write_text(config("a"))
     (source / "..data").symlink_to(VERSION)
     (source / "a.yaml").symlink_to("..data/a.yaml")
-    assert _warnings(short_folder, source, point) == []
+    assert _warnings(short_directory, source, point) == []

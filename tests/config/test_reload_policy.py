@@ -25,11 +25,11 @@ def allowing(*names: str) -> str:
 
 
 class Place:
-    """A config and a policy, in folders of their own."""
+    """A config and a policy, in directories of their own."""
 
-    def __init__(self, folder: Path) -> None:
-        self.config, self.policy = folder / "c" / "a.yaml", folder / "p" / "p.yaml"
-        self.state_dir = folder / "state"
+    def __init__(self, directory: Path) -> None:
+        self.config, self.policy = directory / "c" / "a.yaml", directory / "p" / "p.yaml"
+        self.state_dir = directory / "state"
         for path in (self.config, self.policy):
             path.parent.mkdir()
         self.config.write_text(config("a"))
@@ -64,7 +64,7 @@ async def test_a_policy_that_changes_is_in_force_by_itself(
 
 async def test_a_policy_in_a_config_map_that_is_swapped_is_noticed(place: Place) -> None:
     volume = ConfigMap(place.policy.with_name("v"), {"p.yaml": allowing("a")})
-    async with following(place.config, policy=volume.folder / "p.yaml") as followed:
+    async with following(place.config, policy=volume.directory / "p.yaml") as followed:
         await followed.has("a")
         await followed.idle()
         volume.update({"p.yaml": allowing("a", "b")})

@@ -21,9 +21,9 @@ from tests.testbeds import loading
 if TYPE_CHECKING:
     from genericdp.convert.conversion import Converted
 
-FOLDER = Path(__file__).parent
-FUNCTIONS = FOLDER / "functions.umockdev"
-CONFIGS = sorted((FOLDER / "peers").glob("*/*"))
+DIRECTORY = Path(__file__).parent
+FUNCTIONS = DIRECTORY / "functions.umockdev"
+CONFIGS = sorted((DIRECTORY / "peers").glob("*/*"))
 """What the other plugins publish, in our form."""
 Offer = dict[str, list[list[str]]]
 """For each resource the nodes of each device."""
@@ -31,7 +31,7 @@ Offer = dict[str, list[list[str]]]
 
 def golden_of(config: Path) -> Path:
     """Return what a config must become."""
-    return FOLDER / "expected" / config.parent.name / f"{config.stem}.yaml"
+    return DIRECTORY / "expected" / config.parent.name / f"{config.stem}.yaml"
 
 
 def converted(peer: str, text: str) -> Converted:
@@ -58,15 +58,15 @@ def problems_of(peer: str, text: str) -> list[str]:
     return [str(problem) for problem in done.problems]
 
 
-def discovered(config: str, machine: Path, folder: Path) -> dict[str, list[dict[str, Any]]]:
+def discovered(config: str, machine: Path, directory: Path) -> dict[str, list[dict[str, Any]]]:
     """Return the devices of each resource that has some, as ``discover`` prints them."""
-    root = folder / "root"
+    root = directory / "root"
     loading.build(machine, root)
     for link in root.glob("sys/devices/pci*/*/iommu_group"):
         devices = link.resolve() / "devices"
         devices.mkdir(exist_ok=True)
         (devices / link.parent.name).symlink_to(os.path.relpath(link.parent, devices))
-    file = folder / "converted.yaml"
+    file = directory / "converted.yaml"
     file.write_text(config)
     out = io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(io.StringIO()):
@@ -76,17 +76,17 @@ def discovered(config: str, machine: Path, folder: Path) -> dict[str, list[dict[
     return {name: one["devices"] for name, one in resources.items() if one["devices"]}
 
 
-def offers(config: str, machine: Path, folder: Path) -> Offer:
+def offers(config: str, machine: Path, directory: Path) -> Offer:
     """Return what a config of ours offers on a machine of umockdev's text."""
     return {
         name: sorted(sorted(device["nodes"]) for device in devices)
-        for name, devices in discovered(config, machine, folder).items()
+        for name, devices in discovered(config, machine, directory).items()
     }
 
 
-def offers_of(peer: str, text: str, machine: Path, folder: Path) -> Offer:
+def offers_of(peer: str, text: str, machine: Path, directory: Path) -> Offer:
     """Return what the config of another plugin offers when it is converted."""
-    return offers(text_of(peer, text), machine, folder)
+    return offers(text_of(peer, text), machine, directory)
 
 
 def write_goldens() -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.convert.offering import FOLDER, golden_of, offers, offers_of, problems_of, prose_of
+from tests.convert.offering import DIRECTORY, golden_of, offers, offers_of, problems_of, prose_of
 from tests.convert.offering import text_of as converted_text
 from tests.testbeds.loading import path_of
 
@@ -25,7 +25,7 @@ def configuration(*rules: str, **details: object) -> str:
 
 
 def test_its_example_offers_the_same_cameras(tmp_path: Path) -> None:
-    golden = golden_of(FOLDER / "peers/akri/video.yaml").read_text()
+    golden = golden_of(DIRECTORY / "peers/akri/video.yaml").read_text()
     offered = offers(golden, path_of("webcam"), tmp_path)
     assert offered == {"akri.sh/akri-udev-video": [["/dev/video0"], ["/dev/video1"]]}
 

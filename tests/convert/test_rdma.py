@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.convert.offering import (
-    FOLDER,
+    DIRECTORY,
     FUNCTIONS,
     golden_of,
     offers,
@@ -30,7 +30,7 @@ def shared(**more: object) -> str:
 
 
 def test_its_example_offers_the_same_adapter(tmp_path: Path) -> None:
-    golden = golden_of(FOLDER / "peers/rdma/configmap.yaml").read_text()
+    golden = golden_of(DIRECTORY / "peers/rdma/configmap.yaml").read_text()
     nodes = ("issm0", "rdma_cm", "umad0", "uverbs0")
     assert offers(golden, path_of("infiniband"), tmp_path) == {
         "rdma/hca_shared_devices_a": [[f"/dev/infiniband/{node}" for node in nodes]]

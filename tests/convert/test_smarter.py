@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.convert.offering import FOLDER, golden_of, offers, offers_of, problems_of, text_of
+from tests.convert.offering import DIRECTORY, golden_of, offers, offers_of, problems_of, text_of
 from tests.testbeds.loading import path_of
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-CONF = golden_of(FOLDER / "peers/smarter/conf.yaml").read_text()
+CONF = golden_of(DIRECTORY / "peers/smarter/conf.yaml").read_text()
 PORTS = [[f"/dev/ttyUSB{i}"] for i in range(4)]
 
 
@@ -31,7 +31,7 @@ PORTS = [[f"/dev/ttyUSB{i}"] for i in range(4)]
     ],
 )
 def test_its_defaults_offer_the_same(machine: str, offered: object, tmp_path: Path) -> None:
-    """By its README: each file below /dev whose name the expression finds; a folder as one."""
+    """By its README: each file below /dev whose name the expression finds; a directory as one."""
     assert offers(CONF, path_of(machine), tmp_path) == offered
 
 

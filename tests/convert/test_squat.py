@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.convert.offering import (
-    FOLDER,
+    DIRECTORY,
     converted,
     golden_of,
     offers,
@@ -22,7 +22,7 @@ from tests.testbeds.loading import path_of
 if TYPE_CHECKING:
     from pathlib import Path
 
-PUBLISHED = FOLDER / "peers/squat"
+PUBLISHED = DIRECTORY / "peers/squat"
 DOMAIN = "devic.es"
 
 
@@ -37,7 +37,7 @@ def paths(*texts: str) -> str:
 
 
 def test_its_daemonset_offers_the_same(tmp_path: Path) -> None:
-    """Read from its README: a group of all its paths, each glob's match, a folder as a whole."""
+    """Read from its README: a group of all its paths, each glob's match, a directory as a whole."""
     golden = golden_of(PUBLISHED / "daemonset.yaml").read_text()
     sound = ["/dev/snd/controlC1", "/dev/snd/pcmC1D0c"]
     assert offers(golden, path_of("webcam"), tmp_path) == {
@@ -60,7 +60,7 @@ def test_its_usb_devices_are_the_same(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("config", "machine", "nodes"),
     [
-        # A folder of folders gives what is in them.
+        # A directory of directories gives what is in them.
         (paths("/dev/bus/usb"), "serial-adapters", ["/dev/bus/usb/001/006"]),
         # An optional path is given where it exists, in whatever order.
         (paths("/dev/ttyUSB0", "/dev/none, optional: true"), "serial-adapters", ["/dev/ttyUSB0"]),
@@ -145,7 +145,7 @@ def test_groups_that_differ_in_one_number_are_one_resource(
         (paths('"/dev/x[!a]"'), "not an absolute path or glob that can be converted"),
         (paths("/dev/a*b*", "/dev/c*"), "each has one *"),
         (paths("/dev/serial"), "a directory of symbolic links"),
-        (paths("/dev/x, type: Folder"), "expected Device or Mount"),
+        (paths("/dev/x, type: Directory"), "expected Device or Mount"),
         (paths("/dev/x, mountPath: x"), "not an absolute path in a container"),
         (paths(*["/dev/x"] * 257), "more than 256 groups"),
         ("{name: s, groups: []}", "it has no groups"),

@@ -23,9 +23,9 @@ def pool(*selectors: dict[str, Any], **more: object) -> str:
     return json.dumps({"resourceList": [{"resourceName": "r", "selectors": selectors, **more}]})
 
 
-def devices_of(config: str, folder: Path) -> dict[str, dict[str, list[str]]]:
-    """Return the nodes of each address of each resource, on this folder's machine."""
-    found = discovered(text_of("sriov", config), FUNCTIONS, folder)
+def devices_of(config: str, directory: Path) -> dict[str, dict[str, list[str]]]:
+    """Return the nodes of each address of each resource, on this directory's machine."""
+    found = discovered(text_of("sriov", config), FUNCTIONS, directory)
     return {name: {one["id"]: one["nodes"] for one in devices} for name, devices in found.items()}
 
 

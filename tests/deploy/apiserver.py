@@ -50,11 +50,11 @@ class ApiServer:
         assert ended.returncode == 0, ended.stderr
         return ended.stdout
 
-    def kubeconfig_of(self, token: str, folder: Path) -> Path:
+    def kubeconfig_of(self, token: str, directory: Path) -> Path:
         """Write a kubeconfig with another token."""
         content = json.loads(self._kubeconfig.read_text())
         content["users"][0]["user"] = {"token": token}
-        path = folder / "kubeconfig"
+        path = directory / "kubeconfig"
         path.write_text(json.dumps(content))
         return path
 
@@ -70,31 +70,31 @@ class ApiServer:
 
 
 @contextmanager
-def serving(folder: Path) -> Iterator[ApiServer]:
+def serving(directory: Path) -> Iterator[ApiServer]:
     """Run etcd and kube-apiserver, on loopback; as any user."""
     etcd, server, kubectl = tool("etcd"), tool("kube-apiserver"), tool("kubectl")
-    key = folder / "accounts.key"
+    key = directory / "accounts.key"
     make_key = (str(tool("openssl")), "ecparam", "-name", "prime256v1", "-genkey", "-noout")
     subprocess.run([*make_key, "-out", str(key)], check=True, capture_output=True)
-    (folder / "users.csv").write_text(f'{TOKEN},admin,admin,"system:masters"\n')
+    (directory / "users.csv").write_text(f'{TOKEN},admin,admin,"system:masters"\n')
     clients, peers, secure = _free_ports(3)
     store = f"http://127.0.0.1:{clients}"
     with ExitStack() as stack:
-        _launch(stack, folder, etcd, f"--data-dir={folder}/etcd", "--unsafe-no-fsync",
+        _launch(stack, directory, etcd, f"--data-dir={directory}/etcd", "--unsafe-no-fsync",
                 f"--listen-client-urls={store}", f"--advertise-client-urls={store}",
                 f"--listen-peer-urls=http://127.0.0.1:{peers}")  # fmt: skip
         running = _launch(
-            stack, folder, server, f"--etcd-servers={store}", "--bind-address=127.0.0.1",
+            stack, directory, server, f"--etcd-servers={store}", "--bind-address=127.0.0.1",
             f"--secure-port={secure}", "--advertise-address=127.0.0.1",
-            f"--cert-dir={folder}/certificates", f"--token-auth-file={folder}/users.csv",
+            f"--cert-dir={directory}/certificates", f"--token-auth-file={directory}/users.csv",
             "--authorization-mode=Node,RBAC", "--service-cluster-ip-range=198.18.90.0/24",
             "--service-account-issuer=https://kubernetes.default.svc",
             f"--service-account-key-file={key}", f"--service-account-signing-key-file={key}",
             "--endpoint-reconciler-type=none", "--allow-privileged=true",
             "--enable-admission-plugins=NodeRestriction",
         )  # fmt: skip
-        _await_ready(running, secure, folder / "kube-apiserver.log")
-        yield ApiServer(kubectl, _kubeconfig(folder, secure))
+        _await_ready(running, secure, directory / "kube-apiserver.log")
+        yield ApiServer(kubectl, _kubeconfig(directory, secure))
 
 
 def _free_ports(count: int) -> list[int]:
@@ -106,10 +106,10 @@ def _free_ports(count: int) -> list[int]:
 
 
 def _launch(
-    stack: ExitStack, folder: Path, program: Path, *arguments: str
+    stack: ExitStack, directory: Path, program: Path, *arguments: str
 ) -> subprocess.Popen[bytes]:
-    log = stack.enter_context((folder / f"{program.name}.log").open("wb"))
-    running = subprocess.Popen([program, *arguments], stdout=log, stderr=log, cwd=folder)
+    log = stack.enter_context((directory / f"{program.name}.log").open("wb"))
+    running = subprocess.Popen([program, *arguments], stdout=log, stderr=log, cwd=directory)
     stack.callback(running.wait)
     stack.callback(running.kill)  # there is nothing to keep
     return running
@@ -134,7 +134,7 @@ def _await_ready(running: subprocess.Popen[bytes], port: int, log: Path) -> None
     raise AssertionError(f"the API server does not begin:\n{log.read_text()[-5000:]}")
 
 
-def _kubeconfig(folder: Path, port: int) -> Path:
+def _kubeconfig(directory: Path, port: int) -> Path:
     server = {"server": f"https://127.0.0.1:{port}", "insecure-skip-tls-verify": True}
     content = {
         "apiVersion": "v1",
@@ -144,6 +144,6 @@ def _kubeconfig(folder: Path, port: int) -> Path:
         "contexts": [{"name": "here", "context": {"cluster": "here", "user": "me"}}],
         "current-context": "here",
     }
-    path = folder / "kubeconfig"
+    path = directory / "kubeconfig"
     path.write_text(json.dumps(content))
     return path

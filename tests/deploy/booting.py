@@ -79,21 +79,21 @@ class Machine:
 
 
 @contextmanager
-def booted(folder: Path) -> Iterator[Machine]:
+def booted(directory: Path) -> Iterator[Machine]:
     """Boot it, without a network; what it writes goes to memory, and away."""
     name = f"genericdp-{uuid4().hex}"
-    root = folder / "root"
+    root = directory / "root"
     # On a filesystem of its own: an overlay must not lie in what it covers.
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2g", "tmpfs", folder], check=True)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2g", "tmpfs", directory], check=True)
     try:
-        for made in (root, folder / "upper", folder / "work"):
+        for made in (root, directory / "upper", directory / "work"):
             made.mkdir()
         for part in EMPTY:
-            hidden = folder / "upper" / part
+            hidden = directory / "upper" / part
             hidden.mkdir(parents=True)
             os.setxattr(hidden, "trusted.overlay.opaque", b"y")
-        (folder / "upper/tmp").chmod(0o1777)
-        options = f"lowerdir=/,upperdir={folder}/upper,workdir={folder}/work"
+        (directory / "upper/tmp").chmod(0o1777)
+        options = f"lowerdir=/,upperdir={directory}/upper,workdir={directory}/work"
         subprocess.run(["mount", "-t", "overlay", "-o", options, "overlay", root], check=True)
         for unit in MASKED:
             (root / "etc/systemd/system" / unit).symlink_to("/dev/null")
@@ -118,10 +118,10 @@ def booted(folder: Path) -> Iterator[Machine]:
     finally:
         subprocess.run(["podman", "rm", "-f", "-t", "0", name], check=False, capture_output=True)
         subprocess.run(["umount", root], check=False, capture_output=True)
-        subprocess.run(["umount", "-l", folder], check=True)
+        subprocess.run(["umount", "-l", directory], check=True)
 
 
-def install(machine: Machine, folder: Path) -> None:
+def install(machine: Machine, directory: Path) -> None:
     """Install genericdp as docs/how-to/install.md says, from wheels: it has no network."""
     for unit in ("genericdp.service", "genericdp.service.d-examples", "genericdp-cdi.service"):
         source = CHECKOUT / "deploy/systemd" / unit
@@ -130,9 +130,9 @@ def install(machine: Machine, folder: Path) -> None:
     version = machine.run("/opt/genericdp/bin/python", "-c", VERSION)
     lock = CHECKOUT / "requirements/runtime.txt"
     exact = ["--no-deps", "--require-hashes", "--only-binary=:all:", f"--python-version={version}"]
-    _pip("download", *exact, f"--dest={folder}", f"--requirement={lock}")
-    _pip("wheel", "--no-build-isolation", "--no-deps", f"--wheel-dir={folder}", str(CHECKOUT))
-    subprocess.run(["cp", "-r", folder, machine.root / "opt/wheels"], check=True)
+    _pip("download", *exact, f"--dest={directory}", f"--requirement={lock}")
+    _pip("wheel", "--no-build-isolation", "--no-deps", f"--wheel-dir={directory}", str(CHECKOUT))
+    subprocess.run(["cp", "-r", directory, machine.root / "opt/wheels"], check=True)
     subprocess.run(["cp", lock, machine.root / "opt/wheels"], check=True)
     pip = ["/opt/genericdp/bin/pip", "install", "-q", "--no-index", "--no-cache-dir"]
     machine.run(*pip, "--find-links=/opt/wheels", "--require-hashes", "-r/opt/wheels/runtime.txt")

@@ -85,7 +85,7 @@ VALUES: dict[str, dict[str, Any]] = {
         "monitoring": {
             "podMonitor": {"enabled": True, "labels": {"release": "prometheus"}},
             "prometheusRule": {"enabled": True},
-            "dashboard": {"enabled": True, "annotations": {"folder": "hardware"}},
+            "dashboard": {"enabled": True, "annotations": {"directory": "hardware"}},
         }
     },
     "overlapping": {

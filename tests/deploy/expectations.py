@@ -29,8 +29,8 @@ POD_RESOURCES = {"/var/lib/kubelet/pod-resources": "ro"}
 
 def dra_paths(driver: str = "genericdp.io", root: str = "/var/lib/kubelet") -> dict[str, str]:
     """Give what a pod gets besides to serve resources by DRA."""
-    folders = {f"{root}/plugins/{driver}": "rw", f"{root}/plugins_registry": "rw"}
-    return folders | {f"{root}/pod-resources": "ro"} | CDI_PATHS
+    directories = {f"{root}/plugins/{driver}": "rw", f"{root}/plugins_registry": "rw"}
+    return directories | {f"{root}/pod-resources": "ro"} | CDI_PATHS
 
 
 UNPRIVILEGED = {

@@ -43,22 +43,22 @@ def tool(name: str) -> Path:
 
 
 def kustomizations() -> dict[str, Path]:
-    """Give the folder of everything that can be applied by itself: base and overlays."""
+    """Give the directory of everything that can be applied by itself: base and overlays."""
     overlays = sorted(path.parent for path in KUSTOMIZE.glob("overlays/*/kustomization.yaml"))
-    return {"base": KUSTOMIZE / "base"} | {folder.name: folder for folder in overlays}
+    return {"base": KUSTOMIZE / "base"} | {directory.name: directory for directory in overlays}
 
 
 def components() -> dict[str, Path]:
-    """Give the folder of each component; ``with_components`` makes something to apply of them."""
-    folders = sorted(path.parent for path in KUSTOMIZE.glob("components/*/kustomization.yaml"))
-    return {folder.name: folder for folder in folders}
+    """Give each component's directory; ``with_components`` makes something to apply of them."""
+    directories = sorted(path.parent for path in KUSTOMIZE.glob("components/*/kustomization.yaml"))
+    return {directory.name: directory for directory in directories}
 
 
-def with_components(folder: Path, names: Iterable[str]) -> Path:
+def with_components(directory: Path, names: Iterable[str]) -> Path:
     """Write a kustomization of the base with these components, as a user would."""
 
     def reference(path: Path) -> str:
-        return os.path.relpath(path.resolve(), folder.resolve())
+        return os.path.relpath(path.resolve(), directory.resolve())
 
     content = {
         "apiVersion": "kustomize.config.k8s.io/v1beta1",
@@ -67,13 +67,13 @@ def with_components(folder: Path, names: Iterable[str]) -> Path:
         "resources": [reference(KUSTOMIZE / "base")],
         "components": [reference(components()[name]) for name in names],
     }
-    (folder / "kustomization.yaml").write_text(yaml.safe_dump(content))
-    return folder
+    (directory / "kustomization.yaml").write_text(yaml.safe_dump(content))
+    return directory
 
 
-def render_kustomize(kubectl: Path, folder: Path) -> list[Manifest]:
+def render_kustomize(kubectl: Path, directory: Path) -> list[Manifest]:
     """Give what ``kubectl apply -k`` would send."""
-    return _manifests([str(kubectl), "kustomize", str(folder)])
+    return _manifests([str(kubectl), "kustomize", str(directory)])
 
 
 def render_helm(
@@ -91,8 +91,8 @@ def render_helm(
     return _manifests(command, json.dumps(dict(values or {})))
 
 
-def everything(kubectl: Path, helm: Path, folder: Path) -> dict[str, list[Manifest]]:
-    """Give all that is shipped, by what makes it; ``folder`` is one to write to.
+def everything(kubectl: Path, helm: Path, directory: Path) -> dict[str, list[Manifest]]:
+    """Give all that is shipped, by what makes it; ``directory`` is one to write to.
 
     What only a cluster with the Prometheus operator takes is of the group monitoring.coreos.com.
     """
@@ -100,7 +100,7 @@ def everything(kubectl: Path, helm: Path, folder: Path) -> dict[str, list[Manife
         f"kustomize {name}": render_kustomize(kubectl, path)
         for name, path in kustomizations().items()
     }
-    together = with_components(folder, components())
+    together = with_components(directory, components())
     made["kustomize components"] = render_kustomize(kubectl, together)
     return made | {f"helm {name}": render_helm(helm, values) for name, values in VALUES.items()}
 
@@ -156,7 +156,7 @@ def daemon(daemonset: Manifest) -> Manifest:
 
 
 def host_paths(daemonset: Manifest) -> dict[str, str]:
-    """Give each folder of the node that the daemon gets: ro or rw; at the same path."""
+    """Give each directory of the node that the daemon gets: ro or rw; at the same path."""
     paths = {
         volume["name"]: volume["hostPath"]["path"]
         for volume in pod_spec(daemonset)["volumes"]

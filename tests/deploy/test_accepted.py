@@ -140,7 +140,7 @@ def _changed(daemonset: Manifest, **spec: Any) -> Manifest:  # as Kubernetes has
 def test_of_what_the_namespace_allows_the_pods_use_what_is_said(
     name: str, api: ApiServer, shipped: dict[str, list[Manifest]]
 ) -> None:
-    """The base needs folders of the node, and nothing else that ``baseline`` refuses."""
+    """The base needs directories of the node, and nothing else that ``baseline`` refuses."""
     template = of_kind(shipped[f"kustomize {name}"], "DaemonSet")[0]["spec"]["template"]
     pod = {"apiVersion": "v1", "kind": "Pod", "spec": template["spec"]}
     pod["metadata"] = {"name": "one", "namespace": "genericdp"}
@@ -167,12 +167,12 @@ def _let(api: ApiServer, level: str) -> None:
 
 def test_applied_again_only_what_was_edited_differs(api: ApiServer, tmp_path: Path) -> None:
     """An edit of the config is no rollout, and what is as it was shows no difference forever."""
-    folder = shutil.copytree(KUSTOMIZE / "base", tmp_path / "base")
-    api("apply", "-k", str(folder))
-    again = api("apply", "-k", str(folder)).splitlines()
+    directory = shutil.copytree(KUSTOMIZE / "base", tmp_path / "base")
+    api("apply", "-k", str(directory))
+    again = api("apply", "-k", str(directory)).splitlines()
     assert [line for line in again if not line.endswith(" unchanged")] == []
-    config = folder / "config/genericdp.yaml"
+    config = directory / "config/genericdp.yaml"
     config.write_text(config.read_text().replace("replicas: 100", "replicas: 7"))
-    edited = api("apply", "-k", str(folder)).splitlines()
+    edited = api("apply", "-k", str(directory)).splitlines()
     changed = [line for line in edited if not line.endswith(" unchanged")]
     assert changed == ["configmap/genericdp-config configured"]

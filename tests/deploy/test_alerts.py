@@ -90,9 +90,9 @@ def series(status: DaemonState, *, is_well: bool) -> list[dict[str, str]]:
     ]
 
 
-def fires(folder: Path, status: DaemonState, expected: set[str], *, is_well: bool) -> str:
+def fires(directory: Path, status: DaemonState, expected: set[str], *, is_well: bool) -> str:
     """Let promtool compare; gives what it says if others fire."""
-    (folder / "rules.yaml").write_text(yaml.safe_dump(RULES))
+    (directory / "rules.yaml").write_text(yaml.safe_dump(RULES))
     firing = {
         "expr": 'count by (alertname) (ALERTS{alertstate="firing"})',
         "eval_time": "115m",
@@ -102,8 +102,8 @@ def fires(folder: Path, status: DaemonState, expected: set[str], *, is_well: boo
     }
     case = {"input_series": series(status, is_well=is_well), "promql_expr_test": [firing]}
     content = {"rule_files": ["rules.yaml"], "evaluation_interval": "1m", "tests": [case]}
-    (folder / "test.yaml").write_text(yaml.safe_dump(content))
-    command = [str(tool("promtool")), "test", "rules", str(folder / "test.yaml")]
+    (directory / "test.yaml").write_text(yaml.safe_dump(content))
+    command = [str(tool("promtool")), "test", "rules", str(directory / "test.yaml")]
     ended = subprocess.run(command, capture_output=True, text=True, check=False)
     return ended.stdout + ended.stderr if ended.returncode else ""
 

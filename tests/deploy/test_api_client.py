@@ -28,9 +28,9 @@ SECONDS = 60.0
 @pytest.fixture(scope="module")
 def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Run a real server; gives its kubeconfig."""
-    folder = tmp_path_factory.mktemp("apiserver")
-    with serving(folder):
-        yield folder / "kubeconfig"
+    directory = tmp_path_factory.mktemp("apiserver")
+    with serving(directory):
+        yield directory / "kubeconfig"
 
 
 class Scenario:

@@ -34,7 +34,7 @@ resources:
 
 @pytest.fixture(scope="module")
 def validate(tmp_path_factory: pytest.TempPathFactory) -> Validate:
-    """``validate(FOLDER...)`` runs the program of ``cdi-validate/``."""
+    """``validate(DIRECTORY...)`` runs the program of ``cdi-validate/``."""
     if shutil.which("go") is None:
         pytest.skip("no go")
     program = tmp_path_factory.mktemp("built") / "cdi-validate"
@@ -67,15 +67,15 @@ def test_the_library_has_nothing_to_say_of_the_specs_of_any_example(
 
 
 def test_a_container_of_another_user_owns_each_node(validate: Validate, tmp_path: Path) -> None:
-    folder = specs_in(tmp_path)
-    ended = validate("--inject", folder)
+    directory = specs_in(tmp_path)
+    ended = validate("--inject", directory)
     assert (ended.stderr, ended.returncode) == ("", 0)
     assert ended.stdout.split() == ["example.com/memory=null", "example.com/memory=zero"]
 
 
 def test_a_mistake_is_found(validate: Validate, tmp_path: Path) -> None:
-    folder = specs_in(tmp_path)
-    (file,) = folder.iterdir()
+    directory = specs_in(tmp_path)
+    (file,) = directory.iterdir()
     content = file.read_text()
     for right, wrong, said in (
         ('"0.5.0"', '"0.3.0"', "the spec version must be at least v0.5.0"),
@@ -84,13 +84,13 @@ def test_a_mistake_is_found(validate: Validate, tmp_path: Path) -> None:
         ("/dev/zero", "/dev/absent", "no such file or directory"),
     ):
         file.write_text(content.replace(right, wrong))
-        ended = validate("--inject", folder)
+        ended = validate("--inject", directory)
         assert (said in ended.stderr, ended.returncode) == (True, 1), ended.stderr
 
 
-def specs_in(folder: Path) -> Path:
-    """Have the specs of the config written to a folder in this one."""
-    config, output = folder / "config.yaml", folder / "specs"
+def specs_in(directory: Path) -> Path:
+    """Have the specs of the config written to a directory in this one."""
+    config, output = directory / "config.yaml", directory / "specs"
     config.write_text(CONFIG)
     assert main(["cdi", "generate", "--config", str(config), "--output", str(output)]) == 0
     return output

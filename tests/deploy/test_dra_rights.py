@@ -66,10 +66,10 @@ class Cluster(NamedTuple):
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    folder = with_components(tmp_path_factory.mktemp("component"), ["dra"])
-    manifests = render_kustomize(tool("kubectl"), folder)
+    directory = with_components(tmp_path_factory.mktemp("component"), ["dra"])
+    manifests = render_kustomize(tool("kubectl"), directory)
     with serving(tmp_path_factory.mktemp("api")) as api:
-        api("apply", "-k", str(folder))
+        api("apply", "-k", str(directory))
         nodes = [_object("Node", name, namespace=None) for name in ("ours", "theirs")]
         assert api.refusals([*nodes, _pod(manifests), CLAIM]) == ""
         to_pod = ("--bound-object-kind=Pod", "--bound-object-name=daemon")

@@ -70,11 +70,11 @@ def helm() -> Path:
     return tool("helm")
 
 
-def _config_of(made: list[Manifest], folder: Path, name: str = "genericdp-config") -> Path:
+def _config_of(made: list[Manifest], directory: Path, name: str = "genericdp-config") -> Path:
     (found,) = [m for m in of_kind(made, "ConfigMap") if m["metadata"]["name"] == name]
     for file, text in found["data"].items():
-        (folder / file).write_text(text)
-    return folder
+        (directory / file).write_text(text)
+    return directory
 
 
 BASE = VALUES["stateless"]
@@ -98,9 +98,9 @@ def test_it_is_what_kustomize_makes(name: str, helm: Path, tmp_path: Path) -> No
     """By default the overlay to copy, and without a state the base."""
     values, overlay, components = SAME[name]
     ours = {m["kind"]: m for m in render_helm(helm, values)}
-    folder = kustomizations()[overlay]
-    folder = with_components(tmp_path, components) if components else folder
-    theirs = {m["kind"]: m for m in render_kustomize(tool("kubectl"), folder)}
+    directory = kustomizations()[overlay]
+    directory = with_components(tmp_path, components) if components else directory
+    theirs = {m["kind"]: m for m in render_kustomize(tool("kubectl"), directory)}
     assert {*theirs} - {*ours} == {"Namespace"}
     for kind in ours:
         assert ours[kind]["metadata"]["name"] == theirs[kind]["metadata"]["name"]
@@ -226,9 +226,9 @@ def _volumes(made: list[Manifest]) -> list[Manifest]:
 def test_a_policy_bounds_the_config_beside_it(helm: Path, tmp_path: Path) -> None:
     made = render_helm(helm, VALUES["policy"])
     policy = _config_of(made, tmp_path, "genericdp-policy") / "policy.yaml"
-    folder = tmp_path / "config"
-    folder.mkdir()
-    assert load([_config_of(made, folder)], policy=policy).problems == ()
+    directory = tmp_path / "config"
+    directory.mkdir()
+    assert load([_config_of(made, directory)], policy=policy).problems == ()
 
 
 def test_each_group_of_nodes_has_what_it_says_and_shares_the_rest(helm: Path) -> None:
@@ -258,23 +258,23 @@ def test_what_is_private_stays_private(helm: Path) -> None:
     container = daemon(daemonset)
     assert daemonset["metadata"]["name"] == "devices"
     assert container["image"] == f"images/genericdp@sha256:{'0' * 64}"
-    folder = "/var/lib/k0s/kubelet/device-plugins"
+    directory = "/var/lib/k0s/kubelet/device-plugins"
     assert container["args"] == [
         *("run", "--config=/etc/genericdp", "--listen=:9800", "--no-status"),
-        *("--log-format=json", "--log-level=debug", f"--kubelet-dir={folder}"),
+        *("--log-format=json", "--log-level=debug", f"--kubelet-dir={directory}"),
         "--state-dir=/var/lib/genericdp",
         "--pod-resources=/var/lib/kubelet/pod-resources/kubelet.sock",
     ]
     # What `genericdp status` in the container needs to find it.
     assert {"name": "GENERICDP_ADDRESS", "value": "127.0.0.1:9800"} in container["env"]
-    moved = {path: how for path, how in HOST_PATHS.items() if how == "ro"} | {folder: "rw"}
+    moved = {path: how for path, how in HOST_PATHS.items() if how == "ro"} | {directory: "rw"}
     assert host_paths(daemonset) == moved | DEFAULT
     assert {*only(made, "NetworkPolicy")["spec"]} == {"podSelector", "policyTypes"}
     assert of_kind(made, "ServiceAccount") == []
     assert daemonset["spec"]["updateStrategy"]["rollingUpdate"] == SURGE
 
 
-def test_monitoring_is_what_lies_in_its_folder(helm: Path) -> None:
+def test_monitoring_is_what_lies_in_its_directory(helm: Path) -> None:
     made = render_helm(helm, VALUES["monitoring"])
     monitor = only(made, "PodMonitor")
     assert monitor["metadata"]["labels"]["release"] == "prometheus"

@@ -111,7 +111,7 @@ def test_it_tells_its_version(run: Run) -> None:
 
 
 def test_configs_are_checked_and_devices_found_in_it(run: Run) -> None:
-    # Each for itself: as a folder they would be one config, and two may have one resource.
+    # Each for itself: as a directory they would be one config, and two may have one resource.
     configs = sorted(path.name for path in (ROOT / "examples/configs").glob("*.yaml"))
     said = run("validate", *(f"/examples/configs/{name}" for name in configs))
     assert said.endswith("valid\n")
@@ -125,7 +125,7 @@ def test_the_daemon_runs_in_it(run: Run) -> None:
     assert "devices.example.com/" in shown
 
 
-def test_cdi_specs_are_written_where_a_component_mounts_the_folder(
+def test_cdi_specs_are_written_where_a_component_mounts_the_directory(
     run: Run, tmp_path: Path
 ) -> None:
     """By the daemon's user, without a capability, on a root that is read-only."""
@@ -175,15 +175,15 @@ def test_libudev_is_found(run: Run) -> None:
 CARRIED = """
 import pathlib, genericdp
 package = pathlib.Path(genericdp.__file__).parent
-for folder in ("schemas", "examples"):
-    print(*sorted(str(path.relative_to(package)) for path in (package / folder).rglob("*.*")))
+for directory in ("schemas", "examples"):
+    print(*sorted(str(path.relative_to(package)) for path in (package / directory).rglob("*.*")))
 """
 
 
 def test_examples_and_schemas_are_in_it(run: Run) -> None:
     carried = run("-c", CARRIED, options=PYTHON).split()
-    for folder in ("schemas", "examples"):
-        here = [path for path in (ROOT / folder).rglob("*.*") if path.is_file()]
+    for directory in ("schemas", "examples"):
+        here = [path for path in (ROOT / directory).rglob("*.*") if path.is_file()]
         assert {str(path.relative_to(ROOT)) for path in here} <= set(carried)
 
 

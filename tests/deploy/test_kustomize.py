@@ -31,7 +31,7 @@ def test_the_daemonset_asks_for_what_it_needs_and_no_more() -> None:
 
 
 def test_every_host_path_exists_or_is_made_where_that_does_no_harm() -> None:
-    """A folder that the runtime makes because it is missing hides a mistake; /run/udev does not."""
+    """A missing directory that the runtime makes hides a mistake; /run/udev does not."""
     volumes = _read(KUSTOMIZE / "base/daemonset.yaml")["spec"]["template"]["spec"]["volumes"]
     types = {v["hostPath"]["path"]: v["hostPath"]["type"] for v in volumes if "hostPath" in v}
     assert types == dict.fromkeys(HOST_PATHS, "Directory") | {"/run/udev": ""}
@@ -55,11 +55,11 @@ def test_only_prometheus_reaches_the_port_and_the_daemon_reaches_nobody() -> Non
 
 def test_the_rights_for_dra_are_bound_to_the_account_that_the_policy_is_for() -> None:
     """By its user name: kustomize changes neither, so there are never rights without the policy."""
-    folder = components()["dra"]
-    _, binding = yaml.safe_load_all((folder / "rbac.yaml").read_text())
+    directory = components()["dra"]
+    _, binding = yaml.safe_load_all((directory / "rbac.yaml").read_text())
     (subject,) = binding["subjects"]
     assert subject["kind"] == "User"
-    policy, bound = yaml.safe_load_all((folder / "admission.yaml").read_text())
+    policy, bound = yaml.safe_load_all((directory / "admission.yaml").read_text())
     (condition,) = policy["spec"]["matchConditions"]
     assert condition["expression"] == f"request.userInfo.username == '{subject['name']}'"
     assert bound["spec"]["policyName"] == policy["metadata"]["name"]

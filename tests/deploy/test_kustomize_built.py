@@ -91,11 +91,11 @@ def test_every_config_map_that_is_mounted_is_made_and_valid(
     }
     assert mounted == {*maps}
     for config in {name for name in maps if name.startswith("genericdp-config")}:
-        folder = tmp_path / config
-        folder.mkdir()
+        directory = tmp_path / config
+        directory.mkdir()
         for file, text in maps[config].items():
-            (folder / file).write_text(text)
-        assert load([folder]).problems == ()
+            (directory / file).write_text(text)
+        assert load([directory]).problems == ()
 
 
 def test_each_group_of_nodes_has_a_daemonset_of_its_own(kubectl: Path) -> None:
@@ -144,7 +144,7 @@ def test_all_components_go_together(kubectl: Path, tmp_path: Path) -> None:
     )
 
 
-def test_cdi_brings_its_two_folders_and_no_other_right(kubectl: Path, tmp_path: Path) -> None:
+def test_cdi_brings_its_two_directories_and_no_other_right(kubectl: Path, tmp_path: Path) -> None:
     made = render_kustomize(kubectl, with_components(tmp_path, ["cdi"]))
     daemonset = only(made, "DaemonSet")
     expect_daemonset(daemonset, more_paths=CDI_PATHS)
@@ -158,7 +158,7 @@ def _types(daemonset: Manifest) -> dict[str, str]:
     return {path["path"]: path["type"] for path in paths}
 
 
-def test_dra_brings_a_token_rights_and_folders(kubectl: Path, tmp_path: Path) -> None:
+def test_dra_brings_a_token_rights_and_directories(kubectl: Path, tmp_path: Path) -> None:
     made = render_kustomize(kubectl, with_components(tmp_path, ["dra"]))
     daemonset = only(made, "DaemonSet")
     expect_daemonset(daemonset, more_paths=dra_paths(), token=True)
@@ -177,10 +177,10 @@ def test_dra_brings_a_token_rights_and_folders(kubectl: Path, tmp_path: Path) ->
 def test_in_another_namespace_the_daemon_has_no_rights_that_the_policy_misses(
     kubectl: Path, tmp_path: Path
 ) -> None:
-    folder = with_components(tmp_path, ["dra"])
-    file = folder / "kustomization.yaml"
+    directory = with_components(tmp_path, ["dra"])
+    file = directory / "kustomization.yaml"
     file.write_text(file.read_text().replace("namespace: genericdp", "namespace: other"))
-    made = render_kustomize(kubectl, folder)
+    made = render_kustomize(kubectl, directory)
     assert only(made, "ServiceAccount")["metadata"]["namespace"] == "other"
     assert _account(made) == "system:serviceaccount:genericdp:genericdp"
 

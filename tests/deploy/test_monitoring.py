@@ -124,17 +124,17 @@ def test_the_chart_says_where_the_project_lives_if_it_does(
     assert {key: chart[key] for key in ("home", "sources") if key in chart} == expected
 
 
-def _generate(folder: Path, **settings: str) -> None:
+def _generate(directory: Path, **settings: str) -> None:
     """Run ``tools/generate`` in a copy of the project with these settings."""
-    if not (folder / "tools").exists():
+    if not (directory / "tools").exists():
         for name in ("tools", "deploy", "docs", "schemas", "tests/deploy"):
-            shutil.copytree(ROOT / name, folder / name)
-        (folder / "genericdp").symlink_to(ROOT / "genericdp")
+            shutil.copytree(ROOT / name, directory / name)
+        (directory / "genericdp").symlink_to(ROOT / "genericdp")
     text = (ROOT / "pyproject.toml").read_text()
     for key, value in settings.items():
         text = re.sub(rf'(?m)^{key} = ".*?"', f'{key} = "{value}"', text)
-    (folder / "pyproject.toml").write_text(text)
-    subprocess.run([sys.executable, folder / "tools/generate"], check=True)
+    (directory / "pyproject.toml").write_text(text)
+    subprocess.run([sys.executable, directory / "tools/generate"], check=True)
 
 
 def test_no_alert_is_explained_that_there_is_not() -> None:

@@ -31,13 +31,13 @@ pytestmark = [
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """It; the tool finds links that lead nowhere, and what is loaded from elsewhere."""
-    folder = tmp_path_factory.mktemp("docs")
+    directory = tmp_path_factory.mktemp("docs")
     tool = ROOT / "tools/build_site"
     ended = subprocess.run(
-        [sys.executable, tool, "--into", folder, ZENSICAL], capture_output=True, text=True
+        [sys.executable, tool, "--into", directory, ZENSICAL], capture_output=True, text=True
     )
     assert ended.returncode == 0, ended.stderr
-    return folder / "site"
+    return directory / "site"
 
 
 @pytest.fixture

@@ -28,7 +28,7 @@ def _settings(text: str) -> dict[str, list[str]]:
     return found
 
 
-def test_it_has_no_capability_and_writes_two_folders() -> None:
+def test_it_has_no_capability_and_writes_two_directories() -> None:
     unit = _settings(UNIT.read_text())
     assert unit["CapabilityBoundingSet"] == [""]
     assert unit["ProtectSystem"] == ["strict"]
@@ -59,7 +59,7 @@ def test_it_comes_back_whatever_ended_it(unit: Path) -> None:
 
 @pytest.fixture
 def verified(tmp_path: Path) -> Path:
-    """A folder with the units, whose program is one that is here."""
+    """A directory with the units, whose program is one that is here."""
     if shutil.which("systemd-analyze") is None:
         pytest.skip("no systemd-analyze here")
     for unit in (UNIT, CDI_UNIT):

@@ -64,9 +64,9 @@ def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
 
 
 @asynccontextmanager
-async def _kubelet(machine: Machine, folder: Path) -> AsyncIterator[Kubelet]:
+async def _kubelet(machine: Machine, directory: Path) -> AsyncIterator[Kubelet]:
     """A stand-in for the kubelet, by a path that is short enough for a socket."""
-    link = folder / "plugins"
+    link = directory / "plugins"
     link.symlink_to(machine.root / "var/lib/kubelet/device-plugins")
     async with Kubelet(link) as kubelet:
         await kubelet.wait_for(lambda: kubelet.allocatable(NAME) == 1, PATIENCE)
@@ -80,8 +80,10 @@ def test_it_is_confined(machine: Machine) -> None:
     assert (fields["NoNewPrivs"], fields["Seccomp"]) == ("1", "2")
 
 
-async def test_it_serves_and_sees_what_is_plugged_in(machine: Machine, short_folder: Path) -> None:
-    async with _kubelet(machine, short_folder) as kubelet:
+async def test_it_serves_and_sees_what_is_plugged_in(
+    machine: Machine, short_directory: Path
+) -> None:
+    async with _kubelet(machine, short_directory) as kubelet:
         machine.run("mknod", "/dev/ttyUSB1", "c", "188", "1")
         await kubelet.wait_for(lambda: kubelet.allocatable(NAME) == 2, PATIENCE)
         machine.run("rm", "/dev/ttyUSB1")
@@ -99,8 +101,10 @@ def test_reload_has_the_config_read_again(machine: Machine) -> None:
     assert machine.property("MainPID") == before
 
 
-async def test_it_is_started_again_when_it_is_killed(machine: Machine, short_folder: Path) -> None:
-    async with _kubelet(machine, short_folder) as kubelet:
+async def test_it_is_started_again_when_it_is_killed(
+    machine: Machine, short_directory: Path
+) -> None:
+    async with _kubelet(machine, short_directory) as kubelet:
         before = machine.property("MainPID")
         registered = kubelet.observed.registrations[NAME]
         machine.run("kill", "-KILL", before)
@@ -113,18 +117,18 @@ async def test_it_is_started_again_when_it_is_killed(machine: Machine, short_fol
         assert machine.property("MainPID") != before
 
 
-async def test_a_kubelet_folder_that_is_made_again_is_served(
-    machine: Machine, short_folder: Path
+async def test_a_kubelet_directory_that_is_made_again_is_served(
+    machine: Machine, short_directory: Path
 ) -> None:
     """With ReadWritePaths=/var/lib/kubelet/device-plugins it is read-only from then on."""
     plugins = "/var/lib/kubelet/device-plugins"
-    async with _kubelet(machine, short_folder):
+    async with _kubelet(machine, short_directory):
         pass
     # Not by shutil.rmtree: the daemon removes its socket there at the same time.
     machine.run("rm", "-rf", plugins)
     machine.run("mkdir", "--mode=750", plugins)
-    (short_folder / "plugins").unlink()
-    async with _kubelet(machine, short_folder):
+    (short_directory / "plugins").unlink()
+    async with _kubelet(machine, short_directory):
         pass
 
 

@@ -36,13 +36,13 @@ def test_actionlint_and_shellcheck_have_nothing_to_say() -> None:
     assert (ended.stdout + ended.stderr, ended.returncode) == ("", 0)
 
 
-def run_step(job: str, name: str, folder: Path, **variables: str) -> None:
+def run_step(job: str, name: str, directory: Path, **variables: str) -> None:
     """Run a step of the release as its runner does."""
     workflow = yaml.safe_load((WORKFLOWS / "release.yml").read_text())
     (script,) = (step["run"] for step in workflow["jobs"][job]["steps"] if step.get("name") == name)
     subprocess.run(
         ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", script],
-        cwd=folder,
+        cwd=directory,
         env={**os.environ, **variables},
         check=True,
     )

@@ -75,17 +75,19 @@ class Known:
         return self.devices.get(syspath)
 
     def ancestors(self, device: SysDevice) -> Iterator[SysDevice]:
-        folder = device.syspath
-        while folder := folder.rpartition("/")[0]:
-            if folder in self.devices:
-                yield self.devices[folder]
+        directory = device.syspath
+        while directory := directory.rpartition("/")[0]:
+            if directory in self.devices:
+                yield self.devices[directory]
 
     def members(self, subsystem: str) -> tuple[SysDevice, ...]:
         found = (one for one in self.devices.values() if one.subsystem == subsystem)
         return tuple(sorted(found, key=lambda one: natural_key(one.syspath)))
 
-    def below(self, folder: str, subsystem: str) -> tuple[SysDevice, ...]:
-        return tuple(one for one in self.members(subsystem) if one.syspath.startswith(f"{folder}/"))
+    def below(self, directory: str, subsystem: str) -> tuple[SysDevice, ...]:
+        return tuple(
+            one for one in self.members(subsystem) if one.syspath.startswith(f"{directory}/")
+        )
 
     def subsystems(self) -> tuple[str, ...]:
         return tuple(sorted({one.subsystem for one in self.devices.values()}))

@@ -54,9 +54,9 @@ def node(
     )
 
 
-def plain(path: str, *, folder: bool = False, inode: int = 1) -> FoundFile:
-    """A file or folder."""
-    file_type = FileType.DIRECTORY if folder else FileType.FILE
+def plain(path: str, *, directory: bool = False, inode: int = 1) -> FoundFile:
+    """A file or directory."""
+    file_type = FileType.DIRECTORY if directory else FileType.FILE
     return FoundFile(path=path, target=path, type=file_type, identity=Identity(inode=inode))
 
 

@@ -57,8 +57,8 @@ def counted(work: Callable[[], object]) -> int:
 class Machine:
     """A host of so many devices, all of which are listed."""
 
-    def __init__(self, folder: Path, count: int) -> None:
-        self.tree = Tree(folder)
+    def __init__(self, directory: Path, count: int) -> None:
+        self.tree = Tree(directory)
         for number in range(count):
             self.tree.node(f"thing{number}", f"241:{number}")
             self.tree.node(f"group{number}", f"242:{number}")

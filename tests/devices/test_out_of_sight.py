@@ -134,7 +134,7 @@ def test_what_cannot_be_seen_is_not_known_to_be_absent(
 
 def _why_empty(known: Known, **usb: tuple[str, ...]) -> tuple[str, str]:
     directories = [
-        replace(plain(path, folder=True), identity=Identity(inode=1, syspath=path))
+        replace(plain(path, directory=True), identity=Identity(inode=1, syspath=path))
         for path in known.devices
     ]
     wanted = resource("x", Selector(candidates=usb_selector(**usb)))

@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 MACHINES: dict[str, Callable[[Path], Path]] = {
     **{f"example {host}": host.build for host in all_hosts()},
-    **{name: lambda folder, name=name: built(name, folder) for name in loading.NAMES},  # type: ignore[misc]
+    **{name: lambda directory, name=name: built(name, directory) for name in loading.NAMES},  # type: ignore[misc]
 }
 
 
-def built(name: str, folder: Path) -> Path:
-    loading.build(loading.path_of(name), folder)
-    return folder
+def built(name: str, directory: Path) -> Path:
+    loading.build(loading.path_of(name), directory)
+    return directory
 
 
 @pytest.mark.parametrize("machine", MACHINES)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
-from genericdp.cdi import SpecFolder
+from genericdp.cdi import SpecDirectory
 from genericdp.config.load import load
 from genericdp.devices.decide import decide
 from genericdp.devices.held import Held
@@ -52,34 +52,34 @@ def plug_stick(
         (f"{usb}/1-{port}:1.0", "bus/usb", "DEVTYPE=usb_interface\n"),
         (tty, "class/tty", f"MAJOR=188\nMINOR={number}\nDEVNAME=ttyUSB{number}\n"),
     ):
-        folder = host.write(f"{path}/uevent", uevent).parent
-        link = folder / "subsystem"
-        target = host.folder / "sys" / subsystem
+        directory = host.write(f"{path}/uevent", uevent).parent
+        link = directory / "subsystem"
+        target = host.directory / "sys" / subsystem
         target.mkdir(parents=True, exist_ok=True)
         link.unlink(missing_ok=True)
-        link.symlink_to(os.path.relpath(target, folder))
+        link.symlink_to(os.path.relpath(target, directory))
     facts = {"idVendor": "0403", "idProduct": product, "busnum": "1", "devnum": str(address)}
     for name, text in {**facts, **({"serial": serial} if serial else {})}.items():
         host.write(f"{usb}/{name}", f"{text}\n")
-    link = host.folder / f"sys/dev/char/188:{number}"
+    link = host.directory / f"sys/dev/char/188:{number}"
     link.unlink(missing_ok=True)
-    link.symlink_to(os.path.relpath(host.folder / tty.removeprefix("/"), link.parent))
-    (host.folder / f"dev/ttyUSB{number}").touch()
+    link.symlink_to(os.path.relpath(host.directory / tty.removeprefix("/"), link.parent))
+    (host.directory / f"dev/ttyUSB{number}").touch()
 
 
 def unplug_stick(host: Host, port: int) -> None:
     """Unplug what is on a port, if anything is."""
-    usb = host.folder / f"{_CONTROLLER}/usb1/1-{port}".removeprefix("/")
+    usb = host.directory / f"{_CONTROLLER}/usb1/1-{port}".removeprefix("/")
     for tty in usb.glob("*/ttyUSB*"):
-        (host.folder / "dev" / tty.name).unlink(missing_ok=True)
+        (host.directory / "dev" / tty.name).unlink(missing_ok=True)
         number = tty.name.removeprefix("ttyUSB")
-        (host.folder / f"sys/dev/char/188:{number}").unlink(missing_ok=True)
+        (host.directory / f"sys/dev/char/188:{number}").unlink(missing_ok=True)
     if usb.exists():
-        for folder, names, files in os.walk(usb, topdown=False):
+        for directory, names, files in os.walk(usb, topdown=False):
             for name in files:
-                os.unlink(os.path.join(folder, name))
+                os.unlink(os.path.join(directory, name))
             for name in names:
-                path = os.path.join(folder, name)
+                path = os.path.join(directory, name)
                 os.unlink(path) if os.path.islink(path) else os.rmdir(path)
         usb.rmdir()
 
@@ -87,11 +87,11 @@ def unplug_stick(host: Host, port: int) -> None:
 class Machine:
     """Devices, and what the API server has of claims: both outlive whoever prepares claims."""
 
-    def __init__(self, folder: Path, *devices: str, replicas: int = 1) -> None:
-        self.host = Host(folder / "host")
+    def __init__(self, directory: Path, *devices: str, replicas: int = 1) -> None:
+        self.host = Host(directory / "host")
         for name in devices:
             self.host.plug(name)
-        self._file = folder / "config.yaml"
+        self._file = directory / "config.yaml"
         self._lists: DeviceLists = {}
         self.claims: dict[str, dict[str, Any]] = {}
         """By UID, which is also the name."""
@@ -107,7 +107,7 @@ class Machine:
 
     def look(self, held: Collection[HeldDevice] = ()) -> None:
         """Take in which devices there are, while claims hold some."""
-        host = HostCache(Root(self.host.folder))
+        host = HostCache(Root(self.host.directory))
         self._lists = decide(
             self._resources,
             host,
@@ -159,26 +159,26 @@ class Machine:
 
 
 class Process:
-    """What a daemon keeps of claims; another one on the same folder is the next daemon."""
+    """What a daemon keeps of claims; another one on the same directory is the next daemon."""
 
-    def __init__(self, machine: Machine, folder: Path, *, boot: str = "boot-1") -> None:
+    def __init__(self, machine: Machine, directory: Path, *, boot: str = "boot-1") -> None:
         self.machine = machine
-        self.folder = folder
-        self.log = folder / "log"
+        self.directory = directory
+        self.log = directory / "log"
         """The hooks that have run."""
-        self.cdi_folder = folder / "cdi"
-        self.cdi_folder.mkdir(exist_ok=True)
-        SpecFolder(self.cdi_folder).maintain({})  # as at the start of any daemon
-        records = ClaimRecords(folder / "claims", removed=lambda: None)
+        self.cdi_directory = directory / "cdi"
+        self.cdi_directory.mkdir(exist_ok=True)
+        SpecDirectory(self.cdi_directory).maintain({})  # as at the start of any daemon
+        records = ClaimRecords(directory / "claims", removed=lambda: None)
         records.load()
         self._gates: dict[str, Gate] = {}
         self.pools: Mapping[str, ServedPool] = {}
         self.preparer = ClaimPreparer(
-            DraSettings(driver=DRIVER, kubelet_root=folder),
+            DraSettings(driver=DRIVER, kubelet_root=directory),
             records=records,
-            cdi_folder=self.cdi_folder,
+            cdi_directory=self.cdi_directory,
             boot_id=boot,
-            root=Root(machine.host.folder),
+            root=Root(machine.host.directory),
             pools=lambda: self.pools,
             why_absent=lambda _pool: "",
             get_claim=self._get_claim,
@@ -197,7 +197,7 @@ class Process:
         if resource not in self._gates:
             self._gates[resource] = Gate(
                 resource,
-                root=Root(self.machine.host.folder),
+                root=Root(self.machine.host.directory),
                 look_again=lambda: None,
                 run_hooks=self._run_hooks,
             )
@@ -230,8 +230,8 @@ class Process:
 
     def files(self) -> list[str]:
         """Return what there is of claims on disk."""
-        folders = (self.cdi_folder, self.folder / "claims")
-        return sorted(f"{one.name}/{name}" for one in folders for name in os.listdir(one))
+        directories = (self.cdi_directory, self.directory / "claims")
+        return sorted(f"{one.name}/{name}" for one in directories for name in os.listdir(one))
 
 
 def ref(uid: str) -> ClaimRef:

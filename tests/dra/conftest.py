@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-async def node(short_folder: Path) -> AsyncIterator[DraNode]:
-    node = DraNode(short_folder)
+async def node(short_directory: Path) -> AsyncIterator[DraNode]:
+    node = DraNode(short_directory)
     async with node.running():
         yield node
 

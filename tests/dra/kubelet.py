@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 import grpc
-from genericdp.host.events import ENTRIES, FolderWatch
+from genericdp.host.events import ENTRIES, DirectoryWatch
 from genericdp.kubelet.api import dra_pb2 as api
 from genericdp.kubelet.api import dra_pb2_grpc as rpc
 from genericdp.kubelet.api import pluginregistration_pb2 as registration_api
@@ -60,7 +60,7 @@ class _Plugin:
 
 
 class DraKubelet:
-    """A kubelet that knows of DRA alone, below a folder that stands for /var/lib/kubelet.
+    """A kubelet that knows of DRA alone, below a directory that stands for /var/lib/kubelet.
 
     ``wipe`` deletes this node's ResourceSlices, of a driver or, if that is "", all of them: at the
     start, and once a driver has had no connection for ``wipe_seconds``. With a stand-in for the API
@@ -163,13 +163,13 @@ class DraKubelet:
 
     async def _run(self) -> None:
         changed = asyncio.Event()
-        watch = FolderWatch(lambda *_: changed.set(), what="registry")
+        watch = DirectoryWatch(lambda *_: changed.set(), what="registry")
         try:
             async with asyncio.TaskGroup() as tasks:
                 self._wipe("")
                 while True:
                     changed.clear()
-                    await watch.set_folders({str(self.registry): ENTRIES})
+                    await watch.set_directories({str(self.registry): ENTRIES})
                     is_complete = await self._reconcile(tasks)
                     with suppress(TimeoutError):
                         async with asyncio.timeout(None if is_complete else _RETRY_SECONDS):
@@ -263,10 +263,10 @@ class DraKubelet:
             self._wipe(driver)
 
 
-def _sockets(folder: Path) -> dict[Path, tuple[int, int]]:
+def _sockets(directory: Path) -> dict[Path, tuple[int, int]]:
     """Return the sockets that the kubelet looks at, with what tells one from another."""
     found = {}
-    for path in sorted(folder.iterdir()):
+    for path in sorted(directory.iterdir()):
         with suppress(FileNotFoundError):
             status = path.lstat()
             if stat.S_ISSOCK(status.st_mode) and not path.name.startswith("."):

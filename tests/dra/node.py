@@ -51,21 +51,21 @@ def refused(why: str) -> Callable[[dict[str, Any]], bool]:
 class DraNode:
     """What a test of resources that DRA serves needs."""
 
-    def __init__(self, folder: Path) -> None:
-        self.root = folder / "kubelet"
-        self.world = World(folder, pod_resources=self.root / "pod-resources/kubelet.sock")
+    def __init__(self, directory: Path) -> None:
+        self.root = directory / "kubelet"
+        self.world = World(directory, pod_resources=self.root / "pod-resources/kubelet.sock")
         self.host = self.world.host
         self.host.plug("ttyUSB0")
-        self.folder = folder
-        self.cdi_folder = folder / "cdi"
-        self.cdi_folder.mkdir()
+        self.directory = directory
+        self.cdi_directory = directory / "cdi"
+        self.cdi_directory.mkdir()
         self.server = ApiServer()
         self.kubelet = DraKubelet(self.root, wipe=self._wipe)
         self._daemons = 0
         self.settings = DraSettings(
             driver=DRIVER,
             kubelet_root=self.root,
-            kubeconfig=folder / "kubeconfig",
+            kubeconfig=directory / "kubeconfig",
             retry=0.2,
             standby=0.05,
         )
@@ -99,22 +99,22 @@ class DraNode:
     def options(self) -> tuple[str, ...]:
         """The options of a daemon in a process of its own, in place of ``serving``."""
         return (
-            f"--kubelet-dir={self.world.kubelet.folder}",
+            f"--kubelet-dir={self.world.kubelet.directory}",
             f"--kubelet-root={self.root}",
             f"--kubeconfig={self.settings.kubeconfig}",
-            f"--cdi-dir={self.cdi_folder}",
+            f"--cdi-dir={self.cdi_directory}",
             f"--node-name={NODE}",
         )
 
     @property
-    def state_folder(self) -> Path:
-        """The folder where the driver keeps what it has to remember."""
-        return self.settings.folder
+    def state_directory(self) -> Path:
+        """The directory where the driver keeps what it has to remember."""
+        return self.settings.directory
 
     def hook(self, name: str, script: str = "") -> dict[str, object]:
         """Return a hook that notes its name and the device, and then does what a script says."""
-        program = self.folder / name
-        note = f'echo {name} "$GENERICDP_DEVICE_ID" >> {self.folder}/log'
+        program = self.directory / name
+        note = f'echo {name} "$GENERICDP_DEVICE_ID" >> {self.directory}/log'
         program.write_text(f"#!/bin/sh\n{note}\n{script}\n")
         program.chmod(0o755)
         return {"exec": {"command": [str(program)]}}
@@ -125,7 +125,7 @@ class DraNode:
 
     def ran(self) -> list[str]:
         """Return what hooks have noted since the last call."""
-        log = self.folder / "log"
+        log = self.directory / "log"
         lines = log.read_text().splitlines() if log.exists() else []
         log.unlink(missing_ok=True)
         return lines
@@ -237,7 +237,9 @@ class DraNode:
     def given(self, claim: ClaimRef) -> dict[str, Any]:
         """Return what containers get, by the full names of CDI devices of a claim's spec."""
         try:
-            content = (self.cdi_folder / f"genericdp-claim_{DRIVER}_{claim.uid}.json").read_text()
+            content = (
+                self.cdi_directory / f"genericdp-claim_{DRIVER}_{claim.uid}.json"
+            ).read_text()
         except FileNotFoundError:
             return {}
         spec = json.loads(content)
@@ -253,7 +255,7 @@ class DraNode:
 
     def record_file(self, claim: ClaimRef) -> Path:
         """Return where the record of a claim is."""
-        return self.state_folder / f"claims/{claim.uid}.json"
+        return self.state_directory / f"claims/{claim.uid}.json"
 
     def record(self, claim: ClaimRef) -> dict[str, Any] | None:
         """Return what is recorded of a claim."""

@@ -64,16 +64,16 @@ class Claims(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.folder = Path(tempfile.mkdtemp(dir="/dev/shm"))
+        self.directory = Path(tempfile.mkdtemp(dir="/dev/shm"))
         self.runner = asyncio.Runner()
-        self.machine = Machine(self.folder)
+        self.machine = Machine(self.directory)
         self.ports: dict[int, tuple[int, str]] = {}
         """The number of the tty and the stick, by port."""
         self.uses: dict[str, Use] = {}
         """What containers have, by UID."""
         self.boots = self.plugs = 0
         self.replicas = 1
-        self.process = Process(self.machine, self.folder, boot="boot-0")
+        self.process = Process(self.machine, self.directory, boot="boot-0")
         for port, serial in ((1, "A"), (2, "")):
             self.plug(port, serial)
 
@@ -92,7 +92,7 @@ class Claims(RuleBasedStateMachine):
         return next((stick for tty, stick in self.ports.values() if tty == number), "")
 
     def spec_sticks(self, uid: str) -> list[str]:
-        file = self.folder / "cdi" / spec_name(uid)
+        file = self.directory / "cdi" / spec_name(uid)
         spec = json.loads(file.read_text()) if file.exists() else {"devices": []}
         return [
             self.stick_at(node.get("hostPath", node["path"]))
@@ -231,20 +231,20 @@ class Claims(RuleBasedStateMachine):
     def release(self, uid: str) -> None:
         """An administrator knows that the container is over."""
         self.uses.pop(uid, None)
-        release_marker(self.folder / "claims", uid).touch()
+        release_marker(self.directory / "claims", uid).touch()
         assert self.run(self.process.preparer.honor_markers())
         self.look()
 
     @rule()
     def kill(self) -> None:
-        self.process = Process(self.machine, self.folder, boot=f"boot-{self.boots}")
+        self.process = Process(self.machine, self.directory, boot=f"boot-{self.boots}")
         self.look()
 
     @rule()
     def reboot(self) -> None:
         self.boots += 1
         self.uses.clear()
-        shutil.rmtree(self.folder / "cdi")
+        shutil.rmtree(self.directory / "cdi")
         sticks = {port: stick for port, (_, stick) in self.ports.items()}
         for port in sticks:
             self._unplug(port)
@@ -269,7 +269,7 @@ class Claims(RuleBasedStateMachine):
     @invariant()
     def no_record_is_lost(self) -> None:
         for uid, use in self.uses.items():
-            record = json.loads((self.folder / f"claims/{uid}.json").read_text())
+            record = json.loads((self.directory / f"claims/{uid}.json").read_text())
             assert bool(record["holds"]) is not use.is_admin
             assert uid in self.process.preparer.records.claims
 
@@ -288,7 +288,7 @@ class Claims(RuleBasedStateMachine):
             self.machine.allocate(uid, [shares[f"tttyUSB{uid}"]])
             assert not self.run(self.process.prepare(uid))
         self.runner.close()
-        shutil.rmtree(self.folder)
+        shutil.rmtree(self.directory)
 
 
 TestClaims = Claims.TestCase

@@ -26,7 +26,7 @@ INDEXED = {"devices": [{"path": "$(device.path)", "containerPath": "/dev/s$(allo
 
 def paths(node: DraNode, devices: tuple[api.Device, ...]) -> dict[str, list[str]]:
     """Return the device nodes of prepared devices in a container, by request."""
-    specs = [json.loads(file.read_text()) for file in node.cdi_folder.iterdir()]
+    specs = [json.loads(file.read_text()) for file in node.cdi_directory.iterdir()]
     given = {
         f"{spec['kind']}={device['name']}": device["containerEdits"].get("deviceNodes", [])
         for spec in specs
@@ -48,7 +48,7 @@ async def test_a_claim_gives_the_node_of_its_device_until_it_is_over(node: DraNo
         assert (device.pool_name, device.device_name) == (POOL, USB1)
         assert paths(node, answer) == {"device": ["/dev/ttyUSB1"]}
         given = node.given(claim)
-        (file,) = node.cdi_folder.iterdir()
+        (file,) = node.cdi_directory.iterdir()
         file.unlink()
         assert await node.prepare(claim) == answer
         assert node.given(claim) == given
@@ -186,13 +186,13 @@ async def test_a_claim_that_the_api_server_does_not_tell_is_refused_with_the_rea
 
 async def test_specs_follow_devices_while_a_release_hook_is_slow(node: DraNode) -> None:
     node.host.plug("ttyUSB1")
-    end = node.folder / "end"
+    end = node.directory / "end"
     slow = node.hook("release", f"until [ -e {end} ]; do sleep 0.01; done")
     by = by_dra(hooks={"release": slow})
     async with node.serving(by) as daemon, asyncio.TaskGroup() as tasks:
         first, second = await node.claim(name="first"), await node.claim(USB1, name="second")
         ending = tasks.create_task(node.unprepare(first))
-        await node.until((node.folder / "log").exists)
+        await node.until((node.directory / "log").exists)
         node.host.unplug("ttyUSB1")
         await node.until(lambda: node.given(second) == {})
         node.host.plug("ttyUSB1", minor=9)
@@ -206,7 +206,7 @@ async def test_specs_follow_devices_while_a_release_hook_is_slow(node: DraNode) 
 async def test_a_directory_of_records_that_cannot_be_read_withholds_until_it_can(
     node: DraNode,
 ) -> None:
-    in_the_way = node.state_folder / "claims"
+    in_the_way = node.state_directory / "claims"
     in_the_way.parent.mkdir(parents=True, exist_ok=True)
     in_the_way.touch()
     async with node.serving(by_dra()) as daemon:
@@ -247,7 +247,7 @@ async def test_a_restarted_daemon_knows_its_claims_and_hooks_run_again_only_afte
         assert node.ran() == ["allocate ttyUSB0"]
         await node.is_held(USB0)
     node.edit_record(claim, bootID="another")
-    for file in node.cdi_folder.iterdir():
+    for file in node.cdi_directory.iterdir():
         file.unlink()
     async with node.serving(by):
         await node.prepare(claim)
@@ -271,7 +271,7 @@ async def test_a_restarted_daemon_takes_no_slice_away(node: DraNode) -> None:
 async def test_a_call_that_the_kubelet_gives_up_ends_its_hook_and_can_be_repeated(
     node: DraNode, call: str
 ) -> None:
-    hooks, go = node.hooks(), node.folder / "go"
+    hooks, go = node.hooks(), node.directory / "go"
     node.hook(call, f"[ -e {go} ] || exec sleep 1000")
     async with node.serving(by_dra(hooks=hooks)), asyncio.TaskGroup() as tasks:
         await node.offers(POOL, USB0)
@@ -280,7 +280,7 @@ async def test_a_call_that_the_kubelet_gives_up_ends_its_hook_and_can_be_repeate
             await node.prepare(claim)
         work = node.prepare(claim) if call == "allocate" else node.unprepare(claim)
         given_up = tasks.create_task(work)
-        log = node.folder / "log"
+        log = node.directory / "log"
         await node.until(lambda: log.exists() and call in log.read_text())
         given_up.cancel()
         await node.is_held(USB0)
@@ -338,7 +338,7 @@ async def test_a_claim_whose_record_or_spec_cannot_be_written_has_nothing_until_
 ) -> None:
     async with node.serving(by_dra()) as daemon:
         await node.offers(POOL, USB0)
-        claim, records = node.allocate(USB0), node.state_folder / "claims"
+        claim, records = node.allocate(USB0), node.state_directory / "claims"
         records.rmdir()
         records.touch()
         for name in ("first", "second"):
@@ -346,9 +346,9 @@ async def test_a_claim_whose_record_or_spec_cannot_be_written_has_nothing_until_
         errors = f"allocations_total{{{NAME},error}}"
         await daemon.counts_so(lambda found: (found["claims{prepared}"], found[errors]) == (0, 2))
         records.unlink()  # which is its own, and made again
-        node.cdi_folder.rmdir()
-        assert await node.refusal(claim) == f"{node.cdi_folder}: no such file or directory"
-        node.cdi_folder.mkdir()
+        node.cdi_directory.rmdir()
+        assert await node.refusal(claim) == f"{node.cdi_directory}: no such file or directory"
+        node.cdi_directory.mkdir()
         await node.prepare(claim)
         assert node.given(claim)
         assert node.record(claim)
@@ -372,4 +372,4 @@ async def test_a_claim_is_listed_and_released_by_command(node: DraNode) -> None:
         assert (await run("release", claim.uid, "--yes"))[-1] == "Released."
         assert json.loads("".join(await run("-o", "json"))) == {"claims": []}
         await node.claim(name="other")
-    assert DRIVER in node.state_folder.name
+    assert DRIVER in node.state_directory.name

@@ -39,17 +39,17 @@ exec "$0" "$@"
 FULL_DISK, LIMIT = "no space left on device", "file too large"
 
 
-async def more_room(daemon: Daemon, folder: Path) -> None:
-    make_room(daemon, folder)
+async def more_room(daemon: Daemon, directory: Path) -> None:
+    make_room(daemon, directory)
 
 
-async def no_limit(daemon: Daemon, folder: Path) -> None:
-    raise_limit(daemon, folder)
+async def no_limit(daemon: Daemon, directory: Path) -> None:
+    raise_limit(daemon, directory)
 
 
-async def remount(daemon: Daemon, folder: Path) -> None:
+async def remount(daemon: Daemon, directory: Path) -> None:
     inside = ("nsenter", "--mount", f"-t{daemon.process.pid}")
-    command = (*inside, "mount", "-o", "remount,bind,rw", str(folder))
+    command = (*inside, "mount", "-o", "remount,bind,rw", str(directory))
     assert await (await asyncio.create_subprocess_exec(*command)).wait() == 0
 
 
@@ -71,23 +71,25 @@ async def test_a_claim_waits_for_a_disk_that_takes_its_record_and_its_spec(
     why: str,
     mend: Callable[[Daemon, Path], Awaitable[None]],
 ) -> None:
-    place = Place(node.world.folder / "p")
+    place = Place(node.world.directory / "p")
     place.host.plug("ttyACM0", major=166)
     place.config.write_text(config(by_dra(), resource(OTHER, "/dev/ttyACM*")))
-    node.settings.claims_folder.mkdir(parents=True)
+    node.settings.claims_directory.mkdir(parents=True)
     node.settings.served_file.write_text(json.dumps({"version": 1, "resources": [NAME]}))
-    folder = node.settings.claims_folder if what == "claims" else node.cdi_folder
-    async with place.daemon(*node.options, launch=(*launch, sys.executable, str(folder))) as daemon:
+    directory = node.settings.claims_directory if what == "claims" else node.cdi_directory
+    async with place.daemon(
+        *node.options, launch=(*launch, sys.executable, str(directory))
+    ) as daemon:
         await node.offers(POOL, USB0)
         claim = node.allocate(USB0)
         refusal = (await node.refusal(claim)).lower()
         assert why in refusal
-        assert str(folder) in refusal
+        assert str(directory) in refusal
         assert why in (await daemon.says("claim default/claim cannot be prepared")).lower()
         await node.world.container(modem=1)
-        await mend(daemon, folder)
+        await mend(daemon, directory)
         await node.prepare(claim)
-        inside = f"/proc/{daemon.process.pid}/root{folder}"
+        inside = f"/proc/{daemon.process.pid}/root{directory}"
         assert [one for one in os.listdir(inside) if claim.uid in one]
         assert await node.unprepare(claim) == ""
         assert os.listdir(inside) == []

@@ -254,7 +254,7 @@ async def test_a_claim_whose_device_is_gone_is_refused_until_it_is_back(node: Dr
 
 
 @pytest.mark.parametrize("missing", ["plugins", "plugins_registry"])
-async def test_a_folder_of_the_kubelet_that_is_made_later(node: DraNode, missing: str) -> None:
+async def test_a_directory_of_the_kubelet_that_is_made_later(node: DraNode, missing: str) -> None:
     await node.kubelet.stop()
     shutil.rmtree(node.root / missing)
     async with serving(node) as daemon:
@@ -272,7 +272,7 @@ async def test_a_folder_of_the_kubelet_that_is_made_later(node: DraNode, missing
     ],
 )
 async def test_a_place_that_something_else_has_taken(node: DraNode, taken: str, why: str) -> None:
-    path = node.state_folder / taken
+    path = node.state_directory / taken
     async with node.serving(by_dra()) as first:
         await first.registered(NAME)
     if taken == "claims":
@@ -282,23 +282,25 @@ async def test_a_place_that_something_else_has_taken(node: DraNode, taken: str, 
         path.unlink(missing_ok=True)
         path.mkdir()
     async with serving(node) as daemon:
-        await told(daemon, f"{node.state_folder}", why)
+        await told(daemon, f"{node.state_directory}", why)
         path.unlink() if path.is_file() else path.rmdir()
         await healed(node, daemon)
 
 
-async def test_a_folder_of_the_driver_that_is_removed_comes_back(node: DraNode) -> None:
+async def test_a_directory_of_the_driver_that_is_removed_comes_back(node: DraNode) -> None:
     async with serving(node) as daemon:
         await healed(node, daemon)
         claim = await node.claim()
-        files = {one.relative_to(node.state_folder) for one in node.state_folder.rglob("*")}
+        files = {one.relative_to(node.state_directory) for one in node.state_directory.rglob("*")}
         record = node.record(claim)
-        shutil.rmtree(node.state_folder)
-        await daemon.log.says(f"another process has removed {node.state_folder}")
+        shutil.rmtree(node.state_directory)
+        await daemon.log.says(f"another process has removed {node.state_directory}")
         await node.until(
             lambda: (
                 files
-                == {one.relative_to(node.state_folder) for one in node.state_folder.rglob("*")}
+                == {
+                    one.relative_to(node.state_directory) for one in node.state_directory.rglob("*")
+                }
             )
         )
         assert node.record(claim) == record
@@ -362,7 +364,7 @@ async def test_a_second_instance_serves_as_device_plugin_and_takes_dra_over(node
 
 
 async def test_a_hook_that_hangs_holds_up_its_own_claim_only(node: DraNode) -> None:
-    gate = node.folder / "gate"
+    gate = node.directory / "gate"
     hang = f'[ "$GENERICDP_DEVICE_ID" != ttyUSB0 ] || [ -e {gate} ] || exec sleep 600'
     hooks = {"allocate": {**node.hook("allocate", hang), "timeoutSeconds": 6}}
     node.host.plug("ttyUSB1")

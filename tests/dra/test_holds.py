@@ -193,7 +193,7 @@ async def test_the_policy_of_now_bounds_the_release_hook_of_a_record(node: DraNo
     head = "apiVersion: genericdp.io/v1alpha1\nkind: DevicePluginPolicy\n"
     head += "devices: {paths: [/dev/ttyUSB*]}\ncommands: "
     allowing, refusing = (
-        f"{head}[{{path: {path}}}]\n" for path in (node.folder / "release", "/bin/true")
+        f"{head}[{{path: {path}}}]\n" for path in (node.directory / "release", "/bin/true")
     )
     async with node.serving(by_dra(hooks={"release": release}), policy=allowing) as daemon:
         claim = await node.claim()
@@ -270,7 +270,7 @@ async def test_a_claim_of_which_a_device_or_the_spec_is_missing_gets_it_again(
         await daemon.log.says("/dev/ttyUSB1 does not exist")
         node.host.plug("ttyUSB1")
         await node.until(lambda: node.given(claim) == given)
-        (file,) = node.cdi_folder.iterdir()
+        (file,) = node.cdi_directory.iterdir()
         file.unlink()
         await node.until(lambda: node.given(claim) == given)
 
@@ -279,13 +279,13 @@ async def test_the_spec_of_a_claim_has_the_drivers_name_in_its_own(node: DraNode
     async with node.serving(by_dra()):
         await node.offers(POOL, USB0)
         claim = node.allocate(USB0)
-        of_another = node.cdi_folder / f"genericdp-claim_other.io_{claim.uid}.json"
+        of_another = node.cdi_directory / f"genericdp-claim_other.io_{claim.uid}.json"
         content = '{\n  "cdiVersion": "0.5.0",\n  "kind": "%s/claim",\n  "devices": [\n'
         of_another.write_text(content % "other.io")
         await node.prepare(claim)
         assert node.given(claim)
         assert await node.unprepare(claim) == ""
-        assert [of_another] == list(node.cdi_folder.iterdir())
+        assert [of_another] == list(node.cdi_directory.iterdir())
 
 
 async def test_the_holds_of_a_record_have_the_form_that_each_version_reads(node: DraNode) -> None:
@@ -423,7 +423,7 @@ async def test_after_a_reboot_a_claim_gets_what_it_was_given_if_the_config_has_i
         claim = await node.claim()
         first, given = await node.prepare(claim), node.given(claim)
     node.edit_record(claim, bootID="another")
-    for file in node.cdi_folder.iterdir():
+    for file in node.cdi_directory.iterdir():
         file.unlink()
     async with node.serving(by_dra(exclude=[{"path": "/dev/ttyUSB0"}])) as daemon:
         await daemon.shows(NAME, refused("excluded by the config"))
@@ -439,7 +439,7 @@ async def test_after_a_reboot_a_node_that_looks_the_same_may_be_of_other_hardwar
     async with node.serving(by_dra(id="$(usb.port)")):
         claim = await node.claim(label("1-1"))
     node.edit_record(claim, bootID="another")
-    (serial,) = node.host.folder.glob("sys/devices/*/*/usb1/1-1/serial")
+    (serial,) = node.host.directory.glob("sys/devices/*/*/usb1/1-1/serial")
     serial.write_text("C\n")
     async with node.serving(by_dra(id="x$(usb.port)")) as daemon:
         await daemon.registered(NAME)
@@ -455,7 +455,7 @@ async def test_after_a_reboot_an_attribute_that_the_id_is_made_of_tells_hardware
 ) -> None:
     node.host.unplug("ttyUSB0")
     plug_stick(node.host, 1, number=0, serial="")
-    board = node.host.folder / "sys/dev/char/188:0/board"
+    board = node.host.directory / "sys/dev/char/188:0/board"
     board.write_text("C\n")
     by = by_dra(id="$(attribute.board)")
     async with node.serving(by):
@@ -469,7 +469,7 @@ async def test_after_a_reboot_an_attribute_that_the_id_is_made_of_tells_hardware
 
 
 async def test_an_administrator_releases_a_claim(node: DraNode) -> None:
-    records = node.state_folder / "claims"
+    records = node.state_directory / "claims"
     async with node.serving(by_dra(hooks={"release": node.hook("release", "exit 3")})) as daemon:
         claim = await node.claim()
         (shown,) = read_records(records)
@@ -499,11 +499,11 @@ async def test_claims_of_a_former_name_of_the_driver_hold_too(node: DraNode) -> 
     node.host.plug("ttyUSB1")
     async with node.serving(by_dra()):
         claim = await node.claim(name="former")
-    folder = node.root / "plugins/former.io/claims"
-    folder.parent.mkdir()
+    directory = node.root / "plugins/former.io/claims"
+    directory.parent.mkdir()
     node.edit_record(claim, driver="former.io")
-    node.record_file(claim).parent.rename(folder)
-    (folder / "unknown.json").write_text("of another vendor")
+    node.record_file(claim).parent.rename(directory)
+    (directory / "unknown.json").write_text("of another vendor")
     async with node.serving(by_dra(), resource(OTHER, "/dev/none*")) as daemon:
         await node.is_held(USB0, by="former by the DRA driver former.io")
         await node.prepare(node.allocate(USB1, name="other"))

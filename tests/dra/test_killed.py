@@ -62,10 +62,10 @@ def forked(work):
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 def fresh(source, name):
-    folder = place / name
-    shutil.rmtree(folder, ignore_errors=True)
-    shutil.copytree(source, folder)
-    return folder
+    directory = place / name
+    shutil.rmtree(directory, ignore_errors=True)
+    shutil.copytree(source, directory)
+    return directory
 
 def allocate(first, other=()):
     machine.claims.clear()
@@ -74,10 +74,10 @@ def allocate(first, other=()):
     if other:
         machine.allocate("other", other)
 
-async def prepared_again(folder, boot="boot-1"):
+async def prepared_again(directory, boot="boot-1"):
     # The kubelet calls again, and at the end of the pod once more.
     allocate([USB0])
-    process = Process(machine, folder, boot=boot)
+    process = Process(machine, directory, boot=boot)
     before = len(process.hooks())
     was_done = any(
         one.is_prepared and one.boot_id == boot for one in process.preparer.records.claims.values()
@@ -93,22 +93,22 @@ async def prepared_again(folder, boot="boot-1"):
     assert process.hooks()[-1:] == ["release ttyUSB0"]
     assert process.files() == []
 
-async def prepared_after_a_reboot(folder):
-    shutil.rmtree(folder / "cdi", ignore_errors=True)
-    await prepared_again(folder, boot="boot-2")
+async def prepared_after_a_reboot(directory):
+    shutil.rmtree(directory / "cdi", ignore_errors=True)
+    await prepared_again(directory, boot="boot-2")
 
-async def given_up(folder):
+async def given_up(directory):
     # The pod is deleted before the kubelet calls again.
     allocate([USB0])
-    process = Process(machine, folder)
+    process = Process(machine, directory)
     assert not await process.unprepare("first")
     assert not await process.unprepare("other")
     assert process.files() == []
 
-async def gone(folder):
+async def gone(directory):
     # The claim is gone in the API; the next one gets the device once it is unprepared.
     allocate(None, [USB0])
-    process = Process(machine, folder)
+    process = Process(machine, directory)
     if "first" in process.preparer.records.claims:
         assert "no longer has: waiting" in await process.prepare("other")
         assert "claims/first.json" in process.files()
@@ -118,48 +118,48 @@ async def gone(folder):
     assert not await process.unprepare("other")
     assert process.files() == []
 
-async def gone_after_a_reboot(folder):
+async def gone_after_a_reboot(directory):
     allocate(None, [USB0])
-    process = Process(machine, folder, boot="boot-2")
+    process = Process(machine, directory, boot="boot-2")
     assert not await process.prepare("other")
     assert {*process.files()} == files_of("other"), process.files()
     assert not await process.unprepare("other")
     assert process.files() == []
 
-async def released_again(folder):
-    process = Process(machine, folder)
-    release_marker(folder / "claims", "first").touch()
+async def released_again(directory):
+    process = Process(machine, directory)
+    release_marker(directory / "claims", "first").touch()
     assert await process.preparer.honor_markers()
     assert process.files() == []
     assert process.hooks()[-1:] == ["release ttyUSB0"]
 
-async def prepares(folder):
+async def prepares(directory):
     allocate([USB0])
-    assert not await Process(machine, folder).prepare("first")
+    assert not await Process(machine, directory).prepare("first")
 
-async def unprepares(folder):
-    assert not await Process(machine, folder).unprepare("first")
+async def unprepares(directory):
+    assert not await Process(machine, directory).unprepare("first")
 
-async def reclaims(folder):
+async def reclaims(directory):
     allocate(None, [USB0])
-    assert not await Process(machine, folder, boot="boot-2").prepare("other")
+    assert not await Process(machine, directory, boot="boot-2").prepare("other")
 
-async def releases(folder):
-    release_marker(folder / "claims", "first").touch()
-    assert await Process(machine, folder).preparer.honor_markers()
+async def releases(directory):
+    release_marker(directory / "claims", "first").touch()
+    assert await Process(machine, directory).preparer.honor_markers()
 
-async def prepares_anew(folder):
+async def prepares_anew(directory):
     allocate([USB1, USB0])
-    assert not await Process(machine, folder).prepare("first")
+    assert not await Process(machine, directory).prepare("first")
 
 empty = place / "empty"
 empty.mkdir()
 ready = fresh(empty, "ready")
 assert forked(lambda: prepares(ready)) == 0
 
-def content(folder):
+def content(directory):
     found = {}
-    for path in folder.rglob("*"):
+    for path in directory.rglob("*"):
         if path.is_file():
             name = "temporary" if path.name.startswith(".genericdp-") else path.name
             found[name] = path.read_bytes()
@@ -177,19 +177,19 @@ for scenario, start, endings in (
     seen, step, code = [], 0, -signal.SIGKILL
     while code:
         step += 1
-        folder = fresh(start, "state")
+        directory = fresh(start, "state")
         async def run():
             killed_after(step)
-            await scenario(folder)
+            await scenario(directory)
             sys.setprofile(None)
         code = forked(run)
         assert code in (0, -signal.SIGKILL), (scenario.__name__, step, code)
-        if (state := content(folder)) in seen:
+        if (state := content(directory)) in seen:
             continue
         seen.append(state)
         async def end():
             for ending in endings:
-                await ending(fresh(folder, "copy"))
+                await ending(fresh(directory, "copy"))
         assert forked(end) == 0, (scenario.__name__, step)
     assert len(seen) > 3
     total += step
@@ -198,9 +198,9 @@ print(total)
 
 
 def test_killed_at_any_step_no_claim_is_lost_and_no_device_is_given_twice(
-    short_folder: Path,
+    short_directory: Path,
 ) -> None:
-    steps = int(last_line(f"import sys; sys.argv[1:] = [{str(short_folder)!r}]\n{KILLED}"))
+    steps = int(last_line(f"import sys; sys.argv[1:] = [{str(short_directory)!r}]\n{KILLED}"))
     assert steps > 40
 
 
@@ -209,13 +209,13 @@ def place(node: DraNode) -> Place:
     """A place of daemons whose hooks kill them, each when it runs for the first time."""
     hooks = {}
     for name in ("allocate", "release"):
-        kill = node.folder / f"kill-{name}"
+        kill = node.directory / f"kill-{name}"
         kill.touch()
         hooks[name] = node.hook(name, f"if rm {kill} 2>/dev/null; then kill -9 $PPID; fi")
-    place = Place(node.world.folder / "p")
+    place = Place(node.world.directory / "p")
     place.config.write_text(config(by_dra(hooks=hooks)))
-    node.state_folder.mkdir(parents=True)
-    (node.state_folder / ".genericdp-temporary").touch()
+    node.state_directory.mkdir(parents=True)
+    (node.state_directory / ".genericdp-temporary").touch()
     node.settings.served_file.write_text(json.dumps({"version": 1, "resources": [NAME]}))
     return place
 
@@ -243,5 +243,5 @@ async def test_a_daemon_that_is_killed_within_a_hook_is_gone_on_with_by_the_next
     async with place.daemon(*node.options):
         assert await node.unprepare(claim) == ""
         assert node.ran() == ["release ttyUSB0"] * 2
-        assert [*node.cdi_folder.iterdir(), *(node.state_folder / "claims").iterdir()] == []
-    assert not [*node.state_folder.rglob(".genericdp-*")]
+        assert [*node.cdi_directory.iterdir(), *(node.state_directory / "claims").iterdir()] == []
+    assert not [*node.state_directory.rglob(".genericdp-*")]

@@ -11,11 +11,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-async def calls_for_a_claim(folder: Path, devices: int) -> int:
+async def calls_for_a_claim(directory: Path, devices: int) -> int:
     """Return how many calls the event loop makes to prepare and to unprepare a claim."""
-    folder.mkdir()
-    machine = Machine(folder, *(f"ttyUSB{number}" for number in range(devices)))
-    process = Process(machine, folder)
+    directory.mkdir()
+    machine = Machine(directory, *(f"ttyUSB{number}" for number in range(devices)))
+    process = Process(machine, directory)
     names = [*machine.shares]
     for uid, name in (("other", names[0]), ("first", names[1]), ("one", names[2])):
         machine.allocate(uid, [name])

@@ -105,8 +105,8 @@ async def registered(root: Path, claims: Claims | None = None) -> AsyncIterator[
         yield kubelet
 
 
-async def test_a_driver_is_registered_and_prepares_claims(short_folder: Path) -> None:
-    async with DraKubelet(short_folder) as kubelet, running(driver(short_folder)) as plugin:
+async def test_a_driver_is_registered_and_prepares_claims(short_directory: Path) -> None:
+    async with DraKubelet(short_directory) as kubelet, running(driver(short_directory)) as plugin:
         await kubelet.wait_for(DRIVER)
         assert plugin.registration.active.value
         assert plugin.registration.reason == ""
@@ -116,11 +116,11 @@ async def test_a_driver_is_registered_and_prepares_claims(short_folder: Path) ->
         assert await kubelet.unprepare(DRIVER, CLAIM) == {CLAIM.uid: ""}
 
 
-async def test_sockets_are_for_root_alone_and_gone_at_the_end(short_folder: Path) -> None:
-    own = short_folder / "plugins" / DRIVER
-    found = short_folder / "plugins_registry" / f"{DRIVER}-reg.sock"
-    async with DraKubelet(short_folder) as kubelet:
-        async with running(driver(short_folder)) as plugin:
+async def test_sockets_are_for_root_alone_and_gone_at_the_end(short_directory: Path) -> None:
+    own = short_directory / "plugins" / DRIVER
+    found = short_directory / "plugins_registry" / f"{DRIVER}-reg.sock"
+    async with DraKubelet(short_directory) as kubelet:
+        async with running(driver(short_directory)) as plugin:
             await kubelet.wait_for(DRIVER)
             modes = [stat.S_IMODE(path.stat().st_mode) for path in (own, own / "dra.sock", found)]
             assert modes == [0o700, 0o600, 0o600]
@@ -130,11 +130,11 @@ async def test_sockets_are_for_root_alone_and_gone_at_the_end(short_folder: Path
         await kubelet.wait_for_end(DRIVER)
 
 
-async def test_what_is_no_utf_8_concerns_its_claim_alone(short_folder: Path) -> None:
+async def test_what_is_no_utf_8_concerns_its_claim_alone(short_directory: Path) -> None:
     """The API server may send half of a surrogate pair."""
     odd = PreparedDevice(**{**CAMERA, "request_names": ["\ud800"]})
     claims = Claims()
-    async with registered(short_folder, claims) as kubelet:
+    async with registered(short_directory, claims) as kubelet:
         claims.answers = {CLAIM.uid: (odd,), OTHER.uid: "the device is gone: \udcff"}
         assert await kubelet.prepare(DRIVER, CLAIM, OTHER) == {
             CLAIM.uid: "the name of a request is not valid UTF-8",
@@ -147,10 +147,10 @@ async def test_what_is_no_utf_8_concerns_its_claim_alone(short_folder: Path) -> 
 
 
 @pytest.mark.parametrize("uid", ["", "..", "a/b", "x" * 64, "a\n"])
-async def test_what_is_no_uid_is_never_handled(short_folder: Path, uid: str) -> None:
+async def test_what_is_no_uid_is_never_handled(short_directory: Path, uid: str) -> None:
     """It was never prepared, so it is released."""
     claims, malformed = Claims(), api.Claim(namespace="default", name="x", uid=uid)
-    async with registered(short_folder, claims) as kubelet:
+    async with registered(short_directory, claims) as kubelet:
         answers = await kubelet.prepare(DRIVER, CLAIM, malformed)
         assert answers[uid] == "this is not a UID"
         assert claims.prepared.keys() == {CLAIM.uid}
@@ -158,11 +158,11 @@ async def test_what_is_no_uid_is_never_handled(short_folder: Path, uid: str) -> 
 
 
 async def test_malformed_and_large_requests_are_refused_and_the_next_one_is_answered(
-    short_folder: Path,
+    short_directory: Path,
 ) -> None:
     large = api.NodePrepareResourcesRequest(claims=[api.Claim(name="x" * 2**20)])
-    async with registered(short_folder) as kubelet:
-        target = f"unix:{short_folder}/plugins/{DRIVER}/dra.sock"
+    async with registered(short_directory) as kubelet:
+        target = f"unix:{short_directory}/plugins/{DRIVER}/dra.sock"
         async with grpc.aio.insecure_channel(target) as channel:
             for request, code in (
                 (b"\x0a\x05ab", grpc.StatusCode.INVALID_ARGUMENT),
@@ -178,12 +178,12 @@ async def test_malformed_and_large_requests_are_refused_and_the_next_one_is_answ
         assert await kubelet.unprepare(DRIVER, CLAIM) == {CLAIM.uid: ""}
 
 
-async def test_a_call_that_the_kubelet_gives_up_is_canceled(short_folder: Path) -> None:
+async def test_a_call_that_the_kubelet_gives_up_is_canceled(short_directory: Path) -> None:
     claims = Claims()
     claims.gate.clear()
     async with (
-        DraKubelet(short_folder, call_seconds=0.2) as kubelet,
-        running(driver(short_folder, claims)),
+        DraKubelet(short_directory, call_seconds=0.2) as kubelet,
+        running(driver(short_directory, claims)),
     ):
         await kubelet.wait_for(DRIVER)
         with pytest.raises(DraCallError, match="DEADLINE_EXCEEDED"):
@@ -194,13 +194,13 @@ async def test_a_call_that_the_kubelet_gives_up_is_canceled(short_folder: Path) 
         assert not isinstance((await kubelet.prepare(DRIVER, CLAIM))[CLAIM.uid], str)
 
 
-async def test_a_driver_has_only_stopped_when_its_calls_have_ended(short_folder: Path) -> None:
+async def test_a_driver_has_only_stopped_when_its_calls_have_ended(short_directory: Path) -> None:
     """Another process may take over then."""
     claims = Claims()
     claims.gate.clear()
     claims.undone.clear()
-    plugin = driver(short_folder, claims)
-    async with DraKubelet(short_folder) as kubelet:
+    plugin = driver(short_directory, claims)
+    async with DraKubelet(short_directory) as kubelet:
         serving = asyncio.get_running_loop().create_task(plugin.run())
         await kubelet.wait_for(DRIVER)
         call = asyncio.get_running_loop().create_task(kubelet.prepare(DRIVER, CLAIM))
@@ -217,13 +217,13 @@ async def test_a_driver_has_only_stopped_when_its_calls_have_ended(short_folder:
 
 
 async def test_a_kubelet_that_restarts_finds_the_driver_even_while_calls_hang(
-    short_folder: Path,
+    short_directory: Path,
 ) -> None:
     claims = Claims()
     claims.gate.clear()
     async with (
-        DraKubelet(short_folder) as kubelet,
-        running(driver(short_folder, claims)) as plugin,
+        DraKubelet(short_directory) as kubelet,
+        running(driver(short_directory, claims)) as plugin,
     ):
         await kubelet.wait_for(DRIVER)
         calls = [
@@ -240,10 +240,10 @@ async def test_a_kubelet_that_restarts_finds_the_driver_even_while_calls_hang(
         assert await kubelet.unprepare(DRIVER, CLAIM) == {CLAIM.uid: ""}
 
 
-async def test_a_refusal_is_told_in_the_kubelets_words(short_folder: Path) -> None:
-    async with DraKubelet(short_folder) as kubelet:
+async def test_a_refusal_is_told_in_the_kubelets_words(short_directory: Path) -> None:
+    async with DraKubelet(short_directory) as kubelet:
         kubelet.refusal = "endpoint already registered"
-        async with running(driver(short_folder)) as plugin:
+        async with running(driver(short_directory)) as plugin:
             await reason(plugin, "the kubelet refuses the driver: endpoint already registered")
             assert not plugin.registration.active.value
             kubelet.refusal = ""
@@ -251,12 +251,14 @@ async def test_a_refusal_is_told_in_the_kubelets_words(short_folder: Path) -> No
             assert plugin.registration.reason == ""
 
 
-async def test_a_kubelet_that_comes_later_is_waited_for(short_folder: Path) -> None:
-    root = short_folder / "kubelet"
+async def test_a_kubelet_that_comes_later_is_waited_for(short_directory: Path) -> None:
+    root = short_directory / "kubelet"
     async with running(driver(root)) as plugin:
-        await reason(plugin, f"there is no folder {root}: is the kubelet running?")
+        await reason(plugin, f"there is no directory {root}: is the kubelet running?")
         root.mkdir()
-        await reason(plugin, f"there is no folder {root}/plugins_registry: is the kubelet running?")
+        await reason(
+            plugin, f"there is no directory {root}/plugins_registry: is the kubelet running?"
+        )
         assert list(root.iterdir()) == []
         async with DraKubelet(root) as kubelet:
             await kubelet.wait_for(DRIVER)
@@ -272,12 +274,12 @@ async def test_a_kubelet_that_comes_later_is_waited_for(short_folder: Path) -> N
         "plugins_registry",
     ],
 )
-async def test_what_is_removed_is_made_again(short_folder: Path, removed: str) -> None:
-    async with registered(short_folder) as kubelet:
-        path = short_folder / removed
+async def test_what_is_removed_is_made_again(short_directory: Path, removed: str) -> None:
+    async with registered(short_directory) as kubelet:
+        path = short_directory / removed
         if path.is_dir():
-            path.rename(short_folder / "moved")
-            shutil.rmtree(short_folder / "moved")
+            path.rename(short_directory / "moved")
+            shutil.rmtree(short_directory / "moved")
         else:
             path.unlink()
         if removed == "plugins_registry":
@@ -289,19 +291,19 @@ async def test_what_is_removed_is_made_again(short_folder: Path, removed: str) -
         assert not isinstance((await kubelet.prepare(DRIVER, CLAIM))[CLAIM.uid], str)
 
 
-async def test_sockets_that_a_killed_run_left_are_replaced(short_folder: Path) -> None:
-    for folder, name in ((f"plugins/{DRIVER}", "dra"), ("plugins_registry", f"{DRIVER}-reg")):
-        (short_folder / folder).mkdir(parents=True)
+async def test_sockets_that_a_killed_run_left_are_replaced(short_directory: Path) -> None:
+    for directory, name in ((f"plugins/{DRIVER}", "dra"), ("plugins_registry", f"{DRIVER}-reg")):
+        (short_directory / directory).mkdir(parents=True)
         with socket.socket(socket.AF_UNIX) as left:
-            left.bind(str(short_folder / folder / f"{name}.sock"))
-    async with registered(short_folder) as kubelet:
+            left.bind(str(short_directory / directory / f"{name}.sock"))
+    async with registered(short_directory) as kubelet:
         assert kubelet.drivers.value == {DRIVER}
 
 
-async def test_what_is_in_the_way_stays_and_is_named(short_folder: Path) -> None:
-    own = short_folder / "plugins" / DRIVER / "dra.sock"
+async def test_what_is_in_the_way_stays_and_is_named(short_directory: Path) -> None:
+    own = short_directory / "plugins" / DRIVER / "dra.sock"
     own.mkdir(parents=True)
-    async with DraKubelet(short_folder) as kubelet, running(driver(short_folder)) as plugin:
+    async with DraKubelet(short_directory) as kubelet, running(driver(short_directory)) as plugin:
         await reason(plugin, f"{own} is in the way: it is not a socket; remove it")
         own.rmdir()
         with socket.socket(socket.AF_UNIX) as another:
@@ -312,19 +314,19 @@ async def test_what_is_in_the_way_stays_and_is_named(short_folder: Path) -> None
         await kubelet.wait_for(DRIVER)
 
 
-def test_a_path_that_is_too_long_for_a_socket_is_refused(short_folder: Path) -> None:
+def test_a_path_that_is_too_long_for_a_socket_is_refused(short_directory: Path) -> None:
     with pytest.raises(UsageError, match=r"dra\.sock has \d+ bytes, but the path of a unix socket"):
-        driver(short_folder / ("x" * 80))
+        driver(short_directory / ("x" * 80))
 
 
-async def test_the_stand_in_wipes_slices_when_a_kubelet_does(short_folder: Path) -> None:
+async def test_the_stand_in_wipes_slices_when_a_kubelet_does(short_directory: Path) -> None:
     wiped: Observed[tuple[str, ...]] = Observed(())
 
     def wipe(name: str) -> None:
         wiped.value = (*wiped.value, name)
 
-    async with DraKubelet(short_folder, wipe=wipe, wipe_seconds=0.01) as kubelet:
-        async with running(driver(short_folder)):
+    async with DraKubelet(short_directory, wipe=wipe, wipe_seconds=0.01) as kubelet:
+        async with running(driver(short_directory)):
             await kubelet.wait_for(DRIVER)
             await kubelet.restart()
             await kubelet.wait_for(DRIVER)

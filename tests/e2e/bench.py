@@ -26,7 +26,7 @@ class Bench:
 
     node: Node
     daemon: Daemon
-    folder: Path
+    directory: Path
     resources: PodResources
     pod: Callable[..., Pod]
     """``pod(name, {resource: n}, KEY=VALUE)`` is a running pod with these in its spec until the

@@ -35,7 +35,7 @@ def program() -> Path:
 
 @pytest.fixture(scope="session", params=chosen(), ids=lambda version: f"kubelet-{version}")
 def node(request: pytest.FixtureRequest) -> Iterator[Node]:
-    """Run one node at a time: the kubelet's folder for plugins is the same for all."""
+    """Run one node at a time: the kubelet's directory for plugins is the same for all."""
     version: str = request.param
     cache = from_run("GENERICDP_E2E_CACHE", "e2e")
     binaries = Binaries(
@@ -43,7 +43,7 @@ def node(request: pytest.FixtureRequest) -> Iterator[Node]:
         kubelet=cache / f"kubelet-{version}",
         containerd=cache / f"containerd-{CONTAINERD}",
     )
-    with Node(from_run("GENERICDP_E2E_FOLDER", "e2e") / version, binaries) as running:
+    with Node(from_run("GENERICDP_E2E_DIRECTORY", "e2e") / version, binaries) as running:
         print(f"\nkubelet {version} runs", flush=True)
         yield running
 
@@ -68,7 +68,7 @@ def bench(node: Node, loops: None, program: Path, config: str, tmp_path: Path) -
     with ExitStack() as ends:
         # Entered first, so that it ends last, when the pods have gone.
         daemon = Daemon(program, tmp_path, config, DEVICE_PLUGINS)
-        daemon.options = ("--cdi-dir", str(node.cdi_folder))
+        daemon.options = ("--cdi-dir", str(node.cdi_directory))
         ends.enter_context(daemon)
 
         pods: list[Pod] = []
@@ -82,8 +82,8 @@ def bench(node: Node, loops: None, program: Path, config: str, tmp_path: Path) -
         bench = Bench(
             node=node,
             daemon=daemon,
-            folder=tmp_path,
-            resources=PodResources(node.folder),
+            directory=tmp_path,
+            resources=PodResources(node.directory),
             pod=pod,
         )
         bench.await_listed(FUSE, *ALL_FUSE)

@@ -24,8 +24,8 @@ def main() -> None:
     daemon.run(
         Settings(
             configs=tuple(arguments.config),
-            kubelet_folder=arguments.kubelet_dir,
-            cdi_folder=arguments.cdi_dir,
+            kubelet_directory=arguments.kubelet_dir,
+            cdi_directory=arguments.cdi_dir,
             root=arguments.root,
             node_name=arguments.node_name,
             state_dir=arguments.state_dir,

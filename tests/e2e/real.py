@@ -107,12 +107,12 @@ def _nodes(spec: Mapping[str, Any]) -> dict[str, str]:
 class OnKubelet:
     """What is the same for all nodes with a real kubelet."""
 
-    folder = DEVICE_PLUGINS
+    directory = DEVICE_PLUGINS
 
     def __init__(self, node: Node) -> None:
         self.generation = node.generation
         self._node = node
-        self.resources = PodResources(node.folder)
+        self.resources = PodResources(node.directory)
 
     async def plug(self, *numbers: int) -> None:
         for number in numbers:
@@ -167,7 +167,7 @@ class OnKubelet:
         CHECKPOINT.unlink()
         self._node.start_kubelet()
 
-    async def remove_folder(self) -> None:
+    async def remove_directory(self) -> None:
         remove_device_plugins()
 
     @asynccontextmanager
@@ -183,12 +183,12 @@ class OnKubelet:
 class RealNode(OnKubelet):
     """A node without a control plane."""
 
-    def __init__(self, bench: Bench, program: Path, folder: Path) -> None:
+    def __init__(self, bench: Bench, program: Path, directory: Path) -> None:
         super().__init__(bench.node)
         self._bench = bench
         self._daemon = bench.daemon
         self._program = program
-        self._folder = folder
+        self._directory = directory
 
     def _healthy(self, resource: str) -> frozenset[str]:
         self._daemon.check_alive()
@@ -227,7 +227,7 @@ class RealNode(OnKubelet):
         self._daemon.start()
 
     async def break_connections(self) -> None:
-        broken = break_connections(self._node.kubelet_pid, self.folder)
+        broken = break_connections(self._node.kubelet_pid, self.directory)
         assert len(broken) == 2, "of fuse and of loop"
 
     async def update(self) -> None:
@@ -244,7 +244,7 @@ class RealNode(OnKubelet):
         self._daemon.options = (
             *self._daemon.options,
             f"--pod-resources={self.resources.socket}",
-            f"--state-dir={self._folder}/state",
+            f"--state-dir={self._directory}/state",
             f"--listen={_ADDRESS}",
         )
         await self.restart_daemon()
@@ -264,9 +264,9 @@ class RealNode(OnKubelet):
 
     @asynccontextmanager
     async def second(self, config: str, *, kill: bool) -> AsyncIterator[None]:
-        folder = self._folder / "second"
-        folder.mkdir()
-        with Daemon(self._program, folder, config, self.folder) as second:
+        directory = self._directory / "second"
+        directory.mkdir()
+        with Daemon(self._program, directory, config, self.directory) as second:
             yield
             eventually(
                 lambda: "another instance of genericdp" in self._daemon.log(),

@@ -117,7 +117,7 @@ class Node(Protocol):
 
     generation: str
     """Which one of the contract its kubelet is of: ``A`` or ``B``."""
-    folder: Path
+    directory: Path
     """Where plugins and kubelet have their sockets."""
 
     async def plug(self, *numbers: int) -> None:
@@ -162,8 +162,8 @@ class Node(Protocol):
     async def lose_checkpoint(self) -> None:
         """Restart the kubelet without what it has written down."""
 
-    async def remove_folder(self) -> None:
-        """Remove the folder of the sockets with all that is in it."""
+    async def remove_directory(self) -> None:
+        """Remove the directory of the sockets with all that is in it."""
 
     async def break_connections(self) -> None:
         """Shut down all connections of the kubelet to plugins, which live on."""
@@ -223,7 +223,7 @@ async def _sockets(node: Node, count: int) -> set[str]:
 
     def listening() -> bool:
         found.clear()
-        for path in node.folder.glob("genericdp-*.sock"):
+        for path in node.directory.glob("genericdp-*.sock"):
             with socket(AF_UNIX) as one, suppress(OSError):  # of one that was killed
                 one.connect(os.fspath(path))
                 found.add(path.name)
@@ -434,15 +434,15 @@ class OfKubelets(OfNodes):
     @pytest.mark.parametrize(
         "is_made", [False, True], ids=["by the kubelet", "by an administrator"]
     )
-    async def test_a_deleted_folder_takes_nothing_away_and_the_next_kubelet_has_all(
+    async def test_a_deleted_directory_takes_nothing_away_and_the_next_kubelet_has_all(
         self, scene: Node, is_made: bool
     ) -> None:
-        """KST-1, KST-3, KST-9: open streams live on; the watch on the folder survives its end."""
+        """KST-1, KST-3, KST-9: open streams live on; the directory's watch survives its end."""
         await plugged(scene, 60)
         of_fuse, of_loop = [(await scene.calls(name)).registrations for name in (FUSE, LOOP)]
-        await scene.remove_folder()
+        await scene.remove_directory()
         if is_made:
-            scene.folder.mkdir(mode=0o750)
+            scene.directory.mkdir(mode=0o750)
         await scene.plug(61)
         await scene.has(LOOP, "loop60", "loop61")
         await _registered(scene, of_fuse, of_loop)
@@ -453,7 +453,7 @@ class OfKubelets(OfNodes):
     async def test_the_daemons_sockets_may_be_deleted(self, scene: Node) -> None:
         """KST-9: the open streams live on, and the next kubelet is given new sockets."""
         async with scene.never_without({FUSE: ALL_FUSE}):
-            for path in scene.folder.glob("genericdp-*.sock"):
+            for path in scene.directory.glob("genericdp-*.sock"):
                 path.unlink()
             await plugged(scene, 60)
             await scene.pod({FUSE: 1, LOOP: 1})

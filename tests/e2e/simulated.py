@@ -56,13 +56,13 @@ class SimulatedPod:
 class SimulatedNode:
     """A World; it has what the daemon needs of a real node."""
 
-    def __init__(self, folder: Path, generation: str) -> None:
+    def __init__(self, directory: Path, generation: str) -> None:
         self.generation = generation
-        self._pod_resources = folder / "pod-resources/kubelet.sock"
+        self._pod_resources = directory / "pod-resources/kubelet.sock"
         self.world = World(
-            folder, generation=Generation(generation), pod_resources=self._pod_resources
+            directory, generation=Generation(generation), pod_resources=self._pod_resources
         )
-        self.folder = self.world.kubelet.folder
+        self.directory = self.world.kubelet.directory
         self.world.host.plug("fuse", major=10, minor=229)
         self._config = START
         self._settings: dict[str, Any] = {}
@@ -174,15 +174,15 @@ class SimulatedNode:
 
     async def lose_checkpoint(self) -> None:
         await self.world.kubelet.stop()
-        (self.folder / CHECKPOINT.name).unlink()
+        (self.directory / CHECKPOINT.name).unlink()
         await self._start_kubelet()
 
     async def _start_kubelet(self) -> None:
         self._former = Counter(self.world.kubelet.observed.registrations)
         await self.world.kubelet.start()
 
-    async def remove_folder(self) -> None:
-        shutil.rmtree(self.folder)
+    async def remove_directory(self) -> None:
+        shutil.rmtree(self.directory)
 
     async def break_connections(self) -> None:
         for resource in (FUSE, LOOP):

@@ -40,8 +40,8 @@ def config() -> str:
     return START + "".join(_RESOURCE.replace("BY", by) for by in ("cdi", "kubelet"))
 
 
-def image_in(folder: Path, name: str) -> Path:
-    image = folder / name
+def image_in(directory: Path, name: str) -> Path:
+    image = directory / name
     image.write_bytes(name.encode().ljust(8192, b"."))
     return image
 

@@ -37,7 +37,7 @@ resources:
       devices:
         - {path: $(device.path), containerPath: /dev/image}
       mounts:
-        - {hostPath: FOLDER/config.yaml, containerPath: /config}
+        - {hostPath: DIRECTORY/config.yaml, containerPath: /config}
       env: {IMAGE: $(device.path)}
 """
 USB, PCI = "1-1.4", "0000:01:00.0"
@@ -54,10 +54,10 @@ LOOK = "stat -c %u:%g /dev/image && head -c 16 /dev/image && cat /config >/dev/n
 class Machine:
     """This machine, but for /run: podman of Debian 12 looks for specs in /var/run/cdi alone."""
 
-    def __init__(self, folder: Path, process_id: int) -> None:
-        self._folder = folder
+    def __init__(self, directory: Path, process_id: int) -> None:
+        self._directory = directory
         self._inside = ("nsenter", f"--mount=/proc/{process_id}/ns/mnt", "--")
-        self._environment = {**os.environ, MARK: f"{folder}/"}
+        self._environment = {**os.environ, MARK: f"{directory}/"}
         del self._environment["GENERICDP_CDI_DIR"]  # so that it is the default
 
     def run(self, *command: str | Path) -> subprocess.CompletedProcess[str]:
@@ -73,7 +73,7 @@ class Machine:
     @contextmanager
     def runs(self, *command: str | Path) -> Iterator[Path]:
         """Run a program meanwhile; gives its log."""
-        log = self._folder / "program.log"
+        log = self._directory / "program.log"
         with (
             log.open("wb") as file,
             subprocess.Popen(
@@ -90,8 +90,8 @@ class Machine:
         """Run a shell in a container with a device."""
         podman, *words = PODMAN
         given = (f"--user={user}", f"--device=example.com/image={device}")
-        image = ("--rootfs", self._folder / "rootfs", "/bin/sh", "-c", script)
-        return self.run(podman, f"--root={self._folder / 'storage'}", *words, *given, *image)
+        image = ("--rootfs", self._directory / "rootfs", "/bin/sh", "-c", script)
+        return self.run(podman, f"--root={self._directory / 'storage'}", *words, *given, *image)
 
 
 @pytest.fixture
@@ -101,7 +101,7 @@ def machine(tmp_path: Path, loops: None) -> Iterator[Machine]:
     shutil.copy("/bin/busybox", rootfs / "bin")
     for applet in ("sh", "stat", "head", "cat"):
         (rootfs / "bin" / applet).symlink_to("busybox")
-    (tmp_path / "config.yaml").write_text(CONFIG.replace("FOLDER", str(tmp_path)))
+    (tmp_path / "config.yaml").write_text(CONFIG.replace("DIRECTORY", str(tmp_path)))
     script = "mount -t tmpfs tmpfs /run && mkdir /run/cdi && echo ready && exec sleep infinity"
     with subprocess.Popen(
         ["unshare", "--mount", "sh", "-c", script],
@@ -117,8 +117,8 @@ def machine(tmp_path: Path, loops: None) -> Iterator[Machine]:
             sleeping.terminate()
 
 
-def image_in(folder: Path, name: str) -> Path:
-    image = folder / f"cdi-{name}"
+def image_in(directory: Path, name: str) -> Path:
+    image = directory / f"cdi-{name}"
     image.write_bytes(image.name.encode().ljust(16, b".").ljust(8192))
     return image
 

@@ -18,8 +18,8 @@ pytestmark = pytest.mark.e2e
 EPERM = "Operation not permitted"
 _MOUNTS = """\
       mounts:
-        - {hostPath: FOLDER/read-only, containerPath: /opt/read-only}
-        - {hostPath: FOLDER/writable, containerPath: /opt/writable, readOnly: false}
+        - {hostPath: DIRECTORY/read-only, containerPath: /opt/read-only}
+        - {hostPath: DIRECTORY/writable, containerPath: /opt/writable, readOnly: false}
 """
 
 
@@ -28,7 +28,7 @@ def _config(tmp_path: Path) -> str:
     for name in ("read-only", "writable"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "of-the-host").touch()
-    return config(fuse() + _MOUNTS.replace("FOLDER", str(tmp_path)), loops())
+    return config(fuse() + _MOUNTS.replace("DIRECTORY", str(tmp_path)), loops())
 
 
 def test_a_container_sees_the_nodes_files_and_env_of_the_config_and_no_others(bench: Bench) -> None:
@@ -50,5 +50,5 @@ def test_a_container_sees_the_nodes_files_and_env_of_the_config_and_no_others(be
     assert sight.files == {"/opt/read-only": "of-the-host", "/opt/writable": "of-the-host"}
     assert sight.writes["/opt/read-only"] == "Read-only file system"
     assert sight.writes["/opt/writable"] == "ok"
-    assert (bench.folder / "writable/made-by-the-container").exists()
-    assert not (bench.folder / "read-only/made-by-the-container").exists()
+    assert (bench.directory / "writable/made-by-the-container").exists()
+    assert not (bench.directory / "read-only/made-by-the-container").exists()

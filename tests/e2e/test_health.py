@@ -27,7 +27,7 @@ _RESOURCES = """\
     match:
       - path: /dev/loop7[01]
     health:
-      - exec: {command: [FOLDER/probe, $(device.name)]}
+      - exec: {command: [DIRECTORY/probe, $(device.name)]}
         periodSeconds: 2
         timeoutSeconds: 2
         failureThreshold: 2
@@ -35,39 +35,39 @@ _RESOURCES = """\
     match:
       - path: /dev/loop72
     hooks:
-      preStart: {exec: {command: [FOLDER/warm-up]}, timeoutSeconds: 20}
+      preStart: {exec: {command: [DIRECTORY/warm-up]}, timeoutSeconds: 20}
   - name: example.com/wiped
     match:
       - path: /dev/loop73
     hooks:
-      allocate: {exec: {command: [FOLDER/wipe, $(device.id)]}}
+      allocate: {exec: {command: [DIRECTORY/wipe, $(device.id)]}}
 """
 _SCRIPTS = {
     "probe": """\
         #!/bin/sh
-        if [ -e FOLDER/broken-$1 ]; then echo "the fan of $1 stands still"; exit 3; fi
+        if [ -e DIRECTORY/broken-$1 ]; then echo "the fan of $1 stands still"; exit 3; fi
     """,
     "warm-up": """\
         #!/bin/sh
-        echo "$GENERICDP_DEVICE_ID" >>FOLDER/warm-ups
-        if mkdir FOLDER/warm; then echo "begins to warm up"; echo "is still cold" >&2; exit 4; fi
-        until [ -e FOLDER/go-on ]; do sleep 0.1; done
+        echo "$GENERICDP_DEVICE_ID" >>DIRECTORY/warm-ups
+        if mkdir DIRECTORY/warm; then echo "begins to warm up"; echo "is still cold" >&2; exit 4; fi
+        until [ -e DIRECTORY/go-on ]; do sleep 0.1; done
     """,
     "wipe": """\
         #!/bin/sh
-        echo "wipes $GENERICDP_DEVICE_PATHS" | tee -a FOLDER/wipes
-        if [ -e FOLDER/locked ]; then echo "$1 is locked by its firmware"; exit 5; fi
+        echo "wipes $GENERICDP_DEVICE_PATHS" | tee -a DIRECTORY/wipes
+        if [ -e DIRECTORY/locked ]; then echo "$1 is locked by its firmware"; exit 5; fi
     """,
 }
 
 
 @pytest.fixture
 def config(tmp_path: Path) -> str:
-    """Add resources with a probe and hooks, whose scripts lie in the test's folder."""
+    """Add resources with a probe and hooks, whose scripts lie in the test's directory."""
     for name, text in _SCRIPTS.items():
-        (tmp_path / name).write_text(dedent(text).replace("FOLDER", str(tmp_path)))
+        (tmp_path / name).write_text(dedent(text).replace("DIRECTORY", str(tmp_path)))
         (tmp_path / name).chmod(0o700)
-    return START + _RESOURCES.replace("FOLDER", str(tmp_path))
+    return START + _RESOURCES.replace("DIRECTORY", str(tmp_path))
 
 
 def registrations(bench: Bench, resource: str) -> int:
@@ -88,10 +88,10 @@ def test_a_probe_takes_a_device_off_the_list_and_puts_it_back(bench: Bench) -> N
     before = registrations(bench, PROBED)
     assert before >= 1
 
-    broken = bench.folder / "broken-loop70"
+    broken = bench.directory / "broken-loop70"
     broken.touch()
     bench.await_listed(PROBED, "loop71")
-    reason = f"exec {bench.folder}/probe: exited with 3: the fan of loop70 stands still"
+    reason = f"exec {bench.directory}/probe: exited with 3: the fan of loop70 stands still"
     said = f"device loop70 is Unhealthy: {reason}\n"
     eventually(lambda: said in bench.daemon.log(), what=f"log: {said}")
     told = {"loop70": "Unhealthy", "loop71": "Healthy"}
@@ -114,9 +114,9 @@ def test_a_container_starts_when_its_hook_succeeds_at_the_second_try(bench: Benc
 
     assert "device loop72: its preStart hook" in message
     assert message.endswith("exited with 4: is still cold")
-    (bench.folder / "go-on").touch()
+    (bench.directory / "go-on").touch()
     assert pod.container().saw().reads["/dev/loop72"] == "ok"
-    warm_ups = (bench.folder / "warm-ups").read_text().splitlines()
+    warm_ups = (bench.directory / "warm-ups").read_text().splitlines()
     assert warm_ups == ["loop72", "loop72"], "once for each try"
 
 
@@ -124,7 +124,7 @@ def test_a_pod_fails_with_the_words_of_its_allocate_hook(bench: Bench) -> None:
     """ALL-5: its message tells why, and the device is free for the next pod."""
     loop.add(73)
     bench.await_listed(WIPED, "loop73")
-    locked = bench.folder / "locked"
+    locked = bench.directory / "locked"
     locked.touch()
     refusal = bench.pod("unlucky", {WIPED: 1}).refusal()
 
@@ -133,4 +133,4 @@ def test_a_pod_fails_with_the_words_of_its_allocate_hook(bench: Bench) -> None:
     assert "exited with 5: loop73 is locked by its firmware" in refusal
     locked.unlink()
     assert bench.pod("lucky", {WIPED: 1}).container().saw().reads["/dev/loop73"] == "ok"
-    assert (bench.folder / "wipes").read_text() == "wipes /dev/loop73\n" * 2
+    assert (bench.directory / "wipes").read_text() == "wipes /dev/loop73\n" * 2

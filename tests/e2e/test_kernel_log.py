@@ -56,8 +56,8 @@ class Disks:
     nothing about that yet.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
         self._offset = secrets.randbelow(_SIZE // _BLOCK) * _BLOCK
 
     @property
@@ -67,7 +67,7 @@ class Disks:
 
     def file(self, number: int) -> Path:
         """Give the path of what is behind it."""
-        return self._folder / f"disk{number}"
+        return self._directory / f"disk{number}"
 
     def cut_off(self, number: int) -> None:
         """Leave nothing to read."""

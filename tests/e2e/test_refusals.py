@@ -66,12 +66,12 @@ async def refusals(socket: Path) -> dict[Call, str]:
 
 
 async def test_the_simulator_refuses_with_the_words_of_the_kubelet(
-    node: Node, short_folder: Path
+    node: Node, short_directory: Path
 ) -> None:
     real = await refusals(DEVICE_PLUGINS / "kubelet.sock")
     generation = Generation(KUBELETS[node.version])
     timing = Timing(dial_seconds=0.5)
-    async with Kubelet(short_folder, generation=generation, timing=timing) as kubelet:
+    async with Kubelet(short_directory, generation=generation, timing=timing) as kubelet:
         simulated = await refusals(kubelet.socket)
 
     assert "accepted" not in real.values()

@@ -16,8 +16,10 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture(params=["A", "B"])
-async def scene(request: pytest.FixtureRequest, short_folder: Path) -> AsyncIterator[SimulatedNode]:
-    async with SimulatedNode(short_folder, request.param).running() as node:
+async def scene(
+    request: pytest.FixtureRequest, short_directory: Path
+) -> AsyncIterator[SimulatedNode]:
+    async with SimulatedNode(short_directory, request.param).running() as node:
         yield node
 
 

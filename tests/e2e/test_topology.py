@@ -1,7 +1,7 @@
 """A real kubelet's topology manager on a machine of two NUMA nodes, which are made up.
 
 The kubelet and the daemon see them in mount namespaces of their own (``cluster/numa.py``): real
-loop devices, in whose folders of sysfs a ``numa_node`` lies. Kernel and runtime see none of it.
+loop devices, in whose directories of sysfs a ``numa_node`` lies. Kernel and runtime see none of it.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def aligned(bench: Bench, policy: str) -> Iterator[None]:
     for number in NODES:
         loop.add(number)
     loops = {n: {"numa_node": str(NODES[n]), "link": LINKS[n]} for n in NODES}
-    view = machine_in(bench.folder / "machine", PROCESSORS, loops)
+    view = machine_in(bench.directory / "machine", PROCESSORS, loops)
     bench.daemon.stop()
     with started(bench.node, policy, view):
         bench.daemon.view = view

@@ -140,12 +140,12 @@ def test_the_catalogue_names_every_device_file_and_each_thing_once(testbed: Root
     assert files <= set(paths)
 
 
-def _damage(folder: Path, chance: random.Random) -> None:
-    files = sorted(path for path in folder.rglob("*") if path.is_file() or path.is_symlink())
+def _damage(directory: Path, chance: random.Random) -> None:
+    files = sorted(path for path in directory.rglob("*") if path.is_file() or path.is_symlink())
     for path in chance.sample(files, min(len(files), 30)):
         kind = chance.randrange(4)
         target = path.parent.resolve() / path.name
-        if not target.is_relative_to(folder.resolve()) or not target.parent.is_dir():
+        if not target.is_relative_to(directory.resolve()) or not target.parent.is_dir():
             continue
         target.unlink(missing_ok=True)
         if kind == 1:
@@ -160,10 +160,10 @@ def _damage(folder: Path, chance: random.Random) -> None:
 @given(name=st.sampled_from(loading.NAMES), seed=st.integers(0, 2**32))
 def test_a_damaged_host_is_explained_all_the_same(name: str, seed: int) -> None:
     chance = random.Random(seed)
-    with TemporaryDirectory() as folder:
-        root = loading.build(loading.path_of(name), Path(folder))
+    with TemporaryDirectory() as directory:
+        root = loading.build(loading.path_of(name), Path(directory))
         known = [one.syspath for one in every(inventory_of(root))]
-        _damage(Path(folder), chance)
+        _damage(Path(directory), chance)
         for syspath in chance.sample(known, min(len(known), 5)):
             said = explained(root, RESOURCES, syspath)
             assert isinstance(said, Unknown) or said.headline.isprintable()

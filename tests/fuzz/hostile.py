@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import grpc
-from genericdp.kubelet.folder import KUBELET_SOCKET
+from genericdp.kubelet.directory import KUBELET_SOCKET
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
@@ -23,22 +23,22 @@ _SERVICES = ("v1beta1.Registration", "v1beta1.DevicePlugin", "v1.PodResourcesLis
 class HostileKubelet:
     """If the first byte is odd, what follows it comes as it is; else the next one is the code."""
 
-    def __init__(self, folder: Path) -> None:
-        self.by_call = folder / "call"
-        self.by_bytes = folder / "bytes"
+    def __init__(self, directory: Path) -> None:
+        self.by_call = directory / "call"
+        self.by_bytes = directory / "bytes"
         self.data = b""
 
     @property
     def how(self) -> tuple[Path, float]:
-        """The folder of the socket to call, and the seconds to give it."""
+        """The directory of the socket to call, and the seconds to give it."""
         if self.data[0] & 1:
             return self.by_bytes, TIMEOUT_SECONDS
         return self.by_call, 20.0
 
     @asynccontextmanager
     async def serving(self) -> AsyncIterator[HostileKubelet]:
-        for folder in (self.by_call, self.by_bytes):
-            folder.mkdir()
+        for directory in (self.by_call, self.by_bytes):
+            directory.mkdir()
         server = grpc.aio.server()
         methods: dict[str, grpc.RpcMethodHandler[Any, Any]] = {
             name: grpc.unary_unary_rpc_method_handler(self._answer) for name in _METHODS
@@ -78,9 +78,9 @@ def asked(
     ask: Callable[[HostileKubelet], Coroutine[None, None, None]],
 ) -> Iterator[Callable[[bytes], None]]:
     """Serve; gives what asks such a kubelet once for each input."""
-    with TemporaryDirectory() as folder, asyncio.Runner() as runner:
+    with TemporaryDirectory() as directory, asyncio.Runner() as runner:
         stack = AsyncExitStack()
-        kubelet = runner.run(stack.enter_async_context(HostileKubelet(Path(folder)).serving()))
+        kubelet = runner.run(stack.enter_async_context(HostileKubelet(Path(directory)).serving()))
 
         def give(data: bytes) -> None:
             kubelet.data = data or b"\0"

@@ -50,8 +50,8 @@ WITHOUT_PRIVILEGES = ("setpriv", "--bounding-set=-all", "--inh-caps=-all", "--")
 def test_whatever_is_damaged_a_look_at_a_copy_ends(kind: str, data: st.DataObject) -> None:
     """What answers late or never is another matter (see below)."""
     wanted = load((CONFIG,)).resources
-    with TemporaryDirectory() as folder:
-        machine = built("can", Path(folder))
+    with TemporaryDirectory() as directory:
+        machine = built("can", Path(directory))
         for path in data.draw(st.lists(st.sampled_from(PATHS), min_size=1, max_size=4)):
             damage(machine.root, path, kind)
         lists = offers(machine, *wanted, RECORDED, SERIAL)
@@ -70,11 +70,11 @@ def test_whatever_is_damaged_every_command_answers(
     damages: list[tuple[str, str]], asked: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A traceback would be raised here: ``main`` catches only what a user can cause."""
-    with TemporaryDirectory() as folder:
-        loading.build(loading.path_of("can"), Path(folder))
+    with TemporaryDirectory() as directory:
+        loading.build(loading.path_of("can"), Path(directory))
         for path, kind in damages:
-            damage(Path(folder), path, kind)
-        where = ("--root", folder, "--node-name", "n")
+            damage(Path(directory), path, kind)
+        where = ("--root", directory, "--node-name", "n")
         config = ("--config", str(CONFIG))
         for command in (
             ("discover", *config, *where),
@@ -85,7 +85,7 @@ def test_whatever_is_damaged_every_command_answers(
             printed = capsys.readouterr()
             # Without dev and sys it is no host: a mistake of the user's.
             assert printed.err if code == 2 else printed.out
-        mend(Path(folder))
+        mend(Path(directory))
 
 
 FORBIDDEN = (

@@ -71,8 +71,8 @@ def test_hardware_that_is_unplugged_and_plugged_in_again_is_listed_so(
         machine_of_umockdev.until(lambda: machine_of_umockdev.healthy() == with_it)
         for _ in range(2):
             blocks: dict[str, str] = {}
-            for folder in HARDWARE[name]:
-                blocks |= machine_of_umockdev.unplug(folder)
+            for directory in HARDWARE[name]:
+                blocks |= machine_of_umockdev.unplug(directory)
             machine_of_umockdev.until(lambda: machine_of_umockdev.healthy() == without_it)
             gone = {
                 (resource, device_id)

@@ -229,8 +229,8 @@ async def test_a_program_that_cannot_be_read_or_takes_too_long_is_not_run(script
 
 
 def test_a_file_that_leads_elsewhere_is_not_read(tmp_path: Path) -> None:
-    for folder in ("dev", "run", "etc"):
-        (tmp_path / folder).mkdir()
+    for directory in ("dev", "run", "etc"):
+        (tmp_path / directory).mkdir()
     (tmp_path / "etc/shadow").write_text("secret")
     (tmp_path / "run/state").write_text("up")
     allowed = replace(device("a"), policy=policy_of(tmp_path, "files: [/run]\n"))

@@ -71,9 +71,9 @@ def loop_device(control: int, number: int, backing: Path) -> Iterator[None]:
 class Loops:
     """Loop devices of one test; each has its own numbers: the log keeps what was said of others."""
 
-    def __init__(self, folder: Path, numbers: range) -> None:
+    def __init__(self, directory: Path, numbers: range) -> None:
         self.numbers = numbers
-        self.files = {number: folder / str(number) for number in numbers}
+        self.files = {number: directory / str(number) for number in numbers}
         since = time.monotonic() - 0.2  # the kernel's clock may be a little behind
         # Lines of former runs of this test are still in the log.
         self.watched = partial(watched, known_since=since)

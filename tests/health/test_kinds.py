@@ -180,10 +180,10 @@ async def test_files_are_read_and_odd_ones_have_a_reason(tmp_path: Path) -> None
         (tmp_path / "none" / "below", "does not exist"),
         (tmp_path / "*", "does not exist"),
         (fifo, "cannot be read: it is a FIFO, not a file"),
-        (tmp_path, "cannot be read: it is a folder, not a file"),
+        (tmp_path, "cannot be read: it is a directory, not a file"),
         (loop, "must not be read: its links lead in a circle"),
         ("/dev/zero", "cannot be read: it is a character device, not a file"),
-        ("/sys/kernel/mm", "cannot be read: it is a folder, not a file"),
+        ("/sys/kernel/mm", "cannot be read: it is a directory, not a file"),
         ("/a\0b", "cannot be read: a path holds no NUL"),
     ):
         said = f"{path} {why}".replace("\0", r"\x00") if why else ""

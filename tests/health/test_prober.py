@@ -39,8 +39,8 @@ OFTEN, RARELY = 0.01, 600.0
 class Runs:
     """What probes find: an outcome for each program or file, none forever, or what a file holds."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
         self.log = Script()
         self.outcomes: defaultdict[str, Outcome | Exception | None] = defaultdict(Outcome)
         self.go = asyncio.Event()
@@ -92,12 +92,12 @@ class Runs:
 
     def write(self, name: str, content: str) -> None:
         """Give a file another content at once: no probe sees half of it."""
-        (new := self.folder / "new").write_text(content)
-        new.rename(self.folder / name)
+        (new := self.directory / "new").write_text(content)
+        new.rename(self.directory / name)
 
     def probing(self, **settings: Any) -> AbstractAsyncContextManager[Watched]:
         given = {"run_probe": self.run, "open_log": self.log.open, **settings}
-        return watching(Root(self.folder), **given)
+        return watching(Root(self.directory), **given)
 
 
 @pytest.fixture
@@ -337,7 +337,7 @@ async def test_what_cannot_be_read_is_no_other_content(runs: Runs) -> None:
     async with runs.probing() as prober:
         prober.watch(beating("a", period_seconds=OFTEN, failure_threshold=1000))
         assert await runs.more(2) == ["", STILL]
-        (runs.folder / "a").unlink()
+        (runs.directory / "a").unlink()
         assert "/a does not exist" in await runs.more(2)
         runs.write("a", "17")
         assert (await runs.more(2))[1] == STILL

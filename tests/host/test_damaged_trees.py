@@ -24,8 +24,8 @@ CAN = "/sys/devices/pci0000:00/0000:00:14.0/usb1/1-3/1-3:1.0/net/can0"
 class _Failing(Root):
     """A host where one path is lost, or may not be read, from some look on."""
 
-    def __init__(self, folder: Path, *, lost: str, after: int, forbidden: bool) -> None:
-        super().__init__(folder)
+    def __init__(self, directory: Path, *, lost: str, after: int, forbidden: bool) -> None:
+        super().__init__(directory)
         self._lost = lost
         self._left = after
         self._forbidden = forbidden
@@ -69,12 +69,12 @@ SOME_PATH = st.sampled_from(PATHS)
 def test_whatever_is_damaged_or_vanishes_nothing_raises(
     damages: list[tuple[str, str]], lost: str, after: int, forbidden: bool
 ) -> None:
-    with TemporaryDirectory() as folder:
-        loading.build(loading.path_of("can"), Path(folder))
+    with TemporaryDirectory() as directory:
+        loading.build(loading.path_of("can"), Path(directory))
         for path, kind in damages:
-            damage(Path(folder), path, kind)
+            damage(Path(directory), path, kind)
         told = _everything_asked(
-            _Failing(Path(folder), lost=lost, after=after, forbidden=forbidden)
+            _Failing(Path(directory), lost=lost, after=after, forbidden=forbidden)
         )
     # Nor is anything of this machine taken for something of the copy.
     assert told.keys() <= {path for path in PATHS if path.startswith("/sys/devices/")}
@@ -89,16 +89,16 @@ def test_a_link_in_a_copy_does_not_lead_out_of_it(tmp_path: Path) -> None:
     assert SysDevices(tree.root).get("/sys/devices/virtual/mem/null") is None
     tree.link("sys/devices/virtual/out", str(tmp_path))
     tree.write("../uevent", "SECRET=1\n")
-    tree.write("../folder/uevent", "SECRET=1\n")
-    for name in ("out", "out/folder"):
+    tree.write("../directory/uevent", "SECRET=1\n")
+    for name in ("out", "out/directory"):
         assert SysDevices(tree.root).get(f"/sys/devices/virtual/{name}") is None
 
 
 def test_a_pipe_that_nobody_writes_to_is_not_waited_for(tmp_path: Path) -> None:
     tree = Tree(tmp_path)
-    for folder in ("sys/devices/virtual/mem/null", "elsewhere"):
-        (tmp_path / folder).mkdir(parents=True)
-        os.mkfifo(tmp_path / folder / "uevent")
+    for directory in ("sys/devices/virtual/mem/null", "elsewhere"):
+        (tmp_path / directory).mkdir(parents=True)
+        os.mkfifo(tmp_path / directory / "uevent")
     tree.link("sys/devices/virtual/mem/zero", "/elsewhere")
     for name in ("null", "zero"):
         device = SysDevices(tree.root).get(f"/sys/devices/virtual/mem/{name}")

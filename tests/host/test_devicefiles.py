@@ -82,7 +82,7 @@ def test_in_a_copy_a_plain_file_is_a_node_if_sysfs_names_it(tree: Tree) -> None:
     assert files["/dev/ttyUSB1"].kernel_name == "ttyUSB1"
     assert files["/dev/log"].type is FileType.FILE
     assert files["/dev/snd"].type is FileType.DIRECTORY
-    disk = DeviceFiles(laptop(tree.folder).root).examine("/dev/nvme0n1")
+    disk = DeviceFiles(laptop(tree.directory).root).examine("/dev/nvme0n1")
     assert disk is not None
     assert disk.type is FileType.BLOCK
 
@@ -99,7 +99,7 @@ class Vanishing(Root):
 
 def test_a_node_whose_device_vanishes_meanwhile_is_not_one_without_a_device(tree: Tree) -> None:
     """It was offered under an ID that is made of its path, and kept that when it was back."""
-    assert DeviceFiles(Vanishing(tree.folder)).look("/dev/ttyUSB1").files == ()
+    assert DeviceFiles(Vanishing(tree.directory)).look("/dev/ttyUSB1").files == ()
 
 
 def test_a_link_and_its_target_have_one_key_and_one_identity(tree: Tree) -> None:
@@ -116,7 +116,7 @@ def test_a_link_and_its_target_have_one_key_and_one_identity(tree: Tree) -> None
     assert [file.is_link for file in names] == [False, True, True]
 
 
-def test_a_wildcard_does_not_lead_through_a_link_to_a_folder(tree: Tree) -> None:
+def test_a_wildcard_does_not_lead_through_a_link_to_a_directory(tree: Tree) -> None:
     """D13: recursion follows /dev/fd and /dev/shm."""
     tree.link("dev/all", "input")
     tree.link("dev/here", ".")
@@ -132,19 +132,19 @@ def test_on_this_machine_wildcards_stay_out_of_fd() -> None:
 
 @pytest.fixture
 def elsewhere() -> Iterator[Path]:
-    """A folder on another filesystem than /dev itself."""
+    """A directory on another filesystem than /dev itself."""
     if not os.path.isdir("/dev/shm") or os.stat("/dev/shm").st_dev == os.stat("/dev").st_dev:
         pytest.skip("/dev/shm is no filesystem of its own")
-    folder = Path(tempfile.mkdtemp(dir="/dev/shm", prefix="genericdp-"))
-    yield folder
-    shutil.rmtree(folder)
+    directory = Path(tempfile.mkdtemp(dir="/dev/shm", prefix="genericdp-"))
+    yield directory
+    shutil.rmtree(directory)
 
 
 def test_a_link_from_another_filesystem_smuggles_no_node_in(elsewhere: Path) -> None:
     """D13: anybody can write to /dev/shm."""
     (elsewhere / "innocent").symlink_to("/dev/null")
-    (elsewhere / "folder").symlink_to("/dev")
-    for name in ("innocent", "folder/null"):
+    (elsewhere / "directory").symlink_to("/dev")
+    for name in ("innocent", "directory/null"):
         file = DeviceFiles(MACHINE).examine(f"{elsewhere}/{name}")
         assert file is not None
         assert file.key == "char:1:3"
@@ -174,7 +174,7 @@ def test_a_link_through_proc_is_not_trusted() -> None:
     assert one is None or "not on the filesystem mounted at /dev" in one.refusal
 
 
-def test_a_link_to_a_folder_of_another_filesystem_is_not_handed_out(elsewhere: Path) -> None:
+def test_a_link_to_a_directory_of_another_filesystem_is_not_handed_out(elsewhere: Path) -> None:
     (elsewhere / "etc").symlink_to("/etc")
     (elsewhere / "own").mkdir()
     (elsewhere / "near").symlink_to("own")
@@ -196,8 +196,8 @@ def test_a_link_to_a_folder_of_another_filesystem_is_not_handed_out(elsewhere: P
 def test_names_that_cannot_be_told_to_the_kubelet_are_refused(
     tree: Tree, name: bytes, refusal: str
 ) -> None:
-    os.mkdir(os.fsencode(tree.folder / "dev/odd"))
-    with open(os.fsencode(tree.folder / "dev/odd/") + b"/" + name, "wb"):
+    os.mkdir(os.fsencode(tree.directory / "dev/odd"))
+    with open(os.fsencode(tree.directory / "dev/odd/") + b"/" + name, "wb"):
         pass
     tree.link("dev/odd-link", os.fsdecode(b"odd/" + name))
     for pattern in ("/dev/odd/*", "/dev/odd-link"):
@@ -206,8 +206,8 @@ def test_names_that_cannot_be_told_to_the_kubelet_are_refused(
         assert file.printable_path.isprintable()
 
 
-def folders(tree: Tree, pattern: str) -> set[str]:
-    return set(DeviceFiles(tree.root).look(pattern).folders)
+def directories(tree: Tree, pattern: str) -> set[str]:
+    return set(DeviceFiles(tree.root).look(pattern).directories)
 
 
 @pytest.mark.parametrize(
@@ -227,13 +227,13 @@ def folders(tree: Tree, pattern: str) -> set[str]:
         ("/dev/chain/tty*", {"/dev", "/dev/snd"}),
     ],
 )
-def test_the_folders_to_watch_are_those_where_a_change_could_count(
+def test_the_directories_to_watch_are_those_where_a_change_could_count(
     tree: Tree, pattern: str, expected: set[str]
 ) -> None:
     tree.link("dev/dangling", "snd/not/yet")
     tree.link("dev/chain", "/dev/snd/back")
     tree.link("dev/snd/back", "/dev")
-    assert folders(tree, pattern) == expected
+    assert directories(tree, pattern) == expected
 
 
 def test_identity_tells_every_way_in_which_a_device_can_be_another_one() -> None:
@@ -251,14 +251,14 @@ def test_identity_tells_every_way_in_which_a_device_can_be_another_one() -> None
 
 @pytest.mark.parametrize("base", ["/dev/shm", None])
 def test_a_node_that_was_removed_or_made_again_is_told(base: str | None) -> None:
-    """D4, D5, on tmpfs (never reuses an inode) and where the temporary folder lies.
+    """D4, D5, on tmpfs (never reuses an inode) and where the temporary directory lies.
 
     ext4 reuses an inode at once; there the USB number tells.
     """
     if base is not None and not os.path.isdir(base):
         pytest.skip(f"no {base}")
-    with tempfile.TemporaryDirectory(dir=base) as folder:
-        tree = serial_node(Path(folder))
+    with tempfile.TemporaryDirectory(dir=base) as directory:
+        tree = serial_node(Path(directory))
         path = "/dev/serial/by-id/usb-FTDI_A10K5UHJ-if00-port0"
         before = DeviceFiles(tree.root).examine(path)
         assert before is not None
@@ -278,12 +278,12 @@ def test_the_committed_tree_is_what_its_maker_makes(tmp_path: Path) -> None:
     committed = Path(__file__).parents[1] / "fixtures" / "laptop"
     laptop(tmp_path)
 
-    def content(folder: Path) -> dict[str, str]:
+    def content(directory: Path) -> dict[str, str]:
         return {
-            str(path.relative_to(folder)): os.readlink(path)
+            str(path.relative_to(directory)): os.readlink(path)
             if path.is_symlink()
             else path.read_text()
-            for path in sorted(folder.rglob("*"))
+            for path in sorted(directory.rglob("*"))
             if path.is_symlink() or path.is_file()
         }
 

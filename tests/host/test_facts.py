@@ -58,7 +58,7 @@ def test_texts_are_stripped_and_remembered_until_their_device_is_forgotten(tree:
     ("make", "why"),
     [
         pytest.param(lambda path: None, "", id="not-there"),
-        pytest.param(lambda path: path.mkdir(), "it is a folder, not a file", id="a-folder"),
+        pytest.param(lambda path: path.mkdir(), "it is a directory, not a file", id="a-directory"),
         pytest.param(os.mkfifo, "it is a FIFO, not a file", id="pipe"),
         pytest.param(
             lambda path: path.symlink_to(path.name), "Too many levels of symbolic links", id="loop"
@@ -75,7 +75,7 @@ def test_texts_are_stripped_and_remembered_until_their_device_is_forgotten(tree:
 def test_what_cannot_be_read_is_lacking_with_the_reason(
     tree: Tree, make: Callable[[Path], None], why: str | None
 ) -> None:
-    make(tree.folder / GPU[1:] / "strange")
+    make(tree.directory / GPU[1:] / "strange")
     facts = HostCache(tree.root)
     assert (facts.attribute(GPU, "strange") is None) == (why is not None)
     assert facts.why_unreadable(f"{GPU}/strange") == (why or "")
@@ -83,7 +83,7 @@ def test_what_cannot_be_read_is_lacking_with_the_reason(
 
 def answers(tree: Tree, hanging: str, ask: Callable[[HostCache], T]) -> T:
     """Return what is answered where one file hangs."""
-    root = HangingRoot(tree.folder, hanging)
+    root = HangingRoot(tree.directory, hanging)
     try:
         return patiently(root, ask, look_seconds=0.2)
     finally:
@@ -91,7 +91,7 @@ def answers(tree: Tree, hanging: str, ask: Callable[[HostCache], T]) -> T:
 
 
 def test_a_read_that_hangs_is_lacking_too(tree: Tree) -> None:
-    (tree.folder / GPU[1:] / "serial").write_text("1")
+    (tree.directory / GPU[1:] / "serial").write_text("1")
 
     def ask(facts: HostCache) -> tuple[str | None, str, str | None]:
         serial = facts.attribute(GPU, "serial")
@@ -327,7 +327,7 @@ def test_links_and_globs(tree: Tree) -> None:
     assert facts.paths("/sys/kernel/iommu_groups/*/type") == ("/sys/kernel/iommu_groups/20/type",)
 
 
-def test_devices_below_a_folder(tree: Tree) -> None:
+def test_devices_below_a_directory(tree: Tree) -> None:
     tree.write(f"{GPU[1:]}0/drm/card1/uevent", "")
     tree.link(f"{GPU[1:]}0/drm/card1/subsystem", "../../../../../class/drm")
     tree.link("sys/class/drm/card1", f"../../{GPU.removeprefix('/sys/')}0/drm/card1")
@@ -348,7 +348,7 @@ def test_what_moves_along_with_a_device_is_read_again(tree: Tree) -> None:
     (card,) = facts.members("drm")
     assert (card.syspath, facts.attribute(GPU, "vendor")) == (CARD, "0x1002")
     moved = GPU.replace("0a", "0b")
-    (tree.folder / GPU[1:]).rename(tree.folder / moved[1:])
+    (tree.directory / GPU[1:]).rename(tree.directory / moved[1:])
     tree.link("sys/class/drm/card0", f"../../{moved.removeprefix('/sys/')}/drm/card0")
     tree.link("sys/dev/char/226:0", f"../../{moved.removeprefix('/sys/')}/drm/card0")
     facts.forget(Stale(syspaths={GPU, moved}))

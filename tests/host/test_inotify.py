@@ -1,4 +1,4 @@
-"""Folders that come, go and are replaced: real inotify only."""
+"""Directories that come, go and are replaced: real inotify only."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from genericdp.host.events import CONTENTS, ENTRIES, RECORDS, FolderWatch
+from genericdp.host.events import CONTENTS, ENTRIES, RECORDS, DirectoryWatch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -30,15 +30,17 @@ class Changes:
     def __init__(self) -> None:
         self.told: list[tuple[Path, str | None]] = []
         self._event = asyncio.Event()
-        self.watch = FolderWatch(self._changed, what="test folders")
+        self.watch = DirectoryWatch(self._changed, what="test directories")
 
-    def _changed(self, folder: str, name: str | None) -> None:
-        self.told.append((Path(folder), name))
+    def _changed(self, directory: str, name: str | None) -> None:
+        self.told.append((Path(directory), name))
         self._event.set()
 
-    async def set(self, *folders: Path, mask: int = ENTRIES) -> set[Path]:
-        """Watch these folders, and return which have to be looked at again."""
-        return set(map(Path, await self.watch.set_folders({str(one): mask for one in folders})))
+    async def set(self, *directories: Path, mask: int = ENTRIES) -> set[Path]:
+        """Watch these directories, and return which have to be looked at again."""
+        return set(
+            map(Path, await self.watch.set_directories({str(one): mask for one in directories}))
+        )
 
     async def next(self) -> list[tuple[Path, str | None]]:
         """Wait until something has been told, and return it."""
@@ -104,20 +106,20 @@ async def test_a_record_is_told_only_when_it_is_complete(changes: Changes, tmp_p
     assert await changes.settled() == [(tmp_path, "c188:0")]
 
 
-async def test_a_folder_that_two_paths_lead_to_tells_both_whatever_they_want(
+async def test_a_directory_that_two_paths_lead_to_tells_both_whatever_they_want(
     changes: Changes, tmp_path: Path
 ) -> None:
-    folder, link = tmp_path / "folder", tmp_path / "link"
-    folder.mkdir()
-    link.symlink_to(folder)
-    await changes.watch.set_folders({str(folder): CONTENTS, str(link): ENTRIES})
-    (folder / "new").touch()
+    directory, link = tmp_path / "directory", tmp_path / "link"
+    directory.mkdir()
+    link.symlink_to(directory)
+    await changes.watch.set_directories({str(directory): CONTENTS, str(link): ENTRIES})
+    (directory / "new").touch()
     await changes.settled()
-    (folder / "new").write_text("x")
-    assert set(await changes.settled()) == {(folder, "new"), (link, "new")}
+    (directory / "new").write_text("x")
+    assert set(await changes.settled()) == {(directory, "new"), (link, "new")}
 
 
-async def test_only_a_folder_that_is_another_one_has_to_be_looked_at_again(
+async def test_only_a_directory_that_is_another_one_has_to_be_looked_at_again(
     changes: Changes, tmp_path: Path
 ) -> None:
     below = tmp_path / "below"
@@ -128,7 +130,7 @@ async def test_only_a_folder_that_is_another_one_has_to_be_looked_at_again(
     assert await changes.set(below) == set()
 
 
-async def test_a_folder_that_is_watched_no_longer_tells_nothing(
+async def test_a_directory_that_is_watched_no_longer_tells_nothing(
     changes: Changes, tmp_path: Path
 ) -> None:
     """The kernel tells of each removed watch, which would be a pass for nothing."""
@@ -141,7 +143,7 @@ async def test_a_folder_that_is_watched_no_longer_tells_nothing(
     assert await changes.set(tmp_path, tmp_path / "below") == {tmp_path / "below"}
 
 
-async def test_a_folder_that_is_gone_before_its_watch_calls_for_one_more_look(
+async def test_a_directory_that_is_gone_before_its_watch_calls_for_one_more_look(
     changes: Changes, tmp_path: Path
 ) -> None:
     """No event tells of it; that it is still missing later is no news."""
@@ -152,53 +154,53 @@ async def test_a_folder_that_is_gone_before_its_watch_calls_for_one_more_look(
     assert await changes.set(gone) == {gone}
 
 
-async def test_a_folder_that_vanishes_and_returns_is_another_one(
+async def test_a_directory_that_vanishes_and_returns_is_another_one(
     changes: Changes, tmp_path: Path
 ) -> None:
-    folder = tmp_path / "folder"
-    folder.mkdir()
-    await changes.set(folder)
-    folder.rmdir()
-    assert (folder, None) in await changes.next()
-    folder.mkdir()
-    assert await changes.set(folder) == {folder}
+    directory = tmp_path / "directory"
+    directory.mkdir()
+    await changes.set(directory)
+    directory.rmdir()
+    assert (directory, None) in await changes.next()
+    directory.mkdir()
+    assert await changes.set(directory) == {directory}
     await changes.settled()
-    (folder / "file").touch()
-    assert (folder, "file") in await changes.next()
+    (directory / "file").touch()
+    assert (directory, "file") in await changes.next()
 
 
-async def test_a_folder_that_is_replaced_by_rename_is_followed(
+async def test_a_directory_that_is_replaced_by_rename_is_followed(
     changes: Changes, tmp_path: Path
 ) -> None:
-    folder, old = tmp_path / "folder", tmp_path / "old"
-    folder.mkdir()
-    await changes.set(folder)
-    folder.rename(old)
-    folder.mkdir()
-    assert await changes.next() == [(folder, None)]
-    assert await changes.set(folder) == {folder}
+    directory, old = tmp_path / "directory", tmp_path / "old"
+    directory.mkdir()
+    await changes.set(directory)
+    directory.rename(old)
+    directory.mkdir()
+    assert await changes.next() == [(directory, None)]
+    assert await changes.set(directory) == {directory}
     await changes.settled()
     (old / "file").touch()
     assert await changes.settled() == [], "the old one is nothing to us any more"
-    (folder / "file").touch()
-    assert (folder, "file") in await changes.next()
+    (directory / "file").touch()
+    assert (directory, "file") in await changes.next()
 
 
-async def test_a_folder_replaced_between_two_calls_is_another_one_without_an_event(
+async def test_a_directory_replaced_between_two_calls_is_another_one_without_an_event(
     changes: Changes, tmp_path: Path
 ) -> None:
-    folder, other = tmp_path / "folder", tmp_path / "other"
-    folder.mkdir()
+    directory, other = tmp_path / "directory", tmp_path / "other"
+    directory.mkdir()
     other.mkdir()
-    await changes.set(folder)
-    shutil.rmtree(folder)
-    other.rename(folder)
-    assert await changes.set(folder) == {folder}, "asked before the loop could read the event"
+    await changes.set(directory)
+    shutil.rmtree(directory)
+    other.rename(directory)
+    assert await changes.set(directory) == {directory}, "asked before the loop could read the event"
 
 
 @pytest.mark.parametrize("there", ["", "run", "run/udev"])
 @pytest.mark.parametrize("relative", [False, True])
-async def test_the_way_to_a_missing_folder_is_awaited_at_its_deepest_ancestor(
+async def test_the_way_to_a_missing_directory_is_awaited_at_its_deepest_ancestor(
     changes: Changes,
     there: str,
     relative: bool,
@@ -207,38 +209,40 @@ async def test_the_way_to_a_missing_folder_is_awaited_at_its_deepest_ancestor(
 ) -> None:
     if relative:
         monkeypatch.chdir(tmp_path)
-    folder = Path("run/udev/data") if relative else tmp_path / "run/udev/data"
+    directory = Path("run/udev/data") if relative else tmp_path / "run/udev/data"
     (tmp_path / there).mkdir(exist_ok=True, parents=True)
-    await changes.set(folder)
+    await changes.set(directory)
     assert changes.watch.complete
     (tmp_path / there / "other").mkdir()
     assert await changes.settled() == [], "what else appears there is nothing to us"
-    folder.mkdir(parents=True)
-    assert await changes.settled() == [(folder, None)]
-    assert await changes.set(folder) == {folder}
-    (folder / "c188:0").touch()
-    assert (folder, "c188:0") in await changes.next()
+    directory.mkdir(parents=True)
+    assert await changes.settled() == [(directory, None)]
+    assert await changes.set(directory) == {directory}
+    (directory / "c188:0").touch()
+    assert (directory, "c188:0") in await changes.next()
 
 
-async def test_a_file_in_place_of_a_folder_is_waited_out(changes: Changes, tmp_path: Path) -> None:
-    folder = tmp_path / "folder"
-    folder.touch()
-    await changes.set(folder)
-    folder.unlink()
-    assert await changes.next() == [(folder, None)]
+async def test_a_file_in_place_of_a_directory_is_waited_out(
+    changes: Changes, tmp_path: Path
+) -> None:
+    directory = tmp_path / "directory"
+    directory.touch()
+    await changes.set(directory)
+    directory.unlink()
+    assert await changes.next() == [(directory, None)]
 
 
-async def test_only_one_watch_is_kept_for_a_folder(changes: Changes, tmp_path: Path) -> None:
+async def test_only_one_watch_is_kept_for_a_directory(changes: Changes, tmp_path: Path) -> None:
     """Watches that pile up on what was moved away would use up the user's share of them."""
-    folder = tmp_path / "run/udev/data"
+    directory = tmp_path / "run/udev/data"
     before = watches()
-    await changes.set(folder)
+    await changes.set(directory)
     assert watches() == before + 1
-    folder.mkdir(parents=True)
-    await changes.set(folder)
+    directory.mkdir(parents=True)
+    await changes.set(directory)
     assert watches() == before + 1
-    folder.rename(tmp_path / "away")
-    await changes.set(folder)
+    directory.rename(tmp_path / "away")
+    await changes.set(directory)
     assert watches() == before + 1
 
 
@@ -267,43 +271,43 @@ STEPS: dict[str, Callable[[Path], object]] = {
 @settings(max_examples=examples(30))
 @given(st.lists(st.tuples(st.sampled_from(sorted(STEPS)), st.booleans()), max_size=8))
 @example([("make data", True), ("move data", True), ("remove udev", False)])
-def test_whatever_became_of_the_folders_the_next_entry_is_told(
+def test_whatever_became_of_the_directories_the_next_entry_is_told(
     steps: list[tuple[str, bool]],
 ) -> None:
-    """As long as the owner sets the folders again whenever something is told of them."""
+    """As long as the owner sets the directories again whenever something is told of them."""
 
     async def run(root: Path) -> None:
-        folder, changes = root / "run/udev/data", Changes()
-        await changes.set(folder)
+        directory, changes = root / "run/udev/data", Changes()
+        await changes.set(directory)
 
         async def follow() -> None:
-            while (folder, None) in await changes.settled():
-                await changes.set(folder)
+            while (directory, None) in await changes.settled():
+                await changes.set(directory)
 
         for step, is_followed in steps:
             STEPS[step](root)
             if is_followed:
                 await follow()
-        folder.mkdir(exist_ok=True, parents=True)
+        directory.mkdir(exist_ok=True, parents=True)
         await follow()
-        (folder / "c188:0").touch()
-        assert (folder, "c188:0") in await changes.settled()
+        (directory / "c188:0").touch()
+        assert (directory, "c188:0") in await changes.settled()
         changes.watch.close()
 
-    with tempfile.TemporaryDirectory() as folder:
-        asyncio.run(run(Path(folder)))
+    with tempfile.TemporaryDirectory() as directory:
+        asyncio.run(run(Path(directory)))
 
 
-async def test_two_thousand_folders_are_watched(changes: Changes, tmp_path: Path) -> None:
-    folders = [tmp_path / str(i) for i in range(2000)]
-    for folder in folders:
-        folder.mkdir()
-    assert await changes.set(*folders) == set(folders)
+async def test_two_thousand_directories_are_watched(changes: Changes, tmp_path: Path) -> None:
+    directories = [tmp_path / str(i) for i in range(2000)]
+    for directory in directories:
+        directory.mkdir()
+    assert await changes.set(*directories) == set(directories)
     assert changes.watch.complete
     for i in (0, 1999):
-        (folders[i] / "file").touch()
-        assert set(await changes.next()) == {(folders[i], "file")}
-    assert await changes.set(*folders[:1000]) == set()
+        (directories[i] / "file").touch()
+        assert set(await changes.next()) == {(directories[i], "file")}
+    assert await changes.set(*directories[:1000]) == set()
     assert await changes.settled() == []
 
 
@@ -347,9 +351,9 @@ async def test_what_cannot_be_watched_is_polled_and_said_once(
     await changes.set(loop, tmp_path)
     assert changes.watch.complete is True
     assert [(record.levelno, record.getMessage()) for record in caplog.records] == [
-        (logging.WARNING, "test folders cannot be watched (Too many levels of symbolic links):"
+        (logging.WARNING, "test directories cannot be watched (Too many levels of symbolic links):"
          " polled instead"),
-        (logging.INFO, "test folders can be watched again"),
+        (logging.INFO, "test directories can be watched again"),
     ]  # fmt: skip
 
 

@@ -12,7 +12,7 @@ import pytest
 from genericdp.devices.decide import decide
 from genericdp.host.cache import HostCache
 from genericdp.host.devicefiles import DeviceFiles, is_same
-from genericdp.host.events import ENTRIES, FolderWatch
+from genericdp.host.events import ENTRIES, DirectoryWatch
 from genericdp.host.root import Root
 from genericdp.model import FileType
 
@@ -129,9 +129,9 @@ def test_a_device_that_was_removed_and_added_again_is_another_one(loops: Loops) 
 
 async def test_the_kernel_tells_of_both(loops: Loops) -> None:
     changed = asyncio.Event()
-    watch = FolderWatch(lambda *_: changed.set(), what="test")
+    watch = DirectoryWatch(lambda *_: changed.set(), what="test")
     try:
-        assert await watch.set_folders({"/dev": ENTRIES})
+        assert await watch.set_directories({"/dev": ENTRIES})
         for change in (loops.add, loops.remove):
             changed.clear()
             change(loops.second)

@@ -1,4 +1,4 @@
-"""A machine as a folder: links lead within it."""
+"""A machine as a directory: links lead within it."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ def tree(tmp_path: Path) -> Path:
     for link, target in {
         "dev/absolute": "/dev/a",
         "dev/relative": "bus/../a",
-        "dev/folder": "/dev/bus",
+        "dev/directory": "/dev/bus",
         "dev/bus/up": "../../../../../dev/a",
-        "dev/chain": "folder/up",
+        "dev/chain": "directory/up",
         "dev/dangling": "/dev/gone/for/ever",
         "dev/loop": "loop2",
         "dev/loop2": "/dev/loop",
@@ -48,8 +48,8 @@ def tree(tmp_path: Path) -> Path:
         ("/../..", "/", ()),
         ("/dev/absolute", "/dev/a", ("/dev/absolute",)),
         ("/dev/relative", "/dev/a", ("/dev/relative",)),
-        ("/dev/folder/up", "/dev/a", ("/dev/folder", "/dev/bus/up")),
-        ("/dev/chain", "/dev/a", ("/dev/chain", "/dev/folder", "/dev/bus/up")),
+        ("/dev/directory/up", "/dev/a", ("/dev/directory", "/dev/bus/up")),
+        ("/dev/chain", "/dev/a", ("/dev/chain", "/dev/directory", "/dev/bus/up")),
     ],
 )
 def test_links_lead_within_the_root(
@@ -97,7 +97,7 @@ def test_past_what_is_missing_texts_and_links_still_lead_on(tree: Path, path: st
 def test_reading_and_listing_follow_links_within_the_root_too(tree: Path) -> None:
     root = Root(tree)
     assert root.read_text("/dev/absolute") == "text of a\n"
-    assert root.entries("/dev/folder") == ["up"]
+    assert root.entries("/dev/directory") == ["up"]
     with pytest.raises(FileNotFoundError):
         root.read_text("/dev/out")
 
@@ -118,18 +118,18 @@ def _bind(path: Path) -> None:
     [
         pytest.param(os.mkfifo, "it is a FIFO, not a file", id="pipe"),
         pytest.param(_bind, "it is a socket, not a file", id="socket"),
-        pytest.param(Path.mkdir, "it is a folder, not a file", id="folder"),
+        pytest.param(Path.mkdir, "it is a directory, not a file", id="directory"),
     ],
 )
 def test_what_is_no_file_is_not_waited_for_and_says_what_it_is(
-    make: Callable[[Path], object], reason: str, of_machine: bool, short_folder: Path
+    make: Callable[[Path], object], reason: str, of_machine: bool, short_directory: Path
 ) -> None:
     """Without the look at its kind a pipe would be waited for, and a serial port be opened."""
-    make(short_folder / "odd")
+    make(short_directory / "odd")
     if of_machine:
-        root, path = Root(Path("/")), f"{short_folder}/odd"
+        root, path = Root(Path("/")), f"{short_directory}/odd"
     else:
-        root, path = Root(short_folder), "/odd"
+        root, path = Root(short_directory), "/odd"
     with pytest.raises(OSError, match=r".") as caught:
         root.read_text(path)
     assert caught.value.strerror == reason
@@ -147,9 +147,9 @@ def test_a_file_that_comes_in_parts_is_read_to_its_end() -> None:
     assert text.splitlines()[-1].startswith("VmFlags")
 
 
-@pytest.mark.parametrize(("folder", "machine"), [("/", True), ("//", True), ("/tmp", False)])
-def test_only_the_root_folder_is_the_machine(folder: str, machine: bool) -> None:
-    assert Root(Path(folder)).is_machine is machine
+@pytest.mark.parametrize(("directory", "machine"), [("/", True), ("//", True), ("/tmp", False)])
+def test_only_the_root_directory_is_the_machine(directory: str, machine: bool) -> None:
+    assert Root(Path(directory)).is_machine is machine
 
 
 def test_a_root_may_be_a_relative_path(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:

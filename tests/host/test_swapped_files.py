@@ -77,18 +77,18 @@ def listening(fifo: Path) -> Iterator[list[int]]:
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
-    """A folder that anybody can write to, with a good file, beside a secret."""
+    """A directory that anybody can write to, with a good file, beside a secret."""
     (tmp_path / "private").mkdir()
     (tmp_path / "private/file").write_text("secret")
-    folder = tmp_path / "home"
-    folder.mkdir()
-    folder.chmod(0o777)
-    (folder / "file").write_text("good")
-    return folder
+    directory = tmp_path / "home"
+    directory.mkdir()
+    directory.chmod(0o777)
+    (directory / "file").write_text("good")
+    return directory
 
 
 @pytest.mark.parametrize("in_copy", [False, True])
-@pytest.mark.parametrize("kind", ["link", "folder"])
+@pytest.mark.parametrize("kind", ["link", "directory"])
 def test_a_file_that_is_swapped_for_a_link_never_gives_what_that_leads_to(
     home: Path, kind: str, in_copy: bool
 ) -> None:
@@ -115,7 +115,7 @@ def test_a_file_that_is_swapped_for_a_link_never_gives_what_that_leads_to(
     assert "good" in read_texts
     assert read_texts <= {"good", None}
     assert not any("secret" in reason for reason in reasons)
-    assert any("lies in a folder that every user can write to" in reason for reason in reasons)
+    assert any("lies in a directory that every user can write to" in reason for reason in reasons)
 
 
 def test_a_file_that_is_swapped_for_a_fifo_never_opens_that(home: Path) -> None:

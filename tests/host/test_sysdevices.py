@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from random import Random
 
 TELLING = (sys.executable, "-m", "tests.testbeds.telling")
-BESIDE_UDEVD = str(loading.FOLDER / "beside_udevd")
+BESIDE_UDEVD = str(loading.DIRECTORY / "beside_udevd")
 CAN = "/sys/devices/pci0000:00/0000:00:14.0/usb1/1-3/1-3:1.0/net/can0"
 
 
 def told(*command: str) -> dict[str, Any]:
     done = subprocess.run(
-        command, check=True, stdout=subprocess.PIPE, cwd=loading.FOLDER.parents[1]
+        command, check=True, stdout=subprocess.PIPE, cwd=loading.DIRECTORY.parents[1]
     )
     answer: dict[str, Any] = json.loads(done.stdout)
     return answer
@@ -88,10 +88,10 @@ def test_a_testbed_and_its_copy_are_read_as_libudev_reads_it(name: str, tmp_path
 
 
 class _Shuffled(Root):
-    """A host whose folders list their entries in another order each time."""
+    """A host whose directories list their entries in another order each time."""
 
-    def __init__(self, folder: Path, random: Random) -> None:
-        super().__init__(folder)
+    def __init__(self, directory: Path, random: Random) -> None:
+        super().__init__(directory)
         self._random = random
 
     def entries(self, path: str) -> list[str]:
@@ -145,12 +145,12 @@ def test_one_event_is_one_device_read_again(adapters: Root) -> None:
     gone = devices.members("tty")[1]
     others = [one for one in devices.members("tty") if one is not gone]
     away = Path(adapters.real("/away"))
-    folder = Path(adapters.real(gone.syspath))
-    folder.rename(away)
+    directory = Path(adapters.real(gone.syspath))
+    directory.rename(away)
     assert gone in devices.members("tty"), "it is remembered"
     devices.forget({gone.syspath})
     assert names(devices, "tty") == ["ttyUSB0", "ttyUSB2", "ttyUSB3"]
-    away.rename(folder)
+    away.rename(directory)
     devices.forget({gone.syspath})
     assert names(devices, "tty") == ["ttyUSB0", "ttyUSB1", "ttyUSB2", "ttyUSB3"]
     assert all(one in devices.members("tty") for one in others)

@@ -14,14 +14,14 @@ from tests.fixtures.make_tree import Tree, laptop, serial_node
 CHAR, BLOCK = FileType.CHAR, FileType.BLOCK
 
 
-def test_a_number_leads_to_its_folder(tmp_path: Path) -> None:
+def test_a_number_leads_to_its_directory(tmp_path: Path) -> None:
     root = laptop(tmp_path).root
     assert syspath_of(root, CHAR, (1, 3)) == "/sys/devices/virtual/mem/null"
     assert syspath_of(root, BLOCK, (1, 3)) is None
     assert syspath_of(root, CHAR, (250, 0)) is None
 
 
-def test_a_copy_whose_links_became_folders_has_no_syspath(tmp_path: Path) -> None:
+def test_a_copy_whose_links_became_directories_has_no_syspath(tmp_path: Path) -> None:
     tree = Tree(tmp_path)
     tree.write("sys/dev/char/188:0/uevent", "DEVNAME=ttyUSB0\n")
     assert syspath_of(tree.root, CHAR, (188, 0)) is None
@@ -64,7 +64,7 @@ def test_only_numbers_with_a_name_are_named(tmp_path: Path) -> None:
     assert device_names(tree.root) == {"null": (CHAR, (1, 3))}
 
 
-def test_a_folder_without_sys_names_nothing(tmp_path: Path) -> None:
+def test_a_directory_without_sys_names_nothing(tmp_path: Path) -> None:
     assert device_names(Root(tmp_path)) == {}
 
 

@@ -32,12 +32,12 @@ def _refusal(host: Host, path: str) -> str:
 
 @pytest.mark.parametrize("way", ["dev/mine", "opt/mine"])
 @pytest.mark.parametrize(
-    ("mode", "folders_owner", "links_owner", "expected"),
+    ("mode", "directories_owner", "links_owner", "expected"),
     [
         pytest.param(0o755, 0, 0, "", id="root-alone"),
         pytest.param(0o775, 0, 0, "", id="a-group-of-the-administrator"),
-        pytest.param(0o755, 0, NOBODY, "", id="the-folder-decides"),
-        pytest.param(0o777, 0, 0, "lies in a folder that every user can write to", id="open"),
+        pytest.param(0o755, 0, NOBODY, "", id="the-directory-decides"),
+        pytest.param(0o777, 0, 0, "lies in a directory that every user can write to", id="open"),
         pytest.param(0o1777, 0, 0, "", id="sticky"),
         pytest.param(0o1777, 0, NOBODY, "can be turned by a user", id="sticky-not-roots"),
         pytest.param(0o1777, NOBODY, 0, "can be turned by a user", id="sticky-of-a-user"),
@@ -45,40 +45,40 @@ def _refusal(host: Host, path: str) -> str:
     ],
 )
 def test_a_link_counts_by_who_can_turn_it(
-    host: Host, way: str, mode: int, folders_owner: int, links_owner: int, expected: str
+    host: Host, way: str, mode: int, directories_owner: int, links_owner: int, expected: str
 ) -> None:
     """D13: /dev may be one filesystem with a /dev/shm in it, as in some clusters.
 
-    For nodes as for folders.
+    For nodes as for directories.
     """
     if os.getuid():
         pytest.skip("needs root to give files away")
-    folder = host.folder / way
-    folder.mkdir()
-    link = folder / "link"
+    directory = host.directory / way
+    directory.mkdir()
+    link = directory / "link"
     link.symlink_to("../../dev/ttyUSB0" if way.startswith("dev") else "../../opt")
     os.chown(link, links_owner, 0, follow_symlinks=False)
-    os.chown(folder, folders_owner, 0)
-    folder.chmod(mode)
+    os.chown(directory, directories_owner, 0)
+    directory.chmod(mode)
     refusal = _refusal(host, f"/{way}/link")
     assert expected in refusal if expected else refusal == ""
 
 
 def test_a_link_on_the_way_counts_as_well(host: Host) -> None:
-    shm = host.folder / "dev/shm"
+    shm = host.directory / "dev/shm"
     shm.mkdir()
     shm.chmod(0o777)
-    (shm / "folder").symlink_to("..")
-    assert "every user can write to" in _refusal(host, "/dev/shm/folder/ttyUSB0")
+    (shm / "directory").symlink_to("..")
+    assert "every user can write to" in _refusal(host, "/dev/shm/directory/ttyUSB0")
     assert _refusal(host, "/dev/ttyUSB0") == ""
 
 
-def test_a_link_whose_folder_was_opened_since_is_refused_at_an_allocation(host: Host) -> None:
-    folder = host.folder / "dev/serial"
-    folder.mkdir()
-    (folder / "one").symlink_to("../ttyUSB0")
+def test_a_link_whose_directory_was_opened_since_is_refused_at_an_allocation(host: Host) -> None:
+    directory = host.directory / "dev/serial"
+    directory.mkdir()
+    (directory / "one").symlink_to("../ttyUSB0")
     file = DeviceFiles(host.root).examine("/dev/serial/one")
     assert file is not None
     assert is_same(host.root, file.path, file.identity) is True
-    folder.chmod(0o777)
+    directory.chmod(0o777)
     assert is_same(host.root, file.path, file.identity) is False

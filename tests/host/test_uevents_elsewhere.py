@@ -124,7 +124,7 @@ for line in sys.stdin:
 
 @contextmanager
 def made_up_machine() -> Iterator[tuple[subprocess.Popen[str], str, str]]:
-    """A machine that umockdev makes up: the process that holds it, its folder, its tty."""
+    """A machine that umockdev makes up: the process that holds it, its directory, its tty."""
     with subprocess.Popen(
         ["/usr/bin/python3", "-c", TESTBED],
         stdin=subprocess.PIPE,
@@ -138,8 +138,8 @@ def made_up_machine() -> Iterator[tuple[subprocess.Popen[str], str, str]]:
             line = line_of(process)
             if not line:
                 pytest.skip("needs umockdev, python3-gi and gir1.2-umockdev-1.0 of Debian")
-            folder, tty = json.loads(line)
-            yield process, folder, tty
+            directory, tty = json.loads(line)
+            yield process, directory, tty
         finally:
             process.stdin.close()
 
@@ -147,8 +147,8 @@ def made_up_machine() -> Iterator[tuple[subprocess.Popen[str], str, str]]:
 @pytest.mark.skipif(not Path("/usr/bin/python3").exists(), reason="needs Debian's own python3")
 def test_a_made_up_machine_is_heard() -> None:
     with (
-        made_up_machine() as (machine, folder, tty),
-        listener(LD_PRELOAD="libumockdev-preload.so.0", UMOCKDEV_DIR=folder) as process,
+        made_up_machine() as (machine, directory, tty),
+        listener(LD_PRELOAD="libumockdev-preload.so.0", UMOCKDEV_DIR=directory) as process,
     ):
         line_of(process)
         assert machine.stdin is not None

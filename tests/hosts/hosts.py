@@ -1,4 +1,4 @@
-"""The hosts of this folder: one for each ``examples/configs/NAME.yaml``.
+"""The hosts of this directory: one for each ``examples/configs/NAME.yaml``.
 
     python -m tests.hosts.hosts NAME    # writes the golden files anew, to be looked at
 
@@ -34,9 +34,9 @@ from genericdp.cli import main
 
 from tests.testbeds import loading
 
-FOLDER = Path(__file__).parent
-EXAMPLES = FOLDER.parents[1] / "examples/configs"
-NAMES = tuple(sorted(path.name for path in FOLDER.iterdir() if (path / "facts.md").exists()))
+DIRECTORY = Path(__file__).parent
+EXAMPLES = DIRECTORY.parents[1] / "examples/configs"
+NAMES = tuple(sorted(path.name for path in DIRECTORY.iterdir() if (path / "facts.md").exists()))
 NODE = "node-1"
 COMMAND = "$ genericdp allocate "
 
@@ -57,7 +57,7 @@ class Host:
 
     def file(self, stem: str, suffix: str) -> Path:
         """One of its files: its own if it has a variant."""
-        return FOLDER / self.name / f"{self._with_variant(stem)}{suffix}"
+        return DIRECTORY / self.name / f"{self._with_variant(stem)}{suffix}"
 
     def _with_variant(self, stem: str) -> str:
         return f"{stem}-{self.variant}" if self.variant else stem
@@ -75,14 +75,14 @@ class Host:
         lines = self.file("allocate", ".txt").read_text().splitlines()
         return [line.removeprefix(COMMAND).split() for line in lines if line.startswith(COMMAND)]
 
-    def build(self, folder: Path, *, seed: int | None = None) -> Path:
+    def build(self, directory: Path, *, seed: int | None = None) -> Path:
         """Make its tree, of two NUMA nodes unless it says else; a seed shuffles the devices."""
         parts = [part for part in self.machine.read_text().split("\n\n") if part.strip()]
         if seed is not None:
             random.Random(seed).shuffle(parts)
-        text = folder / "machine.umockdev"
+        text = directory / "machine.umockdev"
         text.write_text("\n\n".join(part.strip("\n") for part in parts) + "\n")
-        root = folder / "root"
+        root = directory / "root"
         loading.build(text, root)
         nodes = root / "sys/devices/system/node"
         nodes.mkdir(parents=True)
@@ -96,7 +96,7 @@ def all_hosts() -> list[Host]:
     """Every host and every variant of one."""
     found = []
     for name in NAMES:
-        stems = {path.name.partition(".")[0] for path in (FOLDER / name).glob("machine*")}
+        stems = {path.name.partition(".")[0] for path in (DIRECTORY / name).glob("machine*")}
         found += [Host(name, stem.removeprefix("machine").lstrip("-")) for stem in sorted(stems)]
     return found
 
@@ -171,7 +171,7 @@ def _shares(text: str) -> list[str]:
     return [name, *(f"{name}::{share}" for share in range(1, int(count or 1)))]
 
 
-def edited(host: Host, view: View, folder: Path) -> Path:
+def edited(host: Host, view: View, directory: Path) -> Path:
     """The example as the view has it; each edit must fit once."""
     text = host.config.read_text()
     for start in view.uncomment:
@@ -179,7 +179,7 @@ def edited(host: Host, view: View, folder: Path) -> Path:
     for old, new in view.edits.items():
         assert text.count(old) == 1, f"{host.config.name} has {old!r} {text.count(old)} times"
         text = text.replace(old, new)
-    file = folder / host.config.name
+    file = directory / host.config.name
     file.write_text(text)
     return file
 
@@ -197,8 +197,8 @@ def _uncommented(text: str, start: str) -> str:
 
 def _write_goldens(name: str) -> None:
     for host in [one for one in all_hosts() if one.name == name]:
-        with tempfile.TemporaryDirectory() as folder:
-            root = host.build(Path(folder))
+        with tempfile.TemporaryDirectory() as directory:
+            root = host.build(Path(directory))
             host.file("discover", ".txt").write_text(discovered(host, root))
             host.file("allocate", ".txt").write_text(allocated(host, root))
 

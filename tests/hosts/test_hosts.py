@@ -14,8 +14,8 @@ from genericdp.cli import main
 
 from tests.budget import examples
 from tests.hosts.hosts import (
+    DIRECTORY,
     EXAMPLES,
-    FOLDER,
     NAMES,
     Host,
     View,
@@ -44,15 +44,15 @@ def host(request: pytest.FixtureRequest) -> Host:
 
 @pytest.fixture
 def memory() -> Iterator[Path]:
-    """A folder of a tmpfs, which lists what came last first; elsewhere any other folder."""
-    with tempfile.TemporaryDirectory(dir=SHM if os.access(SHM, os.W_OK) else None) as folder:
-        yield Path(folder)
+    """A directory of a tmpfs, which lists what came last first; elsewhere any other directory."""
+    with tempfile.TemporaryDirectory(dir=SHM if os.access(SHM, os.W_OK) else None) as directory:
+        yield Path(directory)
 
 
 def test_every_example_has_a_host_and_every_host_its_example() -> None:
     examples = {file.stem for file in EXAMPLES.iterdir()}
-    folders = {path.name for path in FOLDER.iterdir() if path.is_dir()} - {"__pycache__"}
-    assert set(NAMES) == folders
+    directories = {path.name for path in DIRECTORY.iterdir() if path.is_dir()} - {"__pycache__"}
+    assert set(NAMES) == directories
     assert examples == set(NAMES)
 
 
@@ -154,7 +154,7 @@ def test_facts_name_their_sources_or_begin_by_saying_that_they_are_unproven() ->
     """At least eight examples rest on public facts: the page of each in the docs says whether."""
     bodies = {}
     for name in NAMES:
-        title, _, body = (FOLDER / name / "facts.md").read_text().partition("\n\n")
+        title, _, body = (DIRECTORY / name / "facts.md").read_text().partition("\n\n")
         assert title.startswith("# "), name
         bodies[name] = body
     proven = {name for name, body in bodies.items() if not body.startswith("Unproven")}

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture(params=list(Generation), ids=lambda generation: f"generation-{generation}")
-def world(request: pytest.FixtureRequest, short_folder: Path) -> World:
+def world(request: pytest.FixtureRequest, short_directory: Path) -> World:
     """Return a world with ttyUSB0, and a kubelet of each generation that is not started yet."""
-    world = World(short_folder, generation=request.param)
+    world = World(short_directory, generation=request.param)
     world.host.plug("ttyUSB0")
     return world

@@ -45,13 +45,13 @@ def allocate_request(*ids: str) -> bytes:
 class Service:
     """The service of two devices, whose hooks are run by a test, without its socket."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        host = Host(folder / "host")
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        host = Host(directory / "host")
         for name in ("ttyUSB0", "ttyUSB1"):
             host.plug(name)
-        self.root = HangingRoot(host.folder)
-        self.node = host.folder / NODE[1:]
+        self.root = HangingRoot(host.directory)
+        self.node = host.directory / NODE[1:]
         self.hanging = ""
         """The program of the hook that hangs until it may go on."""
         self.begun, self.go = asyncio.Event(), asyncio.Event()
@@ -61,7 +61,7 @@ class Service:
         self.given: list[list[str]] = []
 
     def gate(self, timeouts: CallTimeouts, **keys: Any) -> Gate:
-        (file := self.folder / "config.yaml").write_text(config(serial(**keys)))
+        (file := self.directory / "config.yaml").write_text(config(serial(**keys)))
         resources = load([file]).resources
         found = decide(resources, HostCache(self.root), node_name="n", previous={}, now=0.0)
         self.devices = found.lists[NAME]
@@ -93,7 +93,7 @@ class Service:
         servicer = Servicer(gate, gave=lambda shares: self.given.append([*shares]))
         servicer.set_devices(self.devices)
         anything = [("grpc.max_send_message_length", -1)]
-        socket = self.folder / "s"
+        socket = self.directory / "s"
         async with (
             listening(socket, servicer),
             grpc.aio.insecure_channel(f"unix:{socket}", options=anything) as self.channel,
@@ -118,8 +118,8 @@ class Service:
 
 
 @pytest.fixture
-async def service(short_folder: Path) -> AsyncIterator[Service]:
-    made = Service(short_folder)
+async def service(short_directory: Path) -> AsyncIterator[Service]:
+    made = Service(short_directory)
     yield made
     made.root.answer()
 

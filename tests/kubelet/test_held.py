@@ -34,10 +34,10 @@ AGAIN = "the kubelet says again which devices pods hold"
 class HeldWorld(World):
     """A world whose kubelet says what pods hold, and whose daemon asks."""
 
-    def __init__(self, folder: Path, generation: Generation) -> None:
-        self.socket = folder / "p" / "kubelet.sock"
-        super().__init__(folder, generation=generation, pod_resources=self.socket)
-        self.state = folder / "state"
+    def __init__(self, directory: Path, generation: Generation) -> None:
+        self.socket = directory / "p" / "kubelet.sock"
+        super().__init__(directory, generation=generation, pod_resources=self.socket)
+        self.state = directory / "state"
         self.host.plug("ttyUSB0")
 
     def asking(
@@ -70,8 +70,8 @@ class HeldWorld(World):
 
 
 @pytest.fixture(params=list(Generation), ids=lambda generation: f"generation-{generation}")
-async def world(request: pytest.FixtureRequest, short_folder: Path) -> AsyncIterator[HeldWorld]:
-    world = HeldWorld(short_folder, request.param)
+async def world(request: pytest.FixtureRequest, short_directory: Path) -> AsyncIterator[HeldWorld]:
+    world = HeldWorld(short_directory, request.param)
     async with world.kubelet:
         yield world
 
@@ -220,9 +220,9 @@ async def test_without_pod_resources_nobody_is_asked_and_an_edit_renames_at_once
 
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"version": 0}', '{"version": 1}', "\0"])
 async def test_a_damaged_ledger_is_put_aside_and_another_one_written_before_the_list(
-    short_folder: Path, content: str
+    short_directory: Path, content: str
 ) -> None:
-    world = HeldWorld(short_folder, Generation.B)
+    world = HeldWorld(short_directory, Generation.B)
     ledger = world.state / "ledger.json"
     ledger.parent.mkdir()
     ledger.write_text(content)

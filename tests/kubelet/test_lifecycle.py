@@ -29,7 +29,7 @@ MANY, LONG = 1400, "an-adapter-with-an-id-of-more-than-fifty-bytes-$(device.name
 
 
 def sockets(world: World) -> list[str]:
-    return [path.name for path in world.kubelet.folder.glob("genericdp-*.sock")]
+    return [path.name for path in world.kubelet.directory.glob("genericdp-*.sock")]
 
 
 async def serves(world: World, daemon: Daemon, *devices: str) -> None:
@@ -84,9 +84,9 @@ async def test_events_that_change_nothing_do_not_restart(world: World) -> None:
     async with world.kubelet, world.serving(serial()) as daemon:
         await serves(world, daemon, "ttyUSB0")
         for number in range(20):
-            noise = world.kubelet.folder / f".{number}"
+            noise = world.kubelet.directory / f".{number}"
             noise.write_text("x")
-            noise.rename(world.kubelet.folder / "noise")
+            noise.rename(world.kubelet.directory / "noise")
         await plug(world, 1)
         assert world.kubelet.observed.registrations[SERIAL] == 1
 
@@ -115,7 +115,7 @@ async def test_a_kubelet_that_comes_late_is_waited_for(world: World) -> None:
         world.host.plug("ttyUSB1")  # one more pass: whatever would have been tried is over by then
         await daemon.offers(SERIAL, ttyUSB0="", ttyUSB1="")
         assert daemon.log.count("registering again") == 0
-        assert list(world.kubelet.folder.iterdir()) == []
+        assert list(world.kubelet.directory.iterdir()) == []
         async with world.kubelet:
             await world.listed(SERIAL, "ttyUSB0", "ttyUSB1")
 
@@ -136,7 +136,7 @@ async def test_our_socket_may_vanish_while_the_stream_lives(world: World) -> Non
     """KST-9: nothing happens to a connection that is open; the next kubelet gets a new socket."""
     async with world.kubelet, world.serving(serial()):
         await world.listed(SERIAL, "ttyUSB0")
-        for path in world.kubelet.folder.glob("genericdp-*.sock"):
+        for path in world.kubelet.directory.glob("genericdp-*.sock"):
             path.unlink()
         await plug(world, 1)
         assert world.kubelet.observed.registrations[SERIAL] == 1
@@ -144,22 +144,22 @@ async def test_our_socket_may_vanish_while_the_stream_lives(world: World) -> Non
         await world.listed(SERIAL, "ttyUSB0", "ttyUSB1")
 
 
-async def test_a_folder_that_is_deleted_and_made_again_is_followed(world: World) -> None:
-    """KST-1: with its kubelet gone, somebody clears the folder away; a later kubelet makes it."""
+async def test_a_directory_that_is_deleted_and_made_again_is_followed(world: World) -> None:
+    """KST-1: without a kubelet, the directory is deleted; a later kubelet makes it."""
     async with world.serving(serial(), timing=PATIENT):
         for _ in range(2):
             async with world.kubelet:
                 await world.listed(SERIAL, "ttyUSB0")
-            while world.kubelet.folder.exists():  # we may be unlinking our own socket there
-                shutil.rmtree(world.kubelet.folder, ignore_errors=True)
-            world.kubelet.folder.mkdir()
+            while world.kubelet.directory.exists():  # we may be unlinking our own socket there
+                shutil.rmtree(world.kubelet.directory, ignore_errors=True)
+            world.kubelet.directory.mkdir()
 
 
-async def test_the_folder_may_be_deleted_below_a_living_kubelet(world: World) -> None:
-    """KST-1, KST-9: the open stream goes on; the next kubelet makes the folder anew."""
+async def test_the_directory_may_be_deleted_below_a_living_kubelet(world: World) -> None:
+    """KST-1, KST-9: the open stream goes on; the next kubelet makes the directory anew."""
     async with world.kubelet, world.serving(serial()) as daemon:
         await daemon.registered(SERIAL)
-        shutil.rmtree(world.kubelet.folder)
+        shutil.rmtree(world.kubelet.directory)
         await plug(world, 1)
         assert world.kubelet.observed.registrations[SERIAL] == 1
         await world.kubelet.crash()

@@ -75,10 +75,10 @@ def test_a_list_is_gone_through_as_often_however_many_devices_there_are() -> Non
 
 
 async def test_a_list_of_more_than_fits_never_passes_four_mebibytes_and_uses_them(
-    short_folder: Path,
+    short_directory: Path,
 ) -> None:
     """K11: what counts is the size with all devices Unhealthy; the rest is not offered and told."""
-    world = World(short_folder)
+    world = World(short_directory)
     for number in range(DEVICES):
         world.host.plug(f"ttyUSB{number}")
     many = resource(NAME, "/dev/ttyUSB*", replicas=SHARES)

@@ -1,4 +1,4 @@
-"""Which sockets in the kubelet's folder are of others that run."""
+"""Which sockets in the kubelet's directory are of others that run."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 import pytest
-from genericdp.kubelet.folder import KubeletFolder, Peer, PeerWatch, digest_of
+from genericdp.kubelet.directory import KubeletDirectory, Peer, PeerWatch, digest_of
 from genericdp.observed import until
 
 from tests.polling import others_run
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 
 class Peers:
-    """The sockets of instances in a folder, and what one of them knows of the others."""
+    """The sockets of instances in a directory, and what one of them knows of the others."""
 
-    def __init__(self, folder: Path, stack: ExitStack) -> None:
-        self.folder = folder
-        self.own = KubeletFolder(folder)
+    def __init__(self, directory: Path, stack: ExitStack) -> None:
+        self.directory = directory
+        self.own = KubeletDirectory(directory)
         self._stack = stack
         self._watch = PeerWatch(self.own, resources=list)
         stack.callback(self._watch.close)
@@ -31,7 +31,7 @@ class Peers:
     def bind(self, name: str, *, listening: bool = True) -> socket.socket:
         """Make a socket; what a killed process has left is bound and refuses connections."""
         made = self._stack.enter_context(socket.socket(socket.AF_UNIX))
-        made.bind(str(self.folder / name))
+        made.bind(str(self.directory / name))
         if listening:
             made.listen()
         return made
@@ -47,19 +47,19 @@ class Peers:
 
 
 @pytest.fixture
-async def peers(short_folder: Path) -> AsyncIterator[Peers]:
-    (folder := short_folder / "k").mkdir()
+async def peers(short_directory: Path) -> AsyncIterator[Peers]:
+    (directory := short_directory / "k").mkdir()
     with ExitStack() as stack:
-        yield Peers(folder, stack)
+        yield Peers(directory, stack)
 
 
 def name_of_another(peers: Peers) -> str:
-    return KubeletFolder(peers.folder).next_name("a/b")
+    return KubeletDirectory(peers.directory).next_name("a/b")
 
 
 async def test_only_instances_that_run_are_peers(peers: Peers) -> None:
     """REG-13, K9: not we ourselves, and not what a killed one has left."""
-    living, killed = KubeletFolder(peers.folder), KubeletFolder(peers.folder)
+    living, killed = KubeletDirectory(peers.directory), KubeletDirectory(peers.directory)
     for names in (peers.own, living, killed):
         for resource in ("a/b", "a/c"):
             peers.bind(names.next_name(resource), listening=names is not killed)
@@ -78,11 +78,11 @@ async def test_only_old_dead_sockets_of_ours_are_removed(
     peers.bind(live)
     for name in (mine, dead, other):
         peers.bind(name, listening=False)
-    (peers.folder / plain).write_text("no socket")
+    (peers.directory / plain).write_text("no socket")
 
     def left() -> set[str]:
         peers.look()
-        return {path.name for path in peers.folder.iterdir()}
+        return {path.name for path in peers.directory.iterdir()}
 
     assert dead in left(), "younger than a minute: it may be about to listen"
     monkeypatch.setattr(time, "time", lambda: wall() + 3600)
@@ -92,7 +92,7 @@ async def test_only_old_dead_sockets_of_ours_are_removed(
 
 
 async def test_one_socket_that_answers_is_enough(peers: Peers) -> None:
-    names = KubeletFolder(peers.folder)
+    names = KubeletDirectory(peers.directory)
     peers.bind(names.next_name("a/b"), listening=False)
     peers.bind(names.next_name("a/c"))
     assert len(peers.look()) == 2
@@ -118,7 +118,7 @@ async def test_the_end_of_one_that_is_killed_is_told(peers: Peers) -> None:
     connection.close()
     listener.close()
     await peers.ended()
-    assert (peers.folder / name).is_socket()
+    assert (peers.directory / name).is_socket()
     assert not peers.look()
 
 
@@ -131,20 +131,20 @@ async def test_who_hangs_up_and_still_runs_is_called_again(peers: Peers) -> None
     await peers.ended()
     assert peers.look()
     listener.accept()[0].close()
-    (peers.folder / name).unlink()
+    (peers.directory / name).unlink()
     assert not peers.look()
 
 
-async def test_nothing_is_known_of_peers_while_the_folder_is_gone(peers: Peers) -> None:
+async def test_nothing_is_known_of_peers_while_the_directory_is_gone(peers: Peers) -> None:
     """What they serve is not over because of that."""
-    away = peers.folder.with_name("away")
-    peers.folder.rename(away)
+    away = peers.directory.with_name("away")
+    peers.directory.rename(away)
     assert peers.look() == set()
-    away.rename(peers.folder)
+    away.rename(peers.directory)
     peers.bind(name_of_another(peers))
     before = peers.look()
     assert before
-    peers.folder.rename(away)
+    peers.directory.rename(away)
     assert peers.look() == before
-    away.rename(peers.folder)
+    away.rename(peers.directory)
     assert peers.look() == before

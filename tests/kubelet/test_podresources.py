@@ -182,14 +182,16 @@ async def flood(_: bytes, __: Context) -> bytes:
     ids=["refused", "stopped", "would take all memory"],
 )
 async def test_a_call_that_fails_has_a_reason(
-    short_folder: Path, answer: Callable[..., Awaitable[bytes]], seconds: float, why: str
+    short_directory: Path, answer: Callable[..., Awaitable[bytes]], seconds: float, why: str
 ) -> None:
-    async with answering(short_folder / "s", answer):
+    async with answering(short_directory / "s", answer):
         with pytest.raises(KubeletError, match=why):
-            await list_pods(short_folder / "s", timeout_seconds=seconds)
+            await list_pods(short_directory / "s", timeout_seconds=seconds)
 
 
-async def test_an_answer_may_be_longer_than_what_grpc_takes_by_default(short_folder: Path) -> None:
+async def test_an_answer_may_be_longer_than_what_grpc_takes_by_default(
+    short_directory: Path,
+) -> None:
     """PRS-1: 4 MiB are passed by a node with tens of thousands of devices."""
     pod = pod_with("p", *(f"{number:063}" for number in range(45_000)))
     long = answer_of(pod, pod)
@@ -198,8 +200,8 @@ async def test_an_answer_may_be_longer_than_what_grpc_takes_by_default(short_fol
     async def answer(_: bytes, __: Context) -> bytes:
         return long
 
-    async with answering(short_folder / "s", answer):
-        assert await list_pods(short_folder / "s", timeout_seconds=30) == long
+    async with answering(short_directory / "s", answer):
+        assert await list_pods(short_directory / "s", timeout_seconds=30) == long
 
 
 @pytest.mark.parametrize(
@@ -212,8 +214,8 @@ async def test_an_answer_may_be_longer_than_what_grpc_takes_by_default(short_fol
         ("no grpc", "no answer at "),
     ],
 )
-async def test_a_place_where_no_kubelet_is(short_folder: Path, what: str, reason: str) -> None:
-    path = short_folder / "s"
+async def test_a_place_where_no_kubelet_is(short_directory: Path, what: str, reason: str) -> None:
+    path = short_directory / "s"
     with sockets.socket(sockets.AF_UNIX) as other:
         if what in {"refusing", "no grpc"}:
             other.bind(str(path))

@@ -28,10 +28,10 @@ def _kept() -> None:
     keep_grpc()
 
 
-async def registered(folder: Path, connected: Callable[[], object] = lambda: None) -> None:
+async def registered(directory: Path, connected: Callable[[], object] = lambda: None) -> None:
     options = api.DevicePluginOptions(pre_start_required=True)
     await register(
-        folder / "e.sock", "a/b", options, timeout_seconds=PATIENCE_SECONDS, connected=connected
+        directory / "e.sock", "a/b", options, timeout_seconds=PATIENCE_SECONDS, connected=connected
     )
 
 
@@ -58,11 +58,11 @@ async def listening(path: Path) -> AsyncIterator[list[api.RegisterRequest]]:
 
 
 async def test_a_registration_names_version_endpoint_resource_and_options(
-    short_folder: Path,
+    short_directory: Path,
 ) -> None:
     """REG-7: old kubelets read the options here, newer ones ask the socket."""
-    async with listening(short_folder / "kubelet.sock") as requests:
-        await registered(short_folder)
+    async with listening(short_directory / "kubelet.sock") as requests:
+        await registered(short_directory)
     assert requests == [
         api.RegisterRequest(
             version="v1beta1",
@@ -74,32 +74,32 @@ async def test_a_registration_names_version_endpoint_resource_and_options(
 
 
 async def test_only_the_kubelet_that_was_looked_at_gets_the_registration(
-    short_folder: Path,
+    short_directory: Path,
 ) -> None:
     """KST-5: the next one may take its place at any moment, and would get two."""
 
     def replaced() -> None:
         raise KubeletError("new kubelet")
 
-    current, next_socket = short_folder / "kubelet.sock", short_folder / "next.sock"
+    current, next_socket = short_directory / "kubelet.sock", short_directory / "next.sock"
     async with listening(current) as requests, listening(next_socket) as next_requests:
         with pytest.raises(KubeletError, match="new kubelet"):
-            await registered(short_folder, connected=replaced)
+            await registered(short_directory, connected=replaced)
         assert requests == []
-        await registered(short_folder, connected=lambda: next_socket.rename(current))
+        await registered(short_directory, connected=lambda: next_socket.rename(current))
         assert (len(requests), next_requests) == (1, [])
 
 
-async def test_a_lack_of_descriptors_is_not_taken_for_silence(short_folder: Path) -> None:
+async def test_a_lack_of_descriptors_is_not_taken_for_silence(short_directory: Path) -> None:
     """The reason is always the same, so that it is told once: it names no socket.
 
     What gRPC says ends where its text does: it once put NUL bytes into the log.
     """
     with spare_descriptors(0):
         with pytest.raises(KubeletError) as caught:
-            await check(short_folder / "genericdp-1.sock", timeout_seconds=5)
+            await check(short_directory / "genericdp-1.sock", timeout_seconds=5)
         with pytest.raises(RegistrationError) as caught_register:
-            await registered(short_folder)
+            await registered(short_directory)
     assert str(caught.value) == "our own socket does not answer: descriptors run short"
     said = str(caught_register.value)
     assert (said.endswith("Too many open files"), said.isprintable()) == (True, True)
@@ -107,14 +107,14 @@ async def test_a_lack_of_descriptors_is_not_taken_for_silence(short_folder: Path
 
 @pytest.mark.parametrize("is_left", [True, False], ids=["left", "gone"])
 async def test_a_kubelet_that_is_down_has_refused_nothing(
-    short_folder: Path, is_left: bool
+    short_directory: Path, is_left: bool
 ) -> None:
     """Somebody who reads this at night should look for the kubelet, not at the name."""
     if is_left:
         with socket.socket(socket.AF_UNIX) as one:
-            one.bind(str(short_folder / "kubelet.sock"))
+            one.bind(str(short_directory / "kubelet.sock"))
     with pytest.raises(RegistrationError) as caught:
-        await registered(short_folder)
+        await registered(short_directory)
     assert str(caught.value) == (
         "kubelet.sock is not listening: the kubelet is down, or is starting"
     )

@@ -51,7 +51,7 @@ async def test_the_end_of_another_does_not_take_the_devices_along(
     Up to 1.36 a kubelet drops us when an older plugin of the same resource ends, and nobody tells
     an older instance when a later one ends: its stream lives on without an endpoint (REG-9b).
     """
-    plugin = BarePlugin(world.kubelet.folder, resource=SERIAL)
+    plugin = BarePlugin(world.kubelet.directory, resource=SERIAL)
     async with world.kubelet, AsyncExitStack() as other, AsyncExitStack() as ours:
         if leaver == "older plugin":
             await plugin.start()
@@ -109,33 +109,33 @@ async def test_a_kubelet_that_restarts_says_nothing_of_other_instances(world: Wo
             await both_active(world, older, newer)
             await newer.log.says(ANOTHER, times=2)
         await newer.log.says("waiting for a kubelet: there is no", times=2)
-        async with Kubelet(world.kubelet.folder, generation=world.kubelet.generation):
+        async with Kubelet(world.kubelet.directory, generation=world.kubelet.generation):
             await newer.log.says(ANOTHER, times=4)
         assert newer.log.count("has gone") == 0
 
 
 @pytest.mark.parametrize("what", ["emptied", "moved away"])
-async def test_a_folder_that_is_lost_says_nothing_of_other_instances(
+async def test_a_directory_that_is_lost_says_nothing_of_other_instances(
     world: World, what: str
 ) -> None:
     """Found by a new user: both were said to have gone."""
-    folder = world.kubelet.folder
+    directory = world.kubelet.directory
     async with world.kubelet, world.serving(serial()) as older, world.serving(serial()) as newer:
         await both_active(world, older, newer)
         await contested(older)
         await newer.log.says(ANOTHER, times=2)
         if what == "moved away":
-            folder.rename(folder.with_name("away"))
+            directory.rename(directory.with_name("away"))
             await newer.log.says("waiting for a kubelet", times=2)
         else:
-            (folder / "kubelet.sock").unlink()
+            (directory / "kubelet.sock").unlink()
             await newer.log.says("waiting for a kubelet", times=2)
-            for path in folder.glob("genericdp-*"):
+            for path in directory.glob("genericdp-*"):
                 path.unlink()
             await uncontested(older)
         await asyncio.sleep(1)  # noqa: TID251 -- nothing is to come
         if what == "moved away":
-            folder.with_name("away").rename(folder)
+            directory.with_name("away").rename(directory)
         assert newer.log.count("has gone") == 0
 
 
@@ -210,7 +210,7 @@ async def test_an_unknown_plugin_that_throws_us_out_is_suspected(world: World) -
         return world.kubelet.paths(SERIAL) not in {(), paths}
 
     timing = replace(FAST, stable=1.0, conflict_retry=0.05)
-    stranger = BarePlugin(world.kubelet.folder, name="squat.sock")
+    stranger = BarePlugin(world.kubelet.directory, name="squat.sock")
     async with world.kubelet, world.serving(serial(), timing=timing) as daemon:
         await stranger.start()
         await daemon.registered(SERIAL)

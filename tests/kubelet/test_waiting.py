@@ -35,9 +35,9 @@ FAILURES = 10
 
 
 @pytest.fixture
-def plain_world(short_folder: Path) -> World:
+def plain_world(short_directory: Path) -> World:
     """Return a world whose kubelet is not started yet, where its generation does not matter."""
-    world = World(short_folder)
+    world = World(short_directory)
     world.host.plug("ttyUSB0")
     return world
 
@@ -95,7 +95,7 @@ async def test_a_kubelet_that_opens_no_stream_is_asked_again(world: World) -> No
 @pytest.mark.parametrize("how", ["dies", "is left alive", "is frozen and dies"])
 async def test_a_hanging_register_ends_when_the_kubelet_is_replaced(world: World, how: str) -> None:
     """KST-3: the wait for a lost answer ends with the kubelet that owes it, at the latest."""
-    other = Kubelet(world.kubelet.folder, generation=world.kubelet.generation)
+    other = Kubelet(world.kubelet.directory, generation=world.kubelet.generation)
     async with AsyncExitStack() as kubelets, world.serving(serial(), timing=PATIENT) as daemon:
         await daemon.counts(SERIAL, 1)
         world.kubelet.faults.register_delay_seconds = 3600.0
@@ -120,7 +120,7 @@ async def test_a_new_socket_is_tried_again_soon_however_long_the_last_one_was_de
     plain_world: World,
 ) -> None:
     """K2: a kubelet that was killed leaves its socket; the next one binds before it listens."""
-    path = plain_world.kubelet.folder / "kubelet.sock"
+    path = plain_world.kubelet.directory / "kubelet.sock"
     with socket.socket(socket.AF_UNIX) as dead, socket.socket(socket.AF_UNIX) as other:
         dead.bind(str(path))
         timing = replace(FAST, first_retry=0.02, last_retry=60.0)
@@ -145,7 +145,7 @@ async def test_registrations_that_hang_keep_no_other_one_waiting(plain_world: Wo
 
 
 def sockets(world: World) -> list[str]:
-    return [path.name for path in world.kubelet.folder.glob("genericdp-*")]
+    return [path.name for path in world.kubelet.directory.glob("genericdp-*")]
 
 
 async def turn(times: int) -> None:
@@ -191,7 +191,7 @@ class Hooked:
 
     def __init__(self, world: World) -> None:
         self.world = world
-        self._fifo = world.folder / "fifo"
+        self._fifo = world.directory / "fifo"
         os.mkfifo(self._fifo)
 
     def resource(self, timeout_seconds: int = 6, **keys: str) -> dict[str, object]:

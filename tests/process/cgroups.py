@@ -32,16 +32,16 @@ def cgroup(**limits: int) -> Iterator[list[Path]]:
     made: list[Path] = []
     try:
         for controller, limit in limits.items():
-            folder = (ROOT / controller if old else ROOT) / name
-            if folder not in made:
-                folder.mkdir()
-                made.append(folder)
-            (folder / LIMITS[controller][not old]).write_text(str(limit))
+            directory = (ROOT / controller if old else ROOT) / name
+            if directory not in made:
+                directory.mkdir()
+                made.append(directory)
+            (directory / LIMITS[controller][not old]).write_text(str(limit))
     except OSError as error:
         _remove(made)
         pytest.skip(f"no cgroup with limits can be made here: {error}")
     try:
-        yield [folder / "cgroup.procs" for folder in made]
+        yield [directory / "cgroup.procs" for directory in made]
     finally:
         _remove(made)
 
@@ -49,27 +49,27 @@ def cgroup(**limits: int) -> Iterator[list[Path]]:
 @contextmanager
 def freezer() -> Iterator[Path]:
     """Give a cgroup of version 1 that can freeze what is in it: not even SIGKILL ends that."""
-    folder = ROOT / f"freezer/genericdp-test-{os.getpid()}"
+    directory = ROOT / f"freezer/genericdp-test-{os.getpid()}"
     try:
-        folder.mkdir()
+        directory.mkdir()
     except OSError as error:
         pytest.skip(f"no cgroup that freezes can be made here: {error}")
     try:
-        yield folder
+        yield directory
     finally:
-        (folder / "freezer.state").write_text("THAWED")
-        _remove([folder])
+        (directory / "freezer.state").write_text("THAWED")
+        _remove([directory])
 
 
-def _remove(folders: list[Path]) -> None:
-    for folder in folders:
+def _remove(directories: list[Path]) -> None:
+    for directory in directories:
         deadline = time.monotonic() + 10
         while time.monotonic() < deadline:
-            for pid in (folder / "cgroup.procs").read_text().split():
+            for pid in (directory / "cgroup.procs").read_text().split():
                 with suppress(ProcessLookupError):
                     os.kill(int(pid), 9)
             try:
-                folder.rmdir()
+                directory.rmdir()
             except OSError:  # what was killed is not gone yet
                 time.sleep(0.01)  # noqa: TID251 -- polls what has no event
             else:

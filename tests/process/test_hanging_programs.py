@@ -24,9 +24,9 @@ HANGS = "took longer than 1 s"
 
 
 @pytest.fixture
-def check(short_folder: Path) -> Iterator[Path]:
+def check(short_directory: Path) -> Iterator[Path]:
     """A program that cannot be started, nor be looked at."""
-    with hanging_mount(short_folder / "gone") as gone:
+    with hanging_mount(short_directory / "gone") as gone:
         yield gone / "check"
 
 

@@ -40,8 +40,10 @@ class Answers:
 class BarePlugin(rpc.DevicePluginServicer):
     """Serves one resource on a socket of its own; a test registers it when it likes."""
 
-    def __init__(self, folder: Path, *, resource: str = RESOURCE, name: str | None = None) -> None:
-        self.folder = folder
+    def __init__(
+        self, directory: Path, *, resource: str = RESOURCE, name: str | None = None
+    ) -> None:
+        self.directory = directory
         self.resource = resource
         self.name = name or f"plugin-{next(_numbers)}.sock"
         self.answers = Answers()
@@ -56,7 +58,7 @@ class BarePlugin(rpc.DevicePluginServicer):
         rpc.add_DevicePluginServicer_to_server(self, self._server)
 
     async def start(self) -> None:
-        self._server.add_insecure_port(f"unix:{self.folder / self.name}")
+        self._server.add_insecure_port(f"unix:{self.directory / self.name}")
         await self._server.start()
 
     async def stop(self) -> None:
@@ -88,7 +90,7 @@ class BarePlugin(rpc.DevicePluginServicer):
         within_seconds: float = 15.0,
     ) -> None:
         options = (("grpc.use_local_subchannel_pool", 1),)
-        target = f"unix:{self.folder}/kubelet.sock"
+        target = f"unix:{self.directory}/kubelet.sock"
         async with grpc.aio.insecure_channel(target, options=options) as channel:
             await rpc.RegistrationStub(channel).Register(
                 pb.RegisterRequest(

@@ -29,14 +29,14 @@ def timing() -> Timing:
 
 @pytest.fixture
 async def kubelet_with(
-    short_folder: Path, generation: Generation, timing: Timing, no_leaks: None
+    short_directory: Path, generation: Generation, timing: Timing, no_leaks: None
 ) -> AsyncIterator[Callable[..., Kubelet]]:
     """Make a kubelet, not started, whose end is taken care of."""
     async with AsyncExitStack() as stack:
 
         def make(**settings: Any) -> Kubelet:
             wanted = {"generation": generation, "timing": timing, **settings}
-            kubelet = Kubelet(short_folder, **wanted)
+            kubelet = Kubelet(short_directory, **wanted)
             stack.push_async_callback(kubelet.stop)
             return kubelet
 
@@ -52,13 +52,13 @@ async def kubelet(kubelet_with: Callable[..., Kubelet]) -> Kubelet:
 
 @pytest.fixture
 async def plugin_with(
-    short_folder: Path, no_leaks: None
+    short_directory: Path, no_leaks: None
 ) -> AsyncIterator[Callable[..., BarePlugin]]:
     """Make a plugin, not started, whose end is taken care of."""
     async with AsyncExitStack() as stack:
 
         def make(**settings: Any) -> BarePlugin:
-            plugin = BarePlugin(short_folder, **settings)
+            plugin = BarePlugin(short_directory, **settings)
             stack.push_async_callback(plugin.stop)
             return plugin
 

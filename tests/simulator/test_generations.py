@@ -122,7 +122,7 @@ async def test_a_live_path_cannot_be_registered_twice_and_is_poisoned(
     kubelet: Kubelet, plugin: BarePlugin, plugin_with: Callable[..., BarePlugin]
 ) -> None:
     """REG-10: the attempt hides the live plugin's end; only another path helps then."""
-    path = kubelet.folder / plugin.name
+    path = kubelet.directory / plugin.name
     refused = (UNKNOWN, f"device plugin already connected: {path}")
     plugin.show("a")
     await plugin.register()

@@ -76,20 +76,20 @@ class Node:
 
 
 @asynccontextmanager
-async def running(machine: str, folder: Path) -> AsyncIterator[Node]:
+async def running(machine: str, directory: Path) -> AsyncIterator[Node]:
     """Run the daemon on the copied tree of a machine; a kubelet knows its NUMA nodes."""
-    TOPOLOGIES[machine]().build(folder / "root")
-    (folder / "config.yaml").write_text(CONFIG)
+    TOPOLOGIES[machine]().build(directory / "root")
+    (directory / "config.yaml").write_text(CONFIG)
     settings = Settings(
-        configs=(folder / "config.yaml",),
-        kubelet_folder=folder / "kubelet",
-        cdi_folder=folder / "cdi",
-        root=folder / "root",
+        configs=(directory / "config.yaml",),
+        kubelet_directory=directory / "kubelet",
+        cdi_directory=directory / "cdi",
+        root=directory / "root",
         node_name="node-1",
     )
     wanted = {DEVICES: len(spots(machine)), NICS: len(spots(machine, nics=True))}
     async with (
-        Kubelet(settings.kubelet_folder) as kubelet,
+        Kubelet(settings.kubelet_directory) as kubelet,
         Commands() as commands,
         asyncio.TaskGroup() as tasks,
     ):
@@ -105,11 +105,11 @@ async def running(machine: str, folder: Path) -> AsyncIterator[Node]:
 
 @pytest.mark.parametrize("machine", TOPOLOGIES)
 async def test_containers_get_the_closest_devices_that_are_free(
-    machine: str, short_folder: Path
+    machine: str, short_directory: Path
 ) -> None:
     """On an idle machine, and beside pods that stay."""
     devices = spots(machine)
-    async with running(machine, short_folder) as node:
+    async with running(machine, short_directory) as node:
         for size in (1, 2, 3, 4):
             pod, held = await node.pod(devices=size)
             assert held == {DEVICES: closest(devices, size, devices)}, f"{size} of all"
@@ -122,8 +122,10 @@ async def test_containers_get_the_closest_devices_that_are_free(
             free -= best or set()
 
 
-async def test_each_resource_of_a_container_is_asked_for_its_own_best(short_folder: Path) -> None:
+async def test_each_resource_of_a_container_is_asked_for_its_own_best(
+    short_directory: Path,
+) -> None:
     gpus, nics = spots("two-sockets"), spots("two-sockets", nics=True)
-    async with running("two-sockets", short_folder) as node:
+    async with running("two-sockets", short_directory) as node:
         _, held = await node.pod(devices=2, nics=3)
         assert held == {DEVICES: closest(gpus, 2, gpus), NICS: closest(nics, 3, nics)}

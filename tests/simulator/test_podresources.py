@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-def socket(short_folder: Path) -> Path:
-    return short_folder / "pods" / "kubelet.sock"
+def socket(short_directory: Path) -> Path:
+    return short_directory / "pods" / "kubelet.sock"
 
 
 @pytest.fixture

@@ -53,15 +53,15 @@ async def test_a_registered_plugin_is_asked_for_its_list(
     assert kubelet.observed.registrations == {RESOURCE: 1}
     assert kubelet.observed.accepted == {RESOURCE: 1}
     assert kubelet.observed.lists == {RESOURCE: 1}
-    assert kubelet.paths(RESOURCE) == (str(plugin.folder / plugin.name),)
+    assert kubelet.paths(RESOURCE) == (str(plugin.directory / plugin.name),)
 
 
 @impatient
-async def test_register_dials_before_it_answers(kubelet: Kubelet, short_folder: Path) -> None:
+async def test_register_dials_before_it_answers(kubelet: Kubelet, short_directory: Path) -> None:
     """REG-1: a socket that nobody serves fails Register after the dial's budget."""
-    plugin = BarePlugin(short_folder)
+    plugin = BarePlugin(short_directory)
     with socket.socket(socket.AF_UNIX) as silent:
-        silent.bind(str(short_folder / plugin.name))
+        silent.bind(str(short_directory / plugin.name))
         silent.listen()
         before = asyncio.get_running_loop().time()
         assert await refusal(plugin.register()) == (UNKNOWN, DIAL_FAILED)
@@ -100,7 +100,7 @@ async def test_the_kubelet_names_localhost_when_it_dials(
                 break
         writer.close()
 
-    server = await asyncio.start_unix_server(listen, plugin.folder / plugin.name)
+    server = await asyncio.start_unix_server(listen, plugin.directory / plugin.name)
     async with server:
         code, text = await refusal(plugin.register())
     assert (code, text.split(":")[0]) == (UNKNOWN, "failed to get device plugin options")
@@ -145,17 +145,17 @@ async def test_good_and_bad_resource_names(kubelet: Kubelet, plugin: BarePlugin)
 async def test_an_endpoint_that_leads_nowhere_fails_the_dial(
     kubelet: Kubelet, plugin: BarePlugin
 ) -> None:
-    """REG-6: an absolute path is looked for below the kubelet's folder."""
+    """REG-6: an absolute path is looked for below the kubelet's directory."""
     endpoints = ("", "/absolute/x.sock", "nothing.sock")
     found = await asyncio.gather(*(refusal(plugin.register(endpoint=one)) for one in endpoints))
     assert found == [(UNKNOWN, DIAL_FAILED)] * 3
 
 
-async def test_an_endpoint_may_lie_in_a_sub_folder(
-    kubelet: Kubelet, plugin_with: Callable[..., BarePlugin], short_folder: Path
+async def test_an_endpoint_may_lie_in_a_sub_directory(
+    kubelet: Kubelet, plugin_with: Callable[..., BarePlugin], short_directory: Path
 ) -> None:
     """REG-6: joined, not checked; ``..`` too."""
-    (short_folder / "sub").mkdir()
+    (short_directory / "sub").mkdir()
     plugin = plugin_with(name="sub/x.sock")
     plugin.show("a")
     await plugin.start()

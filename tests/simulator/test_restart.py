@@ -1,4 +1,4 @@
-"""The kubelet's start, end and death, and what stays in its folder."""
+"""The kubelet's start, end and death, and what stays in its directory."""
 
 from __future__ import annotations
 
@@ -33,40 +33,40 @@ async def registered(
     return plugin
 
 
-async def test_the_folder_is_made_when_it_is_missing(
-    kubelet_with: Callable[..., Kubelet], short_folder: Path
+async def test_the_directory_is_made_when_it_is_missing(
+    kubelet_with: Callable[..., Kubelet], short_directory: Path
 ) -> None:
     """KST-1: with the kubelet's mode."""
     kubelet = kubelet_with()
-    kubelet.folder = kubelet.folder / "new"
+    kubelet.directory = kubelet.directory / "new"
     await kubelet.start()
-    assert (kubelet.folder / "kubelet.sock").is_socket()
-    assert stat.S_IMODE(kubelet.folder.stat().st_mode) & 0o007 == 0
+    assert (kubelet.directory / "kubelet.sock").is_socket()
+    assert stat.S_IMODE(kubelet.directory.stat().st_mode) & 0o007 == 0
 
 
 async def test_the_start_removes_sockets_and_links_to_them(
-    kubelet: Kubelet, short_folder: Path
+    kubelet: Kubelet, short_directory: Path
 ) -> None:
     """KST-2: as kubelets since 1.33 do."""
     await kubelet.crash()
-    (short_folder / "sub").mkdir()
+    (short_directory / "sub").mkdir()
     for name in ("a.sock", "sub/b.sock"):
         with socket.socket(socket.AF_UNIX) as leftover:
-            leftover.bind(str(short_folder / name))
-    (short_folder / "file").touch()
-    (short_folder / "to-file").symlink_to("file")
-    (short_folder / "to-sub").symlink_to("sub")
-    (short_folder / "to-sock").symlink_to("sub/b.sock")
-    (short_folder / CHECKPOINT).write_text(
+            leftover.bind(str(short_directory / name))
+    (short_directory / "file").touch()
+    (short_directory / "to-file").symlink_to("file")
+    (short_directory / "to-sub").symlink_to("sub")
+    (short_directory / "to-sock").symlink_to("sub/b.sock")
+    (short_directory / CHECKPOINT).write_text(
         '{"Data": {"PodDeviceEntries": [], "RegisteredDevices": {}}}'
     )
     await kubelet.start()
     left = {"sub", CHECKPOINT, "kubelet.sock", "file", "to-file", "to-sub"}
-    assert {path.name for path in short_folder.iterdir()} == left
+    assert {path.name for path in short_directory.iterdir()} == left
 
 
 async def test_a_crash_leaves_a_socket_that_refuses_and_a_stop_leaves_none(
-    kubelet: Kubelet, short_folder: Path
+    kubelet: Kubelet, short_directory: Path
 ) -> None:
     """KST-3: so the file's presence says nothing."""
     await kubelet.crash()
@@ -123,7 +123,7 @@ async def test_the_checkpoint_is_written_with_each_list(
     plugin = await registered(kubelet, plugin_with, "a", "b")
     data = _checkpoint(kubelet)
     assert data == {"PodDeviceEntries": [], "RegisteredDevices": {RESOURCE: ["a", "b"]}}
-    assert stat.S_IMODE((kubelet.folder / CHECKPOINT).stat().st_mode) == 0o600
+    assert stat.S_IMODE((kubelet.directory / CHECKPOINT).stat().st_mode) == 0o600
     plugin.show("b")
     await kubelet.wait_for(lambda: kubelet.observed.lists[RESOURCE] == 2)
     assert _checkpoint(kubelet)["RegisteredDevices"] == {RESOURCE: ["b"]}
@@ -131,7 +131,7 @@ async def test_the_checkpoint_is_written_with_each_list(
     entry = _checkpoint(kubelet)["PodDeviceEntries"][0]
     assert (entry["PodUID"], entry["ContainerName"]) == ("pod", "main")
     assert (entry["ResourceName"], entry["DeviceIDs"]) == (RESOURCE, ["b"])
-    assert not list(kubelet.folder.glob(".*"))
+    assert not list(kubelet.directory.glob(".*"))
 
 
 async def test_without_a_checkpoint_nothing_is_known(
@@ -140,7 +140,7 @@ async def test_without_a_checkpoint_nothing_is_known(
     """KST-10: a pod that asks for devices is admitted, and gets none."""
     await registered(kubelet, plugin_with, "a")
     await kubelet.stop()
-    (kubelet.folder / CHECKPOINT).unlink()
+    (kubelet.directory / CHECKPOINT).unlink()
     await kubelet.start()
     assert (await kubelet.admit(POD)).admitted
     assert held_by(kubelet, POD) == {"main": {}}
@@ -150,13 +150,13 @@ async def test_without_a_checkpoint_nothing_is_known(
 async def test_a_removed_socket_file_changes_nothing_for_a_live_stream(
     kubelet: Kubelet, plugin_with: Callable[..., BarePlugin], gone: bool
 ) -> None:
-    """KST-9: the kubelet does not look; nor when its whole folder goes."""
+    """KST-9: the kubelet does not look; nor when its whole directory goes."""
     plugin = await registered(kubelet, plugin_with, "a")
-    for path in kubelet.folder.iterdir():
+    for path in kubelet.directory.iterdir():
         if gone or path.name == plugin.name:
             path.unlink()
     if gone:
-        kubelet.folder.rmdir()
+        kubelet.directory.rmdir()
     plugin.show("a", "b")
     await kubelet.wait_for(lambda: kubelet.allocatable(RESOURCE) == 2)
 
@@ -171,8 +171,8 @@ async def test_many_restarts_leave_nothing_behind(
         await plugin.stop()
         await kubelet.start()
     assert kubelet.observed.accepted == {RESOURCE: 20}
-    assert {path.name for path in kubelet.folder.iterdir()} == {"kubelet.sock", CHECKPOINT}
+    assert {path.name for path in kubelet.directory.iterdir()} == {"kubelet.sock", CHECKPOINT}
 
 
 def _checkpoint(kubelet: Kubelet) -> Any:
-    return json.loads((kubelet.folder / CHECKPOINT).read_text())["Data"]
+    return json.loads((kubelet.directory / CHECKPOINT).read_text())["Data"]

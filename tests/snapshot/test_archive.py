@@ -62,16 +62,16 @@ def repacked(
 
 
 def with_header(records: bytes, kind: bytes = tarfile.XHDTYPE, count: int = 1) -> bytes:
-    """Return an archive with such headers before a folder."""
+    """Return an archive with such headers before a directory."""
     header = info("PaxHeaders/dev", kind, size=len(records)).tobuf(tarfile.USTAR_FORMAT)
-    folder = info("dev", tarfile.DIRTYPE).tobuf(tarfile.USTAR_FORMAT)
+    directory = info("dev", tarfile.DIRTYPE).tobuf(tarfile.USTAR_FORMAT)
     padded = records + bytes(-len(records) % 512)
-    return gzip.compress(START + (header + padded) * count + folder + bytes(1024))
+    return gzip.compress(START + (header + padded) * count + directory + bytes(1024))
 
 
 def test_what_was_written_is_read() -> None:
     entries = [
-        ArchiveEntry("dev", Kind.FOLDER),
+        ArchiveEntry("dev", Kind.DIRECTORY),
         ArchiveEntry("dev/odd \udcff\n", Kind.FILE),
         ArchiveEntry(LONG, Kind.FILE, b"x" * 700),
         ArchiveEntry("sys/class/tty/a", Kind.LINK, target="../../../" + LONG),
@@ -80,8 +80,8 @@ def test_what_was_written_is_read() -> None:
 
 
 def test_the_same_entries_give_the_same_bytes_and_tar_can_read_them() -> None:
-    one = packed(ArchiveEntry("sys", Kind.FOLDER), ArchiveEntry(LONG, Kind.FILE, b"1\n"))
-    assert one == packed(ArchiveEntry("sys", Kind.FOLDER), ArchiveEntry(LONG, Kind.FILE, b"1\n"))
+    one = packed(ArchiveEntry("sys", Kind.DIRECTORY), ArchiveEntry(LONG, Kind.FILE, b"1\n"))
+    assert one == packed(ArchiveEntry("sys", Kind.DIRECTORY), ArchiveEntry(LONG, Kind.FILE, b"1\n"))
     with tarfile.open(fileobj=io.BytesIO(one)) as tar:
         assert tar.getnames() == [MANIFEST, "sys", LONG]
         assert {one.mtime for one in tar} == {0}
@@ -99,7 +99,7 @@ def test_one_that_was_packed_again_is_the_same(format_: int) -> None:
     )
     assert list(read(io.BytesIO(again))) == [
         ArchiveEntry("dev/odd \udcff\n", Kind.FILE),
-        ArchiveEntry(LONG, Kind.FOLDER),
+        ArchiveEntry(LONG, Kind.DIRECTORY),
         ArchiveEntry("sys/class/tty/a", Kind.LINK, target="../../../" + LONG),
     ]
 
@@ -111,7 +111,7 @@ def test_one_that_was_packed_again_is_the_same(format_: int) -> None:
         (b"apiVersion: v1", "it is not a snapshot: it is not a gzip file"),
         (gzip.compress(b"hello", mtime=0), "it is not a snapshot, or damaged"),
         (gzip.compress(bytes(1024), mtime=0), "does not begin with"),
-        (packed(ArchiveEntry("sys", Kind.FOLDER))[:-20], "damaged or cut off"),
+        (packed(ArchiveEntry("sys", Kind.DIRECTORY))[:-20], "damaged or cut off"),
         (gzip.compress(START), "has no end"),
         (gzip.compress(START + b"x" * 512 + bytes(1024)), "has no end"),
         (repacked(info("/etc/passwd")), "path '/etc/passwd'"),
@@ -122,9 +122,9 @@ def test_one_that_was_packed_again_is_the_same(format_: int) -> None:
         (repacked(info("a/b", tarfile.SYMTYPE, "../../etc")), "link out of the tree"),
         # Where d/b is a link to ../e, that is the parent of the tree.
         (repacked(info("d/a", tarfile.SYMTYPE, "b/../..")), "link out of the tree"),
-        (repacked(info("a", tarfile.LNKTYPE, MANIFEST)), "neither a file nor a folder"),
-        (repacked(info("a", tarfile.CHRTYPE)), "neither a file nor a folder"),
-        (repacked(info("a", tarfile.FIFOTYPE)), "neither a file nor a folder"),
+        (repacked(info("a", tarfile.LNKTYPE, MANIFEST)), "neither a file nor a directory"),
+        (repacked(info("a", tarfile.CHRTYPE)), "neither a file nor a directory"),
+        (repacked(info("a", tarfile.FIFOTYPE)), "neither a file nor a directory"),
         (repacked(info("a", size=65_537), content=bytes(65_537)), "65536 are the most"),
         (repacked(info("a"), info("a")), "twice"),
         (repacked(info("a"), info("a/b")), "twice, or below a file"),
@@ -144,10 +144,10 @@ def test_one_that_was_packed_again_is_the_same(format_: int) -> None:
 def test_what_is_no_snapshot_is_refused_with_a_reason(
     content: bytes, said: str, tmp_path: Path
 ) -> None:
-    folder = tmp_path / "tree"
-    folder.mkdir()
+    directory = tmp_path / "tree"
+    directory.mkdir()
     with pytest.raises(ArchiveError, match=re.escape(said)):
-        unpack(io.BytesIO(content), folder)
+        unpack(io.BytesIO(content), directory)
     assert {one.name for one in tmp_path.iterdir()} == {"tree"}
 
 
@@ -163,14 +163,14 @@ def test_what_never_ends_is_not_read_to_its_end() -> None:
         info("././@LongLink", kind, size=4096).tobuf(tarfile.GNU_FORMAT) + b"dev".ljust(4096, b"\0")
         for kind in (tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK)
     ]
-    folder = info("dev", tarfile.DIRTYPE).tobuf(tarfile.GNU_FORMAT)
-    content = gzip.compress(START + b"".join([*names, folder]) * 200 + bytes(1024))
+    directory = info("dev", tarfile.DIRTYPE).tobuf(tarfile.GNU_FORMAT)
+    content = gzip.compress(START + b"".join([*names, directory]) * 200 + bytes(1024))
     with pytest.raises(ArchiveError, match="larger than 1 MiB when inflated"):
         list(read(io.BytesIO(content), max_bytes=1 << 20))
 
 
 def test_what_is_written_can_be_read_to_the_byte() -> None:
-    entry = ArchiveEntry(LONG, Kind.FOLDER)
+    entry = ArchiveEntry(LONG, Kind.DIRECTORY)
     size = len(gzip.decompress(packed(entry)))
     out = io.BytesIO()
     write(out, {}, [entry], max_bytes=size)
@@ -195,32 +195,32 @@ KINDS = st.sampled_from(
 INFOS = st.lists(st.builds(info, PATHS, KINDS, PATHS), max_size=8)
 
 
-def tree_below(folder: Path) -> list[str]:
-    return sorted(f"{at}/{name}" for at, ones, files in os.walk(folder) for name in ones + files)
+def tree_below(directory: Path) -> list[str]:
+    return sorted(f"{at}/{name}" for at, ones, files in os.walk(directory) for name in ones + files)
 
 
 @given(infos=INFOS, cut=st.integers(0, 400), noise=st.binary(max_size=20))
-def test_nothing_is_written_outside_the_folder(
+def test_nothing_is_written_outside_the_directory(
     infos: list[tarfile.TarInfo], cut: int, noise: bytes, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     around = tmp_path_factory.mktemp("around")
-    folder = around / "tree"
-    folder.mkdir()
+    directory = around / "tree"
+    directory.mkdir()
     whole = START + b"".join(one.tobuf(tarfile.GNU_FORMAT) for one in infos)
     content = gzip.compress(whole[: len(whole) - cut % 512] + noise + bytes(1024))
     try:
-        unpack(io.BytesIO(content), folder)
+        unpack(io.BytesIO(content), directory)
     except ArchiveError:
         pass
     else:
-        assert all(is_within(folder, folder / one) for one in tree_below(folder))
-    assert list(around.iterdir()) == [folder]
+        assert all(is_within(directory, directory / one) for one in tree_below(directory))
+    assert list(around.iterdir()) == [directory]
 
 
-def is_within(folder: Path, path: Path) -> bool:
-    """Return whether what is at a path is a file or folder, or a link that names a place within."""
+def is_within(directory: Path, path: Path) -> bool:
+    """Return whether a path is a file or directory, or a link to a place within."""
     if path.is_symlink():
-        return led_to(str(path.relative_to(folder)), os.readlink(path)) is not None
+        return led_to(str(path.relative_to(directory)), os.readlink(path)) is not None
     return path.is_file() or path.is_dir()
 
 

@@ -81,7 +81,7 @@ def test_links_are_copied_and_what_they_lead_to_is_there_though_empty(tree: Tree
     links = (f"{USB}/driver", "sys/bus/usb/devices/1-1", f"{DRIVERS}/usb/1-1", GROUP)
     assert {found[path].kind for path in links} == {Kind.LINK}
     assert found[f"{USB}/driver"].target.endswith("drivers/usb")
-    assert found["sys/module/usbcore"].kind is Kind.FOLDER
+    assert found["sys/module/usbcore"].kind is Kind.DIRECTORY
     assert not any("cpu0" in path for path in found)
 
 

@@ -40,16 +40,16 @@ def read_it(path: str, read: Callable[[], bytes]) -> bytes:
 @example([("/sys", "gone")])
 @settings(max_examples=examples(15))
 def test_whatever_is_damaged_the_rest_is_copied(damages: list[tuple[str, str]]) -> None:
-    with TemporaryDirectory() as folder:
-        loading.build(loading.path_of("can"), Path(folder))
+    with TemporaryDirectory() as directory:
+        loading.build(loading.path_of("can"), Path(directory))
         for path, kind in damages:
-            damage(Path(folder), path, kind)
-        copy = copied(Root(Path(folder)), Copy(), guard=read_it)
-        mend(Path(folder))
+            damage(Path(directory), path, kind)
+        copy = copied(Root(Path(directory)), Copy(), guard=read_it)
+        mend(Path(directory))
     entries = copy.in_order()
     assert not [one.path for one in entries if "/tty" in one.path or "/mem/" in one.path]
     packed = io.BytesIO()
     write(packed, {}, entries)
     assert list(read(io.BytesIO(packed.getvalue()))) == entries
-    with TemporaryDirectory() as folder:
-        unpack(io.BytesIO(packed.getvalue()), Path(folder))
+    with TemporaryDirectory() as directory:
+        unpack(io.BytesIO(packed.getvalue()), Path(directory))

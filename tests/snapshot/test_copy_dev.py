@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 class Machine(Root):
     """A copied tree that passes for a running machine, some files of which are nodes."""
 
-    def __init__(self, folder: Path, nodes: Mapping[str, tuple[int, int]]) -> None:
-        super().__init__(folder)
+    def __init__(self, directory: Path, nodes: Mapping[str, tuple[int, int]]) -> None:
+        super().__init__(directory)
         self._nodes = nodes
 
     @property
@@ -54,19 +54,19 @@ def in_dev(copy: Copy) -> set[str]:
     return {path for path in copy.entries if path.startswith("dev/")}
 
 
-def written(copy: Copy, folder: Path) -> Root:
+def written(copy: Copy, directory: Path) -> Root:
     for entry in copy.entries.values():
-        at = folder / entry.path
+        at = directory / entry.path
         at.parent.mkdir(parents=True, exist_ok=True)
         if entry.kind is Kind.FILE:
             at.write_bytes(entry.content)
-    return Root(folder)
+    return Root(directory)
 
 
 def test_a_node_that_sysfs_does_not_know_is_a_node_in_the_copy(tree: Tree, tmp_path: Path) -> None:
     tree.write("dev/nvidia0", "")
     tree.write("dev/also", "")
-    copy = copy_of(Machine(tree.folder, {"/dev/nvidia0": (195, 0), "/dev/also": (195, 0)}))
+    copy = copy_of(Machine(tree.directory, {"/dev/nvidia0": (195, 0), "/dev/also": (195, 0)}))
     assert not copy.left_out
     names = device_names(written(copy, tmp_path / "copy"))
     assert names == {"nvidia0": ("char", (195, 0)), "also": ("char", (195, 0))}
@@ -75,7 +75,7 @@ def test_a_node_that_sysfs_does_not_know_is_a_node_in_the_copy(tree: Tree, tmp_p
 def test_another_name_of_a_node_leaves_the_device_its_own(tree: Tree) -> None:
     tree.node("fuse", "10:229")
     tree.write("dev/mine", "")
-    copy = copy_of(Machine(tree.folder, {"/dev/fuse": (10, 229), "/dev/mine": (10, 229)}))
+    copy = copy_of(Machine(tree.directory, {"/dev/fuse": (10, 229), "/dev/mine": (10, 229)}))
     uevent = copy.entries["sys/devices/virtual/misc/fuse/uevent"]
     assert uevent.content == b"DEVNAME=mine\nMAJOR=10\nMINOR=229\nDEVNAME=fuse\n"
 
@@ -83,7 +83,7 @@ def test_another_name_of_a_node_leaves_the_device_its_own(tree: Tree) -> None:
 def test_what_sysfs_calls_otherwise_is_left_out(tree: Tree) -> None:
     tree.node("fuse", "10:229")
     tree.node("null", "1:3")
-    copy = copy_of(Machine(tree.folder, {"/dev/null": (1, 5)}))  # and fuse is a plain file here
+    copy = copy_of(Machine(tree.directory, {"/dev/null": (1, 5)}))  # and fuse is a plain file here
     assert in_dev(copy) == set()
     assert copy.left_out == {"not what sysfs calls by that name": 2}
 
@@ -93,7 +93,7 @@ def test_links_stay_links_and_become_relative(tree: Tree) -> None:
     tree.link("dev/serial/by-id/a", "../../ttyUSB0")
     tree.link("dev/serial/absolute", "/dev/ttyUSB0")
     tree.link("dev/dangling", "nothing")
-    found = copy_of(Machine(tree.folder, {})).entries
+    found = copy_of(Machine(tree.directory, {})).entries
     targets = {path: one.target for path, one in found.items() if one.kind is Kind.LINK}
     assert targets == {
         "dev/serial/by-id/a": "../../ttyUSB0",
@@ -107,7 +107,7 @@ def test_what_belongs_to_sessions_is_left_out(tree: Tree) -> None:
     tree.write("dev/shm/secret", "")
     tree.link("dev/stdin", "/proc/self/fd/0")
     tree.link("dev/log", "/run/systemd/journal/dev-log")
-    copy = copy_of(Machine(tree.folder, {}))
+    copy = copy_of(Machine(tree.directory, {}))
     assert in_dev(copy) == {"dev/pts", "dev/shm"}
     assert not copy.left_out
 
@@ -116,8 +116,8 @@ def test_a_link_that_others_can_turn_is_left_out(tree: Tree) -> None:
     """Live it is refused; in the copy everything has one owner, and it would be taken."""
     tree.write("dev/a", "")
     tree.link("dev/open/link", "../a")
-    (tree.folder / "dev/open").chmod(0o777)
-    copy = copy_of(Machine(tree.folder, {}))
+    (tree.directory / "dev/open").chmod(0o777)
+    copy = copy_of(Machine(tree.directory, {}))
     assert "dev/open/link" not in copy.entries
     assert "can change" in next(iter(copy.left_out))
 
@@ -129,4 +129,4 @@ def test_a_link_may_vanish_while_it_is_copied(tree: Tree) -> None:
             return super().read_link(path)
 
     tree.link("dev/disk", "sda")
-    assert in_dev(copy_of(Unplugged(tree.folder))) == set()
+    assert in_dev(copy_of(Unplugged(tree.directory))) == set()

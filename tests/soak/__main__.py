@@ -35,8 +35,8 @@ def main() -> int:
     # In memory if that can be had: the disk is not what is tested. Its path has to be short.
     shared = Path("/dev/shm")
     where = shared if os.access(shared, os.W_OK) else None
-    with tempfile.TemporaryDirectory(prefix="soak", dir=where) as folder:
-        book = Book(folder=Path(folder), seed=seed, seconds=arguments.seconds)
+    with tempfile.TemporaryDirectory(prefix="soak", dir=where) as directory:
+        book = Book(directory=Path(directory), seed=seed, seconds=arguments.seconds)
         begun = time.monotonic()
         try:
             broken = asyncio.run(book.run(arguments.kubelets))

@@ -88,7 +88,7 @@ def nodes_of(kind: str) -> tuple[str, ...]:
 class Places:
     """Where things are, on the host that the daemon sees."""
 
-    folder: str
+    directory: str
     """Below ``/dev``, without it."""
     health: str
     """An absolute path: a file for each node under probes says ``ok`` or not."""
@@ -100,7 +100,7 @@ class Places:
         kind, _, number = node.rpartition("-")
         if kind == "loop":
             return f"loop{LOOPS[int(number)]}"
-        return f"{self.folder}_{node}"
+        return f"{self.directory}_{node}"
 
     def text(self, specs: Iterable[Spec], remark: str = "") -> str:
         """Give a config as text; a ``remark`` makes another text of the same config."""
@@ -130,7 +130,7 @@ class Places:
         if spec.type == "loop":
             names = [f'"loop{n}"' for i, n in enumerate(LOOPS) if spec.takes(f"loop-{i}")]
             return f"{{udev: {{subsystem: block, devtype: disk, name: [{', '.join(names)}]}}}}"
-        return f'{{path: "/dev/{self.folder}/{spec.type}-{spec.numbers}"}}'
+        return f'{{path: "/dev/{self.directory}/{spec.type}-{spec.numbers}"}}'
 
 
 BROKEN: Mapping[str, str] = {

@@ -65,7 +65,7 @@ class Daemon:
     async def start(
         cls, log: Path, arguments: Sequence[str], package: Path = _REPOSITORY
     ) -> Daemon:
-        """Start it, the one of the package in this folder; its log goes to a file of its own."""
+        """Start it, the one of the package in this directory; its log goes to a file of its own."""
         ours, its = socket.socketpair()
         ours.setblocking(False)
         environment = {k: v for k, v in os.environ.items() if not k.startswith("GENERICDP_")}

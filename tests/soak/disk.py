@@ -17,14 +17,16 @@ if TYPE_CHECKING:
 class Disk:
     """Writes each source; every text is another one, so that it counts as another config."""
 
-    def __init__(self, folder: Path, places: Places, first: Mapping[str, Sequence[Spec]]) -> None:
+    def __init__(
+        self, directory: Path, places: Places, first: Mapping[str, Sequence[Spec]]
+    ) -> None:
         self._places = places
         self._texts = 0
-        self.plain = folder / "plain" / "plain.yaml"
+        self.plain = directory / "plain" / "plain.yaml"
         self.plain.parent.mkdir(parents=True)
         self.plain.write_text(self._text(first[PLAIN]))
-        self._volume = changing.ConfigMap(folder / "volume", self._files(first[VOLUME]))
-        self.volume = self._volume.folder
+        self._volume = changing.ConfigMap(directory / "volume", self._files(first[VOLUME]))
+        self.volume = self._volume.directory
 
     def write(self, source: str, specs: Sequence[Spec], way: str) -> None:
         """Write a good config."""

@@ -58,7 +58,7 @@ class Host:
         fresh.rename(file)
 
     def _below_dev(self, node: str) -> str:
-        return f"{self.places.folder}/{node}"
+        return f"{self.places.directory}/{node}"
 
 
 @contextmanager
@@ -72,12 +72,12 @@ def host(scratch: Path) -> Iterator[Host]:
     health = scratch / "health" if real else Path("/health")
     found = Host(
         root=Path("/") if real else scratch / "tree",
-        places=Places(folder=f"genericdp-soak-{os.getpid()}", health=str(health)),
+        places=Places(directory=f"genericdp-soak-{os.getpid()}", health=str(health)),
         kinds=kinds,
         copy=None if real else CopiedTree(scratch / "tree"),
         without=why_no_loops,
     )
-    nodes, files = found.root / "dev" / found.places.folder, found.root / str(health)[1:]
+    nodes, files = found.root / "dev" / found.places.directory, found.root / str(health)[1:]
     nodes.mkdir(parents=True)
     files.mkdir(parents=True)
     try:

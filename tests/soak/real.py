@@ -40,14 +40,14 @@ def versions(seed: int, seconds: float) -> tuple[tuple[str, ...], str]:
 
 
 @asynccontextmanager
-async def side(version: str, folder: Path) -> AsyncIterator[RealSide]:
+async def side(version: str, directory: Path) -> AsyncIterator[RealSide]:
     """Run a node with such a kubelet."""
     binaries = Binaries(
         version=version,
         kubelet=_cache() / f"kubelet-{version}",
         containerd=_cache() / f"containerd-{CONTAINERD}",
     )
-    node = Node(folder, binaries)
+    node = Node(directory, binaries)
     await asyncio.to_thread(node.__enter__)
     try:
         found = RealSide(node)

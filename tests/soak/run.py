@@ -44,8 +44,8 @@ _SIMULATED = (*HOST, *CONFIG, *KUBELET, *KUBELET_FAULTS)
 class Book:
     """Owns what all chapters share."""
 
-    def __init__(self, *, folder: Path, seed: int, seconds: float) -> None:
-        self._folder = folder
+    def __init__(self, *, directory: Path, seed: int, seconds: float) -> None:
+        self._directory = directory
         self._seed = seed
         self._seconds = seconds
         self._begun = time.monotonic()
@@ -95,16 +95,16 @@ class Book:
                 await self._simulated(name, seconds)
 
     async def _simulated(self, name: str, seconds: float) -> None:
-        folder = self._folder / name.replace(" ", "-")
-        folder.mkdir()
-        side = SimulatedSide(folder / "k")
+        directory = self._directory / name.replace(" ", "-")
+        directory.mkdir()
+        side = SimulatedSide(directory / "k")
         await side.start("B")
         try:
             if name == "restarts":
-                await self._chapter(name, side, seconds, (*_SIMULATED, *DAEMON), folder)
+                await self._chapter(name, side, seconds, (*_SIMULATED, *DAEMON), directory)
             else:
                 resting = Resting(min(WARM_UP_SECONDS, seconds / 3))
-                await self._chapter(name, side, seconds, _SIMULATED, folder, resting)
+                await self._chapter(name, side, seconds, _SIMULATED, directory, resting)
         finally:
             self._figures.lists += sum(side.kubelet.observed.lists.values())
             self._figures.registered += sum(side.kubelet.observed.registrations.values())
@@ -112,12 +112,12 @@ class Book:
             await side.kubelet.stop()
 
     async def _real(self, version: str, seconds: float) -> None:
-        folder = self._folder / version
-        folder.mkdir()
+        directory = self._directory / version
+        directory.mkdir()
         self._title = f"starting kubelet {version}"
-        async with real.side(version, folder / "node") as side:
+        async with real.side(version, directory / "node") as side:
             able = (*HOST, *CONFIG, *KUBELET, Do.TERM, Do.KILL)
-            await self._chapter(f"kubelet {version}", side, seconds, able, folder)
+            await self._chapter(f"kubelet {version}", side, seconds, able, directory)
             self._figures.kubelets.update(side.starts)
 
     async def _chapter(
@@ -126,12 +126,12 @@ class Book:
         side: Side,
         seconds: float,
         able: Collection[Do],
-        folder: Path,
+        directory: Path,
         resting: Resting | None = None,
     ) -> None:
         self._title = name
         self._note(f"--- {name}")
-        with host(folder) as machine:
+        with host(directory) as machine:
             if machine.without and machine.without not in self._left_out:
                 self._left_out.append(machine.without)
             record = Record(machine.places, machine.kinds)
@@ -139,9 +139,9 @@ class Book:
                 if KINDS[kind].probe:
                     for number in range(KINDS[kind].devices):
                         machine.set_health(f"{kind}-{number}", well=True)
-            disk = Disk(folder, machine.places, first_specs(machine.kinds))
+            disk = Disk(directory, machine.places, first_specs(machine.kinds))
             world = self._world = World(
-                folder=folder,
+                directory=directory,
                 host=machine,
                 disk=disk,
                 side=side,

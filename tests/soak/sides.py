@@ -33,7 +33,7 @@ Lists = dict[str, dict[str, str]]
 class Side(Protocol):
     """What the chapter asks of a kubelet."""
 
-    folder: Path
+    directory: Path
     healthy_only: bool
     """Whether it only tells which devices are healthy."""
 
@@ -64,15 +64,15 @@ class SimulatedSide:
 
     healthy_only = False
 
-    def __init__(self, folder: Path) -> None:
-        folder.mkdir()
-        self.folder = folder
-        self.kubelet = Kubelet(folder)
+    def __init__(self, directory: Path) -> None:
+        directory.mkdir()
+        self.directory = directory
+        self.kubelet = Kubelet(directory)
         self.starts: Counter[str] = Counter()
 
     async def start(self, generation: str) -> None:
         observed = self.kubelet.observed
-        self.kubelet = Kubelet(self.folder, generation=Generation(generation or "B"))
+        self.kubelet = Kubelet(self.directory, generation=Generation(generation or "B"))
         self.kubelet.observed = observed
         await self.kubelet.start()
         self.starts[f"generation {generation or 'B'}, simulated"] += 1
@@ -82,9 +82,9 @@ class SimulatedSide:
             await self.kubelet.stop()
         else:
             await self.kubelet.crash()
-        while how is Do.WIPE and self.folder.exists():
+        while how is Do.WIPE and self.directory.exists():
             # The daemon removes its sockets meanwhile.
-            shutil.rmtree(self.folder, ignore_errors=True)
+            shutil.rmtree(self.directory, ignore_errors=True)
 
     async def lists(self) -> Lists:
         known = {**self.kubelet.observed.registrations}
@@ -112,10 +112,10 @@ class RealSide:
     healthy_only = True
 
     def __init__(self, node: Node) -> None:
-        self.folder = DEVICE_PLUGINS
+        self.directory = DEVICE_PLUGINS
         self.starts: Counter[str] = Counter()
         self._node = node
-        self._resources = listing.PodResources(node.folder)
+        self._resources = listing.PodResources(node.directory)
 
     async def start(self, generation: str) -> None:
         await asyncio.to_thread(self._node.start_kubelet)
@@ -154,7 +154,7 @@ class RealSide:
     def _sockets(self, kind: str) -> list[tuple[int, Path]]:
         digest = hashlib.sha256(f"{DOMAIN}/{kind}".encode()).hexdigest()[:12]
         found = []
-        for path in self.folder.glob(f"genericdp-{digest}-*.sock"):
+        for path in self.directory.glob(f"genericdp-{digest}-*.sock"):
             with suppress(OSError):
                 found.append((path.stat().st_ctime_ns, path))
         return found

@@ -28,7 +28,7 @@ class Do(StrEnum):
     HANGUP = "SIGHUP alone"
     STOP = "kubelet stopped and started"
     CRASH = "kubelet killed and started"
-    WIPE = "kubelet and its folder gone and back"
+    WIPE = "kubelet and its directory gone and back"
     STORM = "kubelet restarts in a row"
     FREEZE = "kubelet frozen for a while"
     STREAM = "a stream broken by the kubelet"

@@ -25,7 +25,7 @@ A0, A1, B0 = "soak_alpha-0", "soak_alpha-1", "soak_beta-0"
 @pytest.fixture
 def record() -> Record:
     """Two devices of alpha, and one of beta that has vanished and is kept."""
-    made = Record(Places(folder="soak", health="/health"), tuple(KINDS))
+    made = Record(Places(directory="soak", health="/health"), tuple(KINDS))
     for node in ("alpha-0", "alpha-1", "beta-0"):
         made.plug(node, 1.0)
     made.settle(1.0)

@@ -33,7 +33,7 @@ class World:
     def __init__(
         self,
         *,
-        folder: Path,
+        directory: Path,
         host: Host,
         disk: Disk,
         side: Side,
@@ -43,7 +43,7 @@ class World:
         package: Path | None = None,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.folder = folder
+        self.directory = directory
         self.host = host
         self.disk = disk
         self.side = side
@@ -51,7 +51,7 @@ class World:
         self.load = load
         self.figures = figures
         self.package = package or Path(__file__).parents[2]
-        """The folder that the daemon is taken from."""
+        """The directory that the daemon is taken from."""
         self.now = now
         """The clock of all that is owed in time."""
         self.daemons: list[Daemon] = []
@@ -98,11 +98,11 @@ class World:
         arguments = (
             f"--config={self.disk.volume}",
             f"--config={self.disk.plain}",
-            f"--kubelet-dir={self.side.folder}",
-            f"--state-dir={self.folder / 'state'}",
+            f"--kubelet-dir={self.side.directory}",
+            f"--state-dir={self.directory / 'state'}",
             f"--root={self.host.root}",
         )
-        log = self.folder / f"daemon-{next(self._numbers)}.log"
+        log = self.directory / f"daemon-{next(self._numbers)}.log"
         self.daemons.append(await Daemon.start(log, arguments, self.package))
         return mark
 
@@ -139,7 +139,7 @@ class World:
             raise Violation(f"sockets that are left: {', '.join(left)}")
 
     def _sockets(self) -> set[str]:
-        return {path.name for path in self.side.folder.glob("genericdp-*")}
+        return {path.name for path in self.side.directory.glob("genericdp-*")}
 
     async def _change_host(self, step: Step) -> None:
         for node in step.nodes:

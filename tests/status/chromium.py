@@ -176,18 +176,18 @@ def chromium() -> Iterator[Browser]:
     """Run a browser; whatever it started has ended afterwards."""
     theirs_in, ours_out = os.pipe()
     ours_in, theirs_out = os.pipe()
-    with tempfile.TemporaryDirectory(prefix="chromium", ignore_cleanup_errors=True) as folder:
+    with tempfile.TemporaryDirectory(prefix="chromium", ignore_cleanup_errors=True) as directory:
         process = subprocess.Popen(
             [
                 *("bash", "-c", f'exec "$@" 3<&{theirs_in} 4>&{theirs_out}', "bash"),
-                *(PROGRAM, *_FLAGS, f"--user-data-dir={folder}", "about:blank"),
+                *(PROGRAM, *_FLAGS, f"--user-data-dir={directory}", "about:blank"),
             ],
             pass_fds=(theirs_in, theirs_out),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             process_group=0,
-            env={**os.environ, "HOME": folder},
+            env={**os.environ, "HOME": directory},
         )
         os.close(theirs_in)
         os.close(theirs_out)

@@ -10,7 +10,7 @@ Document = dict[str, Any]
 NOW = 1_795_287_600.0
 SCRIPT = "FT232R_<script>alert(1)</script>"
 NO = "nothing on this node matches"
-FOLDER = "/var/lib/kubelet/device-plugins"
+DIRECTORY = "/var/lib/kubelet/device-plugins"
 
 
 def at(seconds: float) -> str:
@@ -90,7 +90,7 @@ def status(*resources: Document, **keys: object) -> Document:
         "time": at(NOW),
         "started": at(NOW - 300_000),
         "notReady": lacking,
-        "kubelet": {"folder": FOLDER, "present": True, "reason": ""},
+        "kubelet": {"directory": DIRECTORY, "present": True, "reason": ""},
         "config": config(
             digest="ab" * 32, since=at(NOW - 4000), files=["/etc/genericdp/a.yaml"], resources=1
         ),
@@ -131,7 +131,11 @@ def probe(name: str, result: str = "success", reason: str = "") -> Document:
 
 EMPTY = status(
     started=at(NOW - 12),
-    kubelet={"folder": FOLDER, "present": False, "reason": f"there is no {FOLDER}/kubelet.sock"},
+    kubelet={
+        "directory": DIRECTORY,
+        "present": False,
+        "reason": f"there is no {DIRECTORY}/kubelet.sock",
+    },
     notReady=["no config is in force", "there is no kubelet.sock"],
     config=config(
         differsSince=at(NOW - 11),

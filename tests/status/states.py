@@ -86,7 +86,7 @@ def state(*resources: ResourceState, **keys: Any) -> DaemonState:
         "node": "node-1",
         "time": 2000.0,
         "started": 1000.0,
-        "kubelet": {"folder": "/k", "present": True, "reason": ""},
+        "kubelet": {"directory": "/k", "present": True, "reason": ""},
         "config": IN_FORCE,
         "descriptors": Supply(used=30, most=1024),
         "claims": {"prepared": 0, "gone": 0},

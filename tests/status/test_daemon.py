@@ -57,7 +57,7 @@ async def test_it_is_alive_at_once_ready_once_registered_and_tells_of_a_refused_
         assert await get(port, "/livez") == (200, b"alive\n")
         why = b"example.com/serial: not registered: there is no "
         assert await says(port, "/readyz", why) == 503
-        async with Kubelet(place.kubelet_folder):
+        async with Kubelet(place.kubelet_directory):
             await daemon.says("registered")
             assert await get(port, "/readyz") == (200, b"ready\n")
             now = await state(port)
@@ -80,7 +80,10 @@ async def test_devices_are_served_while_another_one_has_the_port(place: Place) -
     (first,) = bind_sockets(ANYWHERE)
     port = first.getsockname()[1]
     with first:
-        async with Kubelet(place.kubelet_folder), place.daemon(f"--listen=127.0.0.1:{port}") as it:
+        async with (
+            Kubelet(place.kubelet_directory),
+            place.daemon(f"--listen=127.0.0.1:{port}") as it,
+        ):
             await it.says("address already in use; devices are served meanwhile")
             await it.says("registered")
             first.close()
@@ -101,7 +104,7 @@ async def test_nothing_of_it_is_imported_where_nobody_listens(
 ) -> None:
     place.config.write_text(GOOD)
     launch = (sys.executable, "-X", "importtime")
-    async with Kubelet(place.kubelet_folder), place.daemon(*listen, launch=launch) as daemon:
+    async with Kubelet(place.kubelet_directory), place.daemon(*listen, launch=launch) as daemon:
         await daemon.says("info    example.com/serial: registered")
         if listen:
             await daemon.says("genericdp.status.endpoints\n")

@@ -159,9 +159,9 @@ async def test_the_latest_result_of_each_probe_is_shown(world: World) -> None:
         await daemon.shows(SERIAL, lambda found: results(found) == well)
 
 
-async def test_the_hardware_of_a_device_is_named(short_folder: Path) -> None:
-    world = World(short_folder)
-    loading.build(loading.path_of("serial-adapters"), world.host.folder)
+async def test_the_hardware_of_a_device_is_named(short_directory: Path) -> None:
+    world = World(short_directory)
+    loading.build(loading.path_of("serial-adapters"), world.host.directory)
     world.host.plug("ttyUSB9")
     async with world.kubelet, world.serving(serial()) as daemon:
         await daemon.registered(SERIAL)

@@ -27,19 +27,19 @@ def pod(uid: str, count: int = 1) -> Pod:
 
 
 @pytest.fixture
-def world(short_folder: Path) -> World:
-    world = World(short_folder, pod_resources=short_folder / "p/kubelet.sock")
+def world(short_directory: Path) -> World:
+    world = World(short_directory, pod_resources=short_directory / "p/kubelet.sock")
     world.host.plug("ttyUSB0")
     return world
 
 
 @pytest.fixture
-async def daemon(world: World, short_folder: Path) -> AsyncIterator[Daemon]:
+async def daemon(world: World, short_directory: Path) -> AsyncIterator[Daemon]:
     async with (
         world.kubelet,
         world.serving(
             serial(replicas=3),
-            pod_resources=short_folder / "p/kubelet.sock",
+            pod_resources=short_directory / "p/kubelet.sock",
             pod_resources_timing=PROMPT,
         ) as daemon,
     ):

@@ -52,15 +52,15 @@ async def in_terminal(address: str, *more: str) -> str:
 
 
 async def test_what_becomes_of_a_daemon_shows_by_itself(
-    browser: Browser, short_folder: Path
+    browser: Browser, short_directory: Path
 ) -> None:
-    place = Place(short_folder)
-    modem = place.host.folder / "etc/modem"
+    place = Place(short_directory)
+    modem = place.host.directory / "etc/modem"
     modem.parent.mkdir()
     modem.write_text("awake\n")
     place.config.write_text(PROBED)
     async with (
-        Kubelet(place.kubelet_folder),
+        Kubelet(place.kubelet_directory),
         place.daemon("--listen=127.0.0.1:0", "--node-name=edge-1") as daemon,
         browser.tab() as page,
     ):

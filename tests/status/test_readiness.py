@@ -27,8 +27,8 @@ READY = (200, "ready\n")
 
 
 @pytest.fixture
-def world(short_folder: Path) -> World:
-    return World(short_folder)
+def world(short_directory: Path) -> World:
+    return World(short_directory)
 
 
 async def readiness(daemon: Daemon) -> tuple[int, list[str]]:
@@ -48,7 +48,7 @@ async def test_while_nothing_is_registered_it_is_not_ready_and_says_why(world: W
     async with world.serving(serial(), resource(OTHER, "/dev/other*")) as daemon:
         await gives(daemon, SERIAL, "kubelet.sock")
         await gives(daemon, OTHER, "kubelet.sock")
-        why = f"not registered: there is no {world.kubelet.folder}/kubelet.sock"
+        why = f"not registered: there is no {world.kubelet.directory}/kubelet.sock"
         assert await readiness(daemon) == (503, [f"{SERIAL}: {why}", f"{OTHER}: {why}"])
         assert await daemon.get("/livez") == (200, "alive\n")
         async with world.kubelet:
@@ -89,13 +89,13 @@ async def test_what_stands_in_the_place_of_the_socket_is_told_also_when_it_chang
     world: World,
 ) -> None:
     world.host.plug("ttyUSB0")
-    path = world.kubelet.folder / "kubelet.sock"
+    path = world.kubelet.directory / "kubelet.sock"
     async with world.serving(serial()) as daemon:
         await gives(daemon, SERIAL, f"there is no {path}")
         path.mkdir()
-        await gives(daemon, SERIAL, f"{path} is a folder, not a socket")
+        await gives(daemon, SERIAL, f"{path} is a directory, not a socket")
         (line,) = (await readiness(daemon))[1]
-        assert f"{SERIAL}: not registered: {path} is a folder" in line
+        assert f"{SERIAL}: not registered: {path} is a directory" in line
         path.rmdir()
         await gives(daemon, SERIAL, f"there is no {path}")
 
@@ -124,12 +124,12 @@ async def test_without_a_config_in_force_nothing_is_ready(
         assert await daemon.get("/readyz") == READY
 
 
-def test_until_the_first_look_is_over_that_is_the_reason(short_folder: Path) -> None:
+def test_until_the_first_look_is_over_that_is_the_reason(short_directory: Path) -> None:
     settings = Settings(
         configs=(),
-        kubelet_folder=short_folder,
-        cdi_folder=short_folder,
-        root=short_folder,
+        kubelet_directory=short_directory,
+        cdi_directory=short_directory,
+        root=short_directory,
         node_name="node",
     )
     supervisor = Supervisor(settings, commands=Commands())

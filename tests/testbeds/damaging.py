@@ -40,11 +40,11 @@ def _hide(path: Path) -> None:
 
 
 def _make_socket(path: Path) -> None:
-    # Through the folder's descriptor: a socket's path may have no more than 107 bytes.
-    folder = os.open(path.parent, os.O_PATH)
+    # Through the directory's descriptor: a socket's path may have no more than 107 bytes.
+    directory = os.open(path.parent, os.O_PATH)
     with socket.socket(socket.AF_UNIX) as made:
-        made.bind(f"/proc/self/fd/{folder}/{path.name}")
-    os.close(folder)
+        made.bind(f"/proc/self/fd/{directory}/{path.name}")
+    os.close(directory)
 
 
 def _forbid(path: Path) -> None:
@@ -58,7 +58,7 @@ DAMAGES: dict[str, Callable[[Path], None]] = {
     "a link to nothing": _replaced_by(lambda path: path.symlink_to("../nothing")),
     "a link to above": _replaced_by(lambda path: path.symlink_to("../..")),
     "a link out of the copy": _replaced_by(lambda path: path.symlink_to("/sys/devices/virtual")),
-    "an empty folder": _replaced_by(Path.mkdir),
+    "an empty directory": _replaced_by(Path.mkdir),
     "a file": _replaced_by(Path.touch),
     "binary": _replaced_by(lambda path: path.write_bytes(bytes(range(256)) * 2)),
     "huge": _replaced_by(lambda path: path.write_bytes(b"A=\xff\n" * 500_000)),
@@ -70,9 +70,9 @@ DAMAGES: dict[str, Callable[[Path], None]] = {
 }
 
 
-def damage(folder: Path, path: str, kind: str) -> None:
+def damage(directory: Path, path: str, kind: str) -> None:
     """Damage a copy, and nothing that only a link of it leads to."""
-    broken = folder / path[1:]
+    broken = directory / path[1:]
     if os.path.realpath(broken.parent) != str(broken.parent):
         return
     # It may lie below what is damaged already.
@@ -81,14 +81,14 @@ def damage(folder: Path, path: str, kind: str) -> None:
             DAMAGES[kind](broken)
 
 
-def mend(folder: Path) -> None:
+def mend(directory: Path) -> None:
     """Let everything be removed again by who is not root."""
-    for path, _, _ in os.walk(folder):
+    for path, _, _ in os.walk(directory):
         Path(path).chmod(0o755)
 
 
 def paths_of(name: str) -> list[str]:
     """Give all paths of a testbed's copy, as paths of its host."""
-    with TemporaryDirectory() as folder:
-        loading.build(loading.path_of(name), Path(folder))
-        return sorted(f"/{path.relative_to(folder)}" for path in Path(folder).rglob("*"))
+    with TemporaryDirectory() as directory:
+        loading.build(loading.path_of(name), Path(directory))
+        return sorted(f"/{path.relative_to(directory)}" for path in Path(directory).rglob("*"))

@@ -1,6 +1,6 @@
-"""Makes the machines of this folder: as a copied tree, or under umockdev.
+"""Makes the machines of this directory: as a copied tree, or under umockdev.
 
-    python -m tests.testbeds.loading webcam FOLDER
+    python -m tests.testbeds.loading webcam DIRECTORY
     umockdev-run -d tests/testbeds/webcam.umockdev -- COMMAND
 
 The files are umockdev's text: for each device ``P:`` its path, ``N:`` its node, ``S:`` the links
@@ -24,8 +24,8 @@ from genericdp.host.root import Root
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-FOLDER = Path(__file__).parent
-NAMES = tuple(sorted(file.stem for file in FOLDER.glob("*.umockdev")))
+DIRECTORY = Path(__file__).parent
+NAMES = tuple(sorted(file.stem for file in DIRECTORY.glob("*.umockdev")))
 _BUSES = {
     *("auxiliary", "dfl", "gpio", "hid", "i2c", "mdev", "media", "node", "pci", "platform"),
     *("scsi", "serial", "spi", "usb", "usb-serial"),
@@ -67,7 +67,7 @@ class Entry:
 
 def path_of(name: str) -> Path:
     """Give the file of a testbed."""
-    return FOLDER / f"{name}.umockdev"
+    return DIRECTORY / f"{name}.umockdev"
 
 
 def parse(text: str) -> tuple[Entry, ...]:
@@ -101,74 +101,77 @@ def _unescaped(text: str) -> bytes:
     return "\\".join(part.replace("\\n", "\n") for part in text.split("\\\\")).encode()
 
 
-def build(testbed: Path, folder: Path) -> Root:
+def build(testbed: Path, directory: Path) -> Root:
     """Make a copied tree of a testbed, as ``discover --root`` takes one."""
-    build_entries(parse(testbed.read_text()), folder)
-    return Root(folder)
+    build_entries(parse(testbed.read_text()), directory)
+    return Root(directory)
 
 
-def build_entries(entries: Sequence[Entry], folder: Path) -> None:
+def build_entries(entries: Sequence[Entry], directory: Path) -> None:
     """Add devices to a copied tree, which may be empty."""
     for path in ("dev", "run/udev/data", "sys/dev/char", "sys/dev/block"):
-        (folder / path).mkdir(parents=True, exist_ok=True)
+        (directory / path).mkdir(parents=True, exist_ok=True)
     for entry in entries:
-        _add_device(folder, entry)
-        _add_node(folder, entry)
+        _add_device(directory, entry)
+        _add_node(directory, entry)
         if entry.udev:
-            _write(folder / "run/udev/data" / record_name(entry), record_of(entry).encode())
+            _write(directory / "run/udev/data" / record_name(entry), record_of(entry).encode())
     for entry in entries:
         for pointer, target in entry.pointers.items():
-            _point(folder / f"sys{entry.path}" / pointer, target)
+            _point(directory / f"sys{entry.path}" / pointer, target)
 
 
-def remove_entry(entry: Entry, folder: Path) -> None:
+def remove_entry(entry: Entry, directory: Path) -> None:
     """Remove a device from a copied tree, with its node, its links, and its record."""
-    device = folder / f"sys{entry.path}"
-    for link in (_member(folder, entry), *_node_links(folder, entry)):
+    device = directory / f"sys{entry.path}"
+    for link in (_member(directory, entry), *_node_links(directory, entry)):
         link.unlink(missing_ok=True)
-    (folder / "run/udev/data" / record_name(entry)).unlink(missing_ok=True)
+    (directory / "run/udev/data" / record_name(entry)).unlink(missing_ok=True)
     shutil.rmtree(device)
 
 
-def _add_device(folder: Path, entry: Entry) -> None:
-    device = folder / f"sys{entry.path}"
+def _add_device(directory: Path, entry: Entry) -> None:
+    device = directory / f"sys{entry.path}"
     kernel = {key: value for key, value in entry.kernel.items() if key != "SUBSYSTEM"}
     if entry.node:
         kernel["DEVNAME"] = entry.node
     _write(device / "uevent", "".join(f"{k}={v}\n" for k, v in kernel.items()).encode())
     for attribute, content in entry.attributes.items():
         _write(device / attribute, content)
-    member = _member(folder, entry)
+    member = _member(directory, entry)
     add_link(member, device)
-    add_link(device / "subsystem", folder / "sys" / _subsystem_of(entry))
+    add_link(device / "subsystem", directory / "sys" / _subsystem_of(entry))
 
 
 def _subsystem_of(entry: Entry) -> str:
     return f"{'bus' if entry.subsystem in _BUSES else 'class'}/{entry.subsystem}"
 
 
-def _member(folder: Path, entry: Entry) -> Path:
+def _member(directory: Path, entry: Entry) -> Path:
     """Return the link to a device among those of its subsystem."""
-    members = folder / "sys" / _subsystem_of(entry)
+    members = directory / "sys" / _subsystem_of(entry)
     if entry.subsystem in _BUSES:
         members /= "devices"
     return members / entry.path.rpartition("/")[2]
 
 
-def _node_links(folder: Path, entry: Entry) -> list[Path]:
+def _node_links(directory: Path, entry: Entry) -> list[Path]:
     """Return the node of a device and what leads to it: no paths if it has none."""
     if not entry.node:
         return []
     kind = "block" if entry.subsystem == "block" else "char"
     names = (entry.node, *entry.links)
-    return [folder / f"sys/dev/{kind}/{entry.number}", *(folder / "dev" / name for name in names)]
+    return [
+        directory / f"sys/dev/{kind}/{entry.number}",
+        *(directory / "dev" / name for name in names),
+    ]
 
 
-def _add_node(folder: Path, entry: Entry) -> None:
+def _add_node(directory: Path, entry: Entry) -> None:
     if not entry.node:
         return
-    by_number, node, *links = _node_links(folder, entry)
-    add_link(by_number, folder / f"sys{entry.path}")
+    by_number, node, *links = _node_links(directory, entry)
+    add_link(by_number, directory / f"sys{entry.path}")
     _write(node, entry.content)
     for link in links:
         add_link(link, node)
@@ -196,13 +199,13 @@ def record_of(entry: Entry) -> str:
 def _write(file: Path, content: bytes) -> None:
     try:
         file.write_bytes(content)
-    except FileNotFoundError:  # most often the folder is there
+    except FileNotFoundError:  # most often the directory is there
         file.parent.mkdir(parents=True)
         file.write_bytes(content)
 
 
 def add_link(link: Path, target: Path) -> None:
-    """Make a link as the kernel and udev do, with the folders on its way."""
+    """Make a link as the kernel and udev do, with the directories on its way."""
     relative = os.path.relpath(target, link.parent)
     try:
         link.symlink_to(relative)
@@ -212,7 +215,7 @@ def add_link(link: Path, target: Path) -> None:
 
 
 def _point(link: Path, target: str) -> None:
-    """Add a link of sysfs, and the folder it leads to: of a driver, of an IOMMU group."""
+    """Add a link of sysfs, and the directory it leads to: of a driver, of an IOMMU group."""
     link.symlink_to(target)
     Path(os.path.normpath(link.parent / target)).mkdir(parents=True, exist_ok=True)
 
@@ -223,17 +226,17 @@ def write_kernel_part(testbed: Path, file: Path) -> None:
     file.write_text("".join(line for line in lines if not line.startswith(OF_UDEV)))
 
 
-def umockdev_command(testbed: Path, folder: Path, *command: str) -> list[str]:
-    """Give what runs a command on a testbed, in a folder to work in.
+def umockdev_command(testbed: Path, directory: Path, *command: str) -> list[str]:
+    """Give what runs a command on a testbed, in a directory to work in.
 
     umockdev shows its /dev and /sys to the command, but not its udev database: so /run is that of
     the copied tree, in a mount namespace of the command's own.
     """
-    build(testbed, folder / "tree")
-    write_kernel_part(testbed, folder / "kernel.umockdev")
+    build(testbed, directory / "tree")
+    write_kernel_part(testbed, directory / "kernel.umockdev")
     return [
-        *with_private_run(folder / "tree/run"),
-        *("umockdev-run", "-d", str(folder / "kernel.umockdev"), "--", *command),
+        *with_private_run(directory / "tree/run"),
+        *("umockdev-run", "-d", str(directory / "kernel.umockdev"), "--", *command),
     ]
 
 
@@ -259,7 +262,7 @@ def why_no_umockdev() -> str:
 
 if __name__ == "__main__":
     if len(sys.argv) != 3 or sys.argv[1] not in NAMES:
-        sys.exit(f"usage: python -m tests.testbeds.loading {'|'.join(NAMES)} FOLDER")
+        sys.exit(f"usage: python -m tests.testbeds.loading {'|'.join(NAMES)} DIRECTORY")
     if (Path(sys.argv[2]) / "sys").exists():
-        sys.exit(f"there is a machine in {sys.argv[2]} already: name a new folder")
+        sys.exit(f"there is a machine in {sys.argv[2]} already: name a new directory")
     build(path_of(sys.argv[1]), Path(sys.argv[2]))

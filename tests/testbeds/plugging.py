@@ -66,7 +66,9 @@ def blocks_of(name: str) -> dict[str, str]:
 class MadeUp:
     """Owns the process that makes the machine up, and the daemon's."""
 
-    def __init__(self, name: str, testbed: _Lines, daemon: _Lines, folder: Path, run: Path) -> None:
+    def __init__(
+        self, name: str, testbed: _Lines, daemon: _Lines, directory: Path, run: Path
+    ) -> None:
         self.there = blocks_of(name)
         """What is plugged."""
         self.lists = 0
@@ -74,7 +76,7 @@ class MadeUp:
         """What the kubelet had after each list."""
         self._testbed = testbed
         self._daemon = daemon
-        self._folder = folder
+        self._directory = directory
         self._records = run / "udev/data"
 
     @property
@@ -121,13 +123,13 @@ class MadeUp:
         self.lists = line["lists"]
         self.seen.append(line["devices"])
 
-    def below(self, folder: str) -> list[str]:
+    def below(self, directory: str) -> list[str]:
         """The paths of a device and of all that sits on it, those above first."""
-        return [path for path in self.there if f"{path}/".startswith(f"{folder}/")]
+        return [path for path in self.there if f"{path}/".startswith(f"{directory}/")]
 
-    def unplug(self, folder: str) -> dict[str, str]:
+    def unplug(self, directory: str) -> dict[str, str]:
         """Remove a device with all that sits on it; gives their texts."""
-        paths = self.below(folder)
+        paths = self.below(directory)
         for path in reversed(paths):
             self._remove(path)
         return {path: self.there.pop(path) for path in paths}
@@ -137,7 +139,7 @@ class MadeUp:
         for path, block in blocks.items():
             self._testbed.ask("add", f"/sys{path}", kernel_part(block))
             (entry,) = loading.parse(block)
-            complete(self._folder, entry)
+            complete(self._directory, entry)
             self._tell_of_files(entry)
             if entry.udev:
                 record = self._records / loading.record_name(entry)
@@ -159,7 +161,7 @@ class MadeUp:
             left = [f"sys/dev/{kind}/{entry.number}", f"sys/block/{path.rpartition('/')[2]}"]
             left += [f"dev/{link}" for link in (entry.node, *entry.links)]
             for one in (*left, f"dev/.node/{entry.node.replace('/', '_')}"):
-                (self._folder / one).unlink(missing_ok=True)
+                (self._directory / one).unlink(missing_ok=True)
         (self._records / loading.record_name(entry)).unlink(missing_ok=True)
         self._daemon.process.send_signal(signal.SIGCONT)
         self._tell_of_files(entry)
@@ -177,19 +179,19 @@ def kernel_part(text: str) -> str:
     return "\n".join(re.sub(r"^(N: [^=]*)$", r"\1=00", line) for line in lines) + "\n"
 
 
-def complete(folder: Path, entry: loading.Entry) -> None:
+def complete(directory: Path, entry: loading.Entry) -> None:
     """Make what umockdev does not: links to the node as udev's, drivers, IOMMU groups, disks."""
     if entry.node and entry.subsystem == "block":
-        (folder / f"sys/dev/char/{entry.number}").unlink(missing_ok=True)
-        link = folder / f"sys/dev/block/{entry.number}"
+        (directory / f"sys/dev/char/{entry.number}").unlink(missing_ok=True)
+        link = directory / f"sys/dev/block/{entry.number}"
         link.unlink(missing_ok=True)
-        loading.add_link(link, folder / f"sys{entry.path}")
+        loading.add_link(link, directory / f"sys{entry.path}")
     for pointer, target in entry.pointers.items():
-        led_to = os.path.normpath(folder / f"sys{entry.path}" / pointer / ".." / target)
+        led_to = os.path.normpath(directory / f"sys{entry.path}" / pointer / ".." / target)
         Path(led_to).mkdir(parents=True, exist_ok=True)
     for name in entry.links:
-        (folder / "dev" / name).unlink(missing_ok=True)
-        loading.add_link(folder / "dev" / name, folder / "dev" / entry.node)
+        (directory / "dev" / name).unlink(missing_ok=True)
+        loading.add_link(directory / "dev" / name, directory / "dev" / entry.node)
 
 
 class _Lines:
@@ -251,21 +253,21 @@ def made_up(name: str, config: Path, scratch: Path) -> Iterator[MadeUp]:
     loading.build(loading.path_of(name), scratch / "tree")
     run = scratch / "tree/run"
     with _running("env", PRELOAD, DEBIAN, "-c", _TESTBED) as testbed:
-        folder = Path(testbed.line(20.0))
+        directory = Path(testbed.line(20.0))
         for path, block in blocks_of(name).items():
             testbed.ask("", f"/sys{path}", kernel_part(block))
-            complete(folder, *loading.parse(block))
+            complete(directory, *loading.parse(block))
         command = (
             *loading.with_private_run(run),
             *("unshare", "--net", "sh", "-c", _LONG_QUEUE, "sh"),
-            *("env", PRELOAD, f"UMOCKDEV_DIR={folder}"),
+            *("env", PRELOAD, f"UMOCKDEV_DIR={directory}"),
             *(sys.executable, "-m", "tests.testbeds.watching", str(config)),
         )
         with ExitStack() as running:
 
             def started() -> MadeUp:
                 daemon = running.enter_context(_running(*command))
-                machine = MadeUp(name, testbed, daemon, folder, run)
+                machine = MadeUp(name, testbed, daemon, directory, run)
                 machine.until(lambda: True)
                 return machine
 

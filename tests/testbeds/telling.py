@@ -1,8 +1,8 @@
 """Tells as JSON what devices there are: by libudev (through pyudev), and by our own reader.
 
-    python -m tests.testbeds.telling [FOLDER]
+    python -m tests.testbeds.telling [DIRECTORY]
 
-``{"pyudev": {SYSPATH: …}, "genericdp": {SYSPATH: …}}``; with a folder, ours of that alone.
+``{"pyudev": {SYSPATH: …}, "genericdp": {SYSPATH: …}}``; with a directory, ours of that alone.
 """
 
 from __future__ import annotations

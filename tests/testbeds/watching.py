@@ -40,12 +40,12 @@ def _show(**line: object) -> None:
     print(json.dumps(line), flush=True)
 
 
-async def _watch(config: Path, folder: Path) -> None:
-    async with Kubelet(folder) as kubelet:
+async def _watch(config: Path, directory: Path) -> None:
+    async with Kubelet(directory) as kubelet:
         settings = Settings(
             configs=(config,),
-            kubelet_folder=folder,
-            cdi_folder=folder,
+            kubelet_directory=directory,
+            cdi_directory=directory,
             root=Path("/"),
             node_name="n",
         )

@@ -44,8 +44,8 @@ class Facts:
 def facts_of(root: Path) -> list[Facts]:
     """Return the devices of a machine, in order."""
     found = []
-    for folder, _, files in sorted(os.walk(root / "sys/devices")):
-        at = Path(folder)
+    for directory, _, files in sorted(os.walk(root / "sys/devices")):
+        at = Path(directory)
         if "uevent" not in files or not (at / "subsystem").is_symlink():
             continue
         uevent = _pairs(_text(at / "uevent").splitlines())

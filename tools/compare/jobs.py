@@ -78,8 +78,8 @@ def _shares(device: dict[str, Any]) -> list[str]:
 class Machines:
     """Copied machines, each built when it is first asked for."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
         self._hosts = {f"host {host}": host for host in all_hosts()}
         self._facts: dict[str, list[Facts]] = {}
         self.testbeds = [f"testbed {name}" for name in loading.NAMES]
@@ -87,8 +87,8 @@ class Machines:
         self.names = [*self._hosts, *self.testbeds, *topologies, "laptop"]
 
     def root(self, name: str) -> Path:
-        """Return the folder of a machine."""
-        root = self.folder / name.replace(" ", "-")
+        """Return the directory of a machine."""
+        root = self.directory / name.replace(" ", "-")
         if root.exists():
             return root if name not in self._hosts else root / "root"
         kind, _, of_kind = name.partition(" ")
@@ -116,8 +116,8 @@ class Machines:
         """Return some device files and links, and some devices without a file."""
         root = self.root(name)
         found = [
-            f"/{os.path.relpath(Path(folder, name), root)}"
-            for folder, _, names in os.walk(root / "dev")
+            f"/{os.path.relpath(Path(directory, name), root)}"
+            for directory, _, names in os.walk(root / "dev")
             for name in names
         ]
         asked = sorted(found) + [one.syspath for one in self.facts(name) if not one.node]
@@ -125,7 +125,7 @@ class Machines:
 
 
 def all_jobs(parts: tuple[str, ...], pairs: int, seed: int, scratch: Path) -> Iterator[Job]:
-    """Yield the jobs of these parts; machines are built below a folder."""
+    """Yield the jobs of these parts; machines are built below a directory."""
     machines = Machines(scratch)
     if "hosts" in parts:
         yield from _host_jobs(machines)
@@ -176,15 +176,15 @@ def _config_jobs(machines: Machines) -> Iterator[Job]:
 
 
 def _generated(machines: Machines, pairs: int, seed: int) -> Iterator[Job]:
-    folder = machines.folder / "configs"
-    folder.mkdir()
+    directory = machines.directory / "configs"
+    directory.mkdir()
     for number in range(pairs):
         # A generator of its own for each: pair 7 is the same in any run with this seed.
         dice = Random(f"{seed}/{number}")
         key = dice.choice(machines.names)
         while not (facts := machines.facts(key)):
             key = dice.choice(machines.names)
-        config = folder / f"{number}.yaml"
+        config = directory / f"{number}.yaml"
         config.write_text(json.dumps(config_for(dice, facts), indent=1) + "\n")
         asked = dice.choice(facts)
         yield Job(

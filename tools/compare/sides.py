@@ -24,13 +24,13 @@ class CompareError(Exception):
 
 
 def installed(ref: str) -> Path:
-    """Return a folder that holds the package of a commit; it is built once and kept in a cache."""
+    """Return a directory with the package of a commit; it is built once and cached."""
     commit = _output("git", "-C", str(ROOT), "rev-parse", "--verify", f"{ref}^{{commit}}").strip()
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "genericdp-compare"
-    folder = cache / commit
-    if (folder / "genericdp").is_dir():
-        return folder
-    print(f"building {ref} ({commit[:12]}) into {folder}", flush=True)
+    directory = cache / commit
+    if (directory / "genericdp").is_dir():
+        return directory
+    print(f"building {ref} ({commit[:12]}) into {directory}", flush=True)
     cache.mkdir(parents=True, exist_ok=True)
     pip = (sys.executable, "-m", "pip", "--disable-pip-version-check", "--no-input")
     with tempfile.TemporaryDirectory(dir=cache) as scratch:
@@ -44,13 +44,13 @@ def installed(ref: str) -> Path:
         (wheel,) = wheels.glob("*.whl")
         # Without its dependencies: both sides use those that are installed here.
         _output(*pip, "install", "-q", "--no-deps", "--target", str(package), str(wheel))
-        if not folder.exists():  # somebody else may have built it meanwhile
-            package.rename(folder)
-    return folder
+        if not directory.exists():  # somebody else may have built it meanwhile
+            package.rename(directory)
+    return directory
 
 
 def environment(*packages: Path) -> dict[str, str]:
-    """Return the environment of a process that finds genericdp in the first of these folders."""
+    """Return the environment of a process that imports genericdp from these directories."""
     kept = {key: text for key, text in os.environ.items() if not key.startswith("GENERICDP_")}
     return {**kept, "PYTHONPATH": os.pathsep.join(map(str, packages)), "PYTHONUTF8": "1"}
 

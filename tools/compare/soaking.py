@@ -1,6 +1,6 @@
 """Two daemons side by side through the same steps of a soak: what kubelets see of both.
 
-Both look at one copied machine; each has a kubelet, a state folder and config files of its own.
+Both look at one copied machine; each has a kubelet, a state directory and config files of its own.
 Left out are loop devices and probes of programs, which need more than a copied machine, and nodes
 that are there for a moment only: whether a daemon sees one of them is a matter of time.
 """
@@ -107,12 +107,12 @@ async def _seed(package: Path, seed: int, steps: int, done: list[Step]) -> str:
     shared = Path("/dev/shm")
     where = shared if os.access(shared, os.W_OK) else None
     # Paths of sockets are short.
-    with tempfile.TemporaryDirectory(prefix="cmp", dir=where) as folder:
+    with tempfile.TemporaryDirectory(prefix="cmp", dir=where) as directory:
         load = Load()
         async with asyncio.TaskGroup() as tasks:
             watching = tasks.create_task(load.watch())
             try:
-                worlds = [world async for world in _worlds(package, Path(folder), load)]
+                worlds = [world async for world in _worlds(package, Path(directory), load)]
                 return await _steps(worlds, Steps(Random(f"compare {seed}"), _ABLE), steps, done)
             except Violation as violation:
                 return f"{violation}\n  after: {done[-1] if done else 'the start'}"
@@ -121,19 +121,19 @@ async def _seed(package: Path, seed: int, steps: int, done: list[Step]) -> str:
     raise AssertionError
 
 
-async def _worlds(package: Path, folder: Path, load: Load) -> AsyncIterator[World]:
-    tree = CopiedTree(folder / "tree")
-    places = Places(folder="soak", health="/health")
-    (tree.folder / "dev/soak").mkdir()
-    (tree.folder / "health").mkdir()
+async def _worlds(package: Path, directory: Path, load: Load) -> AsyncIterator[World]:
+    tree = CopiedTree(directory / "tree")
+    places = Places(directory="soak", health="/health")
+    (tree.directory / "dev/soak").mkdir()
+    (tree.directory / "health").mkdir()
     for name, taken, host in (("b", package, Host), ("c", ROOT, _Bystander)):
-        own = folder / name
+        own = directory / name
         own.mkdir()
         side = SimulatedSide(own / "k")
         await side.start("B")
         yield World(
-            folder=own,
-            host=host(root=tree.folder, places=places, kinds=_KINDS, copy=tree),
+            directory=own,
+            host=host(root=tree.directory, places=places, kinds=_KINDS, copy=tree),
             disk=Disk(own, places, first_specs(_KINDS)),
             side=side,
             record=Record(places, _KINDS),

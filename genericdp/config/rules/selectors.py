@@ -15,7 +15,7 @@ from genericdp.glob import has_wildcard, matches, unescape
 if TYPE_CHECKING:
     from genericdp.config.document import Field
 
-_A_FILE = "a file or folder"
+_A_FILE = "a file or directory"
 _INJECTED = ("devices", "mounts", "env", "annotations", "cdi")
 _MEMORY = ("/dev/mem", "/dev/kmem", "/dev/port")
 _SYSTEM_DISKS = ("/dev/sda", "/dev/nvme0n1", "/dev/vda", "/dev/mmcblk0")

@@ -70,7 +70,7 @@ class RegisterRequest(_message.Message):
     version: _builtins.str
     """"v1beta1" """
     endpoint: _builtins.str
-    """file name of our socket, in the kubelet's folder"""
+    """file name of our socket, in the kubelet's directory"""
     resource_name: _builtins.str
     """"domain/type" """
     @_builtins.property

@@ -28,10 +28,10 @@ _NOT_APPLIED = {"ConfigMap", "DaemonSet", "NetworkPolicy"}
 
 
 @contextmanager
-def account(cluster: Cluster, folder: Path) -> Iterator[Path]:
+def account(cluster: Cluster, directory: Path) -> Iterator[Path]:
     """Make it with its rights and the policy that bounds them; give a kubeconfig of it."""
-    folder.mkdir()
-    rendered = cluster.kubectl("kustomize", str(with_components(folder, ["dra"])))
+    directory.mkdir()
+    rendered = cluster.kubectl("kustomize", str(with_components(directory, ["dra"])))
     manifests = [one for one in yaml.safe_load_all(rendered) if one["kind"] not in _NOT_APPLIED]
     apply(cluster, *manifests)
     apply(cluster, bound_pod("daemon", NAMESPACE, "genericdp"))
@@ -39,10 +39,10 @@ def account(cluster: Cluster, folder: Path) -> Iterator[Path]:
         Pod(cluster, "daemon", NAMESPACE).await_running()
         bound = ("--bound-object-kind=Pod", "--bound-object-name=daemon")
         token = cluster.kubectl("-n", NAMESPACE, "create", "token", "genericdp", *bound)
-        (folder / "token").write_text(token)
-        trust = {"certificate-authority": str(cluster.folder / CERTIFICATE)}
-        content = kubeconfig({"tokenFile": str(folder / "token")}, trust)
-        (folder / "kubeconfig").write_text(json.dumps(content))
-        yield folder / "kubeconfig"
+        (directory / "token").write_text(token)
+        trust = {"certificate-authority": str(cluster.directory / CERTIFICATE)}
+        content = kubeconfig({"tokenFile": str(directory / "token")}, trust)
+        (directory / "kubeconfig").write_text(json.dumps(content))
+        yield directory / "kubeconfig"
     finally:
         delete(cluster, *manifests)

@@ -17,9 +17,9 @@ _WRITES = {"create", "update", "patch", "delete", "deletecollection"}
 class Audit:
     """The requests from now on, as far as they are about dynamic resource allocation."""
 
-    def __init__(self, folder: Path) -> None:
-        """``folder`` is the cluster's."""
-        self._file = folder / AUDIT_LOG
+    def __init__(self, directory: Path) -> None:
+        """``directory`` is the cluster's."""
+        self._file = directory / AUDIT_LOG
         self._start = self._file.stat().st_size
 
     def requests(self, user: str = "") -> list[dict[str, Any]]:

@@ -36,17 +36,17 @@ class Bench:
 
     cluster: Cluster
     daemon: Daemon
-    folder: Path
+    directory: Path
     """Hooks tell here that they run."""
 
     @property
     def state(self) -> Path:
         """Where the daemon keeps its records and sockets."""
-        return self.cluster.folder / "kubelet/plugins" / DRIVER
+        return self.cluster.directory / "kubelet/plugins" / DRIVER
 
     def audit(self) -> Audit:
         """Look at what is asked of the API server from now on."""
-        return Audit(self.cluster.folder)
+        return Audit(self.cluster.directory)
 
     def slices(self, resource: str) -> list[dict[str, Any]]:
         """Give those of a resource, in the order of their names."""
@@ -94,7 +94,7 @@ class Bench:
 
     def used(self) -> set[tuple[str, str]]:
         """Give namespace and name of the claims that pods use, as the kubelet lists them."""
-        socket = self.cluster.folder / "kubelet/pod-resources/kubelet.sock"
+        socket = self.cluster.directory / "kubelet/pod-resources/kubelet.sock"
         answer = asyncio.run(list_pods(socket, timeout_seconds=PATIENCE_SECONDS))
         return {claim for pod in pods_in(answer) for claim in pod.claims}
 
@@ -104,12 +104,12 @@ class Bench:
 
     def specs(self) -> set[str]:
         """Give the UIDs of the claims that containers can be given devices of."""
-        found = self.cluster.cdi_folder.glob("genericdp-claim_*.json")
+        found = self.cluster.cdi_directory.glob("genericdp-claim_*.json")
         return {path.stem.rpartition("_")[2] for path in found}
 
     def spec_of(self, uid: str) -> Path:
         """Give the file from which containers get the devices of a claim."""
-        return self.cluster.cdi_folder / f"genericdp-claim_{DRIVER}_{uid}.json"
+        return self.cluster.cdi_directory / f"genericdp-claim_{DRIVER}_{uid}.json"
 
     def await_unprepared(self) -> None:
         """Wait until no claim is prepared."""
@@ -134,7 +134,7 @@ class Bench:
 
     def hooks(self) -> list[str]:
         """Give which hooks ran, with the device's id: ``allocate loop61``."""
-        file = self.folder / "hooks"
+        file = self.directory / "hooks"
         return file.read_text().splitlines() if file.exists() else []
 
     @contextmanager

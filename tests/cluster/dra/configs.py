@@ -35,8 +35,8 @@ _CONFIG = """\
       devices: [{path: $(device.path)}]
       env: {DISKS: $(device.id)}
     hooks:
-      allocate: {exec: {command: [/bin/sh, -c, 'echo allocate "$0" >>FOLDER/hooks', $(device.id)]}}
-      release: {exec: {command: [/bin/sh, -c, 'echo release "$0" >>FOLDER/hooks', $(device.id)]}}
+      allocate: {exec: {command: [/bin/sh, -c, 'echo allocate "$0" >>SCRATCH/hooks', $(device.id)]}}
+      release: {exec: {command: [/bin/sh, -c, 'echo release "$0" >>SCRATCH/hooks', $(device.id)]}}
   - name: example.com/counted
     match:
       - path: /dev/loop7[0-4]
@@ -59,6 +59,6 @@ _CONFIG = """\
 """
 
 
-def config(folder: Path) -> str:
-    """Give it; hooks tell in ``folder`` that they run."""
-    return HEAD + _CONFIG.replace("FOLDER", str(folder)).replace("NODES", str(NODES))
+def config(directory: Path) -> str:
+    """Give it; hooks tell in ``directory`` that they run."""
+    return HEAD + _CONFIG.replace("SCRATCH", str(directory)).replace("NODES", str(NODES))

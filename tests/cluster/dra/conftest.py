@@ -26,33 +26,33 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="package")
 def installed_bench(cluster: Cluster) -> Iterator[Bench]:
-    """Install and start what all tests of this folder share."""
+    """Install and start what all tests of this directory share."""
     program = Path(
         os.environ.get("GENERICDP_E2E_PROGRAM", Path(sys.executable).parent / "genericdp")
     )
     loop.remove_all()
-    folder = cluster.folder / "dra"
-    folder.mkdir()
-    cluster.cdi_folder.mkdir(exist_ok=True)
-    with account(cluster, folder / "account") as kubeconfig:
-        daemon = Daemon(program, folder, config(folder), DEVICE_PLUGINS)
+    directory = cluster.directory / "dra"
+    directory.mkdir()
+    cluster.cdi_directory.mkdir(exist_ok=True)
+    with account(cluster, directory / "account") as kubeconfig:
+        daemon = Daemon(program, directory, config(directory), DEVICE_PLUGINS)
         daemon.options = (
-            f"--kubelet-root={cluster.folder}/kubelet",
+            f"--kubelet-root={cluster.directory}/kubelet",
             f"--kubeconfig={kubeconfig}",
-            f"--cdi-dir={cluster.cdi_folder}",
+            f"--cdi-dir={cluster.cdi_directory}",
             f"--listen={ADDRESS}",
         )
         # As on a node that has had DRA before. Otherwise it would be known only a minute after the
         # kubelet's start that no pod has such devices through a device plugin.
-        state = cluster.folder / "kubelet/plugins" / DRIVER
+        state = cluster.directory / "kubelet/plugins" / DRIVER
         state.mkdir(parents=True, exist_ok=True)
         served = {"version": 1, "resources": [FUSE, DISK, MANY, IMAGE]}
         (state / "served.json").write_text(json.dumps(served))
         with daemon:
-            words = (str(program), "deviceclasses", "--config", str(folder / "config.yaml"))
+            words = (str(program), "deviceclasses", "--config", str(directory / "config.yaml"))
             classes = subprocess.run(words, capture_output=True, text=True, check=True).stdout
             cluster.kubectl("apply", "-f", "-", given=classes)
-            bench = Bench(cluster=cluster, daemon=daemon, folder=folder)
+            bench = Bench(cluster=cluster, daemon=daemon, directory=directory)
             bench.await_count(FUSE, 40)
             yield bench
         cluster.kubectl("delete", "-f", "-", given=classes)
@@ -64,7 +64,7 @@ def bench(installed_bench: Bench) -> Bench:
     loop.remove_all()
     installed_bench.await_devices(DISK)
     installed_bench.await_unprepared()
-    (installed_bench.folder / "hooks").unlink(missing_ok=True)
+    (installed_bench.directory / "hooks").unlink(missing_ok=True)
     return installed_bench
 
 
@@ -75,7 +75,7 @@ def pytest_runtest_makereport(
     """Show what the daemon logged beside a failure."""
     report = yield
     bench = getattr(item, "funcargs", {}).get("installed_bench")
-    # At the end of the session its folder is gone.
-    if report.failed and bench is not None and bench.folder.exists():
+    # At the end of the session its directory is gone.
+    if report.failed and bench is not None and bench.directory.exists():
         report.sections.append(("the daemon's log", bench.daemon.log()))
     return report

@@ -1,7 +1,7 @@
-"""``python -m tests.cluster.dra.killed FOLDER STEP ARGUMENTS``: genericdp, which kills itself.
+"""``python -m tests.cluster.dra.killed DIRECTORY STEP ARGUMENTS``: genericdp, which kills itself.
 
 A step is the moment before a file that is named after a claim is put in its place or removed, and
-the one after it was put there. Those of a claim are counted from when FOLDER has a file that is
+the one after it was put there. Those of a claim are counted from when DIRECTORY has a file that is
 called as its UID.
 """
 
@@ -17,7 +17,7 @@ from genericdp.cli import main
 _UID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
-def kill_at(folder: str, step: int) -> None:
+def kill_at(directory: str, step: int) -> None:
     """Do so in this process."""
     steps = 0
     is_put = False
@@ -27,11 +27,11 @@ def kill_at(folder: str, step: int) -> None:
         if event in {"os.rename", "os.remove"}:
             found = _UID.search(" ".join(map(str, arguments)))
             # exists() is no event of its own.
-            if not found or not os.path.exists(os.path.join(folder, found.group())):
+            if not found or not os.path.exists(os.path.join(directory, found.group())):
                 return
             is_put = event == "os.rename"
         elif is_put and event == "open" and os.path.isdir(str(arguments[0])):
-            is_put = False  # the folder is written to the disk
+            is_put = False  # the directory is written to the disk
         else:
             return
         steps += 1

@@ -107,7 +107,7 @@ class Kills:
     def __init__(self, bench: Bench) -> None:
         self._daemon = bench.daemon
         self._usual = bench.daemon.program
-        self._armed = bench.folder / "armed"
+        self._armed = bench.directory / "armed"
         self._armed.mkdir(exist_ok=True)
 
     def start(self, step: int = 0) -> None:
@@ -254,9 +254,9 @@ def power_off(bench: Bench) -> None:
 
 def boot_daemon(bench: Bench) -> None:
     """Start the daemon in what looks like another boot to it."""
-    boot_id = bench.folder / "boot_id"
+    boot_id = bench.directory / "boot_id"
     boot_id.write_text(f"{uuid.uuid4()}\n")
-    bench.daemon.view = View(folders={"proc/sys/kernel/random/boot_id": boot_id})
+    bench.daemon.view = View(directories={"proc/sys/kernel/random/boot_id": boot_id})
     bench.daemon.start()
 
 
@@ -315,7 +315,7 @@ def without_api(cluster: Cluster) -> Iterator[None]:
 def the_device_plugin_works(bench: Bench) -> None:
     """Plug in another device, and start a pod that gets one, without an API server."""
     loop.add(72)
-    plugin = PodResources(bench.cluster.folder)
+    plugin = PodResources(bench.cluster.directory)
     eventually(
         lambda: plugin.allocatable().get(COUNTED),
         frozenset({"loop71", "loop72"}).__eq__,

@@ -149,8 +149,8 @@ def test_a_container_never_gets_other_hardware_that_is_in_the_place_of_its_own(
     bench.await_unprepared()
 
 
-def image_in(folder: Path, name: str) -> Path:
-    image = folder / name
+def image_in(directory: Path, name: str) -> Path:
+    image = directory / name
     image.write_bytes(name.encode().ljust(8192, b"\n"))
     return image
 
@@ -183,7 +183,7 @@ def test_what_a_kubelet_has_lost_is_held_until_an_administrator_releases_it(
         uid = uid_of(bench, "lost")
         process = pods["lost"].containers()["main"]
         bench.cluster.stop_kubelet()
-        (bench.cluster.folder / "kubelet/dra_manager_state").unlink()
+        (bench.cluster.directory / "kubelet/dra_manager_state").unlink()
         delete_by_force(bench, "lost")
         bench.cluster.start_kubelet()
         bench.cluster.await_ready()
@@ -196,7 +196,7 @@ def test_what_a_kubelet_has_lost_is_held_until_an_administrator_releases_it(
             bench.await_devices(DISK)
             assert not later["next"].is_running()
             assert bench.prepared() == {uid}
-            root = f"--kubelet-root={bench.cluster.folder}/kubelet"
+            root = f"--kubelet-root={bench.cluster.directory}/kubelet"
             (listed,) = json.loads(bench.ask("claims", root, "-o", "json"))["claims"]
             assert (listed["uid"], listed["name"]) == (uid, "lost")
             assert listed["devices"] == [{"resource": DISK, "share": ONLY}]

@@ -1,7 +1,7 @@
 // Command cdi-validate checks CDI specs with the library of CDI itself.
 //
-//	cdi-validate FOLDER...           each folder is one that a container runtime would read
-//	cdi-validate --inject FOLDER...  and each of their devices is added to a container of user 1000:1001
+//	cdi-validate DIRECTORY...           each directory is one that a container runtime would read
+//	cdi-validate --inject DIRECTORY...  and each of their devices is added to a container of user 1000:1001
 //
 // Without --inject the device nodes need not be on this machine.
 package main
@@ -22,9 +22,9 @@ func main() {
 	inject := flag.Bool("inject", false, "add each device to a container")
 	flag.Parse()
 	failed := false
-	for _, folder := range flag.Args() {
-		if err := check(folder, *inject); err != nil {
-			fmt.Fprintf(os.Stderr, "%s: %v\n", folder, err)
+	for _, directory := range flag.Args() {
+		if err := check(directory, *inject); err != nil {
+			fmt.Fprintf(os.Stderr, "%s: %v\n", directory, err)
 			failed = true
 		}
 	}
@@ -33,8 +33,8 @@ func main() {
 	}
 }
 
-func check(folder string, inject bool) error {
-	files, err := filepath.Glob(filepath.Join(folder, "*"))
+func check(directory string, inject bool) error {
+	files, err := filepath.Glob(filepath.Join(directory, "*"))
 	if err != nil {
 		return err
 	}
@@ -53,7 +53,7 @@ func check(folder string, inject bool) error {
 			return fmt.Errorf("%s: version %s, but %s suffices", file, spec.Version, lowest)
 		}
 	}
-	cache, err := cdi.NewCache(cdi.WithSpecDirs(folder), cdi.WithAutoRefresh(false))
+	cache, err := cdi.NewCache(cdi.WithSpecDirs(directory), cdi.WithAutoRefresh(false))
 	if err != nil {
 		return err
 	}

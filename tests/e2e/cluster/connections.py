@@ -13,8 +13,8 @@ _PIDFD_GETFD = 438
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-def break_connections(process_id: int, folder: Path) -> list[str]:
-    """Shut down all connections of a process to sockets in a folder; give the sockets' names.
+def break_connections(process_id: int, directory: Path) -> list[str]:
+    """Shut down all connections of a process to sockets in a directory; give the sockets' names.
 
     The process has them open still: for it and for its peer the other side has gone.
     """
@@ -27,7 +27,7 @@ def break_connections(process_id: int, folder: Path) -> list[str]:
                     continue
                 with socket.socket(fileno=_borrow(process, int(entry.name))) as found:
                     peer = found.getpeername()
-                    if isinstance(peer, str) and Path(peer).parent == folder:
+                    if isinstance(peer, str) and Path(peer).parent == directory:
                         found.shutdown(socket.SHUT_RDWR)
                         broken.append(Path(peer).name)
     finally:

@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 class Daemon:
     """``genericdp run``; leaving the context ends it and checks that it ended well."""
 
-    def __init__(self, program: Path, folder: Path, config: str, kubelet_dir: Path) -> None:
+    def __init__(self, program: Path, directory: Path, config: str, kubelet_dir: Path) -> None:
         self.view: View | None = None
         """What it sees from the next start on; None: this machine."""
         self.options: tuple[str, ...] = ()
         """More of them, from the next start on."""
         self.program: tuple[str, ...] = (str(program),)
         """What is started, from the next start on."""
-        self._folder = folder
+        self._directory = directory
         self.config = config
         self._kubelet_dir = kubelet_dir
         self._process: subprocess.Popen[bytes] | None = None
@@ -48,14 +48,14 @@ class Daemon:
 
     def start(self) -> None:
         """Start it."""
-        config = self._folder / "config.yaml"
+        config = self._directory / "config.yaml"
         self.reload(self.config)
         files = ("--config", str(config), "--kubelet-dir", str(self._kubelet_dir))
-        with (self._folder / "daemon.log").open("ab") as log:
+        with (self._directory / "daemon.log").open("ab") as log:
             command = (*self.program, "run", *files, "--node-name", NODE_NAME, *self.options)
             self._process = subprocess.Popen(
                 self.view.command(*command) if self.view else command,
-                env={**os.environ, MARK: f"{self._folder}/"},
+                env={**os.environ, MARK: f"{self._directory}/"},
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -64,9 +64,9 @@ class Daemon:
     def reload(self, config: str) -> None:
         """Put another config in the place of the one in force."""
         self.config = config
-        written = self._folder / "config.new"
+        written = self._directory / "config.new"
         written.write_text(config)
-        written.rename(self._folder / "config.yaml")
+        written.rename(self._directory / "config.yaml")
 
     def start_beside(self) -> None:
         """Start another instance beside the one that runs, as a rolling update with surge does."""
@@ -107,7 +107,7 @@ class Daemon:
 
     def log(self) -> str:
         """Give what it has logged since the test began."""
-        return (self._folder / "daemon.log").read_text(errors="replace")
+        return (self._directory / "daemon.log").read_text(errors="replace")
 
     def _end(self, number: signal.Signals) -> int:
         self.check_alive()

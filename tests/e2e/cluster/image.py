@@ -1,4 +1,4 @@
-"""Packs a folder as a one-layer image, so that containers run without an image registry."""
+"""Packs a directory as a one-layer image, so that containers run without an image registry."""
 
 from __future__ import annotations
 

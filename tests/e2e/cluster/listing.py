@@ -44,8 +44,8 @@ def lists(kubelet_log: str, resource: str) -> list[tuple[int, int]]:
 class PodResources:
     """A client of the service."""
 
-    def __init__(self, node_folder: Path) -> None:
-        self.socket = node_folder / "kubelet/pod-resources/kubelet.sock"
+    def __init__(self, node_directory: Path) -> None:
+        self.socket = node_directory / "kubelet/pod-resources/kubelet.sock"
 
     def allocatable(self, *, wait: bool = True) -> Ids:
         """Give the healthy devices, allocated ones too.

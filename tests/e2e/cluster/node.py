@@ -38,13 +38,13 @@ _HERE = Path(__file__).parent
 # restrict_oom_score_adj: without CAP_SYS_RESOURCE nobody can lower a container's OOM score.
 _CONTAINERD = """\
 version = 3
-root = "{folder}/containerd/root"
-state = "{folder}/containerd/state"
+root = "{directory}/containerd/root"
+state = "{directory}/containerd/state"
 disabled_plugins = ["io.containerd.nri.v1.nri", "io.containerd.differ.v1.erofs"]
 [grpc]
-  address = "{folder}/containerd/containerd.sock"
+  address = "{directory}/containerd/containerd.sock"
 [plugins."io.containerd.internal.v1.opt"]
-  path = "{folder}/containerd/opt"
+  path = "{directory}/containerd/opt"
 [plugins."io.containerd.cri.v1.images"]
   snapshotter = "native"
   [plugins."io.containerd.cri.v1.images".pinned_images]
@@ -58,18 +58,18 @@ disabled_plugins = ["io.containerd.nri.v1.nri", "io.containerd.differ.v1.erofs"]
     container_annotations = ["*", "*/*"]
   [plugins."io.containerd.cri.v1.runtime".cni]
     bin_dirs = ["/usr/lib/cni"]
-    conf_dir = "{folder}/cni"
+    conf_dir = "{directory}/cni"
 """
 
 _KUBELET = """\
 apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration
-staticPodPath: {folder}/manifests
+staticPodPath: {directory}/manifests
 fileCheckFrequency: 1s
 syncFrequency: 5s
-podLogsDir: {folder}/logs
+podLogsDir: {directory}/logs
 cgroupDriver: cgroupfs
-containerRuntimeEndpoint: unix://{folder}/containerd/containerd.sock
+containerRuntimeEndpoint: unix://{directory}/containerd/containerd.sock
 failSwapOn: false
 authentication: {{anonymous: {{enabled: true}}, webhook: {{enabled: false}}}}
 authorization: {{mode: AlwaysAllow}}
@@ -94,13 +94,13 @@ class Binaries:
 
 
 class Node:
-    """Owns the processes and the folder of one node."""
+    """Owns the processes and the directory of one node."""
 
     address = "127.0.0.1"
     """Where its kubelet listens."""
 
-    def __init__(self, folder: Path, binaries: Binaries) -> None:
-        self.folder = folder
+    def __init__(self, directory: Path, binaries: Binaries) -> None:
+        self.directory = directory
         self.version = binaries.version
         self._bin = binaries
         self._running: dict[str, subprocess.Popen[bytes]] = {}
@@ -119,12 +119,12 @@ class Node:
     def __exit__(self, *_: object) -> None:
         for name in reversed(list(self._running)):
             self._end(name, signal.SIGKILL)
-        sweep(self.folder)
+        sweep(self.directory)
 
     @property
-    def cdi_folder(self) -> Path:
+    def cdi_directory(self) -> Path:
         """Where its containerd looks for CDI specs."""
-        return self.folder / "cdi"
+        return self.directory / "cdi"
 
     def _start(self) -> None:
         self._start_containerd()
@@ -132,9 +132,9 @@ class Node:
 
     def _start_containerd(self) -> None:
         for name in ("containerd", "cni", "cdi", "manifests", "logs"):
-            (self.folder / name).mkdir(parents=True)
-        (self.folder / "containerd.toml").write_text(
-            _CONTAINERD.format(folder=self.folder, pause=PAUSE_IMAGE, cdi=self.cdi_folder)
+            (self.directory / name).mkdir(parents=True)
+        (self.directory / "containerd.toml").write_text(
+            _CONTAINERD.format(directory=self.directory, pause=PAUSE_IMAGE, cdi=self.cdi_directory)
         )
         containerd = str(self._bin.containerd / "containerd")
         self._launch("containerd", containerd, "-c", "containerd.toml")
@@ -161,14 +161,14 @@ class Node:
         self, policy: str = "none", view: View | None = None
     ) -> subprocess.Popen[bytes]:
         """Start it and wait for nothing; gives its process."""
-        (self.folder / "kubelet.yaml").write_text(self._kubelet_config(policy))
+        (self.directory / "kubelet.yaml").write_text(self._kubelet_config(policy))
         flags = (f"{flag}={value}" for flag, value in self._kubelet_arguments().items())
         command = (str(self._bin.kubelet / "kubelet"), *flags)
         return self._launch("kubelet", *(view.command(*command) if view else command))
 
     def _kubelet_config(self, policy: str) -> str:
         config = _KUBELET.format(
-            folder=self.folder, policy=policy, address=self.address, port=_PORT
+            directory=self.directory, policy=policy, address=self.address, port=_PORT
         )
         known = int(self.version.split(".")[1]) >= _CGROUP_V1_SINCE
         return config + _CGROUP_V1 if known else config
@@ -176,8 +176,8 @@ class Node:
     def _kubelet_arguments(self) -> dict[str, str]:
         return {
             "--config": "kubelet.yaml",
-            "--root-dir": str(self.folder / "kubelet"),
-            "--cert-dir": str(self.folder / "certificates"),
+            "--root-dir": str(self.directory / "kubelet"),
+            "--cert-dir": str(self.directory / "certificates"),
             "--hostname-override": NODE_NAME,
             "--v": "2",
         }
@@ -212,7 +212,7 @@ class Node:
 
     def log(self, name: str) -> str:
         """Give what ``kubelet`` or ``containerd`` has logged."""
-        return (self.folder / f"{name}.log").read_text(errors="replace")
+        return (self.directory / f"{name}.log").read_text(errors="replace")
 
     def pods(self) -> list[dict[str, Any]]:
         """Give the kubelet's pods with their state."""
@@ -239,7 +239,7 @@ class Node:
 
     def ctr(self, *words: str, check: bool = True) -> str:
         """Ask containerd; give what it prints."""
-        socket = str(self.folder / "containerd/containerd.sock")
+        socket = str(self.directory / "containerd/containerd.sock")
         command = [str(self._bin.containerd / "ctr"), "-a", socket, "-n", "k8s.io", *words]
         done = subprocess.run(
             command, capture_output=True, text=True, check=False, timeout=PATIENCE_SECONDS
@@ -257,13 +257,13 @@ class Node:
         return "Server" in self.ctr("version", check=False)
 
     def _make_image(self, name: str, *command: str) -> None:
-        rootfs = self.folder / "image"
+        rootfs = self.directory / "image"
         (rootfs / "bin").mkdir(parents=True)
         shutil.copy2("/bin/busybox", rootfs / "bin/busybox")
         shutil.copy2(_HERE / "look", rootfs / "bin/look")
         for applet in ("cat", "cp", "ls"):
             (rootfs / "bin" / applet).symlink_to("busybox")
-        archive = self.folder / "image.tar"
+        archive = self.directory / "image.tar"
         pack(archive, name, rootfs, command)
         self.load_image(archive)
         shutil.rmtree(rootfs)
@@ -275,11 +275,11 @@ class Node:
 
     def _launch(self, name: str, *command: str) -> subprocess.Popen[bytes]:
         path = f"{self._bin.containerd}:{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
-        with (self.folder / f"{name}.log").open("ab") as log:
+        with (self.directory / f"{name}.log").open("ab") as log:
             self._running[name] = subprocess.Popen(
                 command,
-                cwd=self.folder,
-                env={**os.environ, "PATH": path, MARK: f"{self.folder}/"},
+                cwd=self.directory,
+                env={**os.environ, "PATH": path, MARK: f"{self.directory}/"},
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

@@ -24,14 +24,14 @@ _MEGABYTE = 1024
 class View:
     """What lies over sysfs, and how to start a program that sees it."""
 
-    folders: Mapping[str, Path]
-    """Folder below ``/`` → the one that lies over it."""
+    directories: Mapping[str, Path]
+    """Directory below ``/`` → the one that lies over it."""
 
     def command(self, *words: str) -> tuple[str, ...]:
         """Give a command for a program: its process id is the one that is started."""
         binds = [
             f"mount --bind {shlex.quote(str(made))} /{below}"
-            for below, made in self.folders.items()
+            for below, made in self.directories.items()
         ]
         script = " && ".join([*binds, 'exec "$@"'])
         # Slave: what containerd mounts later is seen, and these mounts stay in here.
@@ -39,7 +39,7 @@ class View:
 
 
 def machine_in(
-    folder: Path,
+    directory: Path,
     processors: Sequence[Sequence[int]],
     loops: Mapping[int, Mapping[str, str]] | None = None,
 ) -> View:
@@ -47,15 +47,15 @@ def machine_in(
 
     ``loops`` are loop devices, which must be plugged in, with attributes that are made up.
     """
-    nodes = folder / _NODES
+    nodes = directory / _NODES
     for number, own in enumerate(processors):
         _node(nodes / f"node{number}", number, len(processors), own)
     (nodes / "online").write_text(f"0-{len(processors) - 1}\n")
-    folders = {_NODES: nodes}
+    directories = {_NODES: nodes}
     for number, attributes in (loops or {}).items():
         below = f"{_LOOPS}/loop{number}"
-        folders[below] = _loop(folder / below, number, attributes)
-    return View(folders=folders)
+        directories[below] = _loop(directory / below, number, attributes)
+    return View(directories=directories)
 
 
 def _node(node: Path, number: int, count: int, processors: Sequence[int]) -> None:

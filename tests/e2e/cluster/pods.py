@@ -70,12 +70,12 @@ class Pod:
         name = f"{name}-{next(_NUMBERS)}"
         self.name = f"{name}-{NODE_NAME}"
         self._node = node
-        self._file = node.folder / "manifests" / f"{name}.json"
+        self._file = node.directory / "manifests" / f"{name}.json"
         self._manifest = _manifest(name, limits, look_at, more or {})
 
     def __enter__(self) -> Pod:
-        # The kubelet reads the folder at any moment: the file appears as a whole.
-        written = self._node.folder / self._file.name
+        # The kubelet reads the directory at any moment: the file appears as a whole.
+        written = self._node.directory / self._file.name
         written.write_text(json.dumps(self._manifest))
         written.rename(self._file)
         return self
@@ -181,7 +181,7 @@ class Container:
 
     def saw(self) -> Sight:
         """Give what it printed when it started."""
-        logs = self._node.folder / "logs"
+        logs = self._node.directory / "logs"
         lines = eventually(
             lambda: [
                 line.split(" ", 3)[3]

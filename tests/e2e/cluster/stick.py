@@ -52,6 +52,6 @@ def unplug() -> None:
     """Remove the link, unless it is a real stick's."""
     if LINK.is_symlink() and LINK.readlink() == TERMINAL:
         LINK.unlink()
-        for folder in (LINK.parent, LINK.parent.parent):
+        for directory in (LINK.parent, LINK.parent.parent):
             with suppress(OSError):  # others use it
-                folder.rmdir()
+                directory.rmdir()

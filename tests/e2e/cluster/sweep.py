@@ -1,4 +1,4 @@
-"""Removes everything a node left on this machine: ``python -m tests.e2e.cluster.sweep FOLDER``.
+"""Removes everything a node left on this machine: ``python -m tests.e2e.cluster.sweep DIRECTORY``.
 
 It works from what the kernel says, so it also cleans up after a run that was killed.
 """
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 DEVICE_PLUGINS = Path("/var/lib/kubelet/device-plugins")
-MARK = "GENERICDP_NODE_FOLDER"
+MARK = "GENERICDP_NODE_DIRECTORY"
 """A variable in the environment of each process of a node; containerd hands it to its shims.
-Its value is a folder, and ends in a slash."""
+Its value is a directory, and ends in a slash."""
 
 _LOGS = (Path("/var/log/containers"), Path("/var/log/pods"))
 _RUNC = Path("/run/containerd/runc/k8s.io")
@@ -40,12 +40,12 @@ _UDEV = Path("/run/udev")
 _CDI = (Path("/run/cdi"), Path("/etc/cdi"))
 
 
-def sweep(folder: Path) -> None:
-    """End the processes of the node in this folder, undo its mounts and remove its files."""
-    _end_processes(folder)
-    for point in _mounts_below(folder):
+def sweep(directory: Path) -> None:
+    """End the processes of the node in this directory, undo its mounts and remove its files."""
+    _end_processes(directory)
+    for point in _mounts_below(directory):
         subprocess.run(["umount", "-l", point], check=False)
-    for task in folder.glob("**/containerd/state/*/k8s.io/*/bootstrap.json"):
+    for task in directory.glob("**/containerd/state/*/k8s.io/*/bootstrap.json"):
         Path(json.loads(task.read_text())["address"].removeprefix("unix://")).unlink(
             missing_ok=True
         )
@@ -53,13 +53,13 @@ def sweep(folder: Path) -> None:
     for hierarchy in (_CGROUPS, *_CGROUPS.iterdir()):
         _remove_cgroup(hierarchy / "kubepods")
     for link in (*_LOGS[0].glob("*"), *DEVICE_PLUGINS.parent.glob("*")):
-        if link.is_symlink() and link.readlink().is_relative_to(folder):
+        if link.is_symlink() and link.readlink().is_relative_to(directory):
             link.unlink()
-    _remove_network(folder)
+    _remove_network(directory)
     loop.remove_all()
     stick.unplug()
     remove_device_plugins()
-    shutil.rmtree(folder, ignore_errors=True)
+    shutil.rmtree(directory, ignore_errors=True)
     # What the kubelet, containerd, network plugins and the daemon's hostPath volumes made, unless
     # something else lives there.
     made_by_others = (DEVICE_PLUGINS.parent, *_LOGS, *_CONTAINERD, _CNI, _CNI.parent, _UDEV)
@@ -74,9 +74,9 @@ def remove_device_plugins() -> None:
         subprocess.run(["rm", "-rf", DEVICE_PLUGINS], check=False)
 
 
-def _end_processes(folder: Path) -> None:
+def _end_processes(directory: Path) -> None:
     deadline = time.monotonic() + 10
-    while ids := set(_processes_of(folder)):
+    while ids := set(_processes_of(directory)):
         for process_id in ids:
             with suppress(ProcessLookupError):
                 os.kill(process_id, signal.SIGKILL)
@@ -85,9 +85,9 @@ def _end_processes(folder: Path) -> None:
         time.sleep(0.05)  # noqa: TID251 -- polls what has no event
 
 
-def _processes_of(folder: Path) -> Iterator[int]:
-    """Give those that were started with the mark of the folder, and all their descendants."""
-    mark = os.fsencode(f"{MARK}={folder}/")
+def _processes_of(directory: Path) -> Iterator[int]:
+    """Give those that were started with the mark of the directory, and all their descendants."""
+    mark = os.fsencode(f"{MARK}={directory}/")
     children: dict[int, list[int]] = {}
     found: list[int] = []
     for process in Path("/proc").glob("[0-9]*"):
@@ -105,15 +105,15 @@ def _processes_of(folder: Path) -> Iterator[int]:
         yield process_id
 
 
-def _mounts_below(folder: Path) -> list[str]:
+def _mounts_below(directory: Path) -> list[str]:
     points = [line.split()[1] for line in Path("/proc/mounts").read_text().splitlines()]
-    return sorted((p for p in points if Path(p).is_relative_to(folder)), reverse=True)
+    return sorted((p for p in points if Path(p).is_relative_to(directory)), reverse=True)
 
 
-def _remove_network(folder: Path) -> None:
+def _remove_network(directory: Path) -> None:
     """Remove what network plugins keep of the node's pods, and its own interface."""
     for result in _CNI.glob("*-*"):
-        if Path(json.loads(result.read_text())["netns"]).is_relative_to(folder):
+        if Path(json.loads(result.read_text())["netns"]).is_relative_to(directory):
             result.unlink()
     if Path("/sys/class/net", LINK).exists():
         subprocess.run(["ip", "link", "delete", LINK], check=False)

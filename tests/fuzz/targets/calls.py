@@ -77,8 +77,8 @@ def opened() -> Iterator[Callable[[bytes], None]]:
 @asynccontextmanager
 async def calling() -> AsyncIterator[tuple[Path, grpc.aio.Channel]]:
     """A resource with three devices that serves: its socket, and a channel to that."""
-    with TemporaryDirectory() as folder:
-        host = Host(Path(folder) / "host")
+    with TemporaryDirectory() as directory:
+        host = Host(Path(directory) / "host")
         for name in ("ttyUSB0", "ttyUSB1", "ttyUSB2"):
             host.plug(name)
         resource = serial(replicas=2)
@@ -88,7 +88,7 @@ async def calling() -> AsyncIterator[tuple[Path, grpc.aio.Channel]]:
         gate = Gate(NAME, root=host.root, look_again=lambda: None, run_hooks=no_hooks())
         service = Servicer(gate, prefer=Preference.CLOSEST, replicas=2, pre_start=True)
         service.set_devices(offer)
-        socket = Path(folder) / "s"
+        socket = Path(directory) / "s"
         async with (
             listening(socket, service),
             grpc.aio.insecure_channel(f"unix:{socket}") as channel,

@@ -43,16 +43,16 @@ WORDS = tuple(
 
 
 def seeds() -> Iterator[bytes]:
-    for folder in ("valid", "invalid"):
-        for file in sorted((CONFIGS / folder).glob("*.yaml")):
+    for directory in ("valid", "invalid"):
+        for file in sorted((CONFIGS / directory).glob("*.yaml")):
             if len(content := file.read_bytes()) < 5000:
                 yield content
 
 
 @contextmanager
 def opened() -> Iterator[Callable[[bytes], None]]:
-    with TemporaryDirectory() as folder:
-        root = loading.build(loading.path_of("can"), Path(folder))
+    with TemporaryDirectory() as directory:
+        root = loading.build(loading.path_of("can"), Path(directory))
         yield lambda content: _run(content, root)
 
 

@@ -102,10 +102,10 @@ def _edit(kind: int, path: int, name: bytes = b"", content: bytes = b"") -> byte
 
 
 def seeds() -> Iterator[bytes]:
-    with TemporaryDirectory() as folder:
-        paths = _paths(_built(Path(folder)))
+    with TemporaryDirectory() as directory:
+        paths = _paths(_built(Path(directory)))
         for at, path in enumerate(paths):
-            file = Path(folder + path)
+            file = Path(directory + path)
             if path.endswith("uevent") or "/udev/data/" in path:
                 yield _edit(WRITE, at, content=file.read_bytes())
             elif path.startswith("/dev/ttyUSB"):
@@ -117,29 +117,29 @@ def seeds() -> Iterator[bytes]:
 
 @contextmanager
 def opened() -> Iterator[Callable[[bytes], None]]:
-    with TemporaryDirectory() as folder, TemporaryDirectory() as configs:
+    with TemporaryDirectory() as directory, TemporaryDirectory() as configs:
         (Path(configs) / "c.yaml").write_bytes(CONFIG)
         loaded = load([Path(configs)])
         assert not loaded.problems, loaded.problems
-        root = _built(Path(folder))
+        root = _built(Path(directory))
         paths = _paths(root)
         yield lambda data: _run(data, root, paths, loaded.resources)
 
 
-def _built(folder: Path) -> Root:
+def _built(directory: Path) -> Root:
     text = loading.path_of(TESTBED).read_text()
     blocks = [one for one in text.split("\n\n") if not any(path in one for path in _OTHERS)]
     with TemporaryDirectory() as scratch:
         part = Path(scratch) / "part.umockdev"
         part.write_text("\n\n".join(blocks))
-        return loading.build(part, folder)
+        return loading.build(part, directory)
 
 
 def _paths(root: Root) -> list[str]:
     """Give the files and links of the copy."""
-    folder = root.real("")
-    found = (path for path in Path(folder).rglob("*") if path.is_symlink() or path.is_file())
-    return sorted(str(path).removeprefix(folder) for path in found)
+    directory = root.real("")
+    found = (path for path in Path(directory).rglob("*") if path.is_symlink() or path.is_file())
+    return sorted(str(path).removeprefix(directory) for path in found)
 
 
 def _run(data: bytes, root: Root, paths: list[str], resources: tuple[Resource, ...]) -> None:

@@ -38,8 +38,8 @@ def seeds() -> Iterator[bytes]:
 
 @contextmanager
 def opened() -> Iterator[Callable[[bytes], None]]:
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "kubeconfig")
+    with tempfile.TemporaryDirectory() as directory:
+        path = Path(directory, "kubeconfig")
 
         def run(data: bytes) -> None:
             path.write_bytes(data)

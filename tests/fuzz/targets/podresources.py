@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from genericdp.errors import KubeletError
 from genericdp.kubelet.api import podresources_pb2 as api
-from genericdp.kubelet.folder import KUBELET_SOCKET
+from genericdp.kubelet.directory import KUBELET_SOCKET
 from genericdp.kubelet.podresources import list_pods, pod_holders
 
 from tests.fuzz.hostile import asked
@@ -46,8 +46,8 @@ def opened() -> AbstractContextManager[Callable[[bytes], None]]:
 
 
 async def _run(kubelet: HostileKubelet) -> None:
-    folder, timeout = kubelet.how
+    directory, timeout = kubelet.how
     try:
-        pod_holders(await list_pods(folder / KUBELET_SOCKET, timeout_seconds=timeout))
+        pod_holders(await list_pods(directory / KUBELET_SOCKET, timeout_seconds=timeout))
     except KubeletError as error:
         str(error).encode("utf-8", "backslashreplace")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from genericdp.errors import KubeletError
 from genericdp.kubelet.api import deviceplugin_pb2 as api
-from genericdp.kubelet.folder import KUBELET_SOCKET
+from genericdp.kubelet.directory import KUBELET_SOCKET
 from genericdp.kubelet.server import RegistrationError, check, register
 
 from tests.fuzz.hostile import asked
@@ -52,13 +52,13 @@ def opened() -> AbstractContextManager[Callable[[bytes], None]]:
 
 
 async def _run(kubelet: HostileKubelet) -> None:
-    folder, timeout = kubelet.how
+    directory, timeout = kubelet.how
     try:
         options = api.DevicePluginOptions()
         await register(
-            folder / "e", "a/b", options, timeout_seconds=timeout, connected=lambda: None
+            directory / "e", "a/b", options, timeout_seconds=timeout, connected=lambda: None
         )
     except RegistrationError as error:
         str(error).encode("utf-8", "backslashreplace")
     with suppress(KubeletError):
-        await check(folder / KUBELET_SOCKET, timeout_seconds=timeout)
+        await check(directory / KUBELET_SOCKET, timeout_seconds=timeout)

@@ -40,8 +40,8 @@ def seeds() -> Iterator[bytes]:
 
 @contextmanager
 def opened() -> Iterator[Callable[[bytes], None]]:
-    with TemporaryDirectory() as folder:
-        root = loading.build(loading.path_of("can"), Path(folder))
+    with TemporaryDirectory() as directory:
+        root = loading.build(loading.path_of("can"), Path(directory))
         yield lambda data: _run(data, root)
 
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from genericdp.errors import KubeletError, UsageError
 from genericdp.host import descriptors
-from genericdp.host.events import ENTRIES, FolderWatch
+from genericdp.host.events import ENTRIES, DirectoryWatch
 from genericdp.host.workers import HangingError, in_worker
 from genericdp.observed import Observed, Signal, until
 from genericdp.printing import first_few
@@ -51,7 +51,7 @@ _SOCKET_NAME = re.compile(
     rf"{PREFIX}(?P<digest>[0-9a-f]{{12}})-(?P<instance>[0-9a-f]{{8}})-[0-9]+\.sock"
 )
 _BURST_SECONDS = 0.05
-"""The kubelet's own files in the folder come and go with each list."""
+"""The kubelet's own files in the directory come and go with each list."""
 _RECHECK_SECONDS = 0.3
 _LEFTOVER_AFTER_SECONDS = 60
 """A younger socket that refuses connections may be about to listen."""
@@ -73,8 +73,8 @@ class Peer:
     """When it was created, by the clock of the filesystem."""
 
 
-class KubeletFolder:
-    """Watches one folder for all resources; ``socket`` is None without a kubelet."""
+class KubeletDirectory:
+    """Watches one directory for all resources; ``socket`` is None without a kubelet."""
 
     def __init__(
         self,
@@ -84,7 +84,7 @@ class KubeletFolder:
         watched_times: int = _WATCHED_TIMES,
         deletion_seconds: float = 1.0,
     ) -> None:
-        check_length(path / LONGEST_NAME, "reach the kubelet's folder under a shorter path")
+        check_length(path / LONGEST_NAME, "reach the kubelet's directory under a shorter path")
         self.path = path
         # Not the process ID: in a container it is 1 for each of two instances.
         self.instance = os.urandom(4).hex()
@@ -95,12 +95,12 @@ class KubeletFolder:
         self.absence = Observed("it has not been looked for yet")
         """Why kubelet.sock is missing; empty if it is there."""
         self.is_readable: Observed[bool] = Observed(value=False)
-        """Whether the folder can be read: on a mount that hangs, reading does not end."""
+        """Whether the directory can be read: on a mount that hangs, reading does not end."""
         at_once = min(_REGISTRATIONS_AT_ONCE, descriptors.count().most // _DESCRIPTORS_EACH)
         self.registrations = asyncio.Semaphore(max(1, at_once))
         """Limits how many plugins register at once: memory for many is never freed."""
         self.events = Signal()
-        """Sent when something may have happened in the folder."""
+        """Sent when something may have happened in the directory."""
         self.peers: Observed[Sequence[Peer]] = Observed(())
         """The sockets of other instances of genericdp that run."""
         self._looked = False
@@ -111,11 +111,14 @@ class KubeletFolder:
     async def watch(self) -> None:
         """Keep ``socket`` up to date, forever.
 
-        Raise UsageError if the path is not a folder at the start, and KubeletError if the folder
-        was deleted below a bind mount: inotify does not report that, and only a restart helps.
+        Raise UsageError if the path is not a directory at the start, and KubeletError if the
+        directory was deleted below a bind mount: inotify does not report that, and only a restart
+        helps.
         """
         events = self.events
-        watch = FolderWatch(lambda *_: events.send(), what=f"the kubelet's folder {self.path}")
+        watch = DirectoryWatch(
+            lambda *_: events.send(), what=f"the kubelet's directory {self.path}"
+        )
         try:
             while True:
                 has_news = events.watch()
@@ -124,9 +127,9 @@ class KubeletFolder:
                     events.send()  # some may have been missed
                     continue
                 # Watch before looking, so that nothing that comes in between is missed.
-                await watch.set_folders({str(self.path): ENTRIES})
+                await watch.set_directories({str(self.path): ENTRIES})
                 await self._look_until_sure()
-                # inotify does not report the deletion of a folder that is still open.
+                # inotify does not report the deletion of a directory that is still open.
                 is_quiet = watch.complete and self.socket.value is not None
                 times = self._watched_times if is_quiet else 1
                 seconds = self._poll_seconds * times
@@ -138,7 +141,7 @@ class KubeletFolder:
 
     async def check_readable(self) -> bool:
         """Look in a thread, and return whether that ends: the loop, on which all others look, must
-        not hang with the folder.
+        not hang with the directory.
         """
         try:
             await in_worker(partial(os.stat, self.path), self.path)
@@ -152,10 +155,10 @@ class KubeletFolder:
         return True
 
     async def _look_until_sure(self) -> None:
-        """Look; raise KubeletError only if the folder is still deleted a moment later.
+        """Look; raise KubeletError only if the directory is still deleted a moment later.
 
-        A deletion removes the folder's links first and its name afterwards, and the process may be
-        preempted in between. Mostly it is over at once, and the next kubelet comes soon.
+        A deletion removes the directory's links first and its name afterwards, and the process may
+        be preempted in between. Mostly it is over at once, and the next kubelet comes soon.
         """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self._deletion_seconds
@@ -177,15 +180,15 @@ class KubeletFolder:
             try:
                 found, why = self._find_socket()
             except (UsageError, KubeletError):
-                # A folder that is deleted between two calls seems to lack permissions, or links.
+                # A directory that is deleted between two calls seems to lack permissions, or links.
                 found, why = self._find_socket()
         except (UsageError, OSError) as error:
             if not self._looked:  # at the start a person repairs it; later a mount may recover
                 raise
-            message = "the kubelet's folder cannot be used just now: %s"
+            message = "the kubelet's directory cannot be used just now: %s"
             self._unusable.update(str(error), message, error, level=logging.ERROR)
             return
-        self._unusable.update("", ended="the kubelet's folder can be used again")
+        self._unusable.update("", ended="the kubelet's directory can be used again")
         self._looked = True
         if why and why != self.absence.value:
             # Here and not in each plugin: one line for all of them.
@@ -201,18 +204,18 @@ class KubeletFolder:
         return 0.0 if self.socket.value is None else time.monotonic() - self._socket_since
 
     def _find_socket(self) -> tuple[SocketIdentity | None, str]:
-        """Return kubelet.sock, or why it is missing; raise if the folder cannot be used."""
+        """Return kubelet.sock, or why it is missing; raise if the directory cannot be used."""
         try:
             status = self.path.stat()
         except (FileNotFoundError, NotADirectoryError):
-            return None, f"there is no folder {self.path}"
+            return None, f"there is no directory {self.path}"
         except PermissionError as error:
             raise UsageError(f"no permission to look into {self.path}: run as root") from error
         if not stat.S_ISDIR(status.st_mode):
-            if self._looked:  # the folder may come back, as one that is deleted does
-                return None, f"{self.path} is not a folder"
+            if self._looked:  # the directory may come back, as one that is deleted does
+                return None, f"{self.path} is not a directory"
             raise UsageError(
-                f"{self.path} is not a folder (give the kubelet's device-plugins folder"
+                f"{self.path} is not a directory (give the kubelet's device-plugins directory"
                 " with --kubelet-dir)"
             )
         if status.st_nlink == 0:
@@ -228,7 +231,7 @@ class KubeletFolder:
 
 
 class PeerWatch:
-    """Keeps ``KubeletFolder.peers`` up to date, and logs which other instances come and leave.
+    """Keeps ``KubeletDirectory.peers`` up to date, and logs which other instances come and leave.
 
     It removes the sockets of those that have crashed (K9).
 
@@ -237,7 +240,7 @@ class PeerWatch:
     gRPC in the other process use more and more memory.
     """
 
-    def __init__(self, kubelet: KubeletFolder, resources: Callable[[], Iterable[str]]) -> None:
+    def __init__(self, kubelet: KubeletDirectory, resources: Callable[[], Iterable[str]]) -> None:
         self._kubelet = kubelet
         self._resources = resources
         self._connections: dict[str, socket.socket] = {}
@@ -270,13 +273,13 @@ class PeerWatch:
     def look(self) -> bool:
         """Look once, without waiting; return whether nothing has changed.
 
-        Those of the last look stay if the folder is missing or cannot be read.
+        Those of the last look stay if the directory is missing or cannot be read.
         """
         kubelet, before = self._kubelet, self._kubelet.peers.value
         with suppress(OSError):  # also without a free file descriptor
             kubelet.peers.value = self._running()
         if kubelet.socket.value != self._last:
-            # With its folder, or when a kubelet starts, a socket goes, but not its owner.
+            # With its directory, or when a kubelet starts, a socket goes, but not its owner.
             self._last = kubelet.socket.value
             self._logged.clear()
         is_unchanged = kubelet.peers.value == before
@@ -418,8 +421,8 @@ def find_socket(path: Path) -> tuple[SocketIdentity | None, str]:
     except OSError:
         return None, f"there is no {path}"
     if not stat.S_ISSOCK(status.st_mode):
-        kind = "folder" if stat.S_ISDIR(status.st_mode) else "file"
-        return None, f"{path} is a {kind}, not a socket (is this the kubelet's folder?)"
+        kind = "directory" if stat.S_ISDIR(status.st_mode) else "file"
+        return None, f"{path} is a {kind}, not a socket (is this the kubelet's directory?)"
     return (status.st_dev, status.st_ino, status.st_ctime_ns), ""
 
 

@@ -1,4 +1,4 @@
-"""Folders and links that come, go and turn are followed by events alone."""
+"""Directories and links that come, go and turn are followed by events alone."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ async def followed(world: World, glob: str, **keys: object) -> AsyncIterator[Pat
         world.serving(resource(NAME, glob, forgetAfterSeconds=0, **keys)) as daemon,
     ):
         await daemon.registered(NAME)
-        yield world.host.folder / "dev"
+        yield world.host.directory / "dev"
 
 
 def link(path: Path, target: str) -> Path:
@@ -38,7 +38,7 @@ def link(path: Path, target: str) -> Path:
     return path
 
 
-async def test_folders_that_come_and_go_are_followed_by_events_alone(world: World) -> None:
+async def test_directories_that_come_and_go_are_followed_by_events_alone(world: World) -> None:
     """D3: a plugged device is never seen."""
     async with followed(world, "/dev/new/by-id/*") as dev:
         link(dev / "new/by-id/a", "../../ttyUSB0")
@@ -56,7 +56,7 @@ async def test_folders_that_come_and_go_are_followed_by_events_alone(world: Worl
 
 async def test_what_a_dangling_link_leads_to_is_seen_when_it_comes(world: World) -> None:
     """D3: udev may leave a link alone while its target goes and returns."""
-    link(world.host.folder / "dev/mine/modem", "../slot/ttyUSB9")
+    link(world.host.directory / "dev/mine/modem", "../slot/ttyUSB9")
     async with followed(world, "/dev/mine/*"):
         for _ in range(2):
             world.host.plug("slot/ttyUSB9")
@@ -65,8 +65,8 @@ async def test_what_a_dangling_link_leads_to_is_seen_when_it_comes(world: World)
             await world.listed(NAME)
 
 
-async def test_a_link_among_the_folders_that_is_turned_is_followed(world: World) -> None:
-    dev = world.host.folder / "dev"
+async def test_a_link_among_the_directories_that_is_turned_is_followed(world: World) -> None:
+    dev = world.host.directory / "dev"
     link(dev / "cards/one/card", "../../ttyUSB0")
     link(dev / "cards/two/card", "../../ttyUSB1")
     link(dev / "current", "cards/one")
@@ -76,21 +76,21 @@ async def test_a_link_among_the_folders_that_is_turned_is_followed(world: World)
         await world.listed(NAME, "ttyUSB1")
 
 
-async def test_a_folder_that_is_renamed_before_it_is_watched_is_missed_at_once(
+async def test_a_directory_that_is_renamed_before_it_is_watched_is_missed_at_once(
     world: World,
 ) -> None:
     """The next full look comes too late: 30 s after the first, and this waits no longer."""
     world.host.plug("many/x1")
-    folder = world.host.folder / "dev/many"
-    gone = folder.with_name("gone")
+    directory = world.host.directory / "dev/many"
+    gone = directory.with_name("gone")
 
     def rename_once_logged(record: logging.LogRecord) -> bool:
         if "1 of 1 devices healthy" in record.getMessage():
-            folder.rename(gone)
+            directory.rename(gone)
         return True
 
     async with world.serving(resource(NAME, "/dev/many/*")) as daemon:
         daemon.log.addFilter(rename_once_logged)  # before whoever logs it goes on
         await daemon.log.says("device many_x1 is Unhealthy")
-        gone.rename(folder)
+        gone.rename(directory)
         await daemon.log.says("device many_x1 is Healthy again")
