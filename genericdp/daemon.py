@@ -92,7 +92,7 @@ async def serve(
             settings.configs,
             policy=settings.policy,
             load=load,
-            put_in_force=partial(_put_in_force, supervisor),
+            activate=partial(_activate, supervisor),
             hangup=reload,
             decided=supervisor.decided,
             state_dir=settings.state_dir,
@@ -127,7 +127,7 @@ async def _endpoints(
         await serve(address, sources, shows_status=supervisor.settings.shows_status)
 
 
-def _put_in_force(supervisor: Supervisor, loaded: Loaded) -> None:
+def _activate(supervisor: Supervisor, loaded: Loaded) -> None:
     # The model is imported by now: not before the child that loads the config has started.
     from genericdp.devices.changes import plan, without_policy
     from genericdp.devices.matching import why_none

@@ -353,7 +353,7 @@ class Reconciler:
         self.dra = DraDriver(
             settings,
             self._settings,
-            in_force=self._wanted,
+            active=self._wanted,
             kubelet=self._kubelet,
             root=self._root,
             look_again=self._look_again,

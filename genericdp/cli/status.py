@@ -204,7 +204,7 @@ def _daemon(status: StatusDocument) -> Iterator[ColoredLine]:
     running = span(status["started"], status["time"])
     yield f"Daemon:   genericdp {visible(status['version'])}, for {running}", PLAIN
     files = ", ".join(map(visible, config["files"]))
-    if config["inForce"]:
+    if config["active"]:
         since = f", since {absolute(config['since'])}" if config["since"] is not None else ""
         of_old = ", the last good one of the state directory" if config["fromStateDir"] else ""
         digest = visible(config["digest"][:12])
@@ -314,7 +314,7 @@ def _unhealthy(resource: StatusDocument) -> int:
 
 def _summary(status: StatusDocument) -> str:
     resources = status["resources"]
-    if not status["config"]["inForce"]:
+    if not status["config"]["active"]:
         return "No config is active: nothing is served."
     if not resources:
         return "The config has no resource for this node."

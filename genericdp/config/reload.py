@@ -67,7 +67,7 @@ class Reloader:
         *,
         policy: Path | None = None,
         load: Load,
-        put_in_force: Callable[[Loaded], None],
+        activate: Callable[[Loaded], None],
         hangup: Signal,
         decided: Observed[tuple[Resource, ...] | None],
         state_dir: Path | None = None,
@@ -79,7 +79,7 @@ class Reloader:
         self._configs = configs
         self._policy = policy
         self._load = partial(load, policy=policy)
-        self._put_in_force = put_in_force
+        self._activate = activate
         self._decided = decided
         self._last_good = None if state_dir is None else LastGood(state_dir)
         self._pace = pace or ReloadPace()
@@ -162,7 +162,7 @@ class Reloader:
         self.state.value = replace(state, loaded=loaded, since=self._clock())
         for warning in loaded.warnings:
             log.warning("%s", warning)
-        self._put_in_force(loaded)
+        self._activate(loaded)
 
     async def _refuse(self, loaded: Loaded, *, asked: bool) -> None:
         """Leave the active config; log the problems if they are new, or were requested."""

@@ -104,7 +104,7 @@ class DraDriver:
         dra: DraSettings,
         settings: Settings,
         *,
-        in_force: Mapping[str, Resource],
+        active: Mapping[str, Resource],
         kubelet: KubeletDirectory,
         root: Root,
         look_again: Callable[[], None],
@@ -118,7 +118,7 @@ class DraDriver:
         self._failing = Latch(log)
         self.is_standby = False
         """Whether another instance of the driver is in charge."""
-        self._in_force = in_force
+        self._active = active
         """The resources of the config as they are served now, by name in the config."""
         self._waiting: Mapping[str, _Verdict] = {}
         """The resources that are not served as the config says, by name in the config."""
@@ -168,9 +168,9 @@ class DraDriver:
             # Claims may have what the device plugin would give away. Where reading hangs, it may
             # do so forever, and where there can be no directory there cannot be records: the device
             # plugin serves what the config says.
-            new = [name for name in wanted if self._in_force_as(name) is None]
+            new = [name for name in wanted if self._active_as(name) is None]
             self._apply(wanted, dict.fromkeys(new, _Verdict(trouble, None)))
-            return self._in_force
+            return self._active
         moving = {name: resource for name, resource in wanted.items() if self._moves(resource)}
         pods: Collection[str] | _Verdict = _Verdict(trouble, None)
         if not trouble and any(resource.served_by is ServedBy.DRA for resource in moving.values()):
@@ -186,7 +186,7 @@ class DraDriver:
         if trouble := trouble or await self._save_served(settled):
             waiting = dict.fromkeys(moving, _Verdict(trouble, None)) | waiting
         self._apply(wanted, waiting)
-        return self._in_force
+        return self._active
 
     async def _learn(self) -> None:
         """Find out what claims hold on this node, and what DRA serves; raise OSError."""
@@ -267,7 +267,7 @@ class DraDriver:
 
         ``pods``: the resources of which pods hold devices, or why that is not known.
         """
-        last = self._in_force_as(resource.name)
+        last = self._active_as(resource.name)
         meanwhile = None if last is None else last.served_by
         if isinstance(pods, _Verdict):
             return pods._replace(meanwhile=meanwhile)
@@ -280,9 +280,9 @@ class DraDriver:
         why = "" if has_ended else "its device plugin ends first"
         return _Verdict(why, None, is_transient=True)
 
-    def _in_force_as(self, name: str) -> Resource | None:
+    def _active_as(self, name: str) -> Resource | None:
         """Return a resource of the config as it is served now; None: it is not served."""
-        return None if name in self.withheld else self._in_force.get(name)
+        return None if name in self.withheld else self._active.get(name)
 
     async def _save_served(self, settled: Collection[Resource]) -> str:
         """Save which resources DRA serves; return why that fails; empty: it is saved."""
@@ -306,25 +306,25 @@ class DraDriver:
         """Set the active back ends: what waits stays as it was, or is withheld. Log what is new."""
         for name in self._waiting.keys() - waiting.keys():
             if (latch := self._logged.pop(name, None)) and name in wanted:
-                now, last = wanted[name].served_by, self._in_force_as(name)
+                now, last = wanted[name].served_by, self._active_as(name)
                 has_changed = last is None or last.served_by is not now
                 latch.update("", ended=f"servedBy: {now} is active now" if has_changed else "")
-        in_force = dict(wanted)
+        active = dict(wanted)
         for name, (why, meanwhile, is_transient) in waiting.items():
-            resource, last = wanted[name], self._in_force_as(name)
+            resource, last = wanted[name], self._active_as(name)
             latch = self._logged.setdefault(name, Latch(log, resource=name))
             level = logging.INFO if is_transient else logging.WARNING
             latch.update(why, "not served by %s yet: %s", resource.served_by, why, level=level)
             # Those that neither serves need some value: the reconciler leaves ``withheld`` out.
-            in_force[name] = replace(resource, served_by=meanwhile or ServedBy.DEVICE_PLUGIN)
+            active[name] = replace(resource, served_by=meanwhile or ServedBy.DEVICE_PLUGIN)
             if last is not None and last.served_by is meanwhile:
-                in_force[name] = last
-        self._in_force, self._waiting = in_force, waiting
+                active[name] = last
+        self._active, self._waiting = active, waiting
 
     def as_served(self, resource: Resource) -> Resource:
         """Return a resource of the config as it is served now."""
         name = resource.name
-        return self._in_force.get(name, resource) if name in self._waiting else resource
+        return self._active.get(name, resource) if name in self._waiting else resource
 
     @property
     def waiting(self) -> Mapping[str, str]:
@@ -421,8 +421,8 @@ class DraDriver:
         if reasons or any(
             item["spec"]["pool"]["name"] in pools for item in slices.by_name.value.values()
         ):
-            told = [*filter(None, reasons)][:1]
-            return ": ".join([_DELETED_FIRST, *told]), not told
+            problem = [*filter(None, reasons)][:1]
+            return ": ".join([_DELETED_FIRST, *problem]), not problem
         return "", True
 
     async def run(self) -> None:

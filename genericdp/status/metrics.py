@@ -62,12 +62,12 @@ _GAUGES = {
     " (the API server no longer has the claim, and the kubelet has not unprepared it: its devices"
     " are withheld); absent: DRA has served no resource.",
     "config_valid": "Whether the config on disk is active (1) or is refused (0).",
-    "config_last_success_timestamp_seconds": "When the config in force was put in force, in"
-    " seconds since 1970; 0: none was, or only the last good one of an earlier run.",
-    "config_hash_info hash": "A SHA-256 for the config in force, over the names (without their"
+    "config_last_success_timestamp_seconds": "Unix time in seconds at which the active config"
+    " was activated; 0: none is active, or only the last good one of an earlier run.",
+    "config_hash_info hash": "A SHA-256 for the active config, over the names (without their"
     " directories) and contents of its files, in their order, and the content of its policy; always"
     " 1; absent: there is none.",
-    "policy_hash_info hash": "The SHA-256 of the policy's file in force, as sha256sum gives it,"
+    "policy_hash_info hash": "The SHA-256 of the active policy's file, as sha256sum gives it,"
     " always 1; absent: no policy bounds the config.",
     "descriptors_used": "File descriptors in use.",
     "descriptors_limit": "File descriptors that this process may have.",
@@ -80,14 +80,14 @@ _COUNTERS = {
     "stream_updates_total resource": "Lists of devices sent to the kubelet.",
     "allocations_total resource result": "Allocate calls, or with DRA preparations of claims that"
     " could be read, by result: success, unusable (a device cannot be given, or its hook failed),"
-    " invalid (asked for what is not there), timeout, cancelled (the kubelet went away), error.",
+    " invalid (requested what is not there), timeout, cancelled (the kubelet went away), error.",
     "hook_results_total resource hook result": "Hooks run for a device (allocate, preStart,"
     " release), by result: success, failure.",
     "probe_results_total resource probe result": "Probes run, by kind and place in the resource's"
     " health (exec-0) and result: success, failure; kernelLog is followed, not run.",
-    "device_events_total kind": "Events that called for a look: actions of the kernel (add, remove,"
-    " change, move, bind, unbind, online, offline, other), record (udev wrote one), file (an entry"
-    " of a watched directory), resync (all is looked at: listening began, or events were lost).",
+    "device_events_total kind": "Events that triggered discovery: actions of the kernel (add,"
+    " remove, change, move, bind, unbind, online, offline, other), record (udev wrote one), file"
+    " (an entry of a watched directory), resync (full scan at the start or after lost events).",
     "api_requests_total verb result": "Requests to the API server, for DRA, by verb and result:"
     " success, the status of HTTP, unreachable.",
     "config_reloads_total result": "Configs read, the first one included, by result: applied,"

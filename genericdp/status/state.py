@@ -275,7 +275,7 @@ def _config_json(config: ConfigState) -> dict[str, Any]:
     loaded, refused = config.loaded or Loaded(), config.refused or Loaded()
     policy = loaded.policy
     return {
-        "inForce": config.loaded is not None,
+        "active": config.loaded is not None,
         "digest": loaded.digest,
         "since": _time(config.since),
         "files": list(map(str, loaded.files)),

@@ -60,7 +60,7 @@ def resource(name: str, *devices: Document, **keys: object) -> Document:
 def config(**keys: object) -> Document:
     """Return what is told of a config, of none unless the keys say so."""
     return {
-        "inForce": bool(keys.get("digest")),
+        "active": bool(keys.get("digest")),
         "digest": "",
         "since": None,
         "files": [],

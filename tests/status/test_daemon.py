@@ -69,7 +69,7 @@ async def test_it_is_alive_at_once_ready_once_registered_and_tells_of_a_refused_
             await daemon.says("the active one stays")
             now = await state(port)
             assert now["ready"]
-            assert now["config"]["inForce"]
+            assert now["config"]["active"]
             assert "unknown key 'matches'" in now["config"]["problems"][0]
         daemon.process.send_signal(signal.SIGTERM)
         assert await daemon.ends() == 0

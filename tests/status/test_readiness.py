@@ -110,7 +110,7 @@ async def test_what_stands_in_the_place_of_the_socket_is_told_also_when_it_chang
         ([], "the list is empty; at least one entry is required"),
     ],
 )
-async def test_without_a_config_in_force_nothing_is_ready(
+async def test_without_a_config_active_nothing_is_ready(
     world: World, bad: list[dict[str, object]], why: str
 ) -> None:
     async with world.serving(*bad) as daemon:
