@@ -35,7 +35,7 @@ $(VENV)/development.stamp: requirements/development.txt $(VENV)/runtime.stamp
 	@$(BIN)/python -c 'import pytest, hypothesis, mypy, xdist' || { echo "installing the development tools failed: see the messages above" >&2; exit 1; }
 	@touch $@
 
-run: $(VENV)/runtime.stamp ## the daemon on this machine's devices, beside a stand-in for the kubelet; CONFIG=FILE
+run: $(VENV)/runtime.stamp ## the daemon on this machine's devices, with a simulated kubelet; CONFIG=FILE
 	@$(BIN)/genericdp simulate --config "$(CONFIG)"
 
 # In four processes, also on two cores: half of its time a test waits. WORKERS=0: in one.
@@ -70,7 +70,7 @@ deploy-test: $(VENV)/development.stamp $(DOCS_VENV)/stamp image ## image, manife
 soak: $(VENV)/development.stamp ## ten minutes of faults, or SECONDS=120; SEED=42: the same steps; KUBELETS=simulated, real
 	@$(BIN)/python -m tests.soak $(if $(SECONDS),--seconds $(SECONDS)) $(if $(SEED),--seed $(SEED)) $(if $(KUBELETS),--kubelets $(KUBELETS))
 
-bench: $(VENV)/development.stamp ## figures beside a bare plugin, as root, in twenty minutes; ARGS=--quick, ARGS=--help
+bench: $(VENV)/development.stamp ## figures next to a bare plugin, as root, in twenty minutes; ARGS=--quick, ARGS=--help
 	@$(BIN)/python -m bench $(ARGS)
 
 generate: $(VENV)/development.stamp ## what is made of the schemas, the protocols and the settings
