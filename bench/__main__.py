@@ -36,7 +36,7 @@ _BUILD = "GOBIN=$PWD go install github.com/squat/generic-device-plugin@latest"
 
 
 def main() -> int:
-    """Measure what the command line asks for; return 1 if a measurement failed."""
+    """Measure what the command line selects; return 1 if a measurement failed."""
     options = _arguments()
     if os.geteuid() != 0:
         print("bench needs root: it makes device nodes", file=sys.stderr)

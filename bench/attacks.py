@@ -1,4 +1,4 @@
-"""What attacks on its memory do to a daemon that has as much of it as the shipped pod.
+"""Attack the memory of a daemon that has as much of it as the shipped pod.
 
 ``python -m bench.attacks [NAME…]`` plays all attacks, or those whose names begin so, as root, and
 prints a table: none may have the daemon killed, nor hinder the device plugin next to it. The limit
@@ -49,7 +49,7 @@ PLUGIN, DRA = "bench.example.com/thing-0", "bench.example.com/thing-1"
 _DAEMON_SET = REPOSITORY / "deploy/kustomize/base/daemonset.yaml"
 _JOIN = 'for f; do [ "$f" = -- ] && break; echo $$ > "$f"; shift; done; shift; exec "$@"'
 _START_SECONDS, _SECONDS, _POD_SECONDS = 60.0, 30.0, 140.0
-"""The daemon asks for pods once its kubelet is a minute old, and a minute later again."""
+"""The daemon lists pods once its kubelet is a minute old, and a minute later again."""
 _LIST = b'{"metadata":{"resourceVersion":"1"},"items":['
 _SLICE = b'{"metadata":{"name":"a","uid":"b","resourceVersion":"1"},"spec":{}},'
 _EVENT = b'{"type":"MODIFIED","object":{"metadata":{"name":"a","resourceVersion":"7"}}}\n'
@@ -70,7 +70,7 @@ _CONTENTS = {
 
 @dataclass(kw_only=True)
 class Node:
-    """What an attack can change before the daemon starts, and reach while it runs."""
+    """The parts that an attack can change before the daemon starts, and reach while it runs."""
 
     directory: Path
     server: ApiServer
@@ -95,7 +95,7 @@ def slices(count: int, node_name: str) -> bytes:
 
 @contextmanager
 def pods(node: Node, count: int, pod: Callable[[], pods_api.PodResources]) -> Iterator[None]:
-    """Have the kubelet answer with this many pods when it is asked for them."""
+    """Have the kubelet list this many pods."""
     content = pods_api.ListPodResourcesResponse(pod_resources=[pod()] * count).SerializeToString()
     # The daemon asks before it serves what it did not serve before, and then each minute.
     (node.directory / _PLACES["served.json"]).unlink()

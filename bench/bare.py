@@ -1,4 +1,4 @@
-"""What device plugins on the same libraries cost at least.
+"""A minimal device plugin on the same libraries, as the baseline of costs.
 
 ``python -m bench.bare DIRECTORY NAME=GLOB…``: a device plugin without a config, without checks and
 with hardly any retries; each resource lists what its glob finds in one directory.
@@ -62,7 +62,7 @@ class Plugin:
         self._changed.set()
 
     async def register(self) -> None:
-        """Serve on a new socket and tell the kubelet of it."""
+        """Serve on a new socket and register it with the kubelet."""
         if self._server is not None:
             await self._server.stop(None)
         self._count += 1

@@ -1,4 +1,4 @@
-"""What devices and claims cost that DRA serves, next to a bare driver or the device plugin.
+"""Measure devices and claims that DRA serves, next to a bare driver or the device plugin.
 
 ``python -m bench.dra DIRECTORY`` is an API server and the DRA side of a kubelet: it writes
 ``DIRECTORY/kubeconfig`` and serves ``DIRECTORY/kubelet``.

@@ -1,4 +1,4 @@
-"""What a device plugin costs, next to the peer: one function for each measurement."""
+"""Measure a device plugin next to its peer: one function for each measurement."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _THINGS = {"bench.example.com/thing": f"{nodes.DIRECTORY}/thing-*"}
 _MOST = 50
 """Resources, of the measurements by their number."""
 _SETTLE_SECONDS = 3.0
-"""By then all has been scanned once more, now that events tell of changes."""
+"""By then the daemon has made its full scan, and follows events."""
 _APART_SECONDS = 0.3
 """Longer than the time within which changes go out together."""
 _FOREIGN_EVENTS = 10

@@ -32,7 +32,7 @@ class Result:
 
     @property
     def met(self) -> bool | None:
-        """Whether the goal is met; None without a goal, or without the ratio that it is about."""
+        """Return whether the goal is met; None without a goal or the ratio that it is about."""
         if self.goal is not None:
             return median(self.daemon) <= self.goal
         ratio = self.ratio

@@ -48,7 +48,7 @@ class Registered:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Bench:
-    """What every measurement is given."""
+    """Shared by all measurements."""
 
     scratch: Path
     quick: bool
@@ -57,7 +57,7 @@ class Bench:
     begun: float = field(default_factory=time.monotonic)
 
     def say(self, text: str) -> None:
-        """Tell on stderr what is measured next."""
+        """Print on stderr what is measured next."""
         print(f"{time.monotonic() - self.begun:5.0f} s  {text}", file=sys.stderr, flush=True)
 
     async def before_change(self, seconds: float) -> None:

@@ -1,1 +1,1 @@
-"""Tools for developers: docs/development/development.md tells of each."""
+"""Tools for developers: docs/development/development.md describes each."""

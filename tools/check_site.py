@@ -1,4 +1,4 @@
-"""What is wrong with a site that was built.
+"""Check a site that was built.
 
 Every link must lead to a file, and to a place in it if it says which; and no page or style sheet
 may load anything from another host.
@@ -21,7 +21,7 @@ LEADING = {"canonical", "prev", "next"}
 
 
 class Page(HTMLParser):
-    """What a page of the site loads, where it leads and what in it can be led to."""
+    """A page of the site: what it loads, where its links lead, and its anchors."""
 
     def __init__(self, text: str) -> None:
         super().__init__()

@@ -25,8 +25,8 @@ runs on ([init](../how-to/init.md)).
 Each is run on a host of its own by the tests: a copy of a machine's `/sys` and `/dev`, with what
 `discover` and `allocate` must say there. *Public facts*: what the host has and what a container
 must get rests on documents, captures and issues of others, named at the end of the page; *in
-part*: something of it is unproven, and is named there. *Unproven*: the host was made by hand. Tell
-us what you see on a real one.
+part*: something of it is unproven, and is named there. *Unproven*: the host was made by hand.
+Report what you see on a real one.
 
 | for | config | rests on |
 | --- | --- | --- |
@@ -91,7 +91,7 @@ def seen(name: str) -> list[str]:
 
 
 def fenced(language: str, text: str) -> str:
-    """Return a block of Markdown with a text, the end of a long output left out."""
+    """Return a block of Markdown with an output; the end of a long one is left out."""
     lines = text.rstrip().splitlines()
     if language == "text" and len(lines) > MAX_LINES:
         lines[MAX_LINES:] = [f"… {len(lines) - MAX_LINES} more lines"]

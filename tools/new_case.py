@@ -1,4 +1,4 @@
-"""Makes a case of a bug report: of a snapshot, and the config that somebody has.
+"""Makes a case of a bug report: of a snapshot and a config.
 
 What makes no difference to the output of the steps is left out: of a machine with a thousand
 devices the few stay that matter.
@@ -78,7 +78,7 @@ def _of_directory(
 ) -> Iterator[tuple[Part, object]]:
     """Yield what a directory of sysfs has: a device, or a directory of the device above."""
     path = f"/{directory.relative_to(root / 'sys/devices')}"
-    device = next((it for it in _upwards(path) if ("devices", it) in known), None)
+    device = next((above for above in _upwards(path) if ("devices", above) in known), None)
     if (directory / "uevent").is_file() and (directory / "subsystem").is_symlink():
         device = path
         yield ("devices", path), (directory / "subsystem").readlink().name
@@ -102,7 +102,7 @@ def _upwards(path: str) -> Iterator[str]:
 
 
 def _keys(directory: Path, root: Path) -> Iterator[tuple[str, object]]:
-    """Yield the keys of a device that are no attributes."""
+    """Yield the keys of a device that are not attributes."""
     for link in _LINKS[1:]:
         if (directory / link).is_symlink():
             yield link, (directory / link).readlink().name
@@ -135,7 +135,8 @@ def text_of(parts: Mapping[Part, object]) -> str:
         if kind != "devices":
             document[kind][path] = value
         elif not key:
-            above = next(it for it in (*_upwards(path.rpartition("/")[0]), "") if it in places)
+            parents = (*_upwards(path.rpartition("/")[0]), "")
+            above = next(parent for parent in parents if parent in places)
             places[path] = {"subsystem": value}
             places[above][path.removeprefix(above)] = places[path]
         elif path in places:  # else its device was left out
@@ -145,7 +146,7 @@ def text_of(parts: Mapping[Part, object]) -> str:
 
 
 def needed(parts: Sequence[Part], is_enough: Callable[[Sequence[Part]], bool]) -> list[Part]:
-    """Return parts of which none can be left out alone; ``is_enough`` tells what suffices."""
+    """Return parts of which none can be left out alone; ``is_enough`` decides what suffices."""
     kept = list(parts)
     size = len(kept)
     while size:

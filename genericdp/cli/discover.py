@@ -228,4 +228,4 @@ def _nothing_found(found: Sequence[view.Document], arguments: argparse.Namespace
         root = root_option(arguments)
         everything = shell_words(["genericdp", "hardware", *root])
         why = " ".join(filter(None, ["genericdp explain FILE DEVICE", shell_words(root)]))
-        yield f"({everything} tells what there is, {why} why it is not taken)"
+        yield f"({everything} lists what there is, {why} shows why it is not taken)"

@@ -52,8 +52,8 @@ _HEAD = """\
 #
 {commands}
 #
-# Keep what pods should have, and delete the rest: whoever may start a pod on the node can ask for
-# all that is here. A pod asks by name:   resources: {{limits: {{{resource}: 1}}}}
+# Keep what pods should have, and delete the rest: any user who may start a pod on the node can
+# request all resources below. A pod names one:   resources: {{limits: {{{resource}: 1}}}}
 # Replace example.com with a domain of your own.
 """
 _TEMPLATE = """\
@@ -62,7 +62,7 @@ kind: DevicePluginConfig
 resources:
   # No example finds anything here. This resource offers nothing either until you change it;
   # `genericdp hardware` prints a selector for everything that the machine has.
-  - name: example.com/my-device         # what pods ask for
+  - name: example.com/my-device         # what pods request
     match:
       - path: /dev/my-device            # a path or a glob, or another selector
     replicas: 1                         # how many containers may share each

@@ -37,10 +37,10 @@ ARGUMENTS = {
     ),
     "--strict": flag("exit 2 also where there are only warnings, as for CI"),
     "--diff": flag(
-        "take exactly two configs, OLD and NEW, and say what a daemon that goes from one to the"
-        " other does on this machine: the resources that are added, removed or changed (which"
-        " keys; in place, or registered anew and why), and the devices that appear, go or change"
-        " their id; exit 0 also where they differ, 2 where one of them cannot be used"
+        "take exactly two configs, OLD and NEW, and show what a daemon does on this machine that"
+        " changes from one to the other: the resources that are added, removed or changed (which"
+        " keys; in place, or registered again and why), and the devices that appear, disappear or"
+        " change their id; exit 0 also where they differ, 2 where one of them cannot be used"
     ),
     "--root": path_option(
         f"{ROOT}; with it, also warn of IDs that can change there when the machine boots (default:"

@@ -148,7 +148,7 @@ def _roots(file: str, text: str, problems: list[Problem]) -> Iterator[YamlNode]:
         # Wherever it was found, the first of its kind is one.
         place = _mark_in(text, text.find(chr(error.character)))
         what = f"the character U+{error.character:04X} is not allowed in YAML"
-        problems.append(problem_at(file, place, f"{what}: is this a text file?"))
+        problems.append(problem_at(file, place, f"{what}: is this a YAML file?"))
     except yaml.MarkedYAMLError as error:
         problems.append(_syntax_problem(file, text, error))
     except (ValueError, OverflowError) as error:

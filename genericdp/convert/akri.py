@@ -42,7 +42,7 @@ _NO_GROUPS = (
 )
 _NO_PROPERTY = (
     "akri's udev handler reads devicePluginResourceName and vfioPassthrough, and these can be"
-    " converted only if all rules ask for SUBSYSTEM usb or pci; see inject.env and inject.devices"
+    " converted only if all rules require SUBSYSTEM usb or pci; see inject.env and inject.devices"
 )
 _TERM = re.compile(
     r"""\s*(?P<field>(?P<keyed>ATTR(IBUTE)?S?|ENV)|DEVPATH|(DRIVER|KERNEL|SUBSYSTEM|TAG)S?)"""

@@ -32,7 +32,7 @@ Empty: there are only symbolic links, which a runtime does not follow for a dire
 """
 ANOTHER = (
     "{name} in the plugin, too. What a container gets of these differs from the above, so they need"
-    " another resource, and pods must ask for its name."
+    " another resource, and pods must request its name."
 )
 
 

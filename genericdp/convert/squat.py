@@ -38,7 +38,7 @@ HEAD: tuple[str, ...] = (
 )
 _NO_DOMAIN = (
     f"The config does not give a domain: {_DOMAIN} is the plugin's default since 0.2.0 (April"
-    " 2026), before that it was squat.ai. Resources must have the names that pods ask for."
+    " 2026), before that it was squat.ai. Resources must have the names that pods request."
 )
 _REASONS = {
     "listen": "see the option --listen of genericdp run",

@@ -200,7 +200,7 @@ def _refusals(name: str, before: DeviceList, after: DeviceList) -> Iterator[Chan
         for kind in kinds_of(entry.reasons)
     }
     # Of what is listed it has been logged already why it is Unhealthy.
-    told = {
+    logged_codes = {
         (key, reason.code)
         for entry in after.devices.values()
         for key in (entry.device.key, *entry.device.keys)
@@ -210,7 +210,7 @@ def _refusals(name: str, before: DeviceList, after: DeviceList) -> Iterator[Chan
         entry
         for entry in after.not_offered
         if any((entry.device.path, kind) not in logged for kind in kinds_of(entry.reasons))
-        and (entry.device.key, entry.code) not in told
+        and (entry.device.key, entry.code) not in logged_codes
     ]
     if len(refused) > MAX_LINES:
         reasons = {entry.device.path: entry.text for entry in refused}

@@ -174,7 +174,7 @@ class DeviceList:
 
     @property
     def why_empty(self) -> tuple[str, str]:
-        """Return why there are no devices, as text and as the code; empty texts: there are.
+        """Return why there are no devices, as text and as the code; empty strings if there are.
 
         There is no code where the devices are those of the resources that result from the name.
         """

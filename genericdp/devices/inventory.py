@@ -173,7 +173,7 @@ class SysDevice:
 
     @property
     def known_since(self) -> float | None:
-        """When udev first recorded it, in seconds of the monotonic clock; None where it did not."""
+        """Monotonic time in seconds at which udev first recorded it; None without a record."""
         microseconds = decimal(self.properties.get("USEC_INITIALIZED", ""))
         return None if microseconds is None else microseconds / 1e6
 
@@ -280,7 +280,7 @@ class Inventory:
         self.failures: dict[str, Exception] = {}
         """By resource, what has kept it from being decided."""
         self.hanging: set[str] = set()
-        """The globs that were asked for and whose directories do not answer."""
+        """The globs of the config whose directories do not answer."""
         self.values: dict[tuple[str, str, str, bool], dict[str, str]] = {}
         """Of candidates of the resource that is being decided, for ``lookup.Names``."""
         self.siblings: Siblings = {}

@@ -90,7 +90,7 @@ class Hidden(NamedTuple):
 
 @dataclass(slots=True)
 class Misses:
-    """What a selector read and did not match, by the first condition that does not hold."""
+    """A candidate that a selector did not match, with the first condition that does not hold."""
 
     counts: Counter[str] = field(default_factory=Counter)
     samples: dict[str, dict[str | None, tuple[FoundFile | SysDevice, Condition]]] = field(

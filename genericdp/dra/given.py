@@ -1,4 +1,4 @@
-"""What a claim gets of devices: the part of its record that the config makes, and its CDI spec."""
+"""The part of a claim's record that the config makes, and the claim's CDI spec."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ _HINTS = {MAX_TEXT: " (a value with file and regex can take a part of it)"}
 
 @dataclass(slots=True)
 class Stale:
-    """What events have invalidated since the last reconcile."""
+    """Paths and devices that events have invalidated since the last reconcile."""
 
     syspaths: set[str] = field(default_factory=set)
     """Devices, by their directories in sysfs."""

@@ -28,7 +28,7 @@ class Supply:
 
     @property
     def is_short(self) -> bool:
-        """Whether too few are left, so that something will soon fail."""
+        """Return whether too few are left, so that something will soon fail."""
         return self.most - self.used < max(_MIN_LEFT, self.most * _FEW_PART)
 
 

@@ -29,7 +29,7 @@ SLICE_SECONDS = 0.005
 """After this time the loop gets its turn."""
 AGAIN_AFTER_SECONDS = 30.0
 """When a log that cannot be read is tried again."""
-LOSSES_TOLD_EACH_SECONDS = 60.0
+LOSSES_LOGGED_EACH_SECONDS = 60.0
 
 _NUMBER = rb"(\d{1,20})"
 _RECORD = re.compile(rb"%b,%b,%b(?:,[^;]*)?;([^\n]*)" % (_NUMBER, _NUMBER, _NUMBER))
@@ -87,7 +87,7 @@ def open_log(path: str = PATH) -> Log:
 
 
 class KernelRecords:
-    """Calls ``told`` on the loop for each record, and ``paused`` after each few of them.
+    """Calls ``received`` on the loop for each record, and ``paused`` after each few of them.
 
     Where the log cannot be read, ``unreadable`` says why, ``paused`` is called, and it is tried
     again every half a minute.
@@ -95,15 +95,15 @@ class KernelRecords:
 
     def __init__(
         self,
-        told: Callable[[LogRecord], None],
+        received: Callable[[LogRecord], None],
         paused: Callable[[], None],
         *,
         open_log: Callable[[], Log] = open_log,
     ) -> None:
         self.unreadable = Latch(log)
         self.caught_up = False
-        """Whether all that the log held has been reported: new records happen now."""
-        self._told = told
+        """True once all that the log held has been reported: new records happen now."""
+        self._received = received
         self._paused = paused
         self._open_log = open_log
         self._log: Log | None = None
@@ -111,7 +111,7 @@ class KernelRecords:
         self._next: int | None = None
         """The sequence number of the next record."""
         self._lost = 0
-        self._told_losses_at = -math.inf
+        self._losses_logged_at = -math.inf
 
     def start(self) -> None:
         """Begin at the start of the log, once more if it has been read already."""
@@ -174,11 +174,11 @@ class KernelRecords:
         self._next = record.sequence + 1
         now = time.monotonic()
         # A flood of the kernel's log must not flood ours.
-        if self._lost and now - self._told_losses_at >= LOSSES_TOLD_EACH_SECONDS:
+        if self._lost and now - self._losses_logged_at >= LOSSES_LOGGED_EACH_SECONDS:
             log.warning("%d records of the kernel's log were lost: it is overrun", self._lost)
-            self._lost, self._told_losses_at = 0, now
+            self._lost, self._losses_logged_at = 0, now
         if record.by_kernel:
-            self._told(record)
+            self._received(record)
 
 
 def _why_unreadable(error: OSError) -> str:

@@ -45,7 +45,7 @@ class Followed:
         self.hangup = Signal()
         self.reloader: Reloader | None = None
 
-    def put_in_force(self, loaded: Loaded) -> None:
+    def activate(self, loaded: Loaded) -> None:
         self.applied += 1
         self.resources, self.files = loaded.resources, loaded.files
         if self.can_be_decided:
@@ -97,7 +97,7 @@ async def following(
     followed.reloader = Reloader(
         paths,
         policy=policy,
-        put_in_force=followed.put_in_force,
+        activate=followed.activate,
         hangup=followed.hangup,
         decided=followed.decided,
         **settings,
