@@ -1,9 +1,9 @@
-"""Check how the project speaks: ``make words``, which ``make lint`` does not run yet.
+"""Check how the project speaks: ``make words``, a part of ``make lint``.
 
 Docs, help texts, messages, comments, docstrings and names are read by people to whom English is a
 second language, and by people who read a message at three in the morning. So a word has one
 meaning here, and a sentence names who does what. Words of the table below come with what to write
-instead.
+instead. Code in Markdown is not checked: it quotes what programs print.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ TABLE = {
     r"look(?:s|ed|ing)? at|a look": "read, scan, check",
     r"sits? on": "parent, child, is attached to",
     r"ask(?:s|ed)? for": "request",
-    r"(?<!there )(?:is|are|was|were) no(?=\s(?!longer|more))": "is not a",
-    r"(?<!there )(?:is|are) none": "is not a",
+    r"(?<!there )(?:is|are|was|were) no(?!\s+(?:longer|more)\b)(?=\s)": "is not a",
+    r"(?<!there )(?:is|are) (?-i:none)": "is not a",
     r"so (?:long|many)(?! as)": "this long, this many",
     r"stand-ins?": "simulated",
     r"texts|a text": "string",
@@ -55,6 +55,17 @@ NAMES = {
     "folders": "directories",
 }
 """Names of variables, parameters, attributes, functions and modules, or parts of them."""
+ALLOWED = {
+    "tools/words.py": "it names the words",
+}
+"""Files that are not checked, with the reason."""
+_QUOTED = re.compile(
+    "tests/(?:convert/(?:peers|expected)|hosts/[^/]+/files|configs)/|requirements/|genericdp/.*/api/"
+)
+"""Configs of peers, files of recorded machines, mistakes that users make, and generated code."""
+MAX_SUBJECT = 60
+MIN_EXPLAINED = 30
+"""Changed lines from which on a commit has to explain itself."""
 _EXPRESSION = re.compile("|".join(rf"\b({pattern})\b" for pattern in TABLE), re.IGNORECASE)
 _QUESTION = re.compile(r"(?:What|How|Whether|Why|Which|Who|When|Where|Of|Those that)\b")
 
@@ -141,35 +152,87 @@ def _described(part: object) -> Iterator[str]:
         yield from _described(child)
 
 
-_KINDS = {".md": of_markdown, ".py": of_python, ".json": of_json}
+def of_comments(text: str) -> Iterator[Problem]:
+    """Yield what is wrong in the comments of YAML, shell and the like."""
+    comments = (re.search(r"(?:^|\s)#.*", line) for line in text.split("\n"))
+    yield from of_prose("\n".join(comment[0] if comment else "" for comment in comments))
+
+
+def of_case(text: str) -> Iterator[Problem]:
+    """Yield what is wrong in the sentence of a case; the rest is what commands print."""
+    yield from of_comments(text.partition("\n$")[0])
+
+
+def of_commit(message: str, changed: int) -> Iterator[Problem]:
+    """Yield what is wrong in the message of a commit that changes this many lines."""
+    subject, _, body = message.partition("\n")
+    if not re.fullmatch(r"[a-z0-9][\w./-]*: [^A-Z;]\S*[^;]*[^.;]", subject):
+        yield Problem(1, subject, "area: imperative summary")
+    if len(subject) > MAX_SUBJECT:
+        yield Problem(1, subject, f"a summary of at most {MAX_SUBJECT} characters")
+    if changed > MIN_EXPLAINED and not body.strip():
+        yield Problem(1, subject, "a body that says why, and what was rejected")
+    yield from of_prose(message)
+
+
+_KINDS = {
+    ".md": of_markdown,
+    ".py": of_python,
+    ".json": of_json,
+    ".html": of_prose,
+    **dict.fromkeys((".yaml", ".sh", ".toml", ".service", ".conf"), of_comments),
+}
 
 
 def problems(files: Iterable[str]) -> Iterator[tuple[str, Problem]]:
     """Yield the problems of files, named from the root of the project."""
     for name in files:
-        path = ROOT / name
-        text = path.read_text()
-        for problem in sorted(set(_KINDS[path.suffix](text))):
-            yield name, problem
+        check = of_case if name.endswith("/expect.txt") else _KINDS[Path(name).suffix]
+        for problem in sorted(set(check((ROOT / name).read_text()))):
+            yield f"{name}:{problem.line}", problem
+
+
+def problems_of_commits() -> Iterator[tuple[str, Problem]]:
+    """Yield the problems of the commits that a branch adds to ``main``."""
+    for base in ("origin/main", "main"):
+        if _git("rev-parse", "--verify", "--quiet", base):
+            break
+    else:
+        return
+    for commit in _git("rev-list", "--no-merges", f"{base}..HEAD").split():
+        numbers = _git("show", "--format=", "--numstat", commit)
+        counts = re.findall(r"^(\d+)\t(\d+)", numbers, re.MULTILINE)
+        changed = sum(int(added) + int(removed) for added, removed in counts)
+        for problem in of_commit(_git("show", "-s", "--format=%B", commit).strip(), changed):
+            yield f"commit {commit[:8]}", problem
 
 
 def main() -> int:
     """Print each problem with its place; return 1 if there is one."""
     found = 0
-    for name, problem in problems(sys.argv[1:] or _files()):
-        print(f"{name}:{problem.line}: {problem.found!r}: write {problem.write}")
+    checked = sys.argv[1:]
+    for place, problem in (
+        *problems(checked or _files()),
+        *(() if checked else problems_of_commits()),
+    ):
+        print(f"{place}: {problem.found!r}: write {problem.write}")
         found += 1
     if found:
-        print(f"{found} words of the table in tools/words.py", file=sys.stderr)
+        print(f"{found} problems; the table of words is in tools/words.py", file=sys.stderr)
     return 1 if found else 0
 
 
-def _files() -> list[str]:
-    listed = subprocess.run(
-        ["git", "ls-files", "-z"], cwd=ROOT, check=True, capture_output=True, text=True
+def _files() -> Iterator[str]:
+    for name in _git("ls-files", "-z").split("\0"):
+        is_known = Path(name).suffix in _KINDS or name.endswith("/expect.txt")
+        if is_known and name not in ALLOWED and not _QUOTED.match(name):
+            yield name
+
+
+def _git(*arguments: str) -> str:
+    return subprocess.run(
+        ["git", *arguments], cwd=ROOT, check=False, capture_output=True, text=True
     ).stdout
-    names = [name for name in listed.split("\0") if name]
-    return [name for name in names if Path(name).suffix in _KINDS]
 
 
 if __name__ == "__main__":
