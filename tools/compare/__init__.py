@@ -1,1 +1,0 @@
-"""Compares the working tree with an earlier commit, by what a user can see of both."""
