@@ -1,4 +1,4 @@
-"""Values that tasks wait on: what counts is what they are now, not how they came to be."""
+"""Observable values: waiters see the latest value, not every change."""
 
 from __future__ import annotations
 

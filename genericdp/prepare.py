@@ -250,7 +250,7 @@ def _distinct(devices: Iterable[Device]) -> list[Device]:
 
 def _overdue(names: str) -> OverdueCallError:
     only = "" if "," in names else names  # which no ID holds
-    return OverdueCallError(f"reading the nodes of {names} does not end", device=only)
+    return OverdueCallError(f"reading the nodes of {names} timed out", device=only)
 
 
 def _only_id(devices: Sequence[Device]) -> str:

@@ -44,7 +44,7 @@ class Code(StrEnum):
     )
     FORBIDDEN = "forbidden", "The policy does not allow it, or a link on the way to it is not safe."
     UNREADABLE = "unreadable", "Something of it cannot be read."
-    HANGING = "hanging", "Reading something of it does not end."
+    HANGING = "hanging", "Reading something of it timed out."
     UNDECIDED = "undecided", "The resource could not be decided, and keeps what it had.", "routine"
     WRONG_TYPE = "wrong_type", "The path leads to another type of file than `type` allows."
     LACKS_VALUE = "lacks_value", "It lacks a value that a template or `values` needs."

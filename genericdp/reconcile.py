@@ -1,4 +1,4 @@
-"""Brings what runs to what is wanted: decides all device lists, and has plugins serve them."""
+"""Reconcile: decide device lists, then start, update and stop plugins."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ log = logging.getLogger(__name__)
 FIRST_RESULTS_SECONDS = 5.0
 """How long a resource waits for the first results of its probes before it registers."""
 _LAST_LIST_SECONDS = 1.0
-"""How long the kubelet has to take the empty list of a removed resource in."""
+"""Time for the kubelet to process the empty list of a removed resource."""
 
 
 @dataclass(slots=True)
@@ -419,7 +419,7 @@ class Reconciler:
         def has_results() -> bool:
             return self.lists.value.get(name, NOTHING).is_probed
 
-        state.not_registered("its devices are being probed for the first time")
+        state.not_registered("waiting for the first probe results of its devices")
         if not await until(has_results, self.lists, timeout_seconds=FIRST_RESULTS_SECONDS):
             about = {"resource": name}
             log.warning("registering before all devices have been probed", extra=about)

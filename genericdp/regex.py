@@ -1,4 +1,4 @@
-"""Regular expressions of a config: linear in the text, since hardware and drivers write that."""
+"""RE2 patterns from a config; matching time is linear and limited."""
 
 from __future__ import annotations
 

@@ -84,6 +84,40 @@ def configs() -> list[tuple[str, str]]:
     return found
 
 
+_OUTPUTS = re.compile(r"^```(?:text|console)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+_TRANSCRIPTS = "".join(file.read_text() for file in ROOT.glob("tests/cases/docs/*/expect.txt"))
+_NOT_OF_CASES = {
+    " node  ": "a picture",
+    "date ": "a run of the benchmark",
+    "GOBIN=": "commands",
+    "make ": "commands",
+    "count by": "a query",
+    "2026-11-23T": "a line of the log, as tests/test_logs.py has it",
+    "ResourceSlices:": "shortened; tests/test_dra_page.py runs the page",
+    "$ genericdp status": "a daemon's status, as tests/cli/test_status.py has it",
+    "/var/run/cdi/": "what tests/e2e/test_cdi_podman.py does with a real podman",
+    "$ podman": "what tests/e2e/test_cdi_podman.py does with a real podman",
+    "daemon set": "what tests/cluster/test_getting_started.py does in a cluster",
+    "pod/listen": "what tests/cluster/test_getting_started.py does in a cluster",
+    "1 file, 2 resources": "what tests/cluster/test_getting_started.py does in a cluster",
+}
+"""How outputs begin that no case prints, and what they are."""
+
+
+def outputs() -> list[tuple[str, str]]:
+    """Return the outputs that pages quote from cases, each with its page."""
+    blocks = [(page.name, block) for page in PAGES for block in _OUTPUTS.findall(page.read_text())]
+    return [pair for pair in blocks if not pair[1].startswith(tuple(_NOT_OF_CASES))]
+
+
+@pytest.mark.parametrize(("page", "output"), outputs())
+def test_an_output_that_a_page_shows_is_that_of_a_case(page: str, output: str) -> None:
+    lines = [line.partition(" # ")[0].strip() for line in output.splitlines()]
+    lines = [line.replace("/etc/genericdp/", "") for line in lines]
+    shown = [line for line in lines if line and line != "…" and not line.startswith("$ ")]
+    assert [line for line in shown if line not in _TRANSCRIPTS] == []
+
+
 _HEAD = "apiVersion: genericdp.io/v1alpha1\nkind: DevicePluginConfig\n"
 _WHOLE = (
     (_HEAD, "", ""),

@@ -52,7 +52,7 @@ def plugged(world: World) -> World:
     return world
 
 
-GIVEN_UP = "does not end: continuing without it"
+GIVEN_UP = "timed out; continuing without it"
 
 
 @pytest.mark.parametrize("option", ["--state-dir", "--pod-resources"])
@@ -90,9 +90,9 @@ async def test_directories_that_hang_concern_those_who_need_them_and_are_given_u
     node.host.plug("ttyUSB0")
     async with node.world.kubelet, node.world.serving(by_cdi, by_dra(), plugin, **places) as daemon:
         await node.world.container(other=1)
-        why = f"its CDI spec cannot be written to {gone}/cdi: reading it does not end"
+        why = f"its CDI spec cannot be written to {gone}/cdi: reading it timed out"
         await daemon.shows("example.com/cdi", lambda found: why in str(found))
-        await daemon.shows(NAME, lambda found: "does not end" in found["reason"])
+        await daemon.shows(NAME, lambda found: "timed out" in found["reason"])
         assert daemon.log.count(GIVEN_UP) == 1
 
 
@@ -159,8 +159,8 @@ async def started(*words: object) -> AsyncIterator[Process]:
 
 async def test_what_a_command_reads_and_hangs_is_named(place: Place, gone: Path) -> None:
     root, file = ("--root", gone), gone / "x.yaml"
-    of_root = f"--root {gone} cannot be read: reading it does not end"
-    of_file = f"{file}:1:1: reading it does not end"
+    of_root = f"--root {gone} cannot be read: reading it timed out"
+    of_file = f"{file}:1:1: reading it timed out"
     commands: list[tuple[tuple[object, ...], str]] = [
         ((command, "--config", place.config, *root), of_root)
         for command in ("run", "discover", "probe")
@@ -198,7 +198,7 @@ def hangs(pid: int) -> bool:
 @pytest.mark.parametrize("option", ["--config", "--policy"])
 async def test_the_daemon_names_a_config_that_hangs(place: Place, gone: Path, option: str) -> None:
     async with place.serving(f"{option}={gone}/x.yaml") as (_, daemon):
-        await daemon.says(f"{gone}/x.yaml:1:1: reading it does not end")
+        await daemon.says(f"{gone}/x.yaml:1:1: reading it timed out")
         await daemon.says("nothing is served until it is corrected")
 
 
@@ -212,7 +212,7 @@ async def test_the_daemon_goes_on_where_its_config_begins_to_hang(place: Place) 
         with hanging_mount(mount):
             for _ in range(2):  # the directory is watched again after the first one
                 daemon.process.send_signal(signal.SIGHUP)
-                await daemon.says("c.yaml:1:1: reading it does not end")
+                await daemon.says("c.yaml:1:1: reading it timed out")
                 await daemon.says("the active one stays")
                 daemon.lines.clear()
             daemon.process.terminate()

@@ -95,7 +95,7 @@ async def test_a_mount_that_begins_to_hang_fails_one_allocate_at_most(world: Wor
     async with world.serving(mounting("/mnt", replicas=2)) as daemon:
         assert (await world.container(r=1)).mounts
         with hanging_mount(world.host.directory / "mnt"):
-            assert "reading the nodes of ttyUSB0 does not end" in await world.refusal("q", r=1)
+            assert "reading the nodes of ttyUSB0 timed out" in await world.refusal("q", r=1)
             await given(world, 0)
             await daemon.offers(NAME, ttyUSB0="")
 

@@ -95,7 +95,7 @@ async def test_devices_whose_directory_cannot_be_read_stay_as_they_are(
     (short_directory / "dev/serial/s1").unlink()
     assert (await looking.states())["s1"] == "/dev/serial/s1 does not exist"
     assert [record.getMessage() for record in caplog.records] == [
-        "/dev/serial cannot be read (Permission denied): what is known of it stays",
+        "/dev/serial cannot be read (Permission denied); keeping the last known state",
         "/dev/serial can be read again",
     ]
 
@@ -116,7 +116,7 @@ async def test_a_directory_whose_entries_cannot_be_looked_at_is_no_empty_one(
     assert len(before["example.com/serial"].devices) == 1
     with forbidden(short_directory / directory, 0o444):
         assert (await discoverer.discover(wanted, before)).lists == before
-    assert "(Permission denied): what is known of it stays" in caplog.text
+    assert "(Permission denied); keeping the last known state" in caplog.text
 
 
 @pytest.mark.parametrize(

@@ -159,7 +159,7 @@ def _unavailable(devices: DeviceList, nothing: Sequence[tuple[str, str]]) -> Ite
 
 
 def _too_few(name: str, wanted: int, healthy: int, reasons: Sequence[str]) -> str:
-    lines = [f"{name}: {wanted} wanted, {healthy} healthy", *reasons[:_MAX_REASONS]]
+    lines = [f"{name}: requested {wanted}, available {healthy}", *reasons[:_MAX_REASONS]]
     if len(reasons) > _MAX_REASONS:
         lines.append(f"and {len(reasons) - _MAX_REASONS} more")
     return "\n  ".join(lines)

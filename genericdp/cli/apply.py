@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from genericdp.cli.loading import usable_resources
 from genericdp.cli.output import print_warning
-from genericdp.cli.patience import patiently
+from genericdp.cli.patience import run_skipping_hangs
 from genericdp.cli.root import node_name_of, root_of
 from genericdp.devices.decide import Decision, DeviceLists, decide
 from genericdp.devices.inventory import Inventory
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     """The results of ``nothing_found_by`` for each resource, by its name."""
 
 
-def applied(
+def load_resources(
     arguments: argparse.Namespace, *, must_apply: bool = True
 ) -> tuple[tuple[Resource, ...], tuple[Resource, ...]]:
     """Return the resources of the config of the command line: all, and those for the node.
@@ -117,7 +117,9 @@ def discovered(
     Returns the resources for the node, their device lists, and what found nothing. Raises
     GenericdpError if no resource is for the node.
     """
-    (_, here), node_name = applied(arguments), node_name_of(arguments)
+    (_, here), node_name = load_resources(arguments), node_name_of(arguments)
     root = root_of(arguments)
-    lists, nothing = patiently(root, lambda host: discover_with_misses(here, host, node_name))
+    lists, nothing = run_skipping_hangs(
+        root, lambda host: discover_with_misses(here, host, node_name)
+    )
     return resulting(here, lists), lists, nothing

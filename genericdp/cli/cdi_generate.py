@@ -16,10 +16,10 @@ from genericdp.cdi import (
     remove_ours,
     specs,
 )
-from genericdp.cli.apply import applied, discover_once
+from genericdp.cli.apply import discover_once, load_resources
 from genericdp.cli.output import print_document, print_lines, print_warning
 from genericdp.cli.parser import flag, path_option
-from genericdp.cli.patience import patiently
+from genericdp.cli.patience import run_skipping_hangs
 from genericdp.cli.root import node_name_of, root_of
 from genericdp.devices.resourcenames import resulting
 from genericdp.errors import GenericdpError, UsageError, reason_of
@@ -52,8 +52,10 @@ ARGUMENTS = {
 def execute(arguments: argparse.Namespace) -> int:
     """Print or write the specs; 1 if a resource cannot have one."""
     directory = _directory_of(arguments)
-    (_, here), node_name = applied(arguments), node_name_of(arguments)
-    lists = patiently(root_of(arguments), lambda host: discover_once(here, host, node_name).lists)
+    (_, here), node_name = load_resources(arguments), node_name_of(arguments)
+    lists = run_skipping_hangs(
+        root_of(arguments), lambda host: discover_once(here, host, node_name).lists
+    )
     resources = resulting(here, lists)
     found = specs(resources, lists, everything=True)
     skipped = left_out(resources, lists)

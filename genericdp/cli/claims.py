@@ -64,7 +64,7 @@ def read_records(arguments: argparse.Namespace) -> list[Record]:
     try:
         return run_in_time(partial(_read_all, root, arguments.dra_driver), _SECONDS)
     except TimeoutError:
-        raise GenericdpError(f"reading {root} does not end within {_SECONDS:g} s") from None
+        raise GenericdpError(f"reading {root} timed out after {_SECONDS:g} s") from None
     except OSError as error:
         raise GenericdpError(f"{error.filename or root}: {reason_of(error).lower()}") from error
 

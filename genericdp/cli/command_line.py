@@ -88,7 +88,7 @@ def _run(argv: Sequence[str]) -> int:
 
 
 def _report(argv: Sequence[str], messages: Sequence[str], *, prefix: str = "") -> None:
-    """Report why it ends, in the form of the log: who collects that must not miss the last line."""
+    """Print the final error in the log's format, so that log collectors parse it."""
     command = COMMANDS.get(command_of(argv)[0])
     if command and command.until_signaled:
         from genericdp import logs

@@ -48,7 +48,7 @@ COMMANDS = {
         f"PATH --config --policy --strict --diff {_HOST} --output",
     ),
     "discover": Command(
-        "show which devices a config offers on this machine, and why not others",
+        "show which devices a config offers on this machine, and why others are not offered",
         f"{_CONFIG} --all {_HOST} --output",
     ),
     "explain": Command(

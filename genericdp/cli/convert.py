@@ -10,7 +10,7 @@ from genericdp.cli.output import DATA, print_data, print_document, progress, wri
 from genericdp.cli.parser import argument, config_of, path_option
 from genericdp.cli.root import in_time
 from genericdp.config.files import STDIN, read_file, unreadable
-from genericdp.config.load import unquoted
+from genericdp.config.load import hide_untrusted_text
 from genericdp.convert.conversion import PEERS, convert
 from genericdp.errors import ConfigError
 from genericdp.printing import printable
@@ -57,7 +57,7 @@ def execute(arguments: argparse.Namespace) -> int:
         converted = convert(arguments.peer, name, given.text)
     if converted.problems:
         files = {problem.file for problem in converted.problems}
-        raise ConfigError(unquoted(converted.problems, dict.fromkeys(files, given)))
+        raise ConfigError(hide_untrusted_text(converted.problems, dict.fromkeys(files, given)))
     if arguments.to is not None:
         write_new(arguments.to, converted.text.encode())
     if arguments.output in DATA:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from genericdp.cli.apply import weak_ids_of
 from genericdp.cli.output import print_result, print_warning
-from genericdp.cli.patience import patiently
+from genericdp.cli.patience import run_skipping_hangs
 from genericdp.cli.root import node_name_of, root_of
 from genericdp.devices.changes import plan
 from genericdp.devices.decide import decide
@@ -44,7 +44,7 @@ def print_difference(arguments: argparse.Namespace, old: Loaded, new: Loaded) ->
     """Print what going from one usable config to another would do on this node."""
     node_name = node_name_of(arguments)
     before, after = (for_node(config.resources, node_name) for config in (old, new))
-    difference, weak = patiently(
+    difference, weak = run_skipping_hangs(
         root_of(arguments),
         lambda host: (
             _difference(before, after, host, node_name),
@@ -251,7 +251,7 @@ def _places(device: Device) -> tuple[object, ...]:
 
 def _as_text(resources: dict[str, Any], devices: dict[str, Any]) -> Iterator[str]:
     for name in resources["added"]:
-        yield f"+ {name}: begins"
+        yield f"+ {name}: added"
         yield from _device_lines(name, devices.get(name))
     for changed in resources["changed"]:
         yield _change_text(changed)
@@ -261,7 +261,7 @@ def _as_text(resources: dict[str, Any], devices: dict[str, Any]) -> Iterator[str
             yield f"  {name}: unchanged, but not so its devices"
             yield from _device_lines(name, devices[name])
     for name in resources["removed"]:
-        yield f"- {name}: ends"
+        yield f"- {name}: removed"
         yield from _device_lines(name, devices.get(name))
     if any(changes["changeId"] for changes in devices.values()):
         yield from _RENAMED

@@ -5,11 +5,11 @@ from __future__ import annotations
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from genericdp.cli.apply import applied, discover_with_misses
+from genericdp.cli.apply import discover_with_misses, load_resources
 from genericdp.cli.hardware import execute as show_hardware
 from genericdp.cli.output import WITH_WIDE, print_result, shell_words, table
 from genericdp.cli.parser import choice, flag, is_given
-from genericdp.cli.patience import patiently
+from genericdp.cli.patience import run_skipping_hangs
 from genericdp.cli.probe import documents, unprobed, who_probes
 from genericdp.cli.root import node_name_of, root_of, root_option
 from genericdp.devices.inventory import Inventory
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from genericdp.model import Resource
 
 _MAX_NEAR = 3
-_HANGS = "reading it does not end"
-_SHOWN_BELOW = (Code.NOT_OFFERED, Code.NOTHING_FOUND)
+_HANGS = "reading it timed out"
+_COVERED = (Code.NOT_OFFERED, Code.NOTHING_FOUND)
 """Causes that other sections show."""
 EXAMPLE = (
     "  genericdp discover examples/configs/this-machine.yaml\n"
@@ -57,10 +57,10 @@ def execute(arguments: argparse.Namespace) -> int:
         if is_given(arguments.config):
             raise UsageError("--all shows what the machine has: --config is not used with it")
         return show_hardware(arguments)
-    (_, here), node_name = applied(arguments, must_apply=False), node_name_of(arguments)
+    (_, here), node_name = load_resources(arguments, must_apply=False), node_name_of(arguments)
     root = root_of(arguments)
     # A config's commands do not run here: it may be read on a laptop, or in CI.
-    probed, found = patiently(root, lambda host: look(here, host, node_name, root))
+    probed, found = run_skipping_hangs(root, lambda host: look(here, host, node_name, root))
     claims = _claims(probed) if arguments.output == "wide" else ()
     print_result({"resources": found}, chain(_as_text(found, arguments), claims), arguments.output)
     return 1 if any(map(_unread, found)) else 0
@@ -128,7 +128,7 @@ def _dangling_target(pattern: str, root: Root) -> str:
 
 
 def _hint(pattern: str, inventory: Inventory, root: Root, given: Container[str]) -> str:
-    """Return what there is, and is not ``given``, in place of what a glob does not find."""
+    """Suggest existing device files, not ``given`` yet, for a glob that matches nothing."""
     if not pattern.startswith("/"):
         return ""
     files = ((path, inventory.file(path)) for path in names_like(pattern, inventory))
@@ -198,7 +198,7 @@ def _as_text(found: Sequence[view.Document], arguments: argparse.Namespace) -> I
             for weak in resource["weakIds"]
         ],
         "Without devices": view.without_devices(
-            resource for resource in found if resource["emptyCause"] not in {"", *_SHOWN_BELOW}
+            resource for resource in found if resource["emptyCause"] not in {"", *_COVERED}
         ),
         "Nothing found": list(_nothing_found(found, arguments)),
     }
@@ -228,4 +228,4 @@ def _nothing_found(found: Sequence[view.Document], arguments: argparse.Namespace
         root = root_option(arguments)
         everything = shell_words(["genericdp", "hardware", *root])
         why = " ".join(filter(None, ["genericdp explain FILE DEVICE", shell_words(root)]))
-        yield f"({everything} lists what there is, {why} shows why it is not taken)"
+        yield f"({everything} lists what there is, {why} shows why it is not matched)"

@@ -6,10 +6,10 @@ from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from genericdp.cli.apply import applied, discover_once
+from genericdp.cli.apply import discover_once, load_resources
 from genericdp.cli.output import print_result
 from genericdp.cli.parser import argument
-from genericdp.cli.patience import patiently
+from genericdp.cli.patience import run_skipping_hangs
 from genericdp.cli.probe import Probed, who_probes
 from genericdp.cli.root import node_name_of, root_of
 from genericdp.devices.hardware import KINDS, file_of
@@ -39,9 +39,13 @@ if TYPE_CHECKING:
 
 _MAX_UNRELATED = 3
 """The number of resources shown that do not match the device, the closest ones."""
-_COMPLETED = {VerdictKind.ABOVE, VerdictKind.BELOW, VerdictKind.BROUGHT_ALONG}
-"""Outcomes that need the name of another device, which is their reason."""
-_TOLD = {VerdictKind.EXCLUDED, VerdictKind.REFUSED, VerdictKind.UNDECIDED}
+_NAMES_ANOTHER_DEVICE = {
+    VerdictKind.CHILD_OFFERED,
+    VerdictKind.PARENT_OFFERED,
+    VerdictKind.GIVEN_WITH,
+}
+"""Outcomes whose reason is the name of another device."""
+_EXPLAINS_EMPTY = {VerdictKind.EXCLUDED, VerdictKind.REFUSED, VerdictKind.UNDECIDED}
 """Outcomes of a resource without devices that are the reason for that."""
 EXAMPLE = (
     "  genericdp explain examples/configs/this-machine.yaml /dev/fuse\n"
@@ -59,10 +63,10 @@ def execute(arguments: argparse.Namespace) -> int:
     """Print what becomes of the device; return 1 if it is missing or not a device."""
     node_name, asked = node_name_of(arguments), arguments.device
     if not asked:
-        raise UsageError("DEVICE is an empty text: name a device, as /dev/ttyUSB0 or 1-1.4")
-    resources, _ = applied(arguments, must_apply=False)
+        raise UsageError("DEVICE is an empty string: name a device, as /dev/ttyUSB0 or 1-1.4")
+    resources, _ = load_resources(arguments, must_apply=False)
     root = root_of(arguments)
-    said = patiently(root, lambda host: answer(asked, resources, host, node_name))
+    said = run_skipping_hangs(root, lambda host: answer(asked, resources, host, node_name))
     if isinstance(said, tuple):
         document = _document(*said)
         offered = (verdict["device"] for verdict in document["resources"] if verdict["device"])
@@ -107,7 +111,9 @@ def _as_text(explanation: Explanation, entry: Entry) -> Iterator[str]:
         yield ""
         place = verdict.resource.place
         device_id = verdict.device_id and f" ({verdict.device_id})"
-        is_said = verdict.outcome not in _COMPLETED and verdict.reason in explanation.headline
+        is_said = (
+            verdict.outcome not in _NAMES_ANOTHER_DEVICE and verdict.reason in explanation.headline
+        )
         reason = "" if is_said else verdict.reason
         said = ": ".join(filter(None, (f"{verdict.outcome}{device_id}", reason)))
         yield f"{verdict.resource.name} ({place.file}:{place.line}): {said}"
@@ -119,7 +125,7 @@ def _as_text(explanation: Explanation, entry: Entry) -> Iterator[str]:
         if verdict.closest is not None and verdict.closest.about:
             yield f"  {verdict.closest.about}, a child of it:"
             yield from _tried(verdict.closest)
-        if verdict.empty[0] and verdict.outcome not in _TOLD:
+        if verdict.empty[0] and verdict.outcome not in _EXPLAINS_EMPTY:
             yield f"  it has no devices: {verdict.empty[0]}"
         if verdict.hint:
             yield f"  hint: {verdict.hint}"
@@ -134,9 +140,9 @@ def _closest(verdicts: Sequence[Verdict]) -> list[Verdict]:
 
     Where some have to do with it, a mere neighbor in its directory does not come close.
     """
-    not_taken = VerdictKind.NOT_TAKEN
+    not_matched = VerdictKind.NOT_MATCHED
     unrelated = [
-        verdict for verdict in verdicts if verdict.outcome is not_taken or verdict.is_elsewhere
+        verdict for verdict in verdicts if verdict.outcome is not_matched or verdict.is_elsewhere
     ]
     if len(unrelated) <= _MAX_UNRELATED:
         return list(verdicts)
@@ -156,7 +162,7 @@ def _tried(attempt: Try) -> Iterator[str]:
     yield f"  {attempt.entry}  {selector_text(attempt.selector)}"
     failed = attempt.failed
     if failed is None:
-        yield f"    takes it as {attempt.path}"
+        yield f"    matches it as {attempt.path}"
         return
     yield f"    {attempt.words}"
     if failed.where.startswith("/sys/"):
@@ -198,11 +204,11 @@ def _try_document(attempt: Try) -> view.Document:
     return {
         "entry": attempt.entry,
         "selector": selector_text(attempt.selector),
-        "takes": failed is None,
+        "matches": failed is None,
         "path": attempt.about or attempt.path,
         "why": attempt.words,
         "key": "" if failed is None else failed.key,
-        "wanted": [] if failed is None else list(map(printable, failed.wanted)),
+        "expected": [] if failed is None else list(map(printable, failed.wanted)),
         "found": None if failed is None or failed.found is None else printable(failed.found),
         "readFrom": "" if failed is None else printable(_source(failed)),
     }

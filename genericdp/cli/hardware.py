@@ -6,7 +6,7 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from genericdp.cli.output import print_result
-from genericdp.cli.patience import patiently
+from genericdp.cli.patience import run_skipping_hangs
 from genericdp.cli.root import root_of
 from genericdp.devices.hardware import KINDS, kind_of
 from genericdp.devices.inventory import Identity, Inventory
@@ -35,7 +35,7 @@ EXAMPLE = (
 
 def execute(arguments: argparse.Namespace) -> int:
     """Print everything that a config could name; return 1 if something could not be read."""
-    groups, models, hanging = patiently(root_of(arguments), _look)
+    groups, models, hanging = run_skipping_hangs(root_of(arguments), _look)
     candidates = [
         {**entry.document, "model": _model(entry.device, models), "selector": run.selector}
         for run in _runs(groups)

@@ -19,7 +19,7 @@ from genericdp.cli.output import (
     write_new,
 )
 from genericdp.cli.parser import argument, path_of
-from genericdp.cli.patience import patiently
+from genericdp.cli.patience import run_skipping_hangs
 from genericdp.cli.probe import documents, unprobed
 from genericdp.cli.root import root_of, root_option
 from genericdp.config.files import STDIN
@@ -85,7 +85,7 @@ class _Example:
 
 ARGUMENTS = {
     "FILE": argument(
-        "the file to write; one that is there already is never overwritten (default: print)",
+        "the file to write; an existing file is never overwritten (default: print)",
         nargs="?",
         type=path_of,
     ),
@@ -95,7 +95,7 @@ ARGUMENTS = {
 def execute(arguments: argparse.Namespace) -> int:
     """Try the examples, and print or write those that find something."""
     examples, root = _examples(), root_of(arguments)
-    found = patiently(root, lambda host: _find(examples, host))
+    found = run_skipping_hangs(root, lambda host: _find(examples, host))
     machine = "this machine" if root.is_machine else f"the machine in {quoted(arguments.root.name)}"
     text = _text_of(found, machine, root_option(arguments))
     if problems := load_in_time([STDIN], {STDIN: text.encode()}).problems:

@@ -189,6 +189,6 @@ def write_new(file: Path, content: bytes) -> None:
                 file.unlink(missing_ok=True)
                 raise
     except FileExistsError:
-        raise UsageError(f"{file} is there already: it is not overwritten") from None
+        raise UsageError(f"{file} already exists and is not overwritten") from None
     except OSError as error:
         raise GenericdpError(f"{file} cannot be written: {reason_of(error).lower()}") from error

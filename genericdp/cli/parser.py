@@ -22,7 +22,7 @@ PREFIX = "GENERICDP_"
 CONFIG_FILE = "config_file"
 """Where the argument FILE goes that may stand in place of ``--config FILE``."""
 _SERVICE_VARIABLE = re.compile(r"(.*_)?(SERVICE_HOST|PORT)(_.*)?")
-"""What Kubernetes sets in the pods of a namespace with a service whose name begins with ours."""
+"""Variables that Kubernetes injects for a Service named genericdp*."""
 _BOOLEANS = {"true": True, "false": False}
 
 

@@ -23,10 +23,10 @@ T = TypeVar("T")
 MAX_HANGING = 10
 
 
-def patiently(
+def run_skipping_hangs(
     root: Root, work: Callable[[HostCache], T], *, look_seconds: float = HANGING_SECONDS
 ) -> T:
-    """Run ``work`` with the host to ask; what does not answer is left out.
+    """Run ``work`` on the host, skipping paths whose reads hang.
 
     ``work`` starts over each time something hangs, with a host that has it in ``hanging``. Raises
     GenericdpError if more and more hangs, and what ``work`` raises.
@@ -37,8 +37,8 @@ def patiently(
             try:
                 return working.result()
             except HangsError as error:
-                raise GenericdpError(f"reading {error} does not end") from None
-        what = f"reading '{printable(working.what)}' does not end"
+                raise GenericdpError(f"reading {error} timed out") from None
+        what = f"reading '{printable(working.what)}' timed out"
         print_lines([f"{what}: continuing without it"], file=sys.stderr)
         give_up(working)
     raise GenericdpError("too much of this host does not answer")

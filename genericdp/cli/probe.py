@@ -11,14 +11,14 @@ from itertools import chain, zip_longest
 from typing import TYPE_CHECKING
 
 from genericdp.cli.apply import (
-    applied,
     discover_once,
+    load_resources,
     refuse_unknown,
     unknown_device,
 )
 from genericdp.cli.output import WITH_WIDE, print_result, progress, shell_words, table
 from genericdp.cli.parser import argument, choice
-from genericdp.cli.patience import patiently
+from genericdp.cli.patience import run_skipping_hangs
 from genericdp.cli.root import node_name_of, root_of, root_option, suggestion
 from genericdp.devices.devicelist import DeviceList
 from genericdp.errors import Outcome
@@ -49,8 +49,8 @@ EXAMPLE = (
 )
 LOG_SECONDS = 10.0
 """To read the kernel's log, which is at most some MiB."""
-IN_A_COPY = "cannot be run: --root is a copy"
-ONE_RUN = "one run cannot show whether it changes"
+NOT_ON_SNAPSHOT = "cannot be run: --root is a copy"
+NEEDS_TWO_RUNS = "one run cannot show whether it changes"
 _MAX_LINES = 10
 """The number of last lines of a command's output that are shown."""
 _MAX_RUNNING = 3
@@ -97,7 +97,7 @@ class Probed:
     def _said(self, outcome: Outcome | None) -> str:
         if outcome is None:
             return self.why_not_run
-        return outcome.reason or (ONE_RUN if outcome.digest else "")
+        return outcome.reason or (NEEDS_TWO_RUNS if outcome.digest else "")
 
     @property
     def document(self) -> view.Document:
@@ -157,7 +157,7 @@ ARGUMENTS = {
 
 def execute(arguments: argparse.Namespace) -> int:
     """Probe and print; 1 if a device is not healthy, or a probe could not be run."""
-    (_, here), node_name = applied(arguments), node_name_of(arguments)
+    (_, here), node_name = load_resources(arguments), node_name_of(arguments)
     root = root_of(arguments)
 
     def look(host: HostCache) -> tuple[Mapping[str, DeviceList], list[Probed]]:
@@ -165,7 +165,7 @@ def execute(arguments: argparse.Namespace) -> int:
         selected = _selected(lists, arguments.resource, arguments.device)
         return selected, unprobed(selected, host)
 
-    lists, devices = patiently(root, look)
+    lists, devices = run_skipping_hangs(root, look)
     probed = probe_once(devices, root)
     found = documents(lists, probed)
     lines = chain(_as_text(probed, wide=arguments.output == "wide"), _without_probes(lists))
@@ -248,7 +248,7 @@ class _Round:
                 outcomes.append(await self._outcome(device, bound, health, number))
         self._running.pop(key, None)
         self._done += 1
-        why = "" if self._root.is_machine else IN_A_COPY
+        why = "" if self._root.is_machine else NOT_ON_SNAPSHOT
         return replace(device, outcomes=tuple(outcomes), why_not_run=why)
 
     async def _outcome(
@@ -271,7 +271,7 @@ class _Round:
             async with asyncio.timeout(LOG_SECONDS):
                 await self._log.caught_up()
         except TimeoutError:
-            return Outcome(reason="reading the kernel's log does not end")
+            return Outcome(reason="reading the kernel's log timed out")
         return Outcome(
             reason=str(health.states[number].reason or ""), seconds=time.monotonic() - begin
         )

@@ -69,7 +69,7 @@ def in_time(look: Callable[[], T]) -> T:
         looking = start(look, is_one_call=True)
         if await looking.ends(HANGING_SECONDS):
             return looking.result()
-        raise OSError(errno.ETIMEDOUT, "reading it does not end")
+        raise OSError(errno.ETIMEDOUT, "reading it timed out")
 
     return asyncio.run(looked())
 

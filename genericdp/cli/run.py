@@ -29,7 +29,7 @@ EXAMPLE = "  genericdp run /etc/genericdp"
 ARGUMENTS = {
     "--kubelet-dir": path_option("the directory of kubelet.sock", default=KUBELET_DIRECTORY),
     "--state-dir": path_option(
-        "keep the last good config here, and serve it when at a start the config is bad"
+        "directory for the last valid config, used if the config is invalid at startup"
     ),
     "--pod-resources": path_option(
         "keep a missing device listed, however long, while a pod holds it: ask the kubelet at this"
@@ -47,13 +47,12 @@ ARGUMENTS = {
     ),
     "--listen": argument(
         "serve /metrics, /livez, /readyz, /status and a status page at HOST:PORT, [IPV6]:PORT"
-        " or :PORT, without encryption (default: nowhere)",
+        " or :PORT, without encryption (default: disabled)",
         metavar="ADDRESS",
         type=listen_of,
     ),
     "--no-status": flag(
-        "with --listen: show no single devices, since that reveals their serial numbers; / and"
-        " /status are not served"
+        "do not serve / and /status or per-device metrics, which expose serial numbers"
     ),
 }
 

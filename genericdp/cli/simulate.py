@@ -59,7 +59,8 @@ EXAMPLE = (
 )
 ARGUMENTS = {
     "--once": flag(
-        "end after the first full picture; 1 if there is none, or if the container would wait"
+        "exit after the first complete state; exit 1 if there is none or the container could not"
+        " start"
     ),
     "--allocate": argument(
         "let a container request devices and show what it gets; may be repeated; the config's hooks"

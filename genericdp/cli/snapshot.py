@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from genericdp import __version__
 from genericdp.cli.output import print_bytes, print_result, progress, write_new
 from genericdp.cli.parser import argument, path_of
-from genericdp.cli.patience import patiently
+from genericdp.cli.patience import run_skipping_hangs
 from genericdp.cli.root import root_of
 from genericdp.errors import GenericdpError, UsageError
 from genericdp.snapshot.archive import ArchiveError, write
@@ -36,7 +36,7 @@ _MAX_SECONDS = 300.0
 _HINT = "copy what you need of dev/, sys/ and run/udev/data into a directory, and give --root that"
 ARGUMENTS = {
     "FILE.tar.gz": argument(
-        "the file to write, or - for stdout; one that is there already is never overwritten. It"
+        "the file to write, or - for stdout; an existing file is never overwritten. It"
         " holds names and numbers of /dev, the devices of /sys with their small attributes, and"
         " /run/udev/data: nothing of /proc, no content of a device or file, nothing that is not"
         " readable for everybody",
@@ -93,7 +93,7 @@ def copy_of(root: Root, *, max_seconds: float = _MAX_SECONDS) -> Copy:
         return copied(root, copy, guard=guarded)
 
     with progress(lambda: f"reading: {len(copy.entries):,} entries so far"):
-        return patiently(root, work)
+        return run_skipping_hangs(root, work)
 
 
 def _as_text(title: str, file: Path, copy: Copy) -> Iterator[str]:

@@ -209,7 +209,7 @@ def _daemon(status: StatusDocument) -> Iterator[ColoredLine]:
         of_old = ", the last good one of the state directory" if config["fromStateDir"] else ""
         digest = visible(config["digest"][:12])
         yield f"Config:   active{since}{of_old} ({digest}; {files})", PLAIN
-        bounds = "none: nothing bounds the config"
+        bounds = "none (configs are not restricted)"
         if policy := config.get("policy"):
             bounds = f"{visible(policy)} ({visible(config['policyDigest'][:12])})"
         yield f"Policy:   {bounds}", PLAIN

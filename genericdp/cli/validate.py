@@ -83,13 +83,13 @@ def _applied(configs: Sequence[Loaded], arguments: argparse.Namespace) -> list[L
     """Return the configs, with warnings of what they give on the machine of ``--root``."""
     # Needs what the daemon needs, which takes its time to import.
     from genericdp.cli.apply import weak_ids_of
-    from genericdp.cli.patience import patiently
+    from genericdp.cli.patience import run_skipping_hangs
     from genericdp.cli.root import node_name_of, root_of
 
     root, node_name = root_of(arguments), node_name_of(arguments)
 
     def applied(config: Loaded) -> Loaded:
-        weak = patiently(root, partial(weak_ids_of, config.resources, node_name))
+        weak = run_skipping_hangs(root, partial(weak_ids_of, config.resources, node_name))
         return replace(config, warnings=(*config.warnings, *weak))
 
     return [config if config.problems else applied(config) for config in configs]

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from genericdp.scalars import Scalar
 
 Plain = Any
-"""A value as Python has it: a dict, a list, a scalar, or FAULTY."""
+"""A value as Python has it: a dict, a list, a scalar, or INVALID."""
 
 _SIMPLE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 
@@ -28,8 +28,8 @@ class Mark(NamedTuple):
     column: int
 
 
-FAULTY = object()
-"""Stands for a value that a problem was reported for: what it holds says nothing."""
+INVALID = object()
+"""Placeholder for a value that already has a problem."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -60,7 +60,7 @@ class Document:
     file: str
     root: YamlNode
     data: Plain = field(compare=False)
-    """The plain values, FAULTY where a problem was reported."""
+    """The plain values, INVALID where a problem was reported."""
     place: Mark | None = None
     """Where all of it stands, if it is a quoted text within a document."""
 

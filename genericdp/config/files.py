@@ -1,4 +1,4 @@
-"""The files of a config, read without a hang or an end of memory; what was loaded from them."""
+"""Reads config files with limits on size and time; what was loaded from them."""
 
 from __future__ import annotations
 
@@ -70,10 +70,10 @@ class Content:
     text: bytes
     at: str = ""
     """The path that it was read from in the end."""
-    doubt: str = ""
-    """Which link on the way an unprivileged user could redirect; empty if none.
+    untrusted_link: str = ""
+    """Return the link on the way that an unprivileged user could redirect, or an empty string.
 
-    Then nothing of the text may be shown: it may be of a file that only root can read.
+    Its content must not be shown then: it may be that of a file that only root can read.
     """
 
 
@@ -136,7 +136,7 @@ def read_file(path: Path, pipes: Mapping[Path, bytes] | None = None) -> Content 
             with opened(os.fspath(Path.cwd() / path)) as (descriptor, found):
                 # More is read than may be there: a file can grow after its size was asked.
                 text = read(descriptor, MAX_BYTES + 1)
-            given = Content(text=text, at=found.at, doubt=found.why_untrusted)
+            given = Content(text=text, at=found.at, untrusted_link=found.why_untrusted)
     except OSError as error:
         return _known(error)
     if len(given.text) > MAX_BYTES:
@@ -162,7 +162,7 @@ def hanging(reading: Watched) -> Problem:
     """Return the problem of a file or directory whose reading hangs."""
     at = printable(reading.path)
     hint = "" if at == reading.what else f"{at} hangs"
-    return unusable(reading.what, "reading it does not end", hint)
+    return unusable(reading.what, "reading it timed out", hint)
 
 
 def unusable(name: str | Path, message: str, hint: str = "") -> Problem:

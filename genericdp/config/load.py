@@ -78,7 +78,7 @@ def load_plain(
         if isinstance(given, OSError):
             problems.append(unreadable(name, given))
             continue
-        if name not in contents or given.doubt:
+        if name not in contents or given.untrusted_link:
             contents[name] = given
         found, wrong = read_config(name, given.text)
         documents += found
@@ -88,35 +88,37 @@ def load_plain(
     loaded = replace(
         rules,
         digest=str(digest),
-        problems=tuple(sorted(set(unquoted(problems, contents)))),
-        warnings=(*rules.warnings, *unquoted(warnings, contents)),
+        problems=tuple(sorted(set(hide_untrusted_text(problems, contents)))),
+        warnings=(*rules.warnings, *hide_untrusted_text(warnings, contents)),
         files=tuple(path for path, _ in files),
         texts=tuple(
             (path.name, content.text) for path, content in files if isinstance(content, Content)
         ),
-        pinned=tuple(_pinned(watched)),
+        pinned=tuple(_never_updated(watched)),
     )
     good = [] if problems else documents
     return loaded, [resource for document in good for resource in plain_resources(document)]
 
 
-def unquoted(problems: Sequence[Problem], contents: Mapping[str, Content]) -> list[Problem]:
+def hide_untrusted_text(
+    problems: Sequence[Problem], contents: Mapping[str, Content]
+) -> list[Problem]:
     """Return problems without those that would quote a file that an untrusted link leads to.
 
     Instead, there is one for each such file. ``contents`` are by the names of the files.
     """
-    doubtful = {name: content for name, content in contents.items() if content.doubt}
-    hidden = Counter(problem.file for problem in problems if problem.file in doubtful)
-    shown = [problem for problem in problems if problem.file not in doubtful]
+    untrusted = {name: content for name, content in contents.items() if content.untrusted_link}
+    hidden = Counter(problem.file for problem in problems if problem.file in untrusted)
+    shown = [problem for problem in problems if problem.file not in untrusted]
     for name, count in hidden.items():
         mistakes = "1 mistake that is" if count == 1 else f"{count} mistakes that are"
-        message = f"it has {mistakes} not shown: {doubtful[name].doubt}"
-        hint = f"check {printable(doubtful[name].at)} itself, or let only root change the link"
+        message = f"it has {mistakes} not shown: {untrusted[name].untrusted_link}"
+        hint = f"check {printable(untrusted[name].at)} itself, or let only root change the link"
         shown.append(unusable(name, message, hint))
     return shown
 
 
-def _pinned(paths: Iterable[Path]) -> Iterator[str]:
+def _never_updated(paths: Iterable[Path]) -> Iterator[str]:
     """Yield why files and directories of a config are never seen to change on this machine.
 
     What takes the place of a file that is mounted by itself is not seen; nor is another version of

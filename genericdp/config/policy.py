@@ -52,13 +52,13 @@ def load_policy(path: pathlib.Path, given: Content | OSError) -> Loaded:
         return Loaded(problems=tuple(problems), policy_is_unusable=True)
     return Loaded(
         policy=_policy(documents[0], sha256=hashlib.sha256(given.text).hexdigest()),
-        warnings=(*warnings, *_warnings(path, given.doubt)),
+        warnings=(*warnings, *_warnings(path, given.untrusted_link)),
     )
 
 
-def _warnings(path: pathlib.Path, doubt: str) -> Iterator[Problem]:
-    if doubt:
-        yield unusable(path, f"who can do so chooses the policy: {doubt}")
+def _warnings(path: pathlib.Path, untrusted_link: str) -> Iterator[Problem]:
+    if untrusted_link:
+        yield unusable(path, f"who can do so chooses the policy: {untrusted_link}")
     try:
         mode = path.stat().st_mode
     except OSError:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from genericdp.config.document import FAULTY, Document, Mark, YamlNode, problem_at
+from genericdp.config.document import INVALID, Document, Mark, YamlNode, problem_at
 from genericdp.config.files import SUFFIXES
 from genericdp.config.schema import KINDS
 from genericdp.scalars import plain, reading, single_quoted
@@ -274,7 +274,7 @@ class _Builder:
 
 def _plain_data(node: YamlNode) -> Plain:
     if node.faulty:
-        return FAULTY
+        return INVALID
     if node.items is not None:
         return {key: _plain_data(value) for key, (_, value) in node.items.items()}
     if node.entries is not None:

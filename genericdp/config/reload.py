@@ -56,7 +56,9 @@ class ConfigState:
 
 
 class Reloader:
-    """Activates the config, and each valid one after it; ``state`` compares it with the disk.
+    """Activates the first valid config and every valid change.
+
+    ``state`` describes the active config and the rejected one.
 
     ``decided`` holds the resources of the last config by which every one could be decided.
     """

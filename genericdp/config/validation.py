@@ -8,7 +8,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from genericdp.config import hints
-from genericdp.config.document import FAULTY, Field
+from genericdp.config.document import INVALID, Field
 from genericdp.config.schema import CONFIG, POLICY, keys_of, resolved_schema
 from genericdp.config.strict import errors_in
 from genericdp.errors import Finding
@@ -66,8 +66,8 @@ def validate(document: Document, kind: str) -> tuple[list[Finding], Document]:
     errors = list(islice(errors_in(document.data, kind), MAX_ERRORS + 1))
     if not errors:
         return [], document
-    if hopeless := _hopeless(document.data, errors):
-        return [hopeless], replace(document, data=None)
+    if wrong_document := _wrong_document(document.data, errors):
+        return [wrong_document], replace(document, data=None)
     if telling := _keys_of_another_kind(document.data, kind):
         errors = [
             failure
@@ -79,8 +79,8 @@ def validate(document: Document, kind: str) -> tuple[list[Finding], Document]:
     wrong: set[KeyPath] = set()
     for error in errors:
         field = Field(document, (*error.absolute_path,), error.instance, [])
-        # FAULTY: a problem was reported for it. Of the wrong type, the rest says nothing.
-        if field.value is FAULTY or (error.validator != "type" and field.path in wrong_type):
+        # INVALID: a problem was reported for it. Of the wrong type, the rest says nothing.
+        if field.value is INVALID or (error.validator != "type" and field.path in wrong_type):
             continue
         if of_key := "propertyNames" in error.absolute_schema_path:
             field = Field(document, (*field.path, str(error.instance)), error.instance, [])
@@ -94,7 +94,7 @@ def validate(document: Document, kind: str) -> tuple[list[Finding], Document]:
     return list(dict.fromkeys(findings)), replace(document, data=data)
 
 
-def _hopeless(data: Plain, errors: list[ValidationError]) -> Finding | None:
+def _wrong_document(data: Plain, errors: list[ValidationError]) -> Finding | None:
     """Find a config of another device plugin, or more mistakes than are worth listing."""
     is_bare = isinstance(data, dict) and "apiVersion" not in data
     key, peer = ("groups", "squat") if is_bare else ("devicematch", "smarter")
@@ -122,7 +122,7 @@ def _keys_of_another_kind(data: Plain, kind: str) -> tuple[str, ...]:
 
 
 def _without(data: Plain, wrong: set[KeyPath], path: KeyPath) -> Plain:
-    if path in wrong or data is FAULTY:
+    if path in wrong or data is INVALID:
         return None
     if isinstance(data, dict):
         return {key: _without(value, wrong, (*path, key)) for key, value in data.items()}

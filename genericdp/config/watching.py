@@ -38,8 +38,8 @@ class ReloadPace:
     """How long it must stay the same before it is loaded: what is written together is one."""
     poll: float = 2.0
     """Where inotify cannot be used."""
-    net: float = 30.0
-    """For what inotify does not report: network filesystems, mounts from elsewhere."""
+    full_check: float = 30.0
+    """Seconds between full checks, for what inotify does not report, as on network filesystems."""
     retry: float = 5.0
     """After loading failed for a reason that is not in the files; then twice as long, and so on."""
     last_retry: float = 300.0
@@ -97,7 +97,7 @@ class ConfigFiles:
             is_new = bool(self.digest and await self._watch.set_directories(self._directories))
             if found == loaded and not is_new:
                 is_watched = self.digest and self._watch.complete
-                pace = self._pace.net if is_watched else self._pace.poll
+                pace = self._pace.full_check if is_watched else self._pace.poll
                 if not await self._until(has_news, min(pace, due - clock())):
                     continue
             if await self._settled(loaded) != loaded:

@@ -208,7 +208,7 @@ class WhyGone:
     def _gone(self, device: Device) -> Reason:
         """Return why a device is missing that no rule excludes."""
         if hanging := hidden_by(self._resource, device, self._inventory):
-            return Reason(Code.HANGING, f"reading {hanging} does not end")
+            return Reason(Code.HANGING, f"reading {hanging} timed out")
         new_id = self._ids.get(device.appearances, "")
         found = self._inventory.file(device.path)
         if found is None:

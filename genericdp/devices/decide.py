@@ -466,7 +466,7 @@ class _Pass:
 
 
 def _as_it_was(resource: Resource, before: DeviceList, error: Exception) -> DeviceList:
-    """Return what a resource keeps that cannot be decided, with the reason."""
+    """Return the last list of a resource whose decision failed, with the reason."""
     what = str(error) if isinstance(error, SearchTimeError) else repr(error)
     if isinstance(error, MemoryError):
         what = "there is not enough memory"

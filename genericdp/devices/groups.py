@@ -85,7 +85,7 @@ def grouped(
             lacking.append(refused(candidate.file.printable_path, candidate.key, reason))
             continue
         if not text:
-            why = f"groupBy '{resource.group_by}' gives an empty text"
+            why = f"groupBy '{resource.group_by}' gives an empty string"
             lacking.append(
                 refused(candidate.file.printable_path, candidate.key, Reason(Code.BAD_VALUE, why))
             )
@@ -385,7 +385,7 @@ class Namer:
         for member, variables in zip(group.members, names, strict=True):
             texts.setdefault(expand(template, variables.get_text), member.file.printable_path)
         if not (text := _only(texts, "its members have different ids")):
-            raise UnusableValueError(f"its id '{template}' is an empty text")
+            raise UnusableValueError(f"its id '{template}' is an empty string")
         return DefaultName(text)
 
 

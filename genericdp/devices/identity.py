@@ -68,7 +68,7 @@ class HardwareIdentity:
     """Facts that no other hardware has, by kind, sorted: serial numbers, WWNs, UUIDs.
 
     Without such facts, the attributes that the config makes the ID of: `_DECLARED` and the name,
-    with an empty text where the device has no such attribute.
+    with an empty string where the device has no such attribute.
     """
     model: str = ""
     """Vendor and product; empty where they are unknown, or where the config names several."""

@@ -365,7 +365,7 @@ class _Maker:
             return Reason(Code.NODE_MISSING, why, entry.subsystem)
         path = printable(glob.unescape(pattern))
         if pattern in self._inventory.hanging:
-            return Reason(Code.HANGING, f"reading {path} does not end", path)
+            return Reason(Code.HANGING, f"reading {path} timed out", path)
         for file in found:
             if (why_not := self._why_not_given(file)) is not None:
                 return replace(why_not, text=f"{file.printable_path}: {why_not}", subject=path)
@@ -484,7 +484,7 @@ def _cdi_name(template: Template, lookup: Lookup) -> str:
 
 
 def _own_cdi_name(resource: Resource, name: str, device_id: str) -> str:
-    """Return the CDI name of a device whose nodes come by CDI, else an empty text."""
+    """Return the CDI name of a device whose nodes come by CDI, else an empty string."""
     if resource.inject.by is not InjectBy.CDI:
         return ""
     if not is_cdi_name(text := f"{name}={device_id}"):

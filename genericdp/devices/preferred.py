@@ -1,4 +1,4 @@
-"""Preferred allocation: which of the available shares a container is rather given (PRF-*)."""
+"""Preferred allocation: choose among the available shares (PRF-*)."""
 
 from __future__ import annotations
 

@@ -135,7 +135,7 @@ class NameOwners:
         return list(self._names[resource.name])
 
     def enter(self, resource: Resource, name: str) -> str:
-        """Let a name result from a resource; return why it must not, else nothing."""
+        """Reserve a name for a resource; return why it cannot be, or an empty string."""
         if self._owners.get(name) == resource.name:
             return ""
         if not glob.matches_any(resource.names, name):

@@ -126,10 +126,12 @@ class Selection:
 
         None: it is known which is the first.
         """
-        doubts = [(i, selector.why) for i, selector in self.hidden if selector.may_hold(candidate)]
-        doubts += ((i, why) for i, why in candidate.entries.items() if why)
+        uncertain = [
+            (i, selector.why) for i, selector in self.hidden if selector.may_hold(candidate)
+        ]
+        uncertain += ((i, why) for i, why in candidate.entries.items() if why)
         surely = min((i for i, why in candidate.entries.items() if not why), default=inf)
-        return min((doubt for doubt in doubts if doubt[0] < surely), default=None)
+        return min((entry for entry in uncertain if entry[0] < surely), default=None)
 
 
 def select(selectors: Sequence[Selector], resource: Resource, inventory: Inventory) -> Selection:
@@ -197,7 +199,7 @@ def _hidden(wanted: Candidates, inventory: Inventory) -> Iterator[Hidden]:
         for pattern in wanted.globs:
             why = inventory.look(pattern).unreadable
             if pattern in inventory.hanging:
-                why = f"reading {pattern} does not end"
+                why = f"reading {pattern} timed out"
             if why:
                 yield Hidden(replace(wanted, globs=(pattern,)), why)
         return
@@ -438,29 +440,29 @@ def any_of(texts: Iterable[str]) -> str:
 
 
 def complaint(condition: Condition) -> str:
-    """Return a failed condition in words: ``wants usb.vendor 0403, found 1a86``."""
+    """Return a failed condition in words: ``expected usb.vendor 0403, found 1a86``."""
     key = condition.key
     bus = key.removeprefix("hardware.")
     if condition.unreadable and (bus in KINDS or bus.startswith(OF_UEVENT)):
-        return f"wants {key}, but {condition.unreadable}"
+        return f"expected {key}, but {condition.unreadable}"
     if key == "hardware":
-        return "wants hardware, but sysfs knows nothing of it"
+        return "expected hardware, but sysfs does not list it"
     if key == "path" and condition.found is None:
         return "looks for device files, and this device has none"
     if bus in KINDS:
         return _about_kind(condition, KINDS[bus].noun)
-    wants = f"wants {key} {any_of(condition.wanted)}"
+    expected = f"expected {key} {any_of(condition.wanted)}"
     if why := condition.unreadable or condition.why:
-        return f"{wants}, but {printable(why)}"
+        return f"{expected}, but {printable(why)}"
     if condition.found is not None:
         cased = glob.matches_any(condition.wanted, condition.found, ignore_case=True)
         but = " (upper and lower case count here)" if cased else ""
-        return f"{wants}, found {shown(condition.found) or 'an empty text'}{but}"
-    return f"{wants}, but it has none"
+        return f"{expected}, found {shown(condition.found) or 'an empty string'}{but}"
+    return f"{expected}, but it has none"
 
 
 def _about_kind(condition: Condition, noun: str) -> str:
     if condition.key not in KINDS:
-        return f"wants {condition.key}, but it is not a {noun} and has no such parent"
-    is_what = "sysfs knows nothing of it" if condition.found is None else f"it is {condition.found}"
-    return f"takes {noun}s, but {is_what}"
+        return f"expected {condition.key}, but it is not a {noun} and has no such parent"
+    is_what = "sysfs does not list it" if condition.found is None else f"it is {condition.found}"
+    return f"matches {noun}s, but {is_what}"

@@ -113,7 +113,7 @@ class DraDriver:
         policy: Callable[[], Policy | None],
     ) -> None:
         """``policy`` returns what bounds release hooks of records."""
-        self.trouble = Observed("it has only just been started")
+        self.trouble = Observed("it is starting")
         """Why the driver does not work; empty: it does."""
         self._failing = Latch(log)
         self.is_standby = False

@@ -655,7 +655,7 @@ class ClaimPreparer:
         try:
             now, missing = await in_worker(work, f"nodes of claim {claim}")
         except HangingError as error:
-            raise ClaimError(f"reading the nodes of claim {claim} does not end") from error
+            raise ClaimError(f"reading the nodes of claim {claim} timed out") from error
         if now is not claim and self.records.claims.get(claim.uid) is claim:
             await finish(self.records.write(now))
         return now, missing

@@ -51,7 +51,7 @@ _NO_WATCH_LASTS = (
 )
 _NOT_LISTED = "the API server has not said yet which ResourceSlices there are"
 _NOT_WRITTEN = "its ResourceSlices have not been written yet"
-_PROBING = "its devices are being probed for the first time"
+_PROBING = "waiting for the first probe results of its devices"
 _UNDONE = "another client keeps changing or deleting its ResourceSlices"
 _CONFLICTS = (404, 409)  # deleted or changed meanwhile
 _REFUSALS = (*_CONFLICTS, 422)

@@ -60,15 +60,15 @@ class VerdictKind(StrEnum):
 
     OFFERED = "offered"
     UNHEALTHY = "unhealthy"
-    BROUGHT_ALONG = "given with another device"
-    REFUSED = "taken but not offered"
+    GIVEN_WITH = "given with another device"
+    REFUSED = "matched but not offered"
     EXCLUDED = "excluded"
-    ABOVE = "a child of it is offered"
-    BELOW_FAILS = "its parent is matched but not offered"
-    BELOW = "its parent is matched"
+    CHILD_OFFERED = "a child of it is offered"
+    PARENT_FAILS = "its parent is matched but not offered"
+    PARENT_OFFERED = "its parent is matched"
     OTHER_NODE = "for other nodes"
     UNDECIDED = "cannot be decided"
-    NOT_TAKEN = "not taken"
+    NOT_MATCHED = "not matched"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -157,9 +157,8 @@ def nothing_found_by(
 ) -> Iterator[tuple[str, str]]:
     """Yield each glob, or selector as text, of ``match`` and ``inject`` that finds nothing.
 
-    With a selector goes what could not be read, and what comes closest to it, if something does.
-    What an ``exclude`` does not find is as it should be; nor are globs named of a resource that
-    ``failed`` to be decided.
+    Each selector comes with read errors and the nearest candidate. Entries of ``exclude`` that
+    match nothing are not reported, nor globs of a resource that ``failed`` to be decided.
     """
     for pattern in () if failed else sorted({*path_globs(resource.match)}):
         if not inventory.found(pattern) and pattern not in inventory.hanging:
@@ -246,7 +245,7 @@ class _Trial:
         if isinstance(selector.candidates, PathSelector) and failed.key == "path":
             hanging = [path for path in failed.wanted if path in self.inventory.hanging]
             if hanging:
-                return f"may match it, but reading {any_of(hanging)} does not end"
+                return f"may match it, but reading {any_of(hanging)} timed out"
             if stolen := self._link_elsewhere(failed.wanted, candidate):
                 return f"matches {any_of(failed.wanted)}, but {stolen}"
         return complaint(failed)
@@ -334,7 +333,7 @@ def _verdict(asked: Asked, trial: _Trial, offer: DeviceList) -> Verdict:
         reason = offer.undecided.text
         return Verdict(resource=resource, outcome=VerdictKind.UNDECIDED, reason=reason)
     tries = trial.tries(candidate)
-    verdict = Verdict(resource=resource, outcome=VerdictKind.NOT_TAKEN, tries=tries)
+    verdict = Verdict(resource=resource, outcome=VerdictKind.NOT_MATCHED, tries=tries)
     if all(attempt.failed is not None for attempt in tries):
         return _brought_along(verdict, candidate, offer) or _related(verdict, asked, trial, offer)
     if entry := _exclude_entry(trial, candidate):
@@ -382,7 +381,7 @@ def _brought_along(verdict: Verdict, candidate: Candidate, offer: DeviceList) ->
     for device_id, listed in offer.devices.items():
         if any(node.key == candidate.key for node in listed.device.nodes):
             reason = printable(listed.device.path)
-            outcome = VerdictKind.BROUGHT_ALONG
+            outcome = VerdictKind.GIVEN_WITH
             return replace(verdict, outcome=outcome, device_id=device_id, reason=reason)
     return None
 
@@ -399,7 +398,7 @@ def _related(verdict: Verdict, asked: Asked, trial: _Trial, offer: DeviceList) -
         texts = [f"{what} as {device_id}" for device_id, what in offered.items()]
         return replace(
             verdict,
-            outcome=VerdictKind.ABOVE,
+            outcome=VerdictKind.CHILD_OFFERED,
             device_id=next(iter(offered)),
             reason=", ".join(texts),
             hint="ask about its child, or match the device itself",
@@ -409,11 +408,11 @@ def _related(verdict: Verdict, asked: Asked, trial: _Trial, offer: DeviceList) -
         named = _named(below, with_kind=True)
         if why := _why_not_offered(below, offer):
             reason = f"{named}, its parent, but does not offer that: {why}"
-            return replace(verdict, outcome=VerdictKind.BELOW_FAILS, reason=reason)
+            return replace(verdict, outcome=VerdictKind.PARENT_FAILS, reason=reason)
         device, hint = asked.candidate.device, ""
         if device is not None:
             hint = f"to offer {asked.shown} itself {_match(device, trial.inventory.host)}"
-        return replace(verdict, outcome=VerdictKind.BELOW, reason=named, hint=hint)
+        return replace(verdict, outcome=VerdictKind.PARENT_OFFERED, reason=named, hint=hint)
     of_above = (
         replace(attempt, about=candidate.file.printable_path)
         for candidate in above.values()
@@ -461,13 +460,17 @@ def _match(device: SysDevice, host: Host) -> str:
 _SENTENCES = {
     VerdictKind.OFFERED: "{device} is offered: it is {reason}",
     VerdictKind.UNHEALTHY: "{device} is Unhealthy as {id} of {name}: {reason}",
-    VerdictKind.BROUGHT_ALONG: "{device} is given with {id} of {name} (inject.devices)",
-    VerdictKind.REFUSED: "{device} is not offered: {name} takes it, but {reason}",
+    VerdictKind.GIVEN_WITH: "{device} is given with {id} of {name} (inject.devices)",
+    VerdictKind.REFUSED: "{device} is not offered: {name} matches it, but {reason}",
     VerdictKind.EXCLUDED: "{device} is not offered: {name} excludes it by {reason}",
-    VerdictKind.ABOVE: ("{device} itself is not offered, but {name} offers its child: {reason}"),
-    VerdictKind.BELOW_FAILS: "{device} is not offered: {name} takes {reason}",
-    VerdictKind.BELOW: ("{device} is not offered: {name} takes {reason}, its parent, not {device}"),
-    VerdictKind.NOT_TAKEN: "{device} is not offered: {name} {closest}",
+    VerdictKind.CHILD_OFFERED: (
+        "{device} itself is not offered, but {name} offers its child: {reason}"
+    ),
+    VerdictKind.PARENT_FAILS: "{device} is not offered: {name} matches {reason}",
+    VerdictKind.PARENT_OFFERED: (
+        "{device} is not offered: {name} matches {reason}, its parent, not {device}"
+    ),
+    VerdictKind.NOT_MATCHED: "{device} is not offered: {name} {closest}",
     VerdictKind.OTHER_NODE: "{device} is not offered: {name} is not for this node ({reason})",
     VerdictKind.UNDECIDED: "{device} is not offered: {name} cannot be decided: {reason}",
 }

@@ -121,7 +121,7 @@ def _by_path(text: str, inventory: Inventory) -> Iterator[tuple[str, Candidate |
     elif found is not None:
         yield "", inventory.of_file(found)
     elif glob.escape(path) in inventory.hanging:
-        yield f"reading {printable(path)} does not end", None
+        yield f"reading {printable(path)} timed out", None
     else:
         yield f"there is no {printable(path)}, or it is a link that leads nowhere", None
         # Its file may be missing only here, as in a container with a /dev of its own.

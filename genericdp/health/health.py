@@ -85,7 +85,7 @@ class Probes:
         ``what`` names it, human-readable; while one of a name hangs, no other starts.
         """
         if hangs(what):
-            return Outcome(reason=f"{what} does not end")
+            return Outcome(reason=f"{what} timed out")
         if self._hanging[resource] >= MAX_HANGING:
             others = f"{MAX_HANGING} others of {resource} do not end"
             return Outcome(reason=f"{what} cannot be begun: {others}")
@@ -96,7 +96,7 @@ class Probes:
             began = time.monotonic()
             with suppress(HangsError):
                 return read()
-            return Outcome(reason=f"{what} does not end")
+            return Outcome(reason=f"{what} timed out")
 
         result = start(work, what, is_one_call=True)
         try:
@@ -116,7 +116,7 @@ class Probes:
             result.exception()  # its result is no longer awaited
 
         result.add_done_callback(ended)
-        return Outcome(reason=f"{what} does not end", seconds=time.monotonic() - asked)
+        return Outcome(reason=f"{what} timed out", seconds=time.monotonic() - asked)
 
 
 class Health:

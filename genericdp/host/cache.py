@@ -1,6 +1,6 @@
 """Cache of host reads by path, which events invalidate; reads run in a worker thread.
 
-What hangs concerns what lies in it, nothing else.
+A read that hangs affects only devices under that path.
 """
 
 from __future__ import annotations
@@ -211,7 +211,7 @@ class HostCache:
             return read()
         except HangsError:
             self.hanging.add(what)
-            raise TimeoutError("reading it does not end") from None
+            raise TimeoutError("reading it timed out") from None
         finally:
             self._reading = outer
 
@@ -336,7 +336,7 @@ class HostCache:
         Of a device's directory: why what udev has recorded of it could not be.
         """
         if path in self.hanging:
-            return "reading it does not end"
+            return "reading it timed out"
         if (look := self._looks.get(path)) is not None and look.unreadable:
             return look.unreadable
         own, of_devices = self._why_unreadable, self._devices.why_unreadable
@@ -503,7 +503,9 @@ class HostReader:
         before, self._unreadable = self._unreadable, unreadable
         new = sorted(unreadable.keys() - before.keys())
         for path in new:
-            log.warning("%s cannot be read (%s): what is known of it stays", path, unreadable[path])
+            log.warning(
+                "%s cannot be read (%s); keeping the last known state", path, unreadable[path]
+            )
         for path in sorted(before.keys() - unreadable.keys()):
             log.info("%s can be read again", path)
         now = self._now()

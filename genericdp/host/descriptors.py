@@ -57,11 +57,11 @@ async def watch(*, period_seconds: float = PERIOD_SECONDS) -> None:
         numbers = f"{now.used} of {now.most} are in use"
         shortage.update(
             "short" if now.is_short else "",
-            "descriptors run short: %s, and each resource takes 2 or 3, each probe that runs 2:"
-            " allow more (LimitNOFILE= of the unit, the container runtime's ulimits), or serve"
+            "running out of file descriptors: %s (each resource takes 2 or 3, each running probe"
+            " 2): allow more (LimitNOFILE= of the unit, the container runtime's ulimits), or serve"
             " fewer resources",
             numbers,
-            ended=f"descriptors no longer run short: {numbers}",
+            ended=f"there are enough file descriptors again: {numbers}",
             level=logging.ERROR,
         )
         await asyncio.sleep(period_seconds)

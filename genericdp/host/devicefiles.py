@@ -437,7 +437,7 @@ def _name_refusal(path: str) -> str:
 def is_same(
     root: Root, path: str, identity: Identity, files: DeviceFiles | None = None
 ) -> bool | None:
-    """Return whether a path still leads to this very device, as it may; None if nowhere.
+    """Return whether a path is still this device and permitted; None if it is missing.
 
     Asked at each allocation (D4, D5), because any link on the way may have been turned. Who asks
     about several gives the ``files``: of a copied tree it has to read which files are nodes.

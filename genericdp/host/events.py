@@ -168,7 +168,7 @@ def _watch_all(
             # Added again each time: a directory that was replaced gets another number that way.
             found[directory] = _watch(inotify, directory, mask, numbers)
         except HangsError:
-            errors.append(OSError(errno.ETIMEDOUT, f"reading {directory} does not end"))
+            errors.append(OSError(errno.ETIMEDOUT, f"reading {directory} timed out"))
         except OSError as error:
             errors.append(error)
     for number in numbers - {number for number, _ in found.values()}:

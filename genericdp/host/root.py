@@ -79,7 +79,7 @@ class Root:
         return self._prefix + path
 
     def seeing(self) -> Callable[[str], bool]:
-        """Return what says of a path whether what is there can be seen.
+        """Return a predicate: is this path the host's, and visible?
 
         Of a copy of a machine, that is below the top-level directories that are copied.
         """

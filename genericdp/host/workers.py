@@ -1,4 +1,4 @@
-"""Threads for what may hang, used again: starting one costs more than a short look."""
+"""Pool of daemon threads for blocking reads that may hang."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def _at(path: Path, work: Callable[[], T]) -> T:
 def leave_alone(running: Work[Any]) -> None:
     """Log that work hangs, and take what it hangs on for hanging until it ends, if ever."""
     all_else = " and all else that lies on its mount" if calls.give_up(running) else ""
-    log.warning("reading %s does not end: continuing without it%s", running.what, all_else)
+    log.warning("reading %s timed out; continuing without it%s", running.what, all_else)
 
     def ended(running: Work[Any]) -> None:
         log.info("reading %s has ended", running.what)
@@ -122,7 +122,7 @@ def _close(result: object) -> None:
 
 
 def _hangs(what: str) -> HangingError:
-    return HangingError(errno.ETIMEDOUT, "reading it does not end", what)
+    return HangingError(errno.ETIMEDOUT, "reading it timed out", what)
 
 
 async def finish(work: Coroutine[Any, Any, T]) -> T:

@@ -43,8 +43,8 @@ _DESCRIPTORS_EACH = 128
 """Registering takes 5 of them, of which 2 stay in use: together hardly more than are spare."""
 _DELETION_PAUSE = 0.02
 _WATCHED_TIMES = 5
-"""By this factor polls are rarer while inotify reports nearly everything (KST-3): waking up each
-second cost as much as everything else that is done when nothing happens."""
+"""Polling is this many times slower while inotify works (KST-3): waking up each second costs as
+much as everything else that an idle daemon does."""
 
 MAX_NAMES = 5
 _SOCKET_NAME = re.compile(
@@ -146,7 +146,7 @@ class KubeletDirectory:
         try:
             await in_worker(partial(os.stat, self.path), self.path)
         except HangingError:
-            self.absence.value = f"reading {self.path} does not end"
+            self.absence.value = f"reading {self.path} timed out"
             self.is_readable.value = False
             return False
         except OSError:
@@ -368,8 +368,8 @@ class PeerWatch:
             if common := sorted(names[digest] for digest in served[instance] & names.keys()):
                 self._logged.add(instance)
                 log.warning(
-                    "another instance of genericdp (%s) serves on this node, too: %s; all is well"
-                    " if that is a rolling update, else let only one of them serve it",
+                    "another instance of genericdp (%s) serves on this node, too: %s; expected"
+                    " during a rolling update; otherwise remove one instance",
                     instance,
                     first_few(common, MAX_NAMES),
                 )

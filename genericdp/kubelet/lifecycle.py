@@ -82,7 +82,7 @@ class RegistrationState:
     def __init__(self) -> None:
         self.active = Observed(value=False)
         """Whether the kubelet has accepted the registration and opened its stream."""
-        self.reason = "it has only just been started"
+        self.reason = "it is starting"
         """Why it is not registered; empty: it is."""
         self.since = _wall_clock()
         """When it was registered, or was no longer; in seconds since 1970."""
@@ -200,7 +200,7 @@ class Plugin:
             await registering.enter_async_context(self._kubelet.registrations)
             # What is left is for scans, probes and the child that reads a config.
             if count().is_short:
-                raise KubeletError("descriptors run short")
+                raise KubeletError("there are too few file descriptors")
             began = _now()
             async with listening(path, self._servicer) as streams:
                 bound_ns = path.lstat().st_ctime_ns

@@ -300,5 +300,5 @@ async def check(socket: Path, *, timeout_seconds: float) -> None:
     try:
         await call(socket, method, b"", timeout_seconds=timeout_seconds)
     except grpc.aio.AioRpcError as error:
-        short = ": descriptors run short" if count().is_short else ""
+        short = ": there are too few file descriptors" if count().is_short else ""
         raise KubeletError(f"our own socket does not answer{short}") from error

@@ -241,7 +241,9 @@ class Commands:
                 _prctl(option, 1)
             except OSError as error:
                 log.warning(
-                    "commands are contained less well: prctl %d: %s", option, reason_of(error)
+                    "prctl(%d) failed (%s): processes started by commands may survive them",
+                    option,
+                    reason_of(error),
                 )
         asyncio.get_running_loop().add_signal_handler(signal.SIGCHLD, self._note_death)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGCHLD})  # who started us may block it

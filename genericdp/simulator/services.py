@@ -75,7 +75,7 @@ class RegistrationService(rpc.RegistrationServicer):
             await client.close()
 
     async def _register(self, request: pb.RegisterRequest) -> str:
-        """Register a plugin; return the error, or an empty text."""
+        """Register a plugin; return the error, or an empty string."""
         await asyncio.sleep(self._faults.register_delay_seconds)
         # As the kubelet joins them: an absolute endpoint ends up below the directory, too (REG-6).
         path = os.path.normpath(f"{self._manager.directory}/{request.endpoint}")  # noqa: ASYNC240

@@ -82,7 +82,7 @@ _MEASURING = frozenset(
         *("tpm", "enclosure", "regulator", "backlight", "devfreq", "powercap", "edac", "pps"),
     )
 )
-"""Subsystems of which many a read is a question to a chip, over slow buses at that."""
+"""Subsystems whose attributes are read from the hardware, slowly."""
 _NAMING = frozenset(
     (
         *("uevent", "name", "type", "label", "model", "manufacturer", "serial", "serial_number"),

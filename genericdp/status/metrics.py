@@ -44,8 +44,8 @@ _FAMILIES: dict[str, Any] = {
 }
 
 _GAUGES = {
-    "devices resource state": "Devices in the list that the kubelet gets, by state (Healthy,"
-    " Unhealthy); of one with replicas, the shares are not counted.",
+    "devices resource state": "Advertised devices, by state (Healthy, Unhealthy). Replicas are not"
+    " counted.",
     "device_healthy resource device": "Whether a device is Healthy (1) or not (0); at most"
     f" {MAX_PER_RESOURCE:,} devices of a resource and {MAX_DEVICES:,} in all, none with"
     " --no-status.",
@@ -76,7 +76,7 @@ _GAUGES = {
 """By name and labels, what each means."""
 _COUNTERS = {
     "registrations_total resource result": "Attempts to register, by result: success (the stream"
-    " has opened), refused (by the kubelet, for what stays so), failure.",
+    " has opened), refused (permanently, by the kubelet), failure.",
     "stream_updates_total resource": "Lists of devices sent to the kubelet.",
     "allocations_total resource result": "Allocate calls, or with DRA preparations of claims that"
     " could be read, by result: success, unusable (a device cannot be given, or its hook failed),"

@@ -11,7 +11,7 @@ import pytest
 import yaml
 from genericdp.cli import main
 from genericdp.cli.explain import answer as explain
-from genericdp.cli.patience import patiently
+from genericdp.cli.patience import run_skipping_hangs
 from genericdp.config.load import load
 
 from tests.cli.explain_output import HEAD, answer, first_line
@@ -83,7 +83,7 @@ def test_a_device_has_many_names(
 
 def test_an_empty_text_is_no_device(capsys: Capture) -> None:
     assert main(["explain", "--config", "any.yaml", ""]) == 2
-    assert "DEVICE is an empty text" in capsys.readouterr().err
+    assert "DEVICE is an empty string" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("asked", ["/dev/ttyUSB3", "1-1.4"])
@@ -109,25 +109,25 @@ def test_data_says_the_same_of_each_resource(
     text = answer(capsys, tmp_path, root, FTDI + STICK + others, "/dev/ttyUSB2", "-o", "json")
     said = json.loads(text)
     assert (said["asked"], said["exists"]) == ("/dev/ttyUSB2", True)
-    assert said["answer"].endswith("wants hardware.usb.product 6001, found 6015")
+    assert said["answer"].endswith("expected hardware.usb.product 6001, found 6015")
     assert said["candidate"]["usb"]["product"] == "6015"
     serial, stick, *rest = said["resources"]
-    assert (serial["name"], serial["outcome"]) == ("example.com/serial", "not taken")
+    assert (serial["name"], serial["outcome"]) == ("example.com/serial", "not matched")
     assert serial["place"] == f"{tmp_path}/config.yaml:4:5"
     assert (serial["empty"], serial["emptyCause"]) == ("", "")
     assert serial["match"] == [serial["closest"]]
     assert serial["closest"] == {
         "entry": "match[0]",
         "selector": 'udev: {subsystem: tty}, hardware: {usb: {vendor: "0403", product: "6001"}}',
-        "takes": False,
+        "matches": False,
         "path": "/dev/ttyUSB2",
-        "why": "wants hardware.usb.product 6001, found 6015",
+        "why": "expected hardware.usb.product 6001, found 6015",
         "key": "hardware.usb.product",
-        "wanted": ["6001"],
+        "expected": ["6001"],
         "found": "6015",
         "readFrom": "/sys/devices/pci0000:00/0000:00:14.0/usb1/1-1/1-1.3/idProduct",
     }
-    assert stick["match"][0]["why"] == "takes USB devices, but it is a tty device"
+    assert stick["match"][0]["why"] == "matches USB devices, but it is a tty device"
     assert [resource["emptyCause"] for resource in rest] == ["nothing_found"] * 5
 
 
@@ -139,7 +139,7 @@ def test_data_names_the_file_that_a_number_of_an_interface_was_read_from(
     (said,) = json.loads(answer(capsys, tmp_path, root, asks, "/dev/ttyUSB0", "-o", "json"))[
         "resources"
     ]
-    assert said["closest"]["why"] == "wants hardware.usb.interface 07, found 00"
+    assert said["closest"]["why"] == "expected hardware.usb.interface 07, found 00"
     file = said["closest"]["readFrom"]
     assert file.endswith("/usb1/1-1/1-1.1/1-1.1:1.0/bInterfaceNumber")
     assert (root / file.removeprefix("/")).read_text().strip() == "00"
@@ -164,7 +164,7 @@ def test_an_attribute_that_does_not_answer_does_not_hold_up_the_answer(
     resources = load([config]).resources
 
     def ask(device: str) -> str:
-        said = patiently(
+        said = run_skipping_hangs(
             hanging, lambda host: explain(device, resources, host, "n"), look_seconds=0.2
         )
         assert isinstance(said, tuple)
@@ -172,14 +172,14 @@ def test_an_attribute_that_does_not_answer_does_not_hold_up_the_answer(
 
     stick = "/sys/devices/pci0000:00/0000:00:14.0/usb1/1-1/1-1.1"
     tty = f"{stick}/1-1.1:1.0/ttyUSB0/tty/ttyUSB0"
-    wants = "/dev/ttyUSB0 is not offered: example.com/serial wants hardware.usb"
+    expected = "/dev/ttyUSB0 is not offered: example.com/serial expected hardware.usb"
     for file, asked, why in (
-        (f"{stick}/idVendor", "/dev/ttyUSB0", f"{wants}.vendor 0403, but "),
-        (f"{stick}/uevent", "/dev/ttyUSB0", f"{wants}, but "),
-        (f"{tty}/uevent", tty, f"{wants}, but ".replace("/dev/ttyUSB0", tty)),
+        (f"{stick}/idVendor", "/dev/ttyUSB0", f"{expected}.vendor 0403, but "),
+        (f"{stick}/uevent", "/dev/ttyUSB0", f"{expected}, but "),
+        (f"{tty}/uevent", tty, f"{expected}, but ".replace("/dev/ttyUSB0", tty)),
     ):
         hanging.hanging = {file}
-        assert ask(asked) == f"{why}{file} cannot be read: reading it does not end"
+        assert ask(asked) == f"{why}{file} cannot be read: reading it timed out"
         assert ask("/dev/ttyUSB1").startswith("/dev/ttyUSB1 is offered")
-        line = f"reading '{file}' does not end: continuing without it\n"
+        line = f"reading '{file}' timed out; continuing without it\n"
         assert capsys.readouterr().err == line

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from genericdp.cli.discover import look
-from genericdp.cli.patience import MAX_HANGING, patiently
+from genericdp.cli.patience import MAX_HANGING, run_skipping_hangs
 from genericdp.config.load import load
 from genericdp.devices.inventory import Inventory
 from genericdp.errors import GenericdpError
@@ -51,11 +51,11 @@ def test_a_file_that_hangs_concerns_its_device_alone(
 ) -> None:
     """The mistake is back if ``guarded`` does not refuse what is known to hang."""
     root.hanging = {path}
-    assert patiently(root, found, look_seconds=1.0) >= {"/dev/ttyUSB1", "/dev/ttyUSB2"}
+    assert run_skipping_hangs(root, found, look_seconds=1.0) >= {"/dev/ttyUSB1", "/dev/ttyUSB2"}
     said = capsys.readouterr().err.splitlines()
     name = path.rpartition("/")[2]
     assert said  # for each of the paths that lead to it
-    assert all(line.endswith(f"/{name}' does not end: continuing without it") for line in said)
+    assert all(line.endswith(f"/{name}' timed out; continuing without it") for line in said)
 
 
 def test_discover_shows_what_it_could_not_look_at(root: HangingRoot, tmp_path: Path) -> None:
@@ -67,8 +67,10 @@ def test_discover_shows_what_it_could_not_look_at(root: HangingRoot, tmp_path: P
     )
     resources = load([config]).resources
     root.hanging = {"/dev/ttyUSB1"}
-    _, found = patiently(root, lambda host: look(resources, host, "n", root), look_seconds=0.3)
-    hanging = {"path": "/dev/ttyUSB*", "code": "hanging", "reason": "reading it does not end"}
+    _, found = run_skipping_hangs(
+        root, lambda host: look(resources, host, "n", root), look_seconds=0.3
+    )
+    hanging = {"path": "/dev/ttyUSB*", "code": "hanging", "reason": "reading it timed out"}
     assert [one["notOffered"] for one in found] == [[hanging], [hanging]]
 
 
@@ -80,7 +82,7 @@ def test_there_is_an_end_of_leaving_out(root: HangingRoot) -> None:
             host.text(f"{TTY}/attribute{number}")
 
     with pytest.raises(GenericdpError, match="too much of this host does not answer"):
-        patiently(root, read_all, look_seconds=0.05)
+        run_skipping_hangs(root, read_all, look_seconds=0.05)
 
 
 def pause(_: str) -> None:
@@ -102,7 +104,10 @@ def test_a_scan_that_goes_on_takes_as_long_as_it_takes(
     for number in range(100):
         (tmp_path / f"dev/ttyUSB{number}").touch()
     root = SlowRoot(tmp_path)
-    assert len(patiently(root, lambda host: host.paths("/dev/ttyUSB*"), look_seconds=0.5)) == 100
+    assert (
+        len(run_skipping_hangs(root, lambda host: host.paths("/dev/ttyUSB*"), look_seconds=0.5))
+        == 100
+    )
     assert capsys.readouterr().err == ""
 
 
@@ -111,4 +116,4 @@ def test_what_the_work_raises_is_raised(root: HangingRoot) -> None:
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        patiently(root, work)
+        run_skipping_hangs(root, work)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from genericdp.cli import main
-from genericdp.cli.probe import IN_A_COPY, ONE_RUN, Probed, probe_once
+from genericdp.cli.probe import NEEDS_TWO_RUNS, NOT_ON_SNAPSHOT, Probed, probe_once
 from genericdp.devices.device import BoundProbe, Device
 from genericdp.devices.devicelist import Entry
 from genericdp.devices.inventory import Identity
@@ -86,12 +86,12 @@ def test_what_would_ask_this_machine_is_not_run_for_a_copy(
     ran = tmp_path / "ran"
     assert of_copy(copy, "--device=sensor0", "-o", "json", health=health.format(ran)) == 1
     (found,) = devices_in(capsys.readouterr().out)
-    assert (found["state"], found["reason"]) == ("Unprobed", f"{label}: {IN_A_COPY}")
+    assert (found["state"], found["reason"]) == ("Unprobed", f"{label}: {NOT_ON_SNAPSHOT}")
     assert found["probes"] == [
         {
             "probe": f"{label.partition(' ')[0]}-0",
             "result": "",
-            "reason": IN_A_COPY,
+            "reason": NOT_ON_SNAPSHOT,
             "label": label,
             "seconds": None,
             "output": "",
@@ -115,8 +115,8 @@ def test_one_run_says_that_it_cannot_tell_whether_a_file_changes(
     health = FILE.replace("max: 90", "max: 90, changes: true")
     assert of_copy(copy, "-o", "json", health=health) == 1
     cool, hot = devices_in(capsys.readouterr().out)
-    assert (cool["state"], cool["reason"]) == ("Healthy", f"file: {ONE_RUN}")
-    assert (cool["probes"][0]["result"], cool["probes"][0]["reason"]) == ("success", ONE_RUN)
+    assert (cool["state"], cool["reason"]) == ("Healthy", f"file: {NEEDS_TWO_RUNS}")
+    assert (cool["probes"][0]["result"], cool["probes"][0]["reason"]) == ("success", NEEDS_TWO_RUNS)
     assert (hot["state"], hot["probes"][0]["result"]) == ("Unhealthy", "failure")
     assert hot["reason"].endswith("temp is '97', more than 90")
     assert of_copy(copy, "--device=sensor0", health=health) == 0

@@ -149,7 +149,7 @@ def test_it_never_overwrites(testbed: Testbed, tmp_path: Path, capsys: Capture) 
     (tmp_path / "b.tar.gz").symlink_to("nowhere")
     for name in ("a", "b"):
         assert snapshot(tmp_path / f"{name}.tar.gz", root) == 2
-        assert "is there already: it is not overwritten" in capsys.readouterr().err
+        assert "already exists and is not overwritten" in capsys.readouterr().err
     assert (tmp_path / "a.tar.gz").read_text() == "mine"
     assert not (tmp_path / "nowhere").exists()
     assert snapshot(tmp_path / "no/such.tar.gz", root) == 1

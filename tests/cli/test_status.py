@@ -386,7 +386,7 @@ UNKNOWN = {"known": False, "reason": "start with --pod-resources"}
     ("document", "expected"),
     [
         (WELL, ["edge-1: ready", "1 resource registered, 1 device Healthy."]),
-        (WELL, ["Policy:   none: nothing bounds the config"]),
+        (WELL, ["Policy:   none (configs are not restricted)"]),
         (RICH, ["4 of 5 resources registered, 71 of 75 devices Healthy."]),
         (RICH, ["Policy:   /etc/genericdp-policy/policy.yaml (4fb8a80745d3)"]),
         (status(), ["The config has no resource for this node."]),

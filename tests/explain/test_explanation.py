@@ -198,7 +198,9 @@ def test_a_file_that_sysfs_does_not_know_is_explained_by_its_path() -> None:
     assert isinstance(found, Asked)
     resources = (resource("y", "/dev/y"), resource("z", "/srv/*"))
     said = explain(found, resources, {}, inventory)
-    assert said.headline == ("/dev/x is not offered: example.com/y wants path /dev/y, found /dev/x")
+    assert said.headline == (
+        "/dev/x is not offered: example.com/y expected path /dev/y, found /dev/x"
+    )
     assert explain(found, (), {}, inventory).headline == (
         "/dev/x is not offered: the config names no resource"
     )

@@ -184,7 +184,7 @@ async def test_a_request_above_4_mib_is_refused_before_it_is_parsed(service: Ser
 
 
 PROMPT = CallTimeouts(node_check=0.1)
-HANGS = OVERDUE, f"{NAME}: reading the nodes of ttyUSB0 does not end"
+HANGS = OVERDUE, f"{NAME}: reading the nodes of ttyUSB0 timed out"
 
 
 async def test_a_look_that_hangs_is_given_up_and_not_begun_once_more(service: Service) -> None:

@@ -100,7 +100,7 @@ async def test_a_lack_of_descriptors_is_not_taken_for_silence(short_directory: P
             await check(short_directory / "genericdp-1.sock", timeout_seconds=5)
         with pytest.raises(RegistrationError) as caught_register:
             await registered(short_directory)
-    assert str(caught.value) == "our own socket does not answer: descriptors run short"
+    assert str(caught.value) == "our own socket does not answer: there are too few file descriptors"
     said = str(caught_register.value)
     assert (said.endswith("Too many open files"), said.isprintable()) == (True, True)
 

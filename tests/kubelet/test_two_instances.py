@@ -185,7 +185,7 @@ async def test_two_instances_say_so_once_and_when_it_is_over(world: World) -> No
         await one.log.says(") has gone", times=1)
     said = [line for line in one.log.lines if "serves on this node, too" in line]
     assert len(said) == 2, "each instance says it once"
-    assert all(f": {SERIAL}; all is well if that is a rolling update" in line for line in said)
+    assert all(f": {SERIAL}; expected during a rolling update" in line for line in said)
 
 
 async def test_two_instances_do_not_throw_each_other_out_for_ever(world: World) -> None:
