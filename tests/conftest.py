@@ -1,4 +1,4 @@
-"""What every test may use, and what every test must leave behind: nothing."""
+"""Fixtures of all tests, and checks that a test leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def pytest_configure() -> None:
 
 
 def _is_of_use(directory: str) -> bool:
-    """Whether files can be made there and run, and device nodes if we may make any."""
+    """Return whether files can be made there and run, and device nodes if we may make any."""
     if not os.access(directory, os.W_OK):
         return False
     found = os.statvfs(directory)

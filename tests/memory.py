@@ -1,4 +1,4 @@
-"""How much memory Python needs for something."""
+"""The memory that Python needs for something."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What commands print with ``-o json``."""
+"""Output of commands with ``-o json``."""
 
 from __future__ import annotations
 

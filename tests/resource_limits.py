@@ -1,4 +1,4 @@
-"""What a process has little of: real limits, for a while."""
+"""Real limits of a process, for a while."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What becomes of a skipped test: a failure with CI set, else a line about what to install."""
+"""A skipped test is a failure with CI set, else a line about what to install."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Allocate and the other calls of a kubelet give, when they refuse, and what hooks do."""
+"""Test what Allocate and the other calls of a kubelet give, when they refuse, and what hooks do."""
 
 from __future__ import annotations
 

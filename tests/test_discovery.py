@@ -1,4 +1,4 @@
-"""What happens when a directory does not answer, and what is told during a look."""
+"""Test what happens when a directory does not answer, and what is told during a look."""
 
 from __future__ import annotations
 

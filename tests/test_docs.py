@@ -1,4 +1,4 @@
-"""What the documentation says, held against the project."""
+"""The documentation agrees with the project."""
 
 from __future__ import annotations
 

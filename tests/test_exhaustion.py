@@ -1,4 +1,4 @@
-"""What ``security.md`` promises: no config exhausts the daemon, whatever it says."""
+"""Promises of ``security.md``: no config exhausts the daemon, whatever it contains."""
 
 from __future__ import annotations
 

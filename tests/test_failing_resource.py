@@ -30,7 +30,7 @@ GLOB = "/dev/tty[12]"
 
 
 class BrokenError(Exception):
-    """What no code of ours expects."""
+    """An error that our code does not expect."""
 
 
 def ttys(numbers: Collection[int]) -> list[FoundFile]:

@@ -1,4 +1,4 @@
-"""How much the daemon holds once it serves, in counts that do not depend on the load."""
+"""Test how much the daemon holds once it serves, in counts that do not depend on the load."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _LAUNCH = ("env", "MALLOC_ARENA_MAX=1", sys.executable)
 
 
 class Process:
-    """What the kernel says of a process, in numbers that do not depend on who else runs."""
+    """The kernel's figures of a process that do not depend on other processes."""
 
     def __init__(self, pid: int) -> None:
         self.pid = pid

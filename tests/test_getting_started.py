@@ -80,5 +80,5 @@ def test_make_run_shows_what_the_machine_offers_until_ctrl_c(tmp_path: Path) -> 
 
 
 def test_only_what_needs_other_software_is_not_run() -> None:
-    """What is run is in tests/cluster/test_getting_started.py."""
+    """The commands are run by tests/cluster/test_getting_started.py."""
     assert [block.needs for block in blocks() if block.needs] == ["k3s", "kind", "systemd"]

@@ -121,7 +121,7 @@ PLACES = range(4)
 
 @dataclass(slots=True)
 class Told:
-    """What kernel, udev and inotify have told since the last pass."""
+    """Reports of kernel, udev and inotify since the last reconcile."""
 
     syspaths: set[str] = field(default_factory=set)
     records: set[str] = field(default_factory=set)

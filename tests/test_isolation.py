@@ -1,4 +1,4 @@
-"""What becomes of a test that leaves something changed, and of one that is skipped."""
+"""Test what becomes of a test that leaves something changed, and of one that is skipped."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What lines of the kernel's log make of the devices that the kubelet has."""
+"""Lines of the kernel's log change the devices that the kubelet has."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ class Pod(NamedTuple):
 
 
 class Offer(NamedTuple):
-    """What the kubelet could give to a pod."""
+    """The devices that the kubelet could give to a pod."""
 
     resource: str
     share: str

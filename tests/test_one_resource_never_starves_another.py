@@ -1,4 +1,4 @@
-"""What one resource's probes and hooks do never delays those of another."""
+"""One resource's probes and hooks never delay those of another."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the kubelet, the log, ``/status`` and ``/metrics`` are told of devices that change."""
+"""Test what the kubelet, the log, ``/status`` and ``/metrics`` are told of devices that change."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a policy refuses of probes and of a running daemon; else cases of policies.
+"""Test what a policy refuses of probes and of a running daemon; else cases of policies.
 
 Each of these configs is valid: as far as its plain text tells, the policy allows it.
 """

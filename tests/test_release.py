@@ -1,4 +1,4 @@
-"""What a release is made of: ``[tool.genericdp]``, the version and the package."""
+"""Test what a release is made of: ``[tool.genericdp]``, the version and the package."""
 
 from __future__ import annotations
 

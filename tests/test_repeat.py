@@ -1,4 +1,4 @@
-"""What fails for a while is logged once and tried ever more rarely; so is what takes long."""
+"""A failure that lasts is logged once and tried ever more rarely; so is a slow step."""
 
 from __future__ import annotations
 

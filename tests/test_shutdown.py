@@ -42,7 +42,7 @@ def script(place: Place, more: str = "") -> str:
 
 
 def left() -> list[str]:
-    """What is left of such commands."""
+    """Return what is left of such commands."""
     found = []
     for directory in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):

@@ -111,7 +111,7 @@ def test_an_expression_that_takes_too_much_memory_is_a_problem(tmp_path: Path) -
 def test_texts_of_more_than_1_mib_for_one_device_are_a_problem(
     tmp_path: Path, of_entry: int, of_same: bool, of_all: int, bytes_of_all: str
 ) -> None:
-    """What the members of a group make is known on the host."""
+    """The strings of a group's members are known on the host."""
     entry = ", ".join(f"E{n}: &E{n} {'a' * 50_000}" for n in range(of_entry))
     rest = ", ".join(f"A{n}: *E{n}" for n in range(of_all))
     same = "      - {path: /dev/full, inject: *same}\n" if of_same else ""

@@ -1,4 +1,4 @@
-"""What is written for people is never compared or parsed: hardware and commands write it, too."""
+"""Human-readable strings are never compared or parsed: hardware and commands write them, too."""
 
 from __future__ import annotations
 

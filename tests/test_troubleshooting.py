@@ -1,4 +1,4 @@
-"""What the pages for operators quote is what the program says."""
+"""Pages for operators quote what the program says."""
 
 from __future__ import annotations
 

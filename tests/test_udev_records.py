@@ -1,4 +1,4 @@
-"""What udev finds out about a device is told as soon as it is recorded."""
+"""New facts of udev about a device are reported as soon as they are recorded."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ async def test_a_database_that_is_moved_away_or_deleted_is_replaced(world: World
 
 
 async def test_a_listed_device_keeps_its_id_when_its_record_changes(world: World) -> None:
-    """What containers are given follows the record."""
+    """Containers get what the record says."""
     text = "$(property.ID_SERIAL:-unknown)"
     given = {"devices": [{"path": "$(device.path)"}], "env": {"SERIAL": text}}
     record(world, "a")

@@ -1,4 +1,4 @@
-"""What cannot be read for a while is not gone: real errors, and none of them is an absence."""
+"""A failed read is not an absence: real errors."""
 
 from __future__ import annotations
 

@@ -279,7 +279,7 @@ async def _load(paths: Sequence[Path], *, policy: Path | None = None) -> Loaded:
 
 
 class World:
-    """What a test of the daemon needs; the kubelet, with these settings, is not started yet."""
+    """Host, kubelet and daemon of a test; the kubelet has these settings and does not run yet."""
 
     def __init__(self, directory: Path, **settings: Any) -> None:
         self.directory = directory

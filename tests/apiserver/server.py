@@ -163,7 +163,7 @@ class ApiServer:
 
     @property
     def url(self) -> str:
-        """What to put before a path."""
+        """Return what to put before a path."""
         scheme = "https" if self._certificates else "http"
         return f"{scheme}://127.0.0.1:{self._port}"
 
@@ -174,7 +174,7 @@ class ApiServer:
 
     @property
     def watching(self) -> int:
-        """How many watches are open."""
+        """Return how many watches are open."""
         return len(self._watches)
 
     @property

@@ -46,7 +46,7 @@ KINDS = {
 
 
 class Refusal(Exception):  # noqa: N818
-    """What the server answers instead of doing something."""
+    """An answer of the server in place of doing something."""
 
     def __init__(self, code: int, reason: str, message: str, *, retry_after: int = 0) -> None:
         super().__init__(message)

@@ -1,4 +1,4 @@
-"""What a server may send: more is an error before it is in memory."""
+"""Limits of what a server may send: more is an error before it is in memory."""
 
 from __future__ import annotations
 

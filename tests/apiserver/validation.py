@@ -1,4 +1,4 @@
-"""What a real API server refuses in a ResourceSlice, as far as a driver can get it wrong."""
+"""The rules of a real API server for ResourceSlices, as far as a driver can break them."""
 
 from __future__ import annotations
 

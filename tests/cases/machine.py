@@ -45,7 +45,7 @@ _UDEV = tuple(key.removeprefix("E: ") for key in OF_UDEV)
 
 
 class MachineError(Exception):
-    """What is wrong with a ``machine.yaml``."""
+    """A mistake in a ``machine.yaml``."""
 
 
 class Machine:

@@ -70,7 +70,7 @@ _REASON = re.compile(r"(?<=: ).*")
 
 
 class CaseError(Exception):
-    """What is wrong with a case."""
+    """A mistake in a case."""
 
 
 def all_cases() -> list[Path]:

@@ -26,7 +26,7 @@ resources:
 
 @pytest.fixture
 def report(tmp_path: Path) -> list[str]:
-    """What comes with a bug report: a snapshot and a config."""
+    """Return what comes with a bug report: a snapshot and a config."""
     description = tmp_path / "machine.yaml"
     description.write_text("{host: sticks, nodes: {fuse: 10:229}, links: {/dev/fd: /proc/self/fd}}")
     machine, snapshot, config = (tmp_path / name for name in ("root", "node.tar.gz", "serial.yaml"))

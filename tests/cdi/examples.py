@@ -1,4 +1,4 @@
-"""What ``genericdp cdi generate`` makes of each example, on the hosts of ``tests.hosts``.
+"""Test what ``genericdp cdi generate`` makes of each example, on the hosts of ``tests.hosts``.
 
 As a program with the name of a directory it writes the specs of each host into a directory in it.
 """
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Generated:
-    """What came of an example on one of its hosts."""
+    """The specs of an example on one of its hosts."""
 
     host: Host
     files: tuple[Path, ...]

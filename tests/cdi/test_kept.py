@@ -55,13 +55,13 @@ def nodes(file: Path) -> dict[str, list[str]]:
 
 
 def state(file: Path) -> tuple[int, int]:
-    """What another file, or another content, would change."""
+    """Return the variants with another file or content."""
     found = file.stat()
     return found.st_ino, found.st_mtime_ns
 
 
 def listed(directory: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, str]:
-    """What ``genericdp cdi list`` says of each file there."""
+    """Return what ``genericdp cdi list`` says of each file there."""
     assert main(["cdi", "list", "--cdi-dir", str(directory), "-o", "json"]) == 0
     found = json.loads(capsys.readouterr().out)
     return {

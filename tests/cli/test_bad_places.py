@@ -99,7 +99,7 @@ def argv_of(name: str, machine: Path, word: str = "", place: str = "") -> tuple[
 
 
 class Runs(NamedTuple):
-    """What all the command lines gave."""
+    """The results of all command lines."""
 
     directory: Path
     machine: Path

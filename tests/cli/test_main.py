@@ -183,7 +183,7 @@ FUSE = str(REPOSITORY / "examples/configs/fuse.yaml")
     ],
 )
 def test_what_cannot_be_printed_is_a_line_and_an_exit_code(line: str, code: int, said: str) -> None:
-    """Of all commands: test_bad_places.py. Here a shell does it, and Python does not buffer."""
+    """All commands are in test_bad_places.py. Here a shell does it, and Python does not buffer."""
     script = f'PYTHONUNBUFFERED=1 exec "$0" -m genericdp {line}'
     done = subprocess.run(
         ["sh", "-c", script, sys.executable],

@@ -207,7 +207,7 @@ def test_flags_and_lists_can_be_variables(monkeypatch: pytest.MonkeyPatch, capsy
     ],
 )
 def test_a_variable_that_is_none_of_ours_is_told(name: str, text: str, said: list[str]) -> None:
-    """What Kubernetes sets where a service has our name is passed over."""
+    """Variables that Kubernetes sets if a service has our name are ignored."""
     expected = [f"the variable {name!r} means nothing to genericdp{hint}" for hint in said]
     assert list(unknown_variables({name: text})) == expected
 

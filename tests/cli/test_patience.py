@@ -1,4 +1,4 @@
-"""What does not answer is left out, and said once."""
+"""A path that does not answer is left out, and named once."""
 
 from __future__ import annotations
 

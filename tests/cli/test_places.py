@@ -1,4 +1,4 @@
-"""What ``genericdp run`` says at its start of the places that it is given."""
+"""Test what ``genericdp run`` says at its start of the places that it is given."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What takes its time says how far it is, on stderr, and ends with a reason."""
+"""A slow command shows its progress on stderr, and ends with a reason."""
 
 from __future__ import annotations
 

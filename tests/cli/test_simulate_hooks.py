@@ -147,7 +147,7 @@ async def test_a_container_that_waits_is_in_the_picture_with_its_reason(host: Ho
 
 
 class Pictures(list["Start | None"]):
-    """What each picture said of the container; ends the simulation when it runs."""
+    """The container in each picture; ends the simulation when it runs."""
 
     def __call__(
         self, picture: Mapping[str, NodeResource], start: Start | None, _news: str

@@ -1,4 +1,4 @@
-"""What configs, paths and arguments hold reaches a terminal only as printable characters.
+"""Configs, paths and arguments reach a terminal only as printable characters.
 
 Of what hardware is called: tests/cases/hardware/escaped.
 """

@@ -1,4 +1,4 @@
-"""What the kernel counts for the processes of a container, in control groups of either version."""
+"""Counters of the kernel for a container's processes, in control groups of either version."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MIB = 2**20
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Account:
-    """Of one container."""
+    """The account of one container."""
 
     memory: Path
     cpu: Path

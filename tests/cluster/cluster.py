@@ -31,7 +31,7 @@ nodeStatusUpdateFrequency: 1s
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Parts(Binaries):
-    """Where the build left them."""
+    """The programs, where the build left them."""
 
     control_plane: Path
     etcd: Path

@@ -1,4 +1,4 @@
-"""What something showed while something else went on."""
+"""Samples of a value while something else happens."""
 
 from __future__ import annotations
 

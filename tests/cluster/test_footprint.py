@@ -1,4 +1,4 @@
-"""What the pod takes, as its control group counts it, beside what the manifest says."""
+"""The pod's use of memory and CPU, by its control group, next to the manifest."""
 
 from __future__ import annotations
 

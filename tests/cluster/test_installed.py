@@ -1,4 +1,4 @@
-"""What is shipped, installed: it runs, with the rights that are promised and no others."""
+"""The shipped manifests, installed: they run with the promised rights and no others."""
 
 from __future__ import annotations
 

@@ -161,4 +161,4 @@ def scene(cluster: Cluster, installed: DaemonSet, daemon: DaemonPod) -> Iterator
 
 
 class TestCluster(OfNodes):
-    """Those that need no kubelet for themselves."""
+    """Scenarios that need no kubelet for themselves."""

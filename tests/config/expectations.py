@@ -1,4 +1,4 @@
-"""What ``genericdp validate`` says of the configs of tests/configs, written into them as comments.
+"""The comments of tests/configs: the problems that ``genericdp validate`` finds in each config.
 
     python -m tests.config.expectations [KIND/NAME …]    # writes them again, as ``make cases`` does
 
@@ -29,7 +29,7 @@ _WORD = re.compile(r".+?(?=:?[\]}]*(?:[\s,]|$))")
 
 
 class Answer(NamedTuple):
-    """What ``validate`` says of a case."""
+    """The answer of ``validate`` to a case."""
 
     code: int
     lines: list[str]

@@ -30,7 +30,7 @@ async def load_here(paths: Sequence[Path], *, policy: Path | None = None) -> Loa
 
 
 class Followed:
-    """What a reloader does."""
+    """A reloader and its actions."""
 
     def __init__(self) -> None:
         self.names: Observed[tuple[str, ...]] = Observed(())
@@ -59,7 +59,7 @@ class Followed:
 
     @property
     def problems(self) -> list[str]:
-        """Why the config on disk is refused."""
+        """Return why the config on disk is refused."""
         refused = self.state.value.refused
         return [] if refused is None else [str(problem) for problem in refused.problems]
 

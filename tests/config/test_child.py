@@ -123,7 +123,7 @@ async def test_a_child_that_breaks_is_a_problem(
 async def test_a_child_that_has_answered_need_not_exit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where a lookup hangs in the kernel, no signal ends the process."""
+    """If a lookup hangs in the kernel, no signal ends the process."""
     path = CONFIGS / "valid/shortest.yaml"
     (tmp_path / "answer").write_bytes(encode(*load_plain([path])))
     (tmp_path / "python").write_text(f"#!/bin/sh\ncat {tmp_path}/answer\nexec sleep 3600\n")

@@ -1,4 +1,4 @@
-"""Which files make up a config, and what cannot be read as one."""
+"""Test which files make up a config, and what cannot be read as one."""
 
 from __future__ import annotations
 

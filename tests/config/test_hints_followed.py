@@ -109,6 +109,6 @@ def follow(tree: Tree, kind: str) -> int:
 def test_what_a_hint_says_to_write_is_not_refused_in_turn(
     values: list[tuple[str, KeyPath]],
 ) -> None:
-    """Of every value of the schemas, with every mistake."""
+    """This covers every value of the schemas, with every mistake."""
     count = sum(follow(tree, kind) for kind, path in values for tree in mistakes(kind, path))
     assert count >= len(values)

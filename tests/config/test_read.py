@@ -106,7 +106,7 @@ def test_what_aliases_repeat_is_limited() -> None:
 
 
 def test_pyyaml_in_python_reads_the_same_as_its_c_library() -> None:
-    """Where PyYAML was built without libyaml."""
+    """PyYAML may have been built without libyaml."""
     code = (
         "import sys; sys.modules['yaml._yaml'] = None; from pathlib import Path;"
         "from genericdp.config.load import load;"

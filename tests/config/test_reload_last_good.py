@@ -40,7 +40,7 @@ class Place:
 
     @property
     def kept(self) -> list[str]:
-        """What is kept, in the order in which it counts."""
+        """Return what is kept, in the order in which it counts."""
         files = sorted((self.state_dir / LAST_GOOD).glob("*/*"))
         return [file.read_text() for file in files]
 
@@ -138,7 +138,7 @@ def _garbage(version: Path) -> None:
 async def test_what_is_damaged_or_others_may_have_written_is_ignored(
     spoil: Callable[[Path], None], place: Place, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Who writes it may give any file of the node to any pod."""
+    """A user who can write it may give any file of the node to any pod."""
     if "another" in spoil.__name__ and os.geteuid() != 0:
         pytest.skip("needs root")
     await place.keep("a", "b")

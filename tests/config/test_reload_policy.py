@@ -42,7 +42,7 @@ def place(tmp_path: Path) -> Place:
 
 
 def bounds(followed: Followed) -> tuple[str, ...]:
-    """What the resources in force are bound by."""
+    """Return what the resources in force are bound by."""
     (resource,) = followed.resources
     assert resource.policy is not None
     return tuple(one.text for one in resource.policy.devices.rules)
@@ -137,7 +137,7 @@ async def keep(place: Place, *names: str, policy: Path | None) -> None:
 async def test_the_last_good_config_is_held_against_the_policy_of_today(
     place: Place, caplog: pytest.LogCaptureFixture, bound_before: bool
 ) -> None:
-    """What was revoked must not come back by a restart."""
+    """A restart must not restore revoked rights."""
     await keep(place, "a", policy=place.policy if bound_before else None)
     place.policy.write_text(allowing("b"))
     async with following(place.config, policy=place.policy, state_dir=place.state_dir) as followed:

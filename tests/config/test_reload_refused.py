@@ -1,4 +1,4 @@
-"""What becomes of configs that cannot be used, and of what is in force meanwhile."""
+"""Test what becomes of configs that cannot be used, and of what is in force meanwhile."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a converted config offers on a machine, and the golden files of conversions.
+"""The devices that a converted config offers on a machine, and the golden files of conversions.
 
 python -m tests.convert.offering    # writes the golden files anew, to be looked at
 """

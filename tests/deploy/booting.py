@@ -35,7 +35,7 @@ RIGHTS = ("--privileged",)  # systemd sets limits and rules for devices in its o
 
 
 class Machine:
-    """What a test does with it."""
+    """A machine that a test boots."""
 
     def __init__(self, name: str, root: Path) -> None:
         self.root = root

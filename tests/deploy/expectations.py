@@ -1,4 +1,4 @@
-"""What every DaemonSet that is shipped must be, however it is made."""
+"""Rules for every shipped DaemonSet, however it is made."""
 
 from __future__ import annotations
 

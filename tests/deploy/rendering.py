@@ -106,7 +106,7 @@ def everything(kubectl: Path, helm: Path, directory: Path) -> dict[str, list[Man
 
 
 class RenderingError(Exception):
-    """What the tool said."""
+    """The error of the tool."""
 
 
 class _Strict(yaml.SafeLoader):

@@ -1,4 +1,4 @@
-"""What is shipped, as an API server sees it."""
+"""The shipped manifests, as an API server sees them."""
 
 from __future__ import annotations
 

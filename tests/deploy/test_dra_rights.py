@@ -1,4 +1,4 @@
-"""What components/dra lets a daemon do at a real API server; nobody else is hindered."""
+"""The rights of components/dra at a real API server; no other client is hindered."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How `make image` calls the builder: fake docker, podman and buildah record their arguments."""
+"""`make image` calls the builder: fake docker, podman and buildah record their arguments."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ echo "$(basename "$0") $*" >> "$(dirname "$0")/asked"
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    """What it reads of a checkout, and PATH's only directory, ``bin``."""
+    """Return what it reads of a checkout, and PATH's only directory, ``bin``."""
     for name in ("tools/image", "genericdp/__init__.py", "pyproject.toml"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         shutil.copy(ROOT / name, tmp_path / name)

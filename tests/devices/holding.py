@@ -1,4 +1,4 @@
-"""Who has which hardware: a model of a kubelet, and decisions that are told of what it holds.
+"""Who has which hardware: a model of a kubelet, and decisions that know what it holds.
 
 The model gives away only what the last list says is Healthy and what is free by its name. It also
 knows the hardware behind each name, which no kubelet does.
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class ShareName(NamedTuple):
-    """What a pod (or, with DRA, a claim) is given, as Kubernetes knows it."""
+    """A share of a pod (or, with DRA, a claim), as Kubernetes knows it."""
 
     served_by: ServedBy
     resource: str
@@ -35,7 +35,7 @@ class ShareName(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Hold:
-    """What a pod or claim has."""
+    """The device of a pod or claim."""
 
     name: ShareName
     listed: Entry[Device]
@@ -47,7 +47,7 @@ class Hold:
 
     @property
     def replicas(self) -> int:
-        """How many shares there were; 1: the holder has the hardware alone."""
+        """Return how many shares there were; 1: the holder has the hardware alone."""
         return self.listed.device.replicas
 
     def is_of(self, part: Part) -> bool:

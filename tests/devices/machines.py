@@ -267,7 +267,7 @@ class Machine:
 
     @property
     def parts(self) -> Mapping[str, Part]:
-        """What there is now, by each of its paths: device file, links, directory in sysfs."""
+        """Return the present parts, by each path: device file, links, directory in sysfs."""
         return self._kernel.parts
 
     def host(self) -> HostCache:
@@ -290,7 +290,7 @@ class Hardware:
 
     @property
     def under(self) -> Hardware | None:
-        """What it is on, and goes away with."""
+        """Return what it is on, and goes away with."""
         return getattr(self, self.ON) if self.ON else None
 
     @property
@@ -301,13 +301,13 @@ class Hardware:
 
     @property
     def place(self) -> str:
-        """Where it is plugged in, as people say it."""
+        """Return where it is plugged in, as people say it."""
         own = self.WHERE.format(**vars(self))
         return own or ("" if self.under is None else self.under.place)
 
     @property
     def is_unique(self) -> bool:
-        """Whether it has a fact that no other hardware has."""
+        """Return whether it has a fact that no other hardware has."""
         if self.UNIQUE:
             return bool(getattr(self, self.UNIQUE))
         return self.under is not None and self.under.is_unique
@@ -358,7 +358,7 @@ class UsbDevice(Hardware):
 
     @property
     def properties(self) -> dict[str, str]:
-        """What udev records of the devices on it."""
+        """Return what udev records of the devices on it."""
         return {"ID_BUS": "usb", **({"ID_NOTE": self.note} if self.note else {})}
 
 
@@ -860,7 +860,7 @@ class I2cAdapter(OnCard):
 
 @dataclass(eq=False)
 class SpiDevice(Hardware):
-    """What is behind a chip select of an SPI controller."""
+    """A device behind a chip select of an SPI controller."""
 
     WHERE = "{controller} {chip_select}"
     chip_select: int = 0

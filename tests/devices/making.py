@@ -81,7 +81,7 @@ def inject(
     annotations: Mapping[str, str] | None = None,
     cdi: Iterable[str] = (),
 ) -> Inject:
-    """What a container gets; without devices: the candidates' own nodes."""
+    """Return what a container gets; without devices: the candidates' own nodes."""
     return Inject(
         devices=devices or None,
         mounts=tuple(Mount(host_path=parse(a), container_path=parse(b)) for a, b in mounts),
@@ -157,7 +157,7 @@ def decision(
 
 
 def finds(pattern: str, path: str) -> bool:
-    """Whether a glob finds a path."""
+    """Return whether a glob finds a path."""
     segments, parts = pattern.split("/"), path.split("/")
     return len(segments) == len(parts) and all(map(glob.matches, segments, parts))
 
@@ -175,5 +175,5 @@ def unhealthy(offers: Mapping[str, DeviceList], name: str) -> dict[str, str]:
 
 
 def refusals(offers: Mapping[str, DeviceList], name: str) -> dict[str, str]:
-    """What was matched and is not offered, with the reasons."""
+    """Return what was matched and is not offered, with the reasons."""
     return {one.device.path: one.text for one in offers[f"example.com/{name}"].not_offered}

@@ -1,4 +1,4 @@
-"""How texts are read as attributes that claims select a device by, if DRA serves it."""
+"""Test how texts are read as attributes that claims select a device by, if DRA serves it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What of a resource's probes and hooks only a run of them shows: commands, patterns, times."""
+"""Facts of probes and hooks that only a run shows: commands, patterns, times."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long the list of devices may be."""
+"""Limits of the list of devices."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a reconcile costs grows as the number of devices: calls are counted, since seconds vary."""
+"""The cost of a reconcile grows as the number of devices: calls are counted, since seconds vary."""
 
 from __future__ import annotations
 

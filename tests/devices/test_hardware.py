@@ -1,4 +1,4 @@
-"""What hardware is called that pods of earlier versions hold, and what links of networks are."""
+"""Former names of hardware that pods hold, and links of networks."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def known() -> Known:
 def test_a_former_id_is_a_place_and_a_rank_among_those_that_have_a_node_like_it(
     known: Known, path: str, name: str | None
 ) -> None:
-    """What sits elsewhere, also on a function below, does not count."""
+    """Devices elsewhere, also on a child function, do not count."""
     device = known.devices[path if path.startswith("/") else f"{ROOT}/{path}"]
     assert rank_name(device, known) == name
 

@@ -1,4 +1,4 @@
-"""What only the daemon's own records tell of pods: IDs of earlier versions, and several claims."""
+"""Holders that only the daemon's own records show: IDs of earlier versions, several claims."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ def test_what_is_too_long_is_cut_and_told_apart_by_a_hash() -> None:
 
 @given(st.text(st.characters(exclude_categories=())), st.integers(1, MAX_REPLICAS - 1))
 def test_any_text_gives_a_valid_id_with_room_for_each_share(text: str, share: int) -> None:
-    """Of any text, lone surrogates too: names of files may be any bytes."""
+    """Lone surrogates, too: names of files may be any bytes."""
     name = f"{as_id(text)}::{share}"
     assert len(name) <= 63
     assert re.fullmatch("[A-Za-z0-9._:-]*", name)

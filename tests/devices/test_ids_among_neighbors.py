@@ -43,7 +43,7 @@ def offered_alone(hardware: Hardware) -> Offers:
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """What happens to a machine."""
+    """The events on a machine."""
 
     first: Sequence[Hardware]
     comes: Sequence[Hardware]

@@ -1,4 +1,4 @@
-"""What entries of ``match`` inject: how much it may be, and that it is what a resource would."""
+"""Entries of ``match`` inject as a resource would, within limits."""
 
 from __future__ import annotations
 

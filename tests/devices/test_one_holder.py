@@ -110,7 +110,7 @@ index = st.integers(0, 30)
 
 
 class Histories(RuleBasedStateMachine):
-    """What may happen to a node. After each step but a hidden one, the daemon decides."""
+    """Events on a node. After each step but a hidden one, the daemon decides."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -269,7 +269,7 @@ class Histories(RuleBasedStateMachine):
     @precondition(lambda self: self.node.holds)
     @rule(number=index)
     def end_pod(self, number: int) -> None:
-        """What it had may be offered under the name that the config gives it now."""
+        """Its device may be offered under the name that the config gives it now."""
         names = list(self.node.holds)
         del self.node.holds[names[number % len(names)]]
         self.ids.clear()

@@ -1,4 +1,4 @@
-"""What cannot be looked at: it hangs, is denied, or fails, as no machine of a case."""
+"""Reads that hang, are denied, or fail, as no machine of a case can."""
 
 from __future__ import annotations
 

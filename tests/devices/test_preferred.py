@@ -163,7 +163,7 @@ anywhere = st.builds(
 def choices(
     draw: st.DrawFn, *, fewest: int = 1, most: int, shares: int
 ) -> tuple[list[Spot], Counter[int], Counter[int], int]:
-    """Where devices are, the free shares and those that must be given, and how many are wanted."""
+    """Draw places of devices, the free and the required shares, and a number."""
     where = draw(st.lists(anywhere, min_size=fewest, max_size=most))
     free = Counter({i: draw(st.integers(1, shares)) for i in range(len(where))})
     held = draw(st.dictionaries(st.integers(0, len(where) - 1), st.integers(1, 2), max_size=2))

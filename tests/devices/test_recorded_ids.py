@@ -29,7 +29,7 @@ def built(name: str, directory: Path) -> Path:
 
 @pytest.mark.parametrize("machine", MACHINES)
 def test_no_two_devices_of_a_subsystem_have_one_id(machine: str, tmp_path: Path) -> None:
-    """Of two, only the first would be offered. A device with a node may be below one without."""
+    """Only the first of two would be offered. A device with a node may be below one without."""
     host = HostCache(Root(MACHINES[machine](tmp_path)))
     found: dict[tuple[str, bool, str], list[str]] = {}
     for subsystem in host.subsystems():

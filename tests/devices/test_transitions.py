@@ -43,7 +43,7 @@ FAILING = {NAME: {("cam", CAM[0].identity): (HOT,)}}
 
 @dataclass(frozen=True)
 class World:
-    """What a reconcile finds: one camera, as a config sees it."""
+    """The input of a reconcile: one camera, as a config sees it."""
 
     video: Any = VIDEO
     files: tuple[FoundFile, ...] = (CAM[0],)

@@ -1,4 +1,4 @@
-"""What cannot be read changes nothing but that there is less on offer.
+"""A failed read changes nothing but that there is less on offer.
 
 In ``exclude``, what cannot be read excludes. In ``match``, it is not offered, and no later entry
 and no later resource gets it; who had it before keeps it (D8).

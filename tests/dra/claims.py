@@ -159,7 +159,7 @@ class Machine:
 
 
 class Process:
-    """What a daemon keeps of claims; another one on the same directory is the next daemon."""
+    """A daemon's state of claims; another one on the same directory is the next daemon."""
 
     def __init__(self, machine: Machine, directory: Path, *, boot: str = "boot-1") -> None:
         self.machine = machine

@@ -49,7 +49,7 @@ def refused(why: str) -> Callable[[dict[str, Any]], bool]:
 
 
 class DraNode:
-    """What a test of resources that DRA serves needs."""
+    """A node for tests of resources that DRA serves."""
 
     def __init__(self, directory: Path) -> None:
         self.root = directory / "kubelet"

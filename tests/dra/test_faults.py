@@ -1,4 +1,4 @@
-"""What goes wrong around DRA: it is told, it heals by itself, and nothing else suffers from it."""
+"""Faults around DRA are reported, heal without a restart, and harm nothing else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a prepared claim holds is hardware: no edit, replug, reboot or word of the API moves it."""
+"""A prepared claim holds hardware: no edit, replug, reboot or answer of the API moves it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a claim costs on a node with many devices, counted in calls of functions."""
+"""Test what a claim costs on a node with many devices, counted in calls of functions."""
 
 from __future__ import annotations
 

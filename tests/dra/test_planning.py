@@ -1,4 +1,4 @@
-"""Which device is in which ResourceSlice, and what is written so that the API's are these."""
+"""Devices that are in which ResourceSlice, and the requests that make the API's so."""
 
 from __future__ import annotations
 

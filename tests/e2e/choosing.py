@@ -1,4 +1,4 @@
-"""What a run has given the tests, and which of them are for it."""
+"""The programs of a run for the tests, and which tests are for it."""
 
 from __future__ import annotations
 

@@ -105,7 +105,7 @@ def _nodes(spec: Mapping[str, Any]) -> dict[str, str]:
 
 
 class OnKubelet:
-    """What is the same for all nodes with a real kubelet."""
+    """The common part of all nodes with a real kubelet."""
 
     directory = DEVICE_PLUGINS
 

@@ -1,4 +1,4 @@
-"""What happens to a node whose pods have devices: each story once, for every kind of node.
+"""Scenarios of a node whose pods have devices: each one once, for every kind of node.
 
 The simulated kubelet plays them in ``make test`` (``test_scenarios_simulated.py``), real ones in
 ``make e2e`` (``test_scenarios.py``), a cluster in ``make cluster-e2e``; each as far as it can.
@@ -80,14 +80,14 @@ START = config(fuse(), loops())
 
 
 class Calls(NamedTuple):
-    """How often the kubelet was called for a resource since it started."""
+    """Counts of the kubelet's calls for a resource since it started."""
 
     registrations: int
     lists: int
 
 
 class Given(NamedTuple):
-    """What a container has because it asked for devices."""
+    """The devices that a container has because it requested them."""
 
     nodes: Mapping[str, str]
     """Path in the container → path on the host and permissions."""

@@ -1,4 +1,4 @@
-"""What a container gets from a real kubelet and runtime, seen from inside."""
+"""A container's view of what a real kubelet and runtime give it."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ WITHOUT_PRIVILEGES = ("setpriv", "--bounding-set=-all", "--inh-caps=-all", "--")
 @given(data=st.data())
 @settings(max_examples=examples(4))
 def test_whatever_is_damaged_a_look_at_a_copy_ends(kind: str, data: st.DataObject) -> None:
-    """What answers late or never is another matter (see below)."""
+    """Late and missing answers are another matter (see below)."""
     wanted = load((CONFIG,)).resources
     with TemporaryDirectory() as directory:
         machine = built("can", Path(directory))

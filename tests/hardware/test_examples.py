@@ -36,7 +36,7 @@ UUIDS = ("GPU-0", "GPU-1")
 
 
 def offered(example: str, root: Root) -> dict[str, Device]:
-    """What an example offers on a machine, by id."""
+    """Return what an example offers on a machine, by id."""
     resources = load([EXAMPLES / f"{example}.yaml"]).resources
     lists = decide(resources, HostCache(root), node_name="n", previous={}, now=0.0).lists
     return {
@@ -54,7 +54,7 @@ def gpu_host(tmp_path: Path) -> Root:
 
 @pytest.fixture
 def gpus(gpu_host: Root) -> dict[str, Device]:
-    """What is offered of them, by UUID."""
+    """Return the offered devices of them, by UUID."""
     return offered("nvidia-gpu", gpu_host)
 
 

@@ -30,7 +30,7 @@ LOOPS = resource(
 
 @pytest.fixture
 def control() -> Iterator[int]:
-    """Where loop devices are plugged: the first one of ours is there, at the end none."""
+    """Return where loop devices are plugged: the first one of ours is there, at the end none."""
     descriptor = os.open(CONTROL, os.O_RDWR)
     try:
         for number in NUMBERS:

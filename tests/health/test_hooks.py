@@ -1,4 +1,4 @@
-"""Which commands run for a container, how many at once, what they know, and what a policy says."""
+"""Commands that run for a container: how many at once, their environment, and the policy."""
 
 from __future__ import annotations
 

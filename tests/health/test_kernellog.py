@@ -1,4 +1,4 @@
-"""Which device a line of the kernel's log names, and what becomes of it until when."""
+"""The device that a line of the kernel's log names, and its state afterwards."""
 
 from __future__ import annotations
 

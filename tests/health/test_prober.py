@@ -1,4 +1,4 @@
-"""Which probe runs when, what comes of it, and what the kernel's log adds to that."""
+"""Probes: when they run, their results, and what the kernel's log adds."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ OFTEN, RARELY = 0.01, 600.0
 
 
 class Runs:
-    """What probes find: an outcome for each program or file, none forever, or what a file holds."""
+    """The results of probes: an outcome for each program or file, none, or a file's content."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory

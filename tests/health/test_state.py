@@ -35,7 +35,7 @@ def state(failures: int = 3, successes: int = 1, *, healthy: bool | None = None)
 
 
 def after_each(of: ProbeState, outcomes: Iterable[Outcome]) -> list[tuple[bool | None, str]]:
-    """Whether the device is healthy, and why not: at first, and after each result."""
+    """Return whether the device is healthy, and why not: at first, and after each result."""
     found = [(of.healthy, str(of.reason or ""))]
     for outcome in outcomes:
         of.add(outcome)

@@ -37,7 +37,7 @@ class Heard:
         self.added.set()
 
     def pairs(self, *syspaths: str) -> list[tuple[str, str]]:
-        """What was told of these; other tests may plug devices at the same time."""
+        """Return what was told of these; other tests may plug devices at the same time."""
         return [
             (event.action, event.syspath)
             for event in self.all

@@ -60,7 +60,7 @@ class Loops:
 
 @pytest.fixture
 def control() -> Iterator[int]:
-    """What adds and removes loop devices, locked: another run of these tests has to wait."""
+    """Return what adds and removes loop devices, locked: another run of these tests has to wait."""
     descriptor = os.open("/dev/loop-control", os.O_RDWR | os.O_CLOEXEC)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)

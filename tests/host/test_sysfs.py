@@ -1,4 +1,4 @@
-"""What sysfs says of a device number."""
+"""Facts in sysfs about a device number."""
 
 from __future__ import annotations
 

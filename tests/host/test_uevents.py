@@ -51,7 +51,7 @@ def zram() -> Iterator[str]:
 
 @pytest.fixture
 def loop_control() -> Iterator[int]:
-    """Where loop devices are plugged; there are none of ours before and after."""
+    """Return where loop devices are plugged; there are none of ours before and after."""
     descriptor = os.open(LOOP_CONTROL, os.O_RDWR)
     for when in ("before", "after"):
         for number in LOOPS:
@@ -64,7 +64,7 @@ def loop_control() -> Iterator[int]:
 
 
 async def test_listening_begins_with_a_look_at_everything(heard: Heard) -> None:
-    """What came between the owner's first look and now was told to nobody."""
+    """Events between the owner's first scan and now were reported to no listener."""
     assert heard.uevents.complete
     assert heard.all[0] is None
 

@@ -116,7 +116,7 @@ def discovered(host: Host, root: Path) -> str:
 
 
 def allocated(host: Host, root: Path) -> str:
-    """What ``allocate.txt`` should be."""
+    """Return the expected content of ``allocate.txt``."""
     return "".join(
         f"{COMMAND}{' '.join(request)}\n"
         + told("allocate", *request, config=host.config, root=root)
@@ -126,7 +126,7 @@ def allocated(host: Host, root: Path) -> str:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class View:
-    """What a container must see that asks for devices, as the peer documents it."""
+    """The expected view of a container that requests devices, as the peer documents it."""
 
     request: str
     """``RESOURCE=N``."""

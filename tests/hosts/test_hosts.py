@@ -65,7 +65,7 @@ def test_an_example_is_valid(name: str, capsys: pytest.CaptureFixture[str]) -> N
 def test_discover_and_allocate_tell_the_same_in_any_order_of_directory_entries(
     host: Host, memory: Path, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
-    """What is offered, and what a container gets, as it is recorded."""
+    """Both print what is recorded."""
     assert host.requests()
     seed = HOSTS.index(host) + len(HOSTS) * number  # another one for each host
     root = host.build(memory, seed=seed)

@@ -1,4 +1,4 @@
-"""What ``genericdp init`` writes on the hosts of the examples."""
+"""Test what ``genericdp init`` writes on the hosts of the examples."""
 
 from __future__ import annotations
 

@@ -163,7 +163,7 @@ async def test_options_list_and_preference_need_no_request(service: Service) -> 
 
 
 async def test_a_request_above_4_mib_is_refused_before_it_is_parsed(service: Service) -> None:
-    """Of 15 MB of empty names, one held up every resource for many seconds."""
+    """15 MB of empty names held up every resource for many seconds."""
     exhausted = grpc.StatusCode.RESOURCE_EXHAUSTED
     async with service.serving():
         code, said = await service.allocate_refusal("x" * (5 * MIB))
@@ -204,7 +204,7 @@ async def test_a_look_that_hangs_is_given_up_and_not_begun_once_more(service: Se
 
 
 async def test_a_device_whose_look_has_ended_is_looked_at_afresh(service: Service) -> None:
-    """What a look that took long has found may be out of date."""
+    """The result of a slow read may be out of date."""
     async with service.serving(CallTimeouts(node_check=30.0)):
         service.root.asked.clear()
         await service.allocate("ttyUSB0")

@@ -1,4 +1,4 @@
-"""What pods hold, as the kubelet says (PRS-1): it stays listed, and under its name (LAW-10)."""
+"""Devices that pods hold (PRS-1) stay listed under their names (LAW-10)."""
 
 from __future__ import annotations
 

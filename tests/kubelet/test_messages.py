@@ -1,4 +1,4 @@
-"""What the kubelet is told, in its own messages, and how long they may be."""
+"""Test what the kubelet is told, in its own messages, and how long they may be."""
 
 from __future__ import annotations
 

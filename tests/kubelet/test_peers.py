@@ -1,4 +1,4 @@
-"""Which sockets in the kubelet's directory are of others that run."""
+"""Test which sockets in the kubelet's directory are of others that run."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ async def test_who_hangs_up_and_still_runs_is_called_again(peers: Peers) -> None
 
 
 async def test_nothing_is_known_of_peers_while_the_directory_is_gone(peers: Peers) -> None:
-    """What they serve is not over because of that."""
+    """Their resources are still served."""
     away = peers.directory.with_name("away")
     peers.directory.rename(away)
     assert peers.look() == set()

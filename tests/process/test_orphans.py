@@ -1,4 +1,4 @@
-"""What commands leave behind, for which this process becomes the parent."""
+"""Orphans of commands, whose parent becomes this process."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ _numbers = itertools.count()
 
 @dataclass
 class Answers:
-    """What the plugin answers; an exception-like text fails the call."""
+    """The answers of the plugin; an exception-like text fails the call."""
 
     pre_start_required: bool = False
     preferred_available: bool = False

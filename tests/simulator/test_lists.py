@@ -1,4 +1,4 @@
-"""What the kubelet makes of the lists that a plugin sends."""
+"""Test what the kubelet makes of the lists that a plugin sends."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ _DEADLINE_SECONDS = 15.0
 
 @dataclass(slots=True)
 class Tally:
-    """What became of the calls."""
+    """The results of the calls."""
 
     made: int = 0
     answered: int = 0

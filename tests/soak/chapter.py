@@ -36,7 +36,7 @@ _STEPS_BETWEEN_RESTS = 12
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Before:
-    """What is compared after a step with what was before."""
+    """The state before a step."""
 
     at: float
     registered: Mapping[str, object]

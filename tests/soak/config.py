@@ -19,7 +19,7 @@ HEAD = "apiVersion: genericdp.io/v1alpha1\nkind: DevicePluginConfig\n"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Kind:
-    """What no reload changes of a resource."""
+    """The part of a resource that no reload changes."""
 
     source: str
     """The source of the config that may hold it."""
@@ -60,7 +60,7 @@ class Spec:
 
     @property
     def kind(self) -> Kind:
-        """What no reload changes."""
+        """Return what no reload changes."""
         return KINDS[self.type]
 
     @property
@@ -75,7 +75,7 @@ class Spec:
 
     @property
     def asks_for_preference(self) -> bool:
-        """Whether its option for the kubelet is set; another option means another Register."""
+        """Return whether its option for the kubelet is set, which means another Register."""
         return self.prefer != "none"
 
 
@@ -86,7 +86,7 @@ def nodes_of(kind: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Places:
-    """Where things are, on the host that the daemon sees."""
+    """The paths on the host that the daemon sees."""
 
     directory: str
     """Below ``/dev``, without it."""
@@ -146,7 +146,7 @@ BROKEN: Mapping[str, str] = {
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Difference:
-    """What a reload does to the resources, by type."""
+    """The effect of a reload on the resources, by type."""
 
     added: frozenset[str]
     removed: frozenset[str]

@@ -36,7 +36,7 @@ _WRONG = re.compile(r"Traceback|unexpected failure|never awaited|never retrieved
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Held:
-    """What it has by its own account."""
+    """The devices that the daemon has by its own account."""
 
     tasks: Counter[str]
     """By name, without numbers."""

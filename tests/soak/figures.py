@@ -1,4 +1,4 @@
-"""What the soak did and survived, in figures, and the table of it."""
+"""Figures of the soak, and their table."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.soak.steps import Do
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Taken:
-    """How long it took until the kubelet's lists were true again after one step."""
+    """The time until the kubelet's lists were true again after one step."""
 
     seconds: float
     limit: float
@@ -24,7 +24,7 @@ class Taken:
 
 @dataclass(slots=True)
 class Figures:
-    """Of all chapters together."""
+    """The figures of all chapters together."""
 
     taken: dict[str, list[Taken]] = field(default_factory=dict)
     """By what was done."""
@@ -50,7 +50,7 @@ class Figures:
 
     @property
     def steps(self) -> int:
-        """How many have been survived."""
+        """Return how many steps have been survived."""
         return len(self._everything())
 
     @property

@@ -1,4 +1,4 @@
-"""What must hold, whatever the soak does: comparisons of its record with what was seen; pure."""
+"""Invariants of the soak: comparisons of its record with what was seen; pure."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def _of_list(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Knowledge:
-    """What is known about a device when Allocate is called for it, or has answered."""
+    """The facts about a device when Allocate is called for it, or has answered."""
 
     plugged: bool
     healthy: bool
@@ -143,7 +143,7 @@ class Growth:
 
     @property
     def total(self) -> float:
-        """How much more it is at the end, on the line."""
+        """Return how much more it is at the end, on the line."""
         return self.per_minute * self.seconds / 60
 
 

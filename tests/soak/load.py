@@ -1,4 +1,4 @@
-"""How much of a delay is the machine's: the time in which those that had work did not get a core.
+"""The machine's part of a delay: the time in which runnable processes did not get a core.
 
 The kernel counts for each thread how long it waited on a run queue (``schedstat``). What the soak's
 own loop was late by is added: it serves the simulated kubelet.

@@ -1,4 +1,4 @@
-"""What the daemon holds when all is as in the beginning: it must be the same again and again."""
+"""Resources of the daemon at rest: they must be the same again and again."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ Lists = dict[str, dict[str, str]]
 
 
 class Side(Protocol):
-    """What the chapter asks of a kubelet."""
+    """The kubelet of a chapter."""
 
     directory: Path
     healthy_only: bool

@@ -1,4 +1,4 @@
-"""What the soak does next: drawn from a seed and the record alone, so the same again; pure."""
+"""The next step of the soak: drawn from a seed and the record alone, so repeatable; pure."""
 
 from __future__ import annotations
 

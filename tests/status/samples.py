@@ -1,4 +1,4 @@
-"""What ``/status`` answers: with everything in it, with nothing, and with very much."""
+"""Test what ``/status`` answers: with everything in it, with nothing, and with very much."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the endpoints of a daemon answer."""
+"""Test what the endpoints of a daemon answer."""
 
 from __future__ import annotations
 

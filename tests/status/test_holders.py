@@ -1,4 +1,4 @@
-"""Who holds a device, as ``/status`` has it."""
+"""Test who holds a device, as ``/status`` has it."""
 
 from __future__ import annotations
 

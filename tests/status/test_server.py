@@ -1,4 +1,4 @@
-"""What is answered to whom, whatever is sent."""
+"""Test what is answered to whom, whatever is sent."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ class MadeUp:
 
     @property
     def devices(self) -> Devices:
-        """What the kubelet has now."""
+        """Return what the kubelet has now."""
         return self.seen[-1]
 
     def healthy(self) -> dict[str, set[str]]:

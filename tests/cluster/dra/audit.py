@@ -1,4 +1,4 @@
-"""What was asked of the API server, by its audit log."""
+"""Requests to the API server, from its audit log."""
 
 from __future__ import annotations
 

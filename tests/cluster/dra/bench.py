@@ -32,7 +32,7 @@ _CLAIMS = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Bench:
-    """What a test works with."""
+    """The parts that a test works with."""
 
     cluster: Cluster
     daemon: Daemon
@@ -41,7 +41,7 @@ class Bench:
 
     @property
     def state(self) -> Path:
-        """Where the daemon keeps its records and sockets."""
+        """Return where the daemon keeps its records and sockets."""
         return self.cluster.directory / "kubelet/plugins" / DRIVER
 
     def audit(self) -> Audit:

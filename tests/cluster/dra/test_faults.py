@@ -1,4 +1,4 @@
-"""What may be gone while claims are prepared and given back: kubelet, daemon, API server, boot."""
+"""Claims are prepared and given back while kubelet, daemon, API server or boot are missing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a prepared claim holds, against all that happens to its pod, its device and the kubelet."""
+"""A prepared claim holds its hardware, whatever happens to pod, device and kubelet."""
 
 from __future__ import annotations
 

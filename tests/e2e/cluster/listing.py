@@ -1,4 +1,4 @@
-"""What the kubelet lists: its checkpoint, and its pod-resources service (PRS-1, CKP-1)."""
+"""The lists of the kubelet: its checkpoint, and its pod-resources service (PRS-1, CKP-1)."""
 
 from __future__ import annotations
 

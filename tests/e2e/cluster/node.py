@@ -85,7 +85,7 @@ _CGROUP_V1_SINCE = 31
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Binaries:
-    """Where the build left them."""
+    """The programs, where the build left them."""
 
     version: str
     """Of the kubelet."""
@@ -123,7 +123,7 @@ class Node:
 
     @property
     def cdi_directory(self) -> Path:
-        """Where its containerd looks for CDI specs."""
+        """Return where its containerd looks for CDI specs."""
         return self.directory / "cdi"
 
     def _start(self) -> None:

@@ -22,7 +22,7 @@ _MEGABYTE = 1024
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class View:
-    """What lies over sysfs, and how to start a program that sees it."""
+    """A mount over sysfs, and a program that sees it."""
 
     directories: Mapping[str, Path]
     """Directory below ``/`` → the one that lies over it."""

@@ -24,7 +24,7 @@ _NUMBERS = itertools.count(1)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Sight:
-    """What a container saw from inside."""
+    """The view from inside of a container."""
 
     text: str
     nodes: Mapping[str, str] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""What the kubelet offers to pods, looked at again and again while something happens to it."""
+"""The kubelet's offer to pods, read again and again while something happens to it."""
 
 from __future__ import annotations
 

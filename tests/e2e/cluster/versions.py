@@ -1,4 +1,4 @@
-"""What is built and tested.
+"""The versions that are built and tested.
 
 ``python -m tests.e2e.cluster.versions SUITE...`` prints names and versions for the shell.
 """

@@ -1,4 +1,4 @@
-"""What reads the bytes of others: each target is a module with what ``Target`` names."""
+"""Readers of foreign bytes: each target is a module with the parts that ``Target`` names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a hostile kubelet says of pods and their devices."""
+"""Answers of a hostile kubelet about pods and their devices."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a hostile kubelet answers to Register, as a call's status and as any bytes."""
+"""Answers of a hostile kubelet to Register, as a call's status and as any bytes."""
 
 from __future__ import annotations
 
