@@ -51,7 +51,7 @@ class Watched:
         """Wait for one of the texts in what it says from now on."""
         start = len("".join(self.lines))
         async with asyncio.timeout(PATIENCE_SECONDS):
-            while not any(one in "".join(self.lines)[start:] for one in texts):
+            while not any(text in "".join(self.lines)[start:] for text in texts):
                 assert self.daemon.process.returncode is None, "".join(self.lines)[-2000:]
                 self._more.clear()
                 await self._more.wait()
@@ -70,14 +70,16 @@ async def running(place: Place) -> AsyncIterator[tuple[Kubelet, Watched]]:
     """Run a daemon with so much memory, and a kubelet."""
     limited = ("prlimit", f"--as={MEMORY}", sys.executable)
     async with Kubelet(place.kubelet_directory) as kubelet, asyncio.TaskGroup() as tasks:
-        async with place.daemon(f"--state-dir={place.config.parent}/state", launch=limited) as one:
-            watched = Watched(one)
+        async with place.daemon(
+            f"--state-dir={place.config.parent}/state", launch=limited
+        ) as daemon:
+            watched = Watched(daemon)
             reading = tasks.create_task(watched.read())
             yield kubelet, watched
-            assert one.process.returncode is None, "".join(watched.lines)[-2000:]
-            one.process.send_signal(signal.SIGTERM)
+            assert daemon.process.returncode is None, "".join(watched.lines)[-2000:]
+            daemon.process.send_signal(signal.SIGTERM)
             async with asyncio.timeout(PATIENCE_SECONDS):
-                code = await one.process.wait()
+                code = await daemon.process.wait()
                 assert code == 0, (code, "".join(watched.lines)[-2000:])
         reading.cancel()
 

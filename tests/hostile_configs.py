@@ -189,10 +189,10 @@ def _keys() -> dict[str, dict[str, Any] | list[dict[str, Any]]]:
 
 def _mounting(number: int) -> dict[str, Any]:
     """Give an entry of ``match`` that takes a tenth of the files, or some of them, and mounts."""
-    env = {f"E{it}": f"$(device.name){number}" for it in range(20)}
+    env = {f"E{each_number}": f"$(device.name){number}" for each_number in range(20)}
     mounts = [
-        {"hostPath": f"/m{number}/{it}", "containerPath": f"/m{it}/$(device.name)"}
-        for it in range(10)
+        {"hostPath": f"/m{number}/{value}", "containerPath": f"/m{value}/$(device.name)"}
+        for value in range(10)
     ]
     inject = {**_env(env), "mounts": mounts}
     return {"path": f"/many/*{number}", "type": "file", "inject": inject}

@@ -44,9 +44,9 @@ def isolated() -> Iterator[list[str]]:
     if (mask := os.umask(umask)) != umask:
         left.append(f"umask {mask:03o}")
     for number, handler in signals.items():
-        if (its := signal.getsignal(number)) != handler:
-            if not (getattr(its, "__module__", None) or "").startswith("genericdp."):
-                left.append(f"{its} for {signal.strsignal(number)}")
+        if (theirs := signal.getsignal(number)) != handler:
+            if not (getattr(theirs, "__module__", None) or "").startswith("genericdp."):
+                left.append(f"{theirs} for {signal.strsignal(number)}")
             signal.signal(number, handler)
 
 
@@ -59,7 +59,7 @@ def _restored(logger: logging.Logger, before: dict[str, tuple[Any, ...]]) -> Ite
     logger.setLevel(was[0])
     logger.propagate, logger.disabled, logger.handlers[:], logger.filters[:] = was[1:]
     added = [handler for handler in found[3] if handler not in was[3]]
-    if not all(isinstance(it, logging.NullHandler) or _is_of_main(it) for it in added):
+    if not all(isinstance(entry, logging.NullHandler) or _is_of_main(entry) for entry in added):
         yield f"handlers of {logger.name}: {added}"
     if (found[2], found[4]) != (was[2], was[4]):
         yield f"filters of {logger.name}"

@@ -32,7 +32,7 @@ def resource(
     return Resource(
         name=name,
         place=PLACE,
-        match=tuple(Selector(candidates=PathSelector(globs=(one,))) for one in globs),
+        match=tuple(Selector(candidates=PathSelector(globs=(glob_,))) for glob_ in globs),
         replicas=replicas,
         forget_after_seconds=forget,
         inject=inject or Inject(),

@@ -28,8 +28,8 @@ def spare_descriptors(count: int) -> Iterator[None]:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-        for one in fillers:
-            os.close(one)
+        for each_filler in fillers:
+            os.close(each_filler)
 
 
 def start_no_more_threads() -> int:

@@ -149,8 +149,8 @@ async def test_every_stream_gets_every_change(world: World) -> None:
             streams = [aiter(plugin.ListAndWatch(api.Empty())) for _ in range(2)]
             for names in (["ttyUSB0"], ["ttyUSB0", "ttyUSB1"]):
                 world.host.plug(names[-1])
-                told = [await anext(stream) for stream in streams]
-                assert [[device.ID for device in one.devices] for one in told] == [names] * 2
+                values = [await anext(stream) for stream in streams]
+                assert [[device.ID for device in line.devices] for line in values] == [names] * 2
         await world.listed(NAME, "ttyUSB0", "ttyUSB1")
 
 

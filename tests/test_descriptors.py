@@ -53,13 +53,13 @@ async def test_it_is_said_once_when_they_run_short_and_when_no_longer(
     caplog.set_level("INFO")
     async with asyncio.TaskGroup() as tasks:
         watching = tasks.create_task(descriptors.watch(period_seconds=0.01))
-        for told, spare in ((0, 0), (2, 3)):  # none is left even to count them
+        for shown, spare in ((0, 0), (2, 3)):  # none is left even to count them
             await asyncio.sleep(0.05)  # noqa: TID251 -- nothing is to come
-            assert len(caplog.records) == told
+            assert len(caplog.records) == shown
             with spare_descriptors(spare):
-                await poll_until(lambda told=told: len(caplog.records) == told + 1)  # type: ignore[misc]
+                await poll_until(lambda shown=shown: len(caplog.records) == shown + 1)  # type: ignore[misc]
                 await asyncio.sleep(0.05)  # noqa: TID251 -- nothing is to come
-            await poll_until(lambda told=told: len(caplog.records) == told + 2)  # type: ignore[misc]
+            await poll_until(lambda shown=shown: len(caplog.records) == shown + 2)  # type: ignore[misc]
         watching.cancel()
     first, second, *_ = [record.getMessage() for record in caplog.records]
     assert len(caplog.records) == 4

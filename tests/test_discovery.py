@@ -79,11 +79,11 @@ async def test_a_directory_that_hangs_concerns_its_devices_alone_until_it_answer
 async def test_a_node_to_inject_that_hangs_makes_its_device_unhealthy(tree: Tree) -> None:
     root = HangingRoot(tree.directory, "/dev/snd/ttyUSB1")
     given = inject(nodes("$(device.path)"), nodes("/dev/snd/$(device.name)", optional=True))
-    one = resource("serial", "/dev/ttyUSB*", given=given)
+    spec = resource("serial", "/dev/ttyUSB*", given=given)
     required = resource("input", "/dev/input/event0", given=inject(nodes("/dev/snd/ttyUSB1")))
     again = asyncio.Event()
     discoverer = Discoverer(root, look_again=again.set, look_seconds=0.5)
-    found = await discoverer.discover([one, required], {})
+    found = await discoverer.discover([spec, required], {})
     assert healthy(found.lists, "serial") == ["ttyUSB0", "ttyUSB1"]
     assert unhealthy(found.lists, "input") == {"event0": "reading /dev/snd/ttyUSB1 timed out"}
     root.answer()
@@ -121,9 +121,9 @@ async def test_what_is_told_during_a_look_counts_if_it_is_about_what_that_has_re
 
     reader = HostReader(tree.root, look_again=wake)
 
-    async def look(told: str) -> int:
+    async def look(reported: str) -> int:
         def work(host: HostCache) -> None:
-            asyncio.run_coroutine_threadsafe(tell(told), loop).result()
+            asyncio.run_coroutine_threadsafe(tell(reported), loop).result()
             host.look("/dev/ttyUSB*")
 
         before = woken

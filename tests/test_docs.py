@@ -135,7 +135,7 @@ def test_a_config_that_a_page_shows_is_valid(page: str, config: str) -> None:
 def policies() -> list[tuple[str, str]]:
     """Return the policies of the pages, each with its page."""
     head = _HEAD.replace("Config", "Policy")
-    blocks = [(page.name, one) for page in PAGES for one in _YAML.findall(page.read_text())]
+    blocks = [(page.name, hit) for page in PAGES for hit in _YAML.findall(page.read_text())]
     return [(page, block) for page, block in blocks if block.startswith(head)]
 
 
@@ -168,8 +168,8 @@ def keys_used(name: str, part: dict[str, Any], value: object) -> Iterator[str]:
     if "$ref" in part:
         name = part["$ref"].rpartition("/")[2]
         part = schema()["$defs"][name]
-    for one in value if isinstance(value, list) else ():
-        yield from keys_used(name, part["items"], one)
+    for entry in value if isinstance(value, list) else ():
+        yield from keys_used(name, part["items"], entry)
     for key, inner in value.items() if isinstance(value, dict) else ():
         if key in part.get("properties", {}):
             yield f"{name}.{key}"

@@ -41,7 +41,7 @@ def machine(tmp_path: Path) -> Path:
 
 
 def test_commands_print_what_the_page_shows(machine: Path) -> None:
-    (block,) = (one for one in blocks(PAGE) if not one.needs)
+    (block,) = (each_block for each_block in blocks(PAGE) if not each_block.needs)
     assert block.output
     assert missing_lines(block.output, printed(block.commands, machine)) == []
 
@@ -57,7 +57,9 @@ def test_the_claim_of_the_page_selects_one_device_of_a_class_there_is(machine: P
     command, _, _ = block_of(
         f"genericdp deviceclasses {config} | kubectl apply -f -", PAGE
     ).commands.partition("|")
-    classes = [one["metadata"]["name"] for one in yaml.safe_load_all(printed(command, machine))]
+    classes = [
+        document["metadata"]["name"] for document in yaml.safe_load_all(printed(command, machine))
+    ]
     assert request["exactly"]["deviceClassName"] in classes
     assert f"`{classes[1]}`" in PAGE.read_text()
 
@@ -66,5 +68,5 @@ def test_the_claim_of_the_page_selects_one_device_of_a_class_there_is(machine: P
     parsed = re.fullmatch(expression, selector["cel"]["expression"])
     assert parsed is not None
     (listed,) = json.loads(printed(f"genericdp discover {config} -o json", machine))["resources"]
-    values = [one["dra"]["attributes"][parsed[1]]["string"] for one in listed["devices"]]
+    values = [device["dra"]["attributes"][parsed[1]]["string"] for device in listed["devices"]]
     assert values.count(json.loads(parsed[2])) == 1

@@ -149,14 +149,16 @@ def test_a_resource_that_fails_concerns_nobody_else(
     first = decided(*before)
     found = decided(resources, files, first.lists, broken=GLOB)
     (failed,) = found.failures
-    assert failed in {it.name for it in resources if it.name != LATER.name}
+    assert failed in {
+        each_resource.name for each_resource in resources if each_resource.name != LATER.name
+    }
     assert {name: ids(found, name) for name in offered} == offered
     again = decided(resources, files, found.lists, broken=GLOB)
     assert {name: ids(again, name) for name in offered} == offered, "also for the second time"
 
 
 def errors(before: DeviceLists, found: Decision) -> set[str]:
-    return {it.resource for it in changes(before, found) if it.level == logging.ERROR}
+    return {change.resource for change in changes(before, found) if change.level == logging.ERROR}
 
 
 def test_it_is_told_once_and_when_it_is_over() -> None:
@@ -165,10 +167,14 @@ def test_it_is_told_once_and_when_it_is_over() -> None:
     broken = decided([FAILING, LATER], files, before.lists, broken=GLOB)
     still = decided([FAILING, LATER], files, broken.lists, broken=GLOB)
     over = decided([FAILING, LATER], files, still.lists)
-    (told,) = [it for it in changes(before.lists, broken) if it.level == logging.ERROR]
-    assert (told.resource, type(told.error)) == (FAILING.name, BrokenError)
+    (values,) = [
+        each_change
+        for each_change in changes(before.lists, broken)
+        if each_change.level == logging.ERROR
+    ]
+    assert (values.resource, type(values.error)) == (FAILING.name, BrokenError)
     assert list(changes(broken.lists, still)) == []
-    assert [it.resource for it in changes(still.lists, over)] == [FAILING.name]
+    assert [change.resource for change in changes(still.lists, over)] == [FAILING.name]
     assert (over.failures, over.lists[FAILING.name].undecided) == ({}, None)
     assert over.lists[FAILING.name].not_offered == ()
 

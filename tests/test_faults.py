@@ -67,7 +67,7 @@ async def test_without_inotify_everything_is_polled_and_that_is_said_once(
         await kubelet.wait_for(lambda: kubelet.capacity("example.com/other") == 3, 20)
     said = [line for line in daemon.lines if "cannot be watched" in line or "inotify" in line]
     for watched in ("device directories", "the config", "the kubelet's directory"):
-        (line,) = [one for one in said if watched in one]
+        (line,) = [text_line for text_line in said if watched in text_line]
         assert f"({why}): polled instead; raise fs.inotify.max_user_instances" in line
     assert len(said) == 3, said
 
@@ -119,7 +119,7 @@ async def test_a_full_disk_for_the_state_is_a_warning_and_no_more(place: Place) 
         place.config.write_text(big.replace("serial", "other"))
         await kubelet.wait_for(lambda: kubelet.capacity("example.com/other") == 1)
         left = os.listdir(f"/proc/{daemon.process.pid}/root{state}")
-    assert not [one for one in left if one.startswith(".last-good")], "half written files"
+    assert not [entry for entry in left if entry.startswith(".last-good")], "half written files"
 
 
 @pytest.mark.skipif(not CAN_MOUNT, reason="no filesystem can be mounted here")

@@ -43,17 +43,17 @@ class Process:
     def descriptors(self) -> int:
         """Without those of which gRPC opens more when many things happen at once."""
         found = []
-        for one in (self._directory / "fd").iterdir():
+        for file in (self._directory / "fd").iterdir():
             with suppress(FileNotFoundError):  # it has been closed meanwhile
-                found.append(os.readlink(one))
-        return sum(one not in POOLED for one in found)
+                found.append(os.readlink(file))
+        return sum(match not in POOLED for match in found)
 
     def threads(self) -> tuple[int, int]:
         """Those named as the process is, and all; gRPC gives its own other names."""
         names = []
-        for one in (self._directory / "task").iterdir():
+        for file in (self._directory / "task").iterdir():
             with suppress(FileNotFoundError, ProcessLookupError):  # it has ended meanwhile
-                names.append((one / "comm").read_text())
+                names.append((file / "comm").read_text())
         return names.count((self._directory / "comm").read_text()), len(names)
 
     def anonymous(self) -> float:
@@ -98,11 +98,11 @@ async def test_a_resource_costs_two_descriptors_no_thread_and_little_memory(
     short_directory: Path,
 ) -> None:
     """Fails if a channel to ``kubelet.sock`` stays open, or each plugin has a thread of its own."""
-    one, eleven = [await at_rest(short_directory / str(count), count) for count in (1, 11)]
-    assert one[0] <= MAX_DESCRIPTORS
-    assert eleven[0] - one[0] == 20
-    for _, own, all_threads, _ in (one, eleven):
+    values, eleven = [await at_rest(short_directory / str(count), count) for count in (1, 11)]
+    assert values[0] <= MAX_DESCRIPTORS
+    assert eleven[0] - values[0] == 20
+    for _, own, all_threads, _ in (values, eleven):
         assert own <= MAX_OWN_THREADS
         assert all_threads <= MAX_THREADS
-    assert one[3] <= MAX_ANONYMOUS
-    assert (eleven[3] - one[3]) / 10 <= MAX_ANONYMOUS_EACH
+    assert values[3] <= MAX_ANONYMOUS
+    assert (eleven[3] - values[3]) / 10 <= MAX_ANONYMOUS_EACH

@@ -67,7 +67,7 @@ def resources(*, replicas: int, more: bool) -> list[dict[str, object]]:
     if more:
         found.append(resource(MORE, "/dev/other*"))
     # What has vanished keeps its ID and its nodes for so long: the one thing that is history.
-    return [{**one, "forgetAfterSeconds": 1} for one in found]
+    return [{**match, "forgetAfterSeconds": 1} for match in found]
 
 
 class Run:
@@ -140,8 +140,8 @@ async def offered(world: World) -> Offered:
     found: Offered = {}
     for name in (LINKED, PORT, PAIR, MORE):
         listed = world.kubelet.devices(name)
-        healthy = sorted(one for one, health in listed.items() if health == "Healthy")
-        answers = [str(await world.allocated(name, [one])) for one in healthy]
+        healthy = sorted(entry for entry, health in listed.items() if health == "Healthy")
+        answers = [str(await world.allocated(name, [device])) for device in healthy]
         keys = map(str, range(len(healthy))) if name == LINKED else healthy
         found[name] = dict(zip(keys, sorted(answers) if name == LINKED else answers, strict=True))
     return found

@@ -38,6 +38,6 @@ def test_one_resource_with_slow_expressions_does_not_keep_the_others(
     options = ["--config", str(file), "--root", str(tmp_path / "root"), "-o", "json"]
     assert main(["discover", *options]) == 0
     found = resources_in(capsys.readouterr().out)
-    assert [one["id"] for one in found["example.com/modest"]["devices"]] == ["ttyS7"]
+    assert [device["id"] for device in found["example.com/modest"]["devices"]] == ["ttyS7"]
     (refusal,) = found["example.com/greedy"]["notOffered"]
     assert "its regular expressions take more than 2 s" in refusal["reason"]

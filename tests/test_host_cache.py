@@ -120,7 +120,7 @@ PLACES = range(4)
 
 
 @dataclass(slots=True)
-class Told:
+class Reported:
     """Reports of kernel, udev and inotify since the last reconcile."""
 
     syspaths: set[str] = field(default_factory=set)
@@ -134,7 +134,7 @@ class Changing:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self.root = Root(directory)
-        self.told = Told()
+        self.reported = Reported()
         self._plugged: dict[str, Entry] = {}
         self._known: dict[str, Entry] = {}
         for name in ("bus/usb/devices", "bus/pci/devices", "class/tty", "class/video4linux"):
@@ -183,14 +183,14 @@ class Changing:
             self._tell(entry)
 
     def _tell(self, entry: Entry) -> None:
-        self.told.syspaths.add(f"/sys{entry.path}")
+        self.reported.syspaths.add(f"/sys{entry.path}")
         if entry.node:
-            self.told.paths |= {f"/dev/{name}" for name in (entry.node, *entry.links)}
-            self.told.records.add(record_name(entry))
+            self.reported.paths |= {f"/dev/{name}" for name in (entry.node, *entry.links)}
+            self.reported.records.add(record_name(entry))
 
     def events(self) -> Iterator[Uevent]:
         """Yield what the kernel has told since the last pass."""
-        for path in sorted(self.told.syspaths):
+        for path in sorted(self.reported.syspaths):
             entry = self._known[path.removeprefix("/sys")]
             major, _, minor = entry.number.partition(":")
             yield Uevent(
@@ -240,13 +240,13 @@ class Changing:
         """Change what the USB device says of itself, with an event of it."""
         if usb_of(place) in self._plugged:
             self._write(f"sys{usb_of(place)}/{name}", text)
-            self.told.syspaths.add(f"/sys{usb_of(place)}")
+            self.reported.syspaths.add(f"/sys{usb_of(place)}")
 
     def set_numa_node(self, node: str, online: str) -> None:
         """Change where the controller hangs, and what is online."""
         self._write(f"sys{PCI}/numa_node", node)
         self._write("sys/devices/system/node/online", online)
-        self.told.syspaths.add(f"/sys{PCI}")
+        self.reported.syspaths.add(f"/sys{PCI}")
 
     def record(self, minor: int, text: str) -> None:
         """Let udev write what it knows of a tty; nothing: the record is removed."""
@@ -254,40 +254,40 @@ class Changing:
         (self.directory / "run/udev/data" / name).unlink(missing_ok=True)
         if text:
             self._write(f"run/udev/data/{name}", f"E:ID_KIND={text}")
-        self.told.records.add(name)
+        self.reported.records.add(name)
 
     def change_driver(self, place: int, text: str) -> None:
         """Change a file outside sysfs along with its device."""
         self._write(f"proc/driver/1-{place}", text)
         if usb_of(place) in self._known:
-            self.told.syspaths.add(f"/sys{usb_of(place)}")
-        self.told.syspaths.add(f"/sys{MISC}")
+            self.reported.syspaths.add(f"/sys{usb_of(place)}")
+        self.reported.syspaths.add(f"/sys{MISC}")
 
     def change_outside(self, place: int, text: str) -> None:
         """Change a file outside sysfs; some event comes later."""
         self._write(f"proc/driver/1-{place}", text)
-        self.told.syspaths.add(f"/sys{MISC}")
+        self.reported.syspaths.add(f"/sys{MISC}")
 
     def change_file(self, path: str, *, there: bool) -> None:
         """Make or remove a file or a link, without an event of a device."""
         (self.directory / path).unlink(missing_ok=True)
         if there:
             self._write(path, "")
-        self.told.paths.add(f"/{path}")
+        self.reported.paths.add(f"/{path}")
 
     def turn(self, path: str, target: str) -> None:
         """Make a link, or turn it elsewhere."""
         if (self.directory / path).parent.is_dir():
             (self.directory / path).unlink(missing_ok=True)
             (self.directory / path).symlink_to(target)
-            self.told.paths.add(f"/{path}")
+            self.reported.paths.add(f"/{path}")
 
     def replace_directory(self, *, kept: bool) -> None:
         """Remove a directory of links, and perhaps make it again, empty."""
         shutil.rmtree(self.directory / "dev/serial", ignore_errors=True)
         if kept:
             (self.directory / "dev/serial/by-id").mkdir(parents=True)
-        self.told.paths.add("/dev/serial")
+        self.reported.paths.add("/dev/serial")
 
 
 def usb_of(place: int) -> str:
@@ -340,7 +340,7 @@ def is_offer_of_a_start(offer: DeviceList, started: DeviceList, before: DeviceLi
 def is_known_as(device: Device, former: Device) -> bool:
     """Return whether it is a listed device: not plugged in again, or the same hardware."""
     pairs = zip(device.identities, former.identities, strict=True)
-    return device.identity == former.identity or all(own.is_same(its) for own, its in pairs)
+    return device.identity == former.identity or all(own.is_same(pair) for own, pair in pairs)
 
 
 def is_contested(*offers: DeviceList) -> bool:
@@ -365,10 +365,12 @@ class Passes:
         """Decide by a look at everything."""
         return self.decided(HostCache(self.machine.root), before)
 
-    def run(self, told: Told) -> Decision:
+    def run(self, reported: Reported) -> Decision:
         """Decide as ``Discoverer`` does it, without threads, and check that."""
         self.now += 1.0
-        self.host.forget(Stale(syspaths=told.syspaths, records=told.records, paths=told.paths))
+        self.host.forget(
+            Stale(syspaths=reported.syspaths, records=reported.records, paths=reported.paths)
+        )
         found, before = self.decided(self.host, self.lists), self.lists
         self.host.files.drop_outdated()
         fresh = self.fresh(before)
@@ -388,8 +390,8 @@ class Passes:
 
     def run_told(self) -> Decision:
         """Run a pass that knows all that has been told."""
-        told, self.machine.told = self.machine.told, Told()
-        return self.run(told)
+        reported, self.machine.reported = self.machine.reported, Reported()
+        return self.run(reported)
 
 
 def test_a_file_that_is_told_of_before_its_device_is_not_taken_for_an_unknown_one(
@@ -402,7 +404,7 @@ def test_a_file_that_is_told_of_before_its_device_is_not_taken_for_an_unknown_on
     passes.machine.unplug(0)
     assert list(unhealthy(passes.run_told().lists, "links")) == ["S"]
     passes.machine.plug(0)
-    early, late = passes.machine.told, Told(syspaths={f"/sys{tty_of(0)}"})
+    early, late = passes.machine.reported, Reported(syspaths={f"/sys{tty_of(0)}"})
     early.syspaths -= late.syspaths
     back = passes.run(early)
     assert healthy(back.lists, "links") == ["S"]
@@ -494,11 +496,11 @@ def test_events_tell_when_to_look_again_and_at_what(changes: list[Change]) -> No
             passes.now += 1.0
             for event in machine.events():
                 reader.mark_event(event)
-            for record in machine.told.records:
+            for record in machine.reported.records:
                 reader.mark_record(record)
-            for path in machine.told.paths:
+            for path in machine.reported.paths:
                 reader.mark_file(path)
-            machine.told = Told()
+            machine.reported = Reported()
             before = passes.lists
             if is_told or due <= passes.now:
                 is_told.clear()

@@ -72,7 +72,8 @@ async def test_devices_that_come_change_and_go_are_listed_at_once(world: World) 
             await daemon.shows(
                 NAME,
                 lambda found: (
-                    (new, reason) in {(it["id"], it["reason"]) for it in found["devices"]}
+                    (new, reason)
+                    in {(device["id"], device["reason"]) for device in found["devices"]}
                 ),
             )
 

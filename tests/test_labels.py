@@ -23,11 +23,11 @@ WITHOUT_CASES = ("docs/coming-from", "tests/hosts", "tests/fixtures")
 def texts() -> dict[str, str]:
     directories = ("genericdp", "tests", "docs", "bench", "tools", "examples", "deploy", "schemas")
     files = [*ROOT.glob("*.md"), ROOT / "Makefile"]
-    files += [one for directory in directories for one in (ROOT / directory).rglob("*")]
+    files += [file for directory in directories for file in (ROOT / directory).rglob("*")]
     return {
-        str(one.relative_to(ROOT)): one.read_text(errors="replace")
-        for one in files
-        if one.suffix in SUFFIXES and one.is_file() and "corpus" not in one.parts
+        str(each_file.relative_to(ROOT)): each_file.read_text(errors="replace")
+        for each_file in files
+        if each_file.suffix in SUFFIXES and each_file.is_file() and "corpus" not in each_file.parts
     }
 
 

@@ -71,7 +71,7 @@ class Daemon:
         """Decide, and write down what is about to be listed."""
         held = Held(self.ledger.held(now), former_ids=self.ledger.former_ids)
         found = decision(self.resources, files, self.lists, now=now, held=held)
-        by_name = {one.name: one for one in self.resources}
+        by_name = {each_resource.name: each_resource for each_resource in self.resources}
         self.ledger.note(found.lists, by_name, found.awaited, now)
         if self.ledger.has_changed:
             self.ledger.save()
@@ -87,7 +87,7 @@ class Daemon:
     ) -> bool:
         """Let the kubelet answer; ``pods`` are those that hold nothing of this."""
         holders = holders or {}
-        having = {one for shares in holders.values() for pods in shares.values() for one in pods}
+        having = {pod for shares in holders.values() for pods in shares.values() for pod in pods}
         return self.ledger.take(
             PodHolders(
                 asked_at=asked_at,
@@ -99,7 +99,7 @@ class Daemon:
 
     def holders(self, now: float) -> dict[str, Mapping[str, tuple[str, ...]]]:
         """Return the IDs that are held or may be, with their holders."""
-        return {one.name.device_id: one.holders for one in self.ledger.held(now)}
+        return {hold.name.device_id: hold.holders for hold in self.ledger.held(now)}
 
 
 FREE: dict[str, dict[str, tuple[str]]] = {}
@@ -325,7 +325,7 @@ def test_what_is_free_leaves_the_file_and_what_may_be_held_does_not(tmp_path: Pa
     for asked_at in (65.0, 75.0):
         daemon.answer(asked_at, HELD)
     daemon.look(now=305.0)
-    assert [one["id"] for one in _records(tmp_path)] == ["ttyUSB0"]
+    assert [record["id"] for record in _records(tmp_path)] == ["ttyUSB0"]
 
 
 def test_the_file_is_written_only_when_what_it_says_changes(tmp_path: Path) -> None:
@@ -337,7 +337,7 @@ def test_the_file_is_written_only_when_what_it_says_changes(tmp_path: Path) -> N
     daemon.look(now=3.0)
     assert (tmp_path / "ledger.json").stat().st_ino == inode
     daemon.look(TTY0, TTY1, now=4.0)
-    assert [one["id"] for one in _records(tmp_path)] == ["ttyUSB0", "ttyUSB1"]
+    assert [record["id"] for record in _records(tmp_path)] == ["ttyUSB0", "ttyUSB1"]
     assert (tmp_path / "ledger.json").stat().st_mode & 0o777 == 0o600
 
 
@@ -348,12 +348,16 @@ def test_a_file_that_cannot_be_written_is_logged_once(
     daemon = Daemon(directory=tmp_path / "state")
     daemon.look(TTY0, now=0.0)
     daemon.look(TTY0, TTY1, now=1.0)
-    said = [one.getMessage() for one in caplog.records if one.levelno == logging.WARNING]
+    said = [
+        each_record.getMessage()
+        for each_record in caplog.records
+        if each_record.levelno == logging.WARNING
+    ]
     assert len([text for text in said if "cannot be written" in text]) == 1
     assert healthy(daemon.lists, "x") == ["ttyUSB0", "ttyUSB1"], "it is offered all the same"
     (tmp_path / "state").unlink()
     daemon.look(TTY0, TTY1, now=2.0)
-    assert [one["id"] for one in _records(tmp_path / "state")] == ["ttyUSB0", "ttyUSB1"]
+    assert [record["id"] for record in _records(tmp_path / "state")] == ["ttyUSB0", "ttyUSB1"]
 
 
 def test_a_file_that_cannot_be_read_is_not_replaced(
@@ -369,7 +373,7 @@ def test_a_file_that_cannot_be_read_is_not_replaced(
     ledger.unlink()
     ledger.write_text(json.dumps(GOOD))
     daemon.look(TTY1, now=1.0)
-    assert {one["id"] for one in _records(tmp_path)} == {"ttyUSB0", "ttyUSB1"}
+    assert {record["id"] for record in _records(tmp_path)} == {"ttyUSB0", "ttyUSB1"}
     assert [held.name.device_id for held in daemon.ledger.held(1.0) if held.name.resource == NAME][
         :1
     ] == ["ttyUSB0"]
@@ -457,7 +461,7 @@ def test_a_damaged_file_is_kept_under_another_name(
     assert f"{tmp_path}/ledger.json is damaged" in caplog.text
     assert len(caplog.text) < 1000
     daemon.look(TTY0, now=1.0)
-    assert [one["id"] for one in _records(tmp_path)] == ["ttyUSB0"]
+    assert [record["id"] for record in _records(tmp_path)] == ["ttyUSB0"]
 
 
 def test_devices_of_others_in_an_answer_take_no_memory() -> None:
@@ -488,7 +492,7 @@ def test_a_damaged_file_that_cannot_be_renamed_is_no_reason_to_end(
     daemon = Daemon(directory=tmp_path)
     assert f"{tmp_path}/ledger.json is damaged" in caplog.text
     daemon.look(TTY0, now=1.0)
-    assert [one["id"] for one in _records(tmp_path)] == ["ttyUSB0"]
+    assert [record["id"] for record in _records(tmp_path)] == ["ttyUSB0"]
 
 
 TEXTS = st.text(max_size=20)
@@ -496,7 +500,9 @@ IDENTITIES = st.builds(
     HardwareIdentity,
     location=st.text(min_size=1, max_size=20),
     part=TEXTS,
-    unique=st.dictionaries(TEXTS, TEXTS, max_size=3).map(lambda it: tuple(sorted(it.items()))),
+    unique=st.dictionaries(TEXTS, TEXTS, max_size=3).map(
+        lambda value: tuple(sorted(value.items()))
+    ),
     model=TEXTS,
     is_unreadable=st.booleans(),
     kernel_name=TEXTS,
@@ -516,7 +522,7 @@ def test_whatever_hardware_says_of_itself_is_read_back(identities: list[Hardware
         assert held.identities == tuple(identities)
         daemon.look(TTY1, now=0.0)
         daemon.restart(now=1.0)
-        found = {one.name.device_id: one.identities for one in daemon.ledger.held(1.0)}
+        found = {hold.name.device_id: hold.identities for hold in daemon.ledger.held(1.0)}
     assert found["ttyUSB0"] == tuple(identities)
 
 

@@ -119,7 +119,7 @@ class Node:
 
     def a_pod_starts(self) -> None:
         taken = {(pod.resource, pod.share) for pod in self.pods.values()}
-        free = [one for one in self.offers() if (one.resource, one.share) not in taken]
+        free = [offer for offer in self.offers() if (offer.resource, offer.share) not in taken]
         if free:
             self.started += 1
             name = f"pod default/p{self.started}"
@@ -139,8 +139,8 @@ class Node:
         self.look()
 
     def offers(self) -> Iterator[Offer]:
-        for name, one in self.daemon.lists.items():
-            for listed in one.devices.values():
+        for name, list_ in self.daemon.lists.items():
+            for listed in list_.devices.values():
                 for share in offered_shares(listed):
                     yield Offer(name, share, listed.device.path)
 
@@ -163,7 +163,7 @@ class Node:
             self.look()
         wanted = Daemon(resources=self.daemon.resources)
         wanted.look(*self.plugged, now=self.now)
-        names = {(name, its) for name, one in wanted.lists.items() for its in one.devices}
+        names = {(name, device) for name, list_ in wanted.lists.items() for device in list_.devices}
         assert {(offer.resource, offer.share) for offer in self.offers()} == names
         held = {held.name[:2] for held in self.daemon.ledger.held(self.now)}
         assert held == names

@@ -26,9 +26,9 @@ async def test_what_already_holds_is_not_waited_for_and_a_time_out_is_told() -> 
 
 
 async def test_any_of_several_values_wakes() -> None:
-    one, other = Observed(0), Observed(0)
+    first, other = Observed(0), Observed(0)
     async with asyncio.TaskGroup() as tasks:
-        waiter = tasks.create_task(until(lambda: other.value == 1, one, other))
+        waiter = tasks.create_task(until(lambda: other.value == 1, first, other))
         await others_run()
         other.value = 1
     assert waiter.result()

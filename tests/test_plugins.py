@@ -159,7 +159,9 @@ async def test_status_tells_since_when_a_device_is_as_it_is(world: World) -> Non
     async with world.serving(serial()) as daemon:
 
         async def since(name: str) -> str:
-            found = {it["id"]: it["since"] for it in (await daemon.resource(NAME))["devices"]}
+            found = {
+                device["id"]: device["since"] for device in (await daemon.resource(NAME))["devices"]
+            }
             return str(found[name])
 
         await daemon.counts(NAME, 2)
@@ -198,8 +200,10 @@ async def test_all_devices_of_a_list_carry_their_numa_nodes_or_none_does(world: 
     for number in (0, 1):
         world.host.write(f"/sys/devices/virtual/tty/ttyUSB{number}/numa_node", str(number))
 
-    def nodes(told: api.ListAndWatchResponse) -> dict[str, list[int]]:
-        return {it.ID: [node.ID for node in it.topology.nodes] for it in told.devices}
+    def nodes(reported: api.ListAndWatchResponse) -> dict[str, list[int]]:
+        return {
+            device.ID: [node.ID for node in device.topology.nodes] for device in reported.devices
+        }
 
     async with world.serving(serial(forgetAfterSeconds=0)):
         await world.listed(NAME, "ttyUSB0", "ttyUSB1")
@@ -209,9 +213,9 @@ async def test_all_devices_of_a_list_carry_their_numa_nodes_or_none_does(world: 
             world.host.plug("ttyUSB2")
             assert nodes(await anext(lists)) == {"ttyUSB0": [], "ttyUSB1": [], "ttyUSB2": []}
             world.host.unplug("ttyUSB2")
-            while "ttyUSB2" in (told := nodes(await anext(lists))):
-                assert not any(told.values())
-            assert told == {"ttyUSB0": [0], "ttyUSB1": [1]}
+            while "ttyUSB2" in (listed := nodes(await anext(lists))):
+                assert not any(listed.values())
+            assert listed == {"ttyUSB0": [0], "ttyUSB1": [1]}
 
 
 async def test_the_devices_that_a_container_gets_are_those_that_are_preferred(
@@ -246,7 +250,9 @@ async def test_a_removed_resource_sends_an_empty_list_and_the_others_stay(world:
         await world.kubelet.wait_for(lambda: world.kubelet.streams(MODEM) == 0)
         assert world.kubelet.observed.registrations == {NAME: 1, MODEM: 1}, "none of other nodes"
         assert world.kubelet.streams(NAME) == 1
-        assert [it["name"] for it in (await daemon.status())["resources"]] == [NAME]
+        assert [
+            each_resource["name"] for each_resource in (await daemon.status())["resources"]
+        ] == [NAME]
 
 
 async def test_two_resources_with_one_id_are_warned_of(world: World) -> None:

@@ -51,7 +51,7 @@ async def test_another_policy_leaves_what_it_allows_healthy_and_takes_back_the_r
     link = world.host.directory / "dev/by-id/one"
     link.parent.mkdir()
     link.symlink_to("../ttyUSB0")
-    one = resource(
+    spec = resource(
         SERIAL,
         "/dev/by-id/*",
         id="$(device.name)",
@@ -66,19 +66,19 @@ async def test_another_policy_leaves_what_it_allows_healthy_and_takes_back_the_r
             "devices: {paths: [/dev/by-id]}\n",
         )
     )
-    async with world.serving(one, policy=wide) as daemon:
+    async with world.serving(spec, policy=wide) as daemon:
         await daemon.registered(SERIAL)
         await world.listed(SERIAL, "ttyUSB0")
         before = counts(world.kubelet, SERIAL)
-        await daemon.takes(one, policy=other)
+        await daemon.takes(spec, policy=other)
         await daemon.log.says("nothing to change, under another policy")
         await world.container(serial=1)
         assert counts(world.kubelet, SERIAL) == before
-        await daemon.takes(one, policy=narrow)
+        await daemon.takes(spec, policy=narrow)
         await world.listed(SERIAL)
         assert world.kubelet.devices(SERIAL) == {"ttyUSB0": "Unhealthy"}
         refusal = "/dev/ttyUSB0 is not among the device nodes that are allowed"
         await daemon.shows(SERIAL, lambda found: refusal in found["devices"][0]["reason"])
-        await daemon.takes(one, policy=wide)
+        await daemon.takes(spec, policy=wide)
         await world.listed(SERIAL, "ttyUSB0")
         assert counts(world.kubelet, SERIAL)[0] == before[0]

@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[1]
 HATCH = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]
 WHEEL = HATCH["build"]["targets"]["wheel"]
-BESIDE = {one.split("/")[0] for part in WHEEL.values() if isinstance(part, dict) for one in part}
+BESIDE = {
+    entry.split("/")[0] for part in WHEEL.values() if isinstance(part, dict) for entry in part
+}
 """What the wheel takes from outside of the package."""
 UNSET = {"repository": "", "registry": "", "site": "", "contact": ""}
 REGISTRY = {"registry": "registry.example/someone"}
@@ -64,10 +66,12 @@ def test_the_package_names_the_urls_that_are_set_and_the_pythons_that_are_tested
     set_in(checkout)
     metadata = packaged(checkout)
     assert (metadata["Version"], metadata.get_all("Project-URL")) == (__version__, None)
-    classifiers = [it.rpartition(" :: ")[2] for it in metadata.get_all("Classifier", [])]
+    classifiers = [value.rpartition(" :: ")[2] for value in metadata.get_all("Classifier", [])]
     tested = re.search(r"python: \[(.*)\]", (ROOT / ".github/workflows/ci.yml").read_text())
     assert tested is not None
-    assert re.findall(r"[\d.]+", tested[1]) == [it for it in classifiers if "." in it]
+    assert re.findall(r"[\d.]+", tested[1]) == [
+        classifier for classifier in classifiers if "." in classifier
+    ]
     set_in(checkout, repository="https://example.com/genericdp/", site="https://example.org")
     assert packaged(checkout).get_all("Project-URL") == [
         "Documentation, https://example.org",

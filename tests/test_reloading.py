@@ -184,7 +184,7 @@ async def test_what_an_entry_of_match_injects_changes_in_place(world: World) -> 
 
     async def given(device: str) -> tuple[list[str], dict[str, str]]:
         (answer,) = (await world.allocated(name, [device])).container_responses
-        return [one.host_path for one in answer.devices], dict(answer.envs)
+        return [each_device.host_path for each_device in answer.devices], dict(answer.envs)
 
     async with world.serving(wanted("a")) as daemon:
         await world.listed(name, "ttyACM0", "ttyUSB0")

@@ -21,7 +21,7 @@ def test_the_begin_a_change_and_the_end_are_logged_once(caplog: pytest.LogCaptur
         )
         assert latch.reason == reason
     assert changed == [False, True, False, True, True, False, True]
-    assert [(one.levelname, one.getMessage()) for one in caplog.records] == [
+    assert [(record.levelname, record.getMessage()) for record in caplog.records] == [
         ("WARNING", "disk: full"),
         ("ERROR", "disk: gone"),
         ("INFO", "well: 100 %"),

@@ -123,8 +123,8 @@ def discovered(tree: Tree, *resources: Mapping[str, object]) -> tuple[set[str], 
     with redirect_stdout(io.StringIO()) as out:
         assert main(["discover", f"--config={file}", f"--root={tree.directory}", "-o", "json"]) == 0
     found = resources_in(out.getvalue())
-    names = {name for name, its in found.items() if its["devices"]}
-    refused = [refusal for its in found.values() for refusal in its["notOffered"]]
+    names = {name for name, match in found.items() if match["devices"]}
+    refused = [refusal for hit in found.values() for refusal in hit["notOffered"]]
     return names, {refusal["path"]: refusal["reason"] for refusal in refused}
 
 

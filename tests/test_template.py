@@ -237,13 +237,13 @@ def _path(text: str, texts: dict[str, str]) -> str | None:
 @example("value.v", "a/b", "usb.serial", "x", "/sys/devices/a/b/x")
 @example("property.V", "/.", "attribute.v", ".", "/sys/devices/a")
 def test_no_text_of_hardware_leads_out_of_the_directory_before_it_or_is_that_directory(
-    one: str, text: str, other: str, further: str, syspath: str
+    first: str, text: str, other: str, further: str, syspath: str
 ) -> None:
-    texts = {"device.syspath": syspath, one: text, other: further, "allocation.index": "0"}
+    texts = {"device.syspath": syspath, first: text, other: further, "allocation.index": "0"}
     befores = ("/one/two/", "/one/two/.", "/one/two/x", f"/one/two/$({other})")
     afters = ("", "/", ".", "/x", "-$(allocation.index)/", f"$({other})", f"/$({other})")
     for before, after in product(befores, afters):
-        path = _path(f"{before}$({one}){after}", texts)
+        path = _path(f"{before}$({first}){after}", texts)
         if path is not None:
             assert path.startswith("/one/two/")
             assert posixpath.normpath(path) == path.removesuffix("/") != "/one/two"
@@ -253,14 +253,14 @@ def test_no_text_of_hardware_leads_out_of_the_directory_before_it_or_is_that_dir
 @example("value.v", "/", "/sys/devices/a", "")
 @example("value.v", "/sys", "/sys/devices/a", "/x")
 def test_a_path_that_hardware_begins_is_not_the_root_and_with_a_value_not_beside_the_syspath(
-    one: str, text: str, syspath: str, after: str
+    entry: str, text: str, syspath: str, after: str
 ) -> None:
-    path = _path(f"$({one}){after}", {"device.syspath": syspath, one: text})
+    path = _path(f"$({entry}){after}", {"device.syspath": syspath, entry: text})
     if path is not None:
         assert posixpath.normpath(path) == path != "/"
         directory = path.removesuffix(after)
-        assert one != "value.v" or f"{syspath}/".startswith(f"{directory}/")
-        assert one != "value.v" or directory.startswith("/sys/devices/")
+        assert entry != "value.v" or f"{syspath}/".startswith(f"{directory}/")
+        assert entry != "value.v" or directory.startswith("/sys/devices/")
 
 
 @given(st.text(alphabet="*?[]!a-z", max_size=8), st.text(alphabet="*?[]!a-z", max_size=8))
@@ -305,5 +305,5 @@ def test_names_that_cannot_exist_are_told_with_a_hint(
     text: str, place: tuple[str, ...], expected: list[str]
 ) -> None:
     values = frozenset({"slot"} if place == IN_ENV else ())
-    found = [complaint(one, place, values) for one in parse(text).references]
-    assert [one[1] for one in found if one is not None] == expected
+    found = [complaint(reference, place, values) for reference in parse(text).references]
+    assert [match[1] for match in found if match is not None] == expected

@@ -33,7 +33,7 @@ def compared(code: str) -> Iterator[str]:
     for node in ast.walk(ast.parse(code)):
         if isinstance(node, ast.Compare):
             sides = [node.left, *node.comparators]
-            if any(isinstance(one, _COMPARISONS) for one in node.ops) and any(
+            if any(isinstance(op, _COMPARISONS) for op in node.ops) and any(
                 map(_is_for_people, sides)
             ):
                 yield ast.unparse(node)
@@ -53,8 +53,8 @@ def test_the_check_finds_what_it_is_for() -> None:
 
 def test_no_text_for_people_is_compared() -> None:
     found = {
-        f"{path.relative_to(PRODUCT)}: {one}"
+        f"{path.relative_to(PRODUCT)}: {entry}"
         for path in (*PRODUCT.glob("*.py"), *(p for d in CORE for p in (PRODUCT / d).rglob("*.py")))
-        for one in compared(path.read_text())
+        for entry in compared(path.read_text())
     }
     assert found - NO_TEXTS == set()

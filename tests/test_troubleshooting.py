@@ -14,7 +14,7 @@ PAGES = [
     ROOT / f"docs/how-to/{name}.md"
     for name in ("troubleshooting", "monitor", "held-devices", "dra")
 ]
-QUOTED = sorted({one for page in PAGES for one in re.findall("“`([^`]+)`”", page.read_text())})
+QUOTED = sorted({hit for page in PAGES for hit in re.findall("“`([^`]+)`”", page.read_text())})
 
 
 @cache
@@ -24,7 +24,9 @@ def said() -> str:
     for path in ROOT.glob("genericdp/**/*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.JoinedStr):
-                parts = [one.value if isinstance(one, ast.Constant) else "…" for one in node.values]
+                parts = [
+                    value.value if isinstance(value, ast.Constant) else "…" for value in node.values
+                ]
                 texts.append("".join(map(str, parts)))
             elif isinstance(node, ast.Constant) and isinstance(node.value, str):
                 texts.append(re.sub(r"%(\.\d)?[sdfg]", "…", node.value))

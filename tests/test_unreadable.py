@@ -45,9 +45,9 @@ class Looking:
         self.lists = found.lists
         self.due = found.due
         return {
-            device_id: one.text
+            device_id: device.text
             for offer in found.lists.values()
-            for device_id, one in offer.devices.items()
+            for device_id, device in offer.devices.items()
         }
 
 

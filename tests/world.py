@@ -53,7 +53,7 @@ def config(*resources: Mapping[str, object]) -> str:
 
 def resource(name: str, *globs: str, **keys: object) -> dict[str, object]:
     """Return a resource of paths, with more keys as a config has them."""
-    return {"name": name, "match": [{"path": one} for one in globs], **keys}
+    return {"name": name, "match": [{"path": glob_} for glob_ in globs], **keys}
 
 
 def serial(name: str = "example.com/serial", **keys: object) -> dict[str, object]:
@@ -214,16 +214,20 @@ class Daemon:
 
     async def resource(self, name: str) -> dict[str, Any]:
         """Return what ``/status`` tells of a resource."""
-        found = [one for one in (await self.status())["resources"] if one["name"] == name]
+        found = [
+            each_resource
+            for each_resource in (await self.status())["resources"]
+            if each_resource["name"] == name
+        ]
         return found[0] if found else {}
 
     async def metrics(self) -> dict[str, float]:
         """Return the samples of ``/metrics``: ``name{value,…}``, by the labels' names."""
         _, body = await self.get("/metrics")
         return {
-            f"{one.name.removeprefix('genericdp_')}{{{','.join(one.labels.values())}}}": one.value
+            f"{s.name.removeprefix('genericdp_')}{{{','.join(s.labels.values())}}}": s.value
             for metric in text_string_to_metric_families(body)
-            for one in metric.samples
+            for s in metric.samples
         }
 
     async def counts_so(self, condition: Callable[[dict[str, float]], object]) -> None:
@@ -238,7 +242,7 @@ class Daemon:
         """Wait until ``/status`` has exactly these devices, each with its reason, "" if Healthy."""
 
         def are(found: dict[str, Any]) -> bool:
-            return {one["id"]: one["reason"] for one in found["devices"]} == devices
+            return {device["id"]: device["reason"] for device in found["devices"]} == devices
 
         await self.shows(name, are)
 
@@ -270,7 +274,7 @@ def _text(resources: Sequence[Mapping[str, object] | str]) -> str:
         case [str(text)]:
             return text
         case _:
-            return config(*(one for one in resources if not isinstance(one, str)))
+            return config(*(resource for resource in resources if not isinstance(resource, str)))
 
 
 async def _load(paths: Sequence[Path], *, policy: Path | None = None) -> Loaded:
@@ -356,8 +360,8 @@ class World:
 
         def as_wanted() -> bool:
             devices = self.kubelet.devices(name)
-            its = {one for one, health in devices.items() if health == "Healthy"}
-            return bool(self.kubelet.observed.lists[name]) and its == set(healthy)
+            theirs = {device for device, health in devices.items() if health == "Healthy"}
+            return bool(self.kubelet.observed.lists[name]) and theirs == set(healthy)
 
         await self.kubelet.wait_for(as_wanted)
 

@@ -170,7 +170,7 @@ class ApiServer:
     @property
     def writes(self) -> list[Request]:
         """Requests that change something, whether they succeeded or not."""
-        return [one for one in self.requests if one.verb in _WRITES]
+        return [request for request in self.requests if request.verb in _WRITES]
 
     @property
     def watching(self) -> int:

@@ -35,7 +35,7 @@ async def test_what_was_created_can_be_got_updated_listed_and_deleted(
     assert listed == {key: updated[key] for key in ("metadata", "spec")}
     await client.delete(path, **precondition(updated))
     assert await client.list(SLICES, SELECTOR) == ([], str(server.version))
-    assert [one.verb for one in server.writes] == ["create", "update", "delete"]
+    assert [write.verb for write in server.writes] == ["create", "update", "delete"]
 
 
 async def test_a_node_and_a_claim_are_found_by_their_names(
@@ -257,7 +257,7 @@ async def test_half_an_answer_is_an_error(server: ApiServer, client: ApiClient) 
 
 async def test_requests_are_counted_by_verb_and_result(server: ApiServer) -> None:
     counted: list[tuple[str, str]] = []
-    async with ApiClient(server.access, count=lambda *one: counted.append(one)) as client:
+    async with ApiClient(server.access, count=lambda *entry: counted.append(entry)) as client:
         await client.list(SLICES)
         with server.failing(status=403), pytest.raises(ApiError):
             await client.create(SLICES, slice_of())

@@ -107,7 +107,7 @@ async def test_a_flood_of_events_ends_the_watch_so_that_a_list_follows(
 
 
 @pytest.mark.parametrize(
-    "number", [b"NaN", b"-Infinity", b"1e999", b"-1e999", b"null"], ids=lambda it: it.decode()
+    "number", [b"NaN", b"-Infinity", b"1e999", b"-1e999", b"null"], ids=lambda value: value.decode()
 )
 async def test_a_number_that_is_none_is_nothing_and_can_be_sent_back(
     server: ApiServer, client: ApiClient, number: bytes

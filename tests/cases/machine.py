@@ -74,7 +74,9 @@ class Machine:
         devices = dict(_flattened("/devices", {**nodes, **document.get("devices", {})}))
         absent = [path for path, keys in devices.items() if keys.pop("plugged", "") == "false"]
         entries = [_entry(path, keys) for path, keys in devices.items() if "subsystem" in keys]
-        self._add_devices([it for it in entries if not any(_is_at(it.path, at) for at in absent)])
+        self._add_devices(
+            [item for item in entries if not any(_is_at(item.path, at) for at in absent)]
+        )
         self.entries |= {entry.path: entry for entry in entries}
         for path, text in document.get("files", {}).items():
             self.write(path, text)

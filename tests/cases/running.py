@@ -190,8 +190,8 @@ class _Node:
         return step
 
     def _plug(self, name: str, *others: str) -> Iterator[str]:
-        changes = dict(it.split("=", 1) for it in others if "=" in it)
-        for plugged in (name, *(it for it in others if "=" not in it)):
+        changes = dict(pair.split("=", 1) for pair in others if "=" in pair)
+        for plugged in (name, *(other for other in others if "=" not in other)):
             self._of_machine.plug(plugged, changes)
         return iter(())
 
@@ -265,7 +265,9 @@ class _Node:
             yield share
 
     def _end(self, pod: str) -> Iterator[str]:
-        self._pods = {key: it for key, it in self._pods.items() if key.split()[0] != pod}
+        self._pods = {
+            key: each_pod for key, each_pod in self._pods.items() if key.split()[0] != pod
+        }
         return iter(())
 
 

@@ -54,5 +54,7 @@ def generate_all(directory: Path) -> Iterator[Generated]:
 
 
 if __name__ == "__main__":
-    for one in generate_all(Path(sys.argv[1])):
-        sys.stdout.write(f"{one.host}: exit code {one.code}, {len(one.files)} files\n{one.said}")
+    for entry in generate_all(Path(sys.argv[1])):
+        sys.stdout.write(
+            f"{entry.host}: exit code {entry.code}, {len(entry.files)} files\n{entry.said}"
+        )

@@ -41,11 +41,11 @@ def test_each_resource_of_an_example_has_a_spec_or_it_is_said_why_not(
     kinds = {spec["kind"] for spec in specs.values()}
     for name, found in offered.items():
         if name not in lacking and "$(" not in name:
-            (spec,) = [one for one in specs.values() if one["kind"] == name]
-            there = {one["name"] for one in spec["devices"]}
+            (spec,) = [each_spec for each_spec in specs.values() if each_spec["kind"] == name]
+            there = {each_device["name"] for each_device in spec["devices"]}
             missing = set(
                 re.findall(rf"warning: {re.escape(name)}: (\S+) is left out: ", made.said)
             )
-            assert there | missing == {one["id"] for one in found["devices"]}
+            assert there | missing == {device["id"] for device in found["devices"]}
             assert there.isdisjoint(missing)
     assert kinds.isdisjoint(lacking)

@@ -47,10 +47,10 @@ def nodes(file: Path) -> dict[str, list[str]]:
     """By device, the nodes on the host that a spec names."""
     spec = json.loads(file.read_bytes())
     return {
-        one["name"]: [
-            node.get("hostPath", node["path"]) for node in one["containerEdits"]["deviceNodes"]
+        device["name"]: [
+            node.get("hostPath", node["path"]) for node in device["containerEdits"]["deviceNodes"]
         ]
-        for one in spec["devices"]
+        for device in spec["devices"]
     }
 
 
@@ -65,9 +65,9 @@ def listed(directory: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, str
     assert main(["cdi", "list", "--cdi-dir", str(directory), "-o", "json"]) == 0
     found = json.loads(capsys.readouterr().out)
     return {
-        one["file"].rpartition("/")[2]: one["spec"]
-        for one in found
-        if one["file"].startswith(f"{directory}/")
+        match["file"].rpartition("/")[2]: match["spec"]
+        for match in found
+        if match["file"].startswith(f"{directory}/")
     }
 
 
@@ -80,13 +80,13 @@ async def test_a_device_is_named_and_the_rest_is_given_by_the_kubelet(
     world: World, directory: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     world.host.write("/dev/lock", "")
-    one = serial(
+    spec = serial(
         env={"PORT": "$(device.path)"},
         mounts=[{"hostPath": "/dev/lock", "containerPath": "/lock"}],
         annotations={"example.com/port": "$(device.name)"},
         cdi=["vendor.com/other=x"],
     )
-    async with world.serving(one):
+    async with world.serving(spec):
         await world.listed(NAME, "ttyUSB0")
         assert stat.S_IMODE((directory / FILE).stat().st_mode) == 0o644
         assert nodes(directory / FILE) == {"ttyUSB0": ["/dev/ttyUSB0"]}
@@ -107,8 +107,8 @@ async def test_two_devices_with_one_place_in_a_container_are_refused(
     world: World, directory: Path
 ) -> None:
     world.host.plug("ttyUSB1")
-    one = serial(devices=[{"path": "$(device.path)", "containerPath": "/dev/serial"}])
-    async with world.serving(one):
+    spec = serial(devices=[{"path": "$(device.path)", "containerPath": "/dev/serial"}])
+    async with world.serving(spec):
         await world.listed(NAME, "ttyUSB0", "ttyUSB1")
         with pytest.raises(grpc.aio.AioRpcError, match="would both be '/dev/serial'"):
             await world.allocated(NAME, ["ttyUSB0", "ttyUSB1"])
@@ -171,7 +171,7 @@ async def test_nothing_is_written_again_that_has_not_changed(world: World, direc
         await daemon.takes(serial(), MODEM | {"replicas": 2})
         await world.kubelet.wait_for(lambda: world.kubelet.capacity(OTHER) == 8)
         assert state(directory / FILE) == before
-        assert [one.name for one in directory.iterdir()] == [FILE]
+        assert [file.name for file in directory.iterdir()] == [FILE]
     async with world.serving(serial(), MODEM) as daemon:
         await world.listed(NAME, "ttyUSB0")
         assert state(directory / FILE) == before
@@ -197,12 +197,12 @@ async def test_resources_whose_names_result_from_a_template_have_specs_of_their_
     world: World, directory: Path
 ) -> None:
     world.host.plug("ttyUSB1")
-    one = serial() | {
+    entry = serial() | {
         "name": "example.com/$(value.name)",
         "names": ["example.com/tty*"],
         "values": {"name": {"text": "$(device.name)"}},
     }
-    async with world.serving(one):
+    async with world.serving(entry):
         await world.listed("example.com/ttyUSB0", "ttyUSB0")
         await world.listed("example.com/ttyUSB1", "ttyUSB1")
         assert sorted(file.name for file in directory.iterdir()) == [
@@ -214,12 +214,12 @@ async def test_resources_whose_names_result_from_a_template_have_specs_of_their_
 async def test_a_name_that_results_and_is_no_cdi_kind_is_not_offered(
     world: World, directory: Path
 ) -> None:
-    one = serial("/dev/ttyACM*") | {
+    entry = serial("/dev/ttyACM*") | {
         "name": "example.com/9$(value.name)",
         "names": ["example.com/9*"],
         "values": {"name": {"text": "$(device.name)"}},
     }
-    async with world.serving(one, serial()) as daemon:
+    async with world.serving(entry, serial()) as daemon:
         await world.listed(NAME, "ttyUSB0")
         await daemon.log.says("'example.com/9ttyACM0=ttyACM0' is not a CDI name")
         assert os.listdir(directory) == [FILE]
@@ -410,7 +410,7 @@ async def test_leftovers_are_removed_at_the_start_and_no_file_of_others(
     async with world.serving(MODEM):
         await world.listed(OTHER, "ttyACM0")
         assert not old.exists()
-        assert {one.name for one in directory.iterdir()} == {*others, ".genericdp-directory"}
+        assert {file.name for file in directory.iterdir()} == {*others, ".genericdp-directory"}
     assert {name: (directory / name).read_text() for name in others} == others
 
 
@@ -448,9 +448,9 @@ async def test_a_text_of_a_device_is_no_claim_to_another_resource(
     world: World, directory: Path
 ) -> None:
     """Anybody can plug in a device that says so."""
-    one = serial(env={"TEXT": "a kind: example.com/modem, and more"})
+    spec = serial(env={"TEXT": "a kind: example.com/modem, and more"})
     mounted = {"mounts": [{"hostPath": "/a kind: example.com/modem,", "containerPath": "/a"}]}
-    async with world.serving(one, MODEM | {"inject": {"by": "cdi", **mounted}}):
+    async with world.serving(spec, MODEM | {"inject": {"by": "cdi", **mounted}}):
         await world.listed(NAME, "ttyUSB0")
         await world.listed(OTHER, "ttyACM0")
         assert len(sorted(directory.glob("genericdp_*"))) == 2

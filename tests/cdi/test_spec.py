@@ -26,17 +26,17 @@ USB1 = node("/dev/ttyUSB1", (188, 1))
 
 
 def written(
-    one: Resource, files: Iterable[FoundFile] = (USB0,), *, everything: bool = True
+    entry: Resource, files: Iterable[FoundFile] = (USB0,), *, everything: bool = True
 ) -> dict[str, Any]:
     """The spec of the only resource; empty if there is none."""
-    found = specs({one.name: one}, decide([one], files), everything=everything)
-    assert found.keys() <= {one.name}
-    return json.loads(found[one.name]) if found else {}
+    found = specs({entry.name: entry}, decide([entry], files), everything=everything)
+    assert found.keys() <= {entry.name}
+    return json.loads(found[entry.name]) if found else {}
 
 
-def edits(one: Resource, files: Iterable[FoundFile] = (USB0,), **how: bool) -> dict[str, Any]:
+def edits(entry: Resource, files: Iterable[FoundFile] = (USB0,), **how: bool) -> dict[str, Any]:
     """By device, what containers get."""
-    devices = written(one, files, **how).get("devices", ())
+    devices = written(entry, files, **how).get("devices", ())
     return {device["name"]: device["containerEdits"] for device in devices}
 
 
@@ -75,7 +75,7 @@ def test_a_node_is_named_by_its_path_alone_where_that_is_the_same() -> None:
 def test_links_are_followed_on_the_host_and_kept_in_the_container() -> None:
     link = node("/dev/serial/by-id/adapter", (188, 0), target="/dev/ttyUSB0")
     found = edits(resource("serial", "/dev/serial/by-id/*"), [link, USB0])
-    (given_nodes,) = [one["deviceNodes"] for one in found.values()]
+    (given_nodes,) = [match["deviceNodes"] for match in found.values()]
     assert given_nodes == [
         {"path": "/dev/serial/by-id/adapter", "hostPath": "/dev/ttyUSB0", "permissions": "rw"}
     ]
@@ -132,26 +132,26 @@ def test_without_devices_there_is_no_spec() -> None:
 
 def test_what_lacks_something_or_is_gone_has_no_entry() -> None:
     both = inject(nodes("$(device.path)"), nodes("/dev/reset-$(device.name)"))
-    one = resource("serial", "/dev/ttyUSB*", given=both)
+    spec = resource("serial", "/dev/ttyUSB*", given=both)
     resets = [node(f"/dev/reset-ttyUSB{number}", (10, number)) for number in (0, 1)]
-    before = decide([one], [USB0, USB1, resets[0]])
-    assert _names(one, before) == ["example.com/serial=ttyUSB0"]
-    after = decide([one], [USB1, resets[1]], before, now=1.0)
-    assert {*after[one.name].devices} == {"ttyUSB0", "ttyUSB1"}
-    assert _names(one, after) == ["example.com/serial=ttyUSB1"]
+    before = decide([spec], [USB0, USB1, resets[0]])
+    assert _names(spec, before) == ["example.com/serial=ttyUSB0"]
+    after = decide([spec], [USB1, resets[1]], before, now=1.0)
+    assert {*after[spec.name].devices} == {"ttyUSB0", "ttyUSB1"}
+    assert _names(spec, after) == ["example.com/serial=ttyUSB1"]
 
 
-def _names(one: Resource, lists: DeviceLists) -> list[str]:
-    spec = json.loads(specs({one.name: one}, lists, everything=True)[one.name])
+def _names(entry: Resource, lists: DeviceLists) -> list[str]:
+    spec = json.loads(specs({entry.name: entry}, lists, everything=True)[entry.name])
     return [f"{spec['kind']}={device['name']}" for device in spec["devices"]]
 
 
 def test_a_device_that_cdi_cannot_name_spoils_no_spec() -> None:
     """A runtime refuses a spec as a whole for one name that is none."""
-    one = resource("serial", "/dev/ttyUSB*", id="$(device.name)")
+    spec = resource("serial", "/dev/ttyUSB*", id="$(device.name)")
     odd = resource("serial", "/dev/ttyUSB*", id="_$(device.name)")
     files = [USB0]
-    assert written(one, files)
+    assert written(spec, files)
     assert written(odd, files) == {}
     (why,) = left_out({odd.name: odd}, decide([odd], files)).items()
     assert why[0] == "example.com/serial=_ttyUSB0"
@@ -159,7 +159,7 @@ def test_a_device_that_cdi_cannot_name_spoils_no_spec() -> None:
 
 
 @pytest.mark.parametrize(
-    ("one", "why"),
+    ("entry", "why"),
     [
         (resource("a", "/dev/*", given=inject(nodes("/dev/a", "/dev/a$(allocation.index)"))),
          "it uses $(allocation.index), which only a kubelet's request has"),
@@ -175,9 +175,9 @@ def test_a_device_that_cdi_cannot_name_spoils_no_spec() -> None:
          "its name is not a CDI kind: the domain and the type have to begin with a letter"),
     ],
 )  # fmt: skip
-def test_a_resource_is_left_out_that_needs_a_kubelet(one: Resource, why: str) -> None:
-    assert left_out({one.name: one}, {}) == {one.name: why}
-    assert specs({one.name: one}, {}, everything=True) == {}
+def test_a_resource_is_left_out_that_needs_a_kubelet(entry: Resource, why: str) -> None:
+    assert left_out({entry.name: entry}, {}) == {entry.name: why}
+    assert specs({entry.name: entry}, {}, everything=True) == {}
 
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
@@ -186,7 +186,7 @@ TYPE = st.from_regex(r"[A-Za-z]([A-Za-z0-9_.-]{0,8}[A-Za-z0-9])?", fullmatch=Tru
 KIND = st.builds("{}/{}".format, PART, TYPE)
 
 
-@given(KIND, st.lists(st.tuples(TEXT, TEXT), min_size=1, unique_by=lambda one: one[0]))
+@given(KIND, st.lists(st.tuples(TEXT, TEXT), min_size=1, unique_by=lambda entry: entry[0]))
 def test_what_we_write_is_ours(kind: str, devices: list[tuple[str, str]]) -> None:
     entries = [
         {"name": name, "containerEdits": {"deviceNodes": [{"path": path}]}}
@@ -221,6 +221,6 @@ def test_no_content_is_too_odd_to_be_looked_at(content: bytes) -> None:
 
 
 @given(KIND, KIND)
-def test_two_kinds_never_have_one_file(one: str, other: str) -> None:
-    assert (file_name(one) == file_name(other)) == (one == other)
-    assert "/" not in file_name(one)
+def test_two_kinds_never_have_one_file(first: str, other: str) -> None:
+    assert (file_name(first) == file_name(other)) == (first == other)
+    assert "/" not in file_name(first)

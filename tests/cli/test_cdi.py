@@ -81,7 +81,7 @@ class Place:
             spec = json.loads((self.specs / FILE).read_bytes())
         except FileNotFoundError:
             return []
-        return [one["name"] for one in spec["devices"]]
+        return [device["name"] for device in spec["devices"]]
 
 
 def written_at(path: Path) -> tuple[int, int]:
@@ -326,5 +326,5 @@ async def test_watch_waits_for_its_directory(place: Place) -> None:
 def test_watch_refuses_what_it_cannot_keep_true(
     place: Place, more: list[str], why: str, capsys: Capture
 ) -> None:
-    assert main(["cdi", "watch", *(one.format(config=place.config) for one in more)]) == 2
+    assert main(["cdi", "watch", *(entry.format(config=place.config) for entry in more)]) == 2
     assert why in capsys.readouterr().err

@@ -297,10 +297,10 @@ def test_a_terminal_is_asked(answer: str, code: int, last: str, node: Node) -> N
 
 def at_terminal(words: list[str], typed: str) -> tuple[int, list[str]]:
     """Run a command at a terminal of its own; return its exit code and what it printed."""
-    ours, its = pty.openpty()
+    ours, theirs = pty.openpty()
     command = [sys.executable, "-m", "genericdp", *words]
-    with subprocess.Popen(command, stdin=its, stdout=its, stderr=its) as process:
-        os.close(its)
+    with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs) as process:
+        os.close(theirs)
         os.write(ours, typed.encode())
         printed = b""
         try:

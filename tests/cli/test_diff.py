@@ -49,7 +49,7 @@ def resources(draw: st.DrawFn) -> Resource:
 
 
 def configs() -> st.SearchStrategy[list[Resource]]:
-    return st.lists(resources(), max_size=4, unique_by=lambda one: one.name)
+    return st.lists(resources(), max_size=4, unique_by=lambda entry: entry.name)
 
 
 def test_only_what_is_different_is_a_change() -> None:
@@ -62,7 +62,7 @@ def test_only_what_is_different_is_a_change() -> None:
 @given(old=configs(), new=configs())
 def test_every_resource_is_one_of_four(old: list[Resource], new: list[Resource]) -> None:
     """And what is said of it is what the daemon does."""
-    before, after = ({one.name: one for one in config} for config in (old, new))
+    before, after = ({entry.name: entry for entry in config} for config in (old, new))
     found = compare(old, new)
     todo = plan(after, before)
     assert set(found["added"]) == after.keys() - before.keys() == todo.start - todo.stop
@@ -74,13 +74,13 @@ def test_every_resource_is_one_of_four(old: list[Resource], new: list[Resource])
     assert {change["name"] for change in found["changed"]} - in_place == todo.anew | moved
     for name in found["unchanged"]:
         assert before[name] == after[name]
-    named = (*found["added"], *found["unchanged"], *(one["name"] for one in found["changed"]))
+    named = (*found["added"], *found["unchanged"], *(entry["name"] for entry in found["changed"]))
     assert sorted(named) == sorted(after)
 
 
 @given(old=resources(), new=resources())
 def test_the_keys_named_are_those_that_differ(old: Resource, new: Resource) -> None:
-    old, new = (replace(one, name="example.com/a") for one in (old, new))
+    old, new = (replace(entry, name="example.com/a") for entry in (old, new))
     for changed in compare([old], [new])["changed"]:
         keys = [key["key"] for key in changed["keys"]]
         different = {

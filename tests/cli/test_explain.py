@@ -72,13 +72,13 @@ def test_the_first_line_names_the_cause(
 def test_a_device_has_many_names(
     device: str, capsys: Capture, tmp_path: Path, testbed: Testbed
 ) -> None:
-    machine, resources, told = (
+    machine, resources, reported = (
         ("gpu", GPU, "0000:0a:00.0 of example.com/gpu")
         if "a:00.0" in device.lower()
         else ("serial-adapters", f"{FTDI}    replicas: 2\n", "1-1.1:1.0-tty of example.com/serial")
     )
     said = first_line(capsys, tmp_path, testbed(machine), resources, device)
-    assert said == f"{device} is offered: it is {told}"
+    assert said == f"{device} is offered: it is {reported}"
 
 
 def test_an_empty_text_is_no_device(capsys: Capture) -> None:

@@ -42,7 +42,7 @@ def json_of(capsys: pytest.CaptureFixture[str], *argv: str) -> dict[str, Any]:
 
 def ids_of(resource: dict[str, Any]) -> list[str]:
     """Return the ids of what is healthy, were all probes passed."""
-    return [one["id"] for one in resource["devices"] if one["state"] != "Unhealthy"]
+    return [device["id"] for device in resource["devices"] if device["state"] != "Unhealthy"]
 
 
 def offered(capsys: pytest.CaptureFixture[str], config: Path, root: Path) -> dict[str, list[str]]:
@@ -53,12 +53,12 @@ def offered(capsys: pytest.CaptureFixture[str], config: Path, root: Path) -> dic
 
 def written(capsys: pytest.CaptureFixture[str], config: Path, root: Path) -> dict[str, list[str]]:
     """Write a config, which is valid and offers what it says; give that."""
-    told = json_of(capsys, "init", str(config), "--root", str(root))
-    assert config.read_text() == told["config"]
+    printed = json_of(capsys, "init", str(config), "--root", str(root))
+    assert config.read_text() == printed["config"]
     assert main(["validate", "--strict", str(config)]) == 0
     capsys.readouterr()
     found = offered(capsys, config, root)
-    listed = {resource["name"]: ids_of(resource) for resource in told["resources"]}
+    listed = {resource["name"]: ids_of(resource) for resource in printed["resources"]}
     assert {name: ids for name, ids in found.items() if ids} == listed
     assert all(listed.values())
     # What one resource has, no other one has.
@@ -66,7 +66,7 @@ def written(capsys: pytest.CaptureFixture[str], config: Path, root: Path) -> dic
     return found
 
 
-@pytest.mark.parametrize("machine", MACHINES, ids=lambda one: f"{one.parent.name}-{one.stem}")
+@pytest.mark.parametrize("machine", MACHINES, ids=lambda entry: f"{entry.parent.name}-{entry.stem}")
 def test_the_config_is_valid_and_offers_what_it_says(
     machine: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -86,9 +86,9 @@ def test_each_resource_of_an_example_is_valid_without_the_others(name: str) -> N
     """``init`` cuts an example at its resources: an anchor of one must not be used by another."""
     text = (EXAMPLES / name).read_text()
     head, _, body = text.partition("\nresources:\n")
-    resources = [one.name for one in load([EXAMPLES / name]).resources]
+    resources = [resource.name for resource in load([EXAMPLES / name]).resources]
     assert set(TRIED[name]) <= set(resources)
-    starts = [one.start() for one in re.finditer(r"(?m)^  - name: ", body)]
+    starts = [hit.start() for hit in re.finditer(r"(?m)^  - name: ", body)]
     for start, end in zip(starts, [*starts[1:], len(body)], strict=True):
         alone = f"{head}\nresources:\n{body[start:end]}"
         assert load([STDIN], pipes={STDIN: alone.encode()}).problems == ()
@@ -110,9 +110,9 @@ def test_the_text_is_that_of_the_examples_with_what_they_find(
 def test_what_one_example_takes_the_next_does_not_offer(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    told = json_of(capsys, "init", "--root", str(Host("zigbee").build(tmp_path)))["resources"]
-    ids = {resource["name"]: ids_of(resource) for resource in told}
-    examples = {resource["name"]: resource["example"] for resource in told}
+    printed = json_of(capsys, "init", "--root", str(Host("zigbee").build(tmp_path)))["resources"]
+    ids = {resource["name"]: ids_of(resource) for resource in printed}
+    examples = {resource["name"]: resource["example"] for resource in printed}
     assert examples["example.com/zigbee"] == "zigbee.yaml"
     assert not {*ids["example.com/zigbee"]} & {*ids.get("example.com/serial", [])}
 
@@ -120,17 +120,17 @@ def test_what_one_example_takes_the_next_does_not_offer(
 def test_a_virtual_function_goes_to_one_pod_with_all_that_it_has(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    told = json_of(capsys, "init", "--root", str(Host("sriov-vf").build(tmp_path)))["resources"]
-    ids = [device_id for resource in told for device_id in ids_of(resource)]
-    assert [resource["example"] for resource in told].count("sriov-vf.yaml") > 1
+    printed = json_of(capsys, "init", "--root", str(Host("sriov-vf").build(tmp_path)))["resources"]
+    ids = [device_id for resource in printed for device_id in ids_of(resource)]
+    assert [resource["example"] for resource in printed].count("sriov-vf.yaml") > 1
     assert len(ids) == len({re.sub(r"-.*", "", device_id) for device_id in ids})
 
 
 def test_no_probe_and_no_hook_is_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The generator's programs would be started: on the real machine, whose devices it has."""
     Tree(tmp_path).node("qrandom0", "240:0")
-    (told,) = json_of(capsys, "init", "--root", str(tmp_path))["resources"]
-    assert (told["name"], ids_of(told)) == ("example.com/qrng", ["qrandom0"])
+    (printed,) = json_of(capsys, "init", "--root", str(tmp_path))["resources"]
+    assert (printed["name"], ids_of(printed)) == ("example.com/qrng", ["qrandom0"])
     assert capsys.readouterr().err == ""
 
 
@@ -171,9 +171,9 @@ def test_names_that_cannot_be_printed_stay_comments(
     machine = tmp_path / "machine.yaml"
     machine.write_text(STICK)
     Machine(machine, tmp_path / "root")
-    told = json_of(capsys, "init", "--root", str(tmp_path / "root"))
-    assert [resource["name"] for resource in told["resources"]] == ["example.com/serial"]
-    loaded = load([STDIN], pipes={STDIN: told["config"].encode()})
+    printed = json_of(capsys, "init", "--root", str(tmp_path / "root"))
+    assert [resource["name"] for resource in printed["resources"]] == ["example.com/serial"]
+    loaded = load([STDIN], pipes={STDIN: printed["config"].encode()})
     assert [resource.name for resource in loaded.resources] == ["example.com/serial"]
 
 
@@ -182,8 +182,8 @@ def test_its_commands_are_about_the_same_machine(
 ) -> None:
     root = Tree(tmp_path / "a machine").directory
     assert main(["init", "--root", str(root)]) == 0
-    told = capsys.readouterr().out
-    assert f"genericdp discover FILE --root '{root}'    what it offers" in told
-    assert f"genericdp simulate FILE --root '{root}'    what a node" in told
-    assert "No example finds anything here" in told
-    assert told.endswith(f": genericdp hardware --root '{root}'\n")
+    reported = capsys.readouterr().out
+    assert f"genericdp discover FILE --root '{root}'    what it offers" in reported
+    assert f"genericdp simulate FILE --root '{root}'    what a node" in reported
+    assert "No example finds anything here" in reported
+    assert reported.endswith(f": genericdp hardware --root '{root}'\n")

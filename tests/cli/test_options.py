@@ -231,11 +231,11 @@ def test_variables_without_the_prefix_change_nothing(
 ) -> None:
     """C6: ``VERSION=1`` ends the process."""
     assert main(words) == 0
-    told = capsys.readouterr()
+    printed = capsys.readouterr()
     for pair in HOSTILE.split():
         monkeypatch.setenv(*pair.split("="))
     assert main(words) == 0
-    assert capsys.readouterr() == told
+    assert capsys.readouterr() == printed
 
 
 @pytest.mark.parametrize(

@@ -71,7 +71,7 @@ def test_discover_shows_what_it_could_not_look_at(root: HangingRoot, tmp_path: P
         root, lambda host: look(resources, host, "n", root), look_seconds=0.3
     )
     hanging = {"path": "/dev/ttyUSB*", "code": "hanging", "reason": "reading it timed out"}
-    assert [one["notOffered"] for one in found] == [[hanging], [hanging]]
+    assert [match["notOffered"] for match in found] == [[hanging], [hanging]]
 
 
 def test_there_is_an_end_of_leaving_out(root: HangingRoot) -> None:

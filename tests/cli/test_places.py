@@ -32,27 +32,31 @@ def test_what_is_no_socket_is_a_warning_and_one_that_may_come_is_none(
 ) -> None:
     path = short_directory / "pod-resources.sock"
     (line,) = (
-        one for one in said(capsys, short_directory, f"--pod-resources={path}") if str(path) in one
+        text_line
+        for text_line in said(capsys, short_directory, f"--pod-resources={path}")
+        if str(path) in text_line
     )
     assert " info " in line
     assert "does not exist yet" in line
     with socket.socket(socket.AF_UNIX) as made:
         made.bind(str(path))
     assert not [
-        one for one in said(capsys, short_directory, f"--pod-resources={path}") if str(path) in one
+        line
+        for line in said(capsys, short_directory, f"--pod-resources={path}")
+        if str(path) in line
     ]
     (line,) = (
-        one
-        for one in said(capsys, short_directory, f"--pod-resources={os.devnull}")
-        if os.devnull in one
+        line
+        for line in said(capsys, short_directory, f"--pod-resources={os.devnull}")
+        if os.devnull in line
     )
     assert " warning " in line
     assert "is not a socket" in line
     below = path / "x"
     (line,) = (
-        one
-        for one in said(capsys, short_directory, f"--pod-resources={below}")
-        if str(below) in one
+        line
+        for line in said(capsys, short_directory, f"--pod-resources={below}")
+        if str(below) in line
     )
     assert line.endswith("not a directory")
 
@@ -68,6 +72,8 @@ def test_a_state_directory_that_others_can_write_to_is_a_warning(
         state.mkdir()
         state.chmod(mode)
     lines = [
-        one for one in said(capsys, short_directory, f"--state-dir={state}") if "--state-dir" in one
+        text_line
+        for text_line in said(capsys, short_directory, f"--state-dir={state}")
+        if "--state-dir" in text_line
     ]
-    assert [f"{who} can write to {state}" in one for one in lines] == [True] * bool(who)
+    assert [f"{who} can write to {state}" in line for line in lines] == [True] * bool(who)

@@ -33,7 +33,7 @@ def _place(short_directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("policy", "told"),
+    ("policy", "reported"),
     [
         ("device: {}\n", "p.yaml:3:1: .device: unknown key 'device' (did you mean"),
         (None, "p.yaml:1:1: it does not exist (it is the policy that --policy or GENERICDP_POLICY"),
@@ -42,13 +42,13 @@ def _place(short_directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 )
 @pytest.mark.parametrize("command", APPLYING, ids=lambda words: words.split()[0])
 def test_no_command_goes_on_without_the_bounds_that_were_asked_for(
-    command: str, policy: str | None, told: str, capsys: Capture
+    command: str, policy: str | None, reported: str, capsys: Capture
 ) -> None:
     """Not even ``run``, which waits for a config that is bad."""
     if policy is not None:
         Path("p.yaml").write_text(HEAD + policy)
     assert main([*command.split(), "--policy=p.yaml"]) == 2
-    assert told in (said := capsys.readouterr().err)
+    assert reported in (said := capsys.readouterr().err)
     if command.startswith("run"):
         end = "the policy p.yaml cannot be used, and nothing is served without its bounds"
         assert said.splitlines()[-1].startswith(f"genericdp: {end}")

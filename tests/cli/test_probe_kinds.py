@@ -133,8 +133,10 @@ def test_on_this_machine_nodes_are_opened(tmp_path: Path, capsys: Capture) -> No
 
 def logged(*regexes: str) -> Probed:
     bound = tuple(
-        BoundProbe(probe=Probe(check=KernelLogCheck(regex=one)), check=KernelLogCheck(regex=one))
-        for one in regexes
+        BoundProbe(
+            probe=Probe(check=KernelLogCheck(regex=regex)), check=KernelLogCheck(regex=regex)
+        )
+        for regex in regexes
     )
     device = Device(id="a", key="a", path="/dev/a", identity=Identity(inode=1), probes=bound)
     return Probed(resource="example.com/a", listed=Entry(device=device, state=State.HEALTHY))
@@ -147,7 +149,7 @@ def test_each_probe_of_the_kernel_s_log_has_its_own_answer() -> None:
         MACHINE,
         open_log=Script([record("a smokes", sequence=1), record("a drowns", sequence=2)]).open,
     )
-    assert [one and one.ok for one in probed[0].outcomes] == [True, False]
+    assert [outcome and outcome.ok for outcome in probed[0].outcomes] == [True, False]
     assert probed[0].reason == "kernelLog: [1.000000] a drowns"
 
 
@@ -159,4 +161,4 @@ def test_a_log_that_cannot_be_read_is_a_reason(caplog: pytest.LogCaptureFixture)
     assert probed[0].state is view.DeviceState.UNHEALTHY
     said = "the kernel's log cannot be read: Operation not permitted"
     assert probed[0].reason.startswith(f"kernelLog: {said}")
-    assert [one.message.startswith(said) for one in caplog.records] == [True]
+    assert [each_record.message.startswith(said) for each_record in caplog.records] == [True]

@@ -241,11 +241,11 @@ def test_more_than_64_devices_are_several_resource_slices_of_the_driver(
     config_of(host).write_text(f"{text}{BY_DRA}{plain}")
     words = ("--node-name=n", "--dra-driver=lab.example.com", "-o", "json")
     code, out, _ = once(capsys, host, *words)
-    told = json.loads(out)
+    printed = json.loads(out)
     assert code == 0
-    counts = {resource["name"]: resource["capacity"] for resource in told["resources"]}
+    counts = {resource["name"]: resource["capacity"] for resource in printed["resources"]}
     assert counts == {"example.com/serial": 0, "example.com/plain": 0}
-    slices = told["resourceSlices"]
+    slices = printed["resourceSlices"]
     assert [len(piece["devices"]) for piece in slices] == [64, 6]
     assert {piece["driver"] for piece in slices} == {"lab.example.com"}
     pools = {(piece["pool"]["name"], piece["pool"]["resourceSliceCount"]) for piece in slices}

@@ -64,12 +64,12 @@ def test_once_fails_where_the_container_would_wait_for_its_pre_start_hook(
     host: Host, capsys: Capture
 ) -> None:
     config(host, "preStart", LOCKED)
-    told = f"genericdp: the container would wait: {START_FAILED}\n"
+    reported = f"genericdp: the container would wait: {START_FAILED}\n"
     code, out, err = once(capsys, host, ASKED, QUIET, HERE)
-    assert (code, err) == (1, told)
+    assert (code, err) == (1, reported)
     assert out.splitlines()[1:] == ["Capacity and Allocatable:", "  example.com/card:  1"]
     code, out, err = once(capsys, host, ASKED, QUIET, "-o", "json", HERE)
-    assert (code, err) == (1, told)
+    assert (code, err) == (1, reported)
     shown = json.loads(out)
     assert [resource["allocatable"] for resource in shown["resources"]] == [1]
     error = f"CreateContainerConfigError: {START_FAILED}"

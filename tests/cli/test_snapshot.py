@@ -13,7 +13,7 @@ from genericdp.cli import main
 from genericdp.snapshot.archive import ArchiveEntry, Kind, write
 
 from tests.cli.explain_output import HEAD
-from tests.hosts.hosts import Host, all_hosts, told
+from tests.hosts.hosts import Host, all_hosts, printed_by
 from tests.printed import resources_in, violations
 from tests.testbeds import loading
 
@@ -116,7 +116,9 @@ def test_each_example_offers_the_same_on_a_snapshot_of_its_host(host: Host, tmp_
     (tmp_path / "machine").mkdir()
     root, file = host.build(tmp_path / "machine"), tmp_path / "it.tar.gz"
     assert snapshot(file, root) == 0
-    there, live = (told("discover", "-o", "json", config=host.config, root=x) for x in (file, root))
+    there, live = (
+        printed_by("discover", "-o", "json", config=host.config, root=x) for x in (file, root)
+    )
     assert as_elsewhere(there) == as_elsewhere(live)
 
 

@@ -304,10 +304,10 @@ def test_an_address_where_nobody_answers_leaves_time_for_the_next(
 ) -> None:
 
     def answer(server: socket.socket) -> None:
-        one, _ = server.accept()
-        with one:
-            one.recv(65_536)
-            one.sendall(ANSWER)
+        connection, _ = server.accept()
+        with connection:
+            connection.recv(65_536)
+            connection.sendall(ANSWER)
 
     with unanswered() as silent, socket.create_server(("127.0.0.1", 0)) as server:
         let_it_mean(monkeypatch, silent, server.getsockname()[1])
@@ -339,7 +339,7 @@ def plain(document: Document) -> list[str]:
 def test_what_is_wrong_comes_first() -> None:
     shown = plain(RICH)
     assert shown[0] == "edge-worker-07.rack-2.example.com: NOT READY"
-    titles = [one for one in shown if one.endswith(":") and not one.startswith(" ")]
+    titles = [entry for entry in shown if entry.endswith(":") and not entry.startswith(" ")]
     assert titles == [
         "Not ready:",
         "The config on disk is REFUSED since 2026-11-21 18:58:25 UTC:",
@@ -352,9 +352,15 @@ def test_what_is_wrong_comes_first() -> None:
         "Last events (UTC):",
     ]
     rows = shown[shown.index("Devices:") + 1 :][:75]
-    assert [one.split()[1] for one in rows[:5]] == ["ID", "ttyUSB1", "ttyUSB2", "ttyUSB5", "loop40"]
+    assert [each_row.split()[1] for each_row in rows[:5]] == [
+        "ID",
+        "ttyUSB1",
+        "ttyUSB2",
+        "ttyUSB5",
+        "loop40",
+    ]
     assert "/dev/ttyUSB2 does not exist" in rows[2]
-    assert any(SCRIPT in one for one in rows)
+    assert any(SCRIPT in row for row in rows)
 
 
 def test_without_any_config_it_is_short() -> None:
@@ -431,9 +437,9 @@ def test_what_dra_serves_is_told_with_the_reason_if_it_does_not() -> None:
 
 def test_the_holders_of_a_device_are_shown() -> None:
     holders = [{"share": f"ttyUSB0::{n}", "holder": f"pod home/p{n}"} for n in range(1, 6)]
-    one = device(0, shares=6, holders=holders)
+    sample = device(0, shares=6, holders=holders)
     other = device(1, holders=[{"share": "ttyUSB1", "holder": "claim home/stick"}])
-    shown = plain(status(resource("example.com/a", one, other, device(2))))
+    shown = plain(status(resource("example.com/a", sample, other, device(2))))
     heading, *rows = shown[shown.index("Devices:") + 1 :][:4]
     assert re.split("  +", heading)[-2:] == ["HELD BY", "WHY"]
     assert [re.split("  +", row)[-2] for row in rows] == [
@@ -446,9 +452,14 @@ def test_the_holders_of_a_device_are_shown() -> None:
 
 def test_colors_are_beside_the_text_and_never_instead() -> None:
     colored = list(lines(RICH, colors=True))
-    assert [re.sub(r"\033\[[\d;]*m", "", one) for one in colored] == plain(RICH)
-    sick = [one for one in colored if "Unhealthy " in one and "ttyUSB2" in one]
-    assert all(one.startswith("\033[1;31m") and one.endswith("\033[0m") for one in sick)
+    assert [re.sub(r"\033\[[\d;]*m", "", item) for item in colored] == plain(RICH)
+    sick = [
+        each_item for each_item in colored if "Unhealthy " in each_item and "ttyUSB2" in each_item
+    ]
+    assert all(
+        each_device.startswith("\033[1;31m") and each_device.endswith("\033[0m")
+        for each_device in sick
+    )
 
 
 def test_what_an_older_daemon_says_is_printed(capsys: Capture) -> None:
@@ -472,24 +483,24 @@ def test_any_text_in_any_field_is_shown_and_moves_no_cursor() -> None:
     def replaced(value: Any, text: str, key: str = "") -> Any:
         match value:
             case dict():
-                return {key: replaced(one, text, key) for key, one in value.items()}
+                return {key: replaced(each_part, text, key) for key, each_part in value.items()}
             case list():
-                return [replaced(one, text, key) for one in value]
+                return [replaced(part, text, key) for part in value]
             case str() if key not in _FIXED:
                 return f"{text}{value}"
         return value
 
     for text in ("<script>", "\u202e", "\0", "\n", "\x1b[2J", "\ud800", "x" * 3000):
         shown = plain(replaced(RICH, text))
-        assert all(one.isprintable() for one in shown)
+        assert all(entry.isprintable() for entry in shown)
         assert max(map(len, shown)) < 20_000
 
 
 def _places(value: Any) -> Iterator[tuple[Any, Any]]:
-    for key, one in [*(value.items() if isinstance(value, dict) else enumerate(value))]:
+    for key, entry in [*(value.items() if isinstance(value, dict) else enumerate(value))]:
         yield value, key
-        if isinstance(one, dict | list):
-            yield from _places(one)
+        if isinstance(entry, dict | list):
+            yield from _places(entry)
 
 
 def test_whatever_else_a_daemon_says_is_printed_or_refused_in_one_line(capsys: Capture) -> None:
@@ -501,7 +512,7 @@ def test_whatever_else_a_daemon_says_is_printed_or_refused_in_one_line(capsys: C
             holder, key = [*_places(document)][index]
             holder[key] = odd
             try:
-                assert all(one.isprintable() for one in plain(document))
+                assert all(entry.isprintable() for entry in plain(document))
             except (LookupError, TypeError, ValueError, AttributeError):
                 printed(document, capsys, code=1)
 

@@ -18,7 +18,7 @@ CONFIG = "  - {name: example.com/evil, match: [{path: /dev/null}]"
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "reported"),
     [
         (["explain", "c.yaml", "\x1b[31mttyE9\u202e"], r"\x1b[31mttyE9\u202e is not offered"),
         (["allocate", "c.yaml", "example.com/\u202eevil=1"], r"example.com/\u202eevil"),
@@ -35,7 +35,7 @@ CONFIG = "  - {name: example.com/evil, match: [{path: /dev/null}]"
 )
 def test_no_command_prints_what_moves_a_cursor_or_turns_text_around(
     words: list[str],
-    told: str,
+    reported: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -46,5 +46,5 @@ def test_no_command_prints_what_moves_a_cursor_or_turns_text_around(
     Path(EVIL).write_text("resources: [")
     assert main(words) in (1, 2)
     printed = "".join(capsys.readouterr())
-    assert told in printed
+    assert reported in printed
     assert printed.replace("\n", "").isprintable()

@@ -64,7 +64,7 @@ def judge(
         out, _ = capsys.readouterr()
         assert SECRET not in out
         found = resources_in(out)["example.com/r"]
-        return " ".join(one["reason"] for one in found["notOffered"])
+        return " ".join(entry["reason"] for entry in found["notOffered"])
 
     return judge
 

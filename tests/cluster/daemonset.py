@@ -51,7 +51,11 @@ class DaemonPod:
 
     def resource(self, name: str) -> dict[str, Any]:
         """Give what its state says of a resource."""
-        (found,) = (one for one in self.status()["resources"] if one["name"] == name)
+        (found,) = (
+            each_resource
+            for each_resource in self.status()["resources"]
+            if each_resource["name"] == name
+        )
         return dict(found)
 
     def metric(self, name: str) -> float:
@@ -64,7 +68,7 @@ class DaemonPod:
         """Wait until a device of a resource is Unhealthy for a reason with this text."""
 
         eventually(
-            lambda: [one["reason"] for one in self.resource(name)["devices"]],
+            lambda: [device["reason"] for device in self.resource(name)["devices"]],
             lambda reasons: any(text in reason for reason in reasons),
             what=f"{name} is Unhealthy: {text}",
         )
@@ -135,7 +139,7 @@ class DaemonSet:
 
 def _seen(pod: dict[str, Any]) -> DaemonPod:
     status = pod["status"]
-    conditions = {one["type"]: one["status"] for one in status.get("conditions", ())}
+    conditions = {entry["type"]: entry["status"] for entry in status.get("conditions", ())}
     containers: list[dict[str, Any]] = status.get("containerStatuses") or [{}]
     (container,) = containers
     return DaemonPod(

@@ -65,7 +65,7 @@ def test_values_probes_and_mounts_go_through_a_config_map_of_the_daemons_pod(
     shipped.edit(cluster, _CONFIG)
     eventually(
         # What had another ID before stays listed for a while.
-        lambda: {one["id"]: one["reason"] for one in daemon.resource(FUSE)["devices"]},
+        lambda: {device["id"]: device["reason"] for device in daemon.resource(FUSE)["devices"]},
         lambda reasons: reasons.get("DevicePluginConfig") == "",
         what="the config that reads itself is in force",
     )

@@ -70,7 +70,7 @@ def test_probes_that_open_devices_need_the_privileged_overlay_and_work_with_it(
     says = installed.kernel_says(privileged)
     assert int(says["CapEff"], 16)
     assert says["NoNewPrivs"] == "1", "the daemon gives up what it can"
-    assert [one["reason"] for one in privileged.resource(FUSE)["devices"]] == [""]
+    assert [device["reason"] for device in privileged.resource(FUSE)["devices"]] == [""]
 
 
 def test_cdi_specs_need_the_component_and_reach_containers_with_it(

@@ -52,11 +52,11 @@ def test_a_daemon_that_no_kubelet_takes_is_not_ready_and_does_not_replace_one_th
     assert never_taken.get("/livez")[0] == 200
     eventually(
         lambda: [
-            one["message"]
-            for one in cluster.api.items(f"/api/v1/namespaces/{NAMESPACE}/events")
-            if one["involvedObject"]["uid"] == never_taken.uid
+            entry["message"]
+            for entry in cluster.api.items(f"/api/v1/namespaces/{NAMESPACE}/events")
+            if entry["involvedObject"]["uid"] == never_taken.uid
         ],
-        lambda said: any("Readiness probe failed" in one and "503" in one for one in said),
+        lambda said: any("Readiness probe failed" in line and "503" in line for line in said),
         what="the kubelet tells that the pod is not ready",
     )
     # The update goes no further: the older pod serves on.

@@ -119,7 +119,8 @@ class ClusterNode(OnKubelet):
         eventually(
             self._installed.pods,
             lambda pods: (
-                [(one.restarts, one.ready) for one in pods] == [(before.restarts + 1, True)]
+                [(each_pod.restarts, each_pod.ready) for each_pod in pods]
+                == [(before.restarts + 1, True)]
             ),
             what="the container has started again",
         )

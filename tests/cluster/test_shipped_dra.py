@@ -74,13 +74,15 @@ def installed_dra(
 def slices(cluster: Cluster) -> list[dict[str, Any]]:
     """Give those of the disks."""
     found = cluster.api.items("/apis/resource.k8s.io/v1/resourceslices")
-    return [one for one in found if one["spec"]["pool"]["name"].endswith(f"/{DISK}")]
+    return [match for match in found if match["spec"]["pool"]["name"].endswith(f"/{DISK}")]
 
 
 def devices(cluster: Cluster) -> list[str]:
     """Give the disks on offer."""
     return [
-        device["name"] for one in slices(cluster) for device in one["spec"].get("devices") or ()
+        device["name"]
+        for slice_ in slices(cluster)
+        for device in slice_["spec"].get("devices") or ()
     ]
 
 
@@ -139,4 +141,4 @@ def test_a_pod_with_a_claim_has_its_device_through_an_update(
 
 def versions(cluster: Cluster) -> list[str]:
     """Give that of each slice: another one once it has been written."""
-    return [one["metadata"]["resourceVersion"] for one in slices(cluster)]
+    return [slice_["metadata"]["resourceVersion"] for slice_ in slices(cluster)]

@@ -16,4 +16,6 @@ def loaded(text: str | bytes) -> Loaded:
 
 def places(text: str | bytes) -> list[str]:
     """Return the problems of a config as ``LINE:COLUMN message``."""
-    return [f"{one.line}:{one.column} {one.message}" for one in loaded(text).problems]
+    return [
+        f"{problem.line}:{problem.column} {problem.message}" for problem in loaded(text).problems
+    ]

@@ -121,8 +121,8 @@ def _mapping(part: Part, path: KeyPath) -> Tree:
     needed = [*part.get("required", ())]
     for key in keys:
         needed += part.get("dependentRequired", {}).get(key, ())
-    needed += [one["required"][0] for one in part.get("anyOf", ())[:1]]
-    choices = [one["required"][0] for one in part.get("oneOf", ())]
+    needed += [item["required"][0] for item in part.get("anyOf", ())[:1]]
+    choices = [entry["required"][0] for entry in part.get("oneOf", ())]
     if choices and not {*choices} & {*keys, *needed}:
         needed.append(choices[0])
     if part.get("minProperties") and not keys:

@@ -50,7 +50,9 @@ class Followed:
         self.resources, self.files = loaded.resources, loaded.files
         if self.can_be_decided:
             self.decided.value = loaded.resources
-        self.names.value = tuple(one.name.removeprefix("example.com/") for one in loaded.resources)
+        self.names.value = tuple(
+            resource.name.removeprefix("example.com/") for resource in loaded.resources
+        )
 
     @property
     def state(self) -> Observed[ConfigState]:

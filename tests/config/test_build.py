@@ -55,14 +55,14 @@ def test_one_type_and_one_empty_list_of_devices_are_kept_as_written() -> None:
 
 
 def test_a_resource_knows_its_place() -> None:
-    (one, other) = load([VALID / "node-names"]).resources
-    assert str(one.place) == f"{VALID}/node-names/a.yaml:4:5"
+    (first, other) = load([VALID / "node-names"]).resources
+    assert str(first.place) == f"{VALID}/node-names/a.yaml:4:5"
     assert str(other.place) == f"{VALID}/node-names/b.yml:4:5"
 
 
 def test_what_dra_serves_becomes_the_model() -> None:
     first, second, third = load([VALID / "dra.yaml"]).resources
-    kinds = [one.served_by for one in (first, second, third)]
+    kinds = [entry.served_by for entry in (first, second, third)]
     assert kinds == [model.ServedBy.DRA, model.ServedBy.DEVICE_PLUGIN, model.ServedBy.DRA]
     assert first.attributes == {
         name: model.Attribute(type=model.AttributeType(kind), value=parse(text))

@@ -26,7 +26,7 @@ def _problem(path: Path) -> str:
 def _names(*paths: Path) -> list[str]:
     loaded = load(paths)
     assert loaded.problems == ()
-    return [one.name.removeprefix("example.com/") for one in loaded.resources]
+    return [resource.name.removeprefix("example.com/") for resource in loaded.resources]
 
 
 def test_a_directory_gives_its_visible_yaml_files_by_name(tmp_path: Path) -> None:
@@ -103,7 +103,7 @@ def test_an_unreadable_file_or_directory_is_a_problem(locked: Path, as_nobody: N
 
 def test_what_was_read_from_stdin_is_called_so(tmp_path: Path) -> None:
     loaded = load([Path("-")], pipes={Path("-"): config("a").encode()})
-    assert [one.name for one in loaded.resources] == ["example.com/a"]
+    assert [resource.name for resource in loaded.resources] == ["example.com/a"]
     assert loaded.resources[0].place.file == "<stdin>"
     (problem,) = load([Path("-")], pipes={Path("-"): b" " * (MIB + 1)}).problems
     assert str(problem).startswith("<stdin>:1:1: it is larger than 1 MiB")

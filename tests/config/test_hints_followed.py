@@ -96,11 +96,15 @@ def follow(tree: Tree, kind: str) -> int:
     count = 0
     before = problems_of(tree, kind)
     for problem in before:
-        others = {one.message for one in before if one.path == problem.path} - {problem.message}
+        others = {item.message for item in before if item.path == problem.path} - {problem.message}
         for better in followed(tree, problem):
             count += 1
-            left = [one for one in problems_of(better, kind) if one.path == problem.path]
-            refused = [str(one) for one in left if one.message not in others]
+            left = [
+                each_problem
+                for each_problem in problems_of(better, kind)
+                if each_problem.path == problem.path
+            ]
+            refused = [str(entry) for entry in left if entry.message not in others]
             assert not refused, f"{written(tree)}\n{problem}\n{written(better)}\n{refused}"
     return count
 

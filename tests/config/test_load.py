@@ -39,7 +39,7 @@ def test_the_digest_does_not_tell_where_the_files_lie(tmp_path: Path) -> None:
         (tmp_path / at / "p").write_text(HEAD)
     here, there = tmp_path / "here", tmp_path / "there"
     assert load([here]).digest == load([there]).digest == load([there / "a.yaml"]).digest
-    bounded = [load([one], policy=one / "p").digest for one in (here, there)]
+    bounded = [load([entry], policy=entry / "p").digest for entry in (here, there)]
     assert bounded[0] == bounded[1]
 
 

@@ -47,7 +47,7 @@ async def test_a_greedy_config_does_not_use_up_the_memory_of_the_pod(
             for group in groups
             for name in ("memory.oom_control", "memory.events")
         ]
-        killed = [line for one in events if one.exists() for line in one.read_text().splitlines()
+        killed = [line for file in events if file.exists() for line in file.read_text().splitlines()
                   if line.startswith("oom_kill ")]  # fmt: skip
     assert re.search(RAN_OUT, problem.message), problem
     assert killed == ["oom_kill 0"]

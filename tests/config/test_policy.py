@@ -31,7 +31,7 @@ def test_a_policy_knows_the_line_of_each_thing_that_it_allows() -> None:
     for text, line in places.items():
         assert text in lines[line - 1]
     assert policy.commands.rules[0].env == ("MODE", "CHECK_*")
-    assert [one.read_only for one in policy.mounts.rules] == [True, False]
+    assert [each_rule.read_only for each_rule in policy.mounts.rules] == [True, False]
 
 
 def test_a_section_that_is_absent_allows_nothing_and_says_where(tmp_path: Path) -> None:
@@ -80,13 +80,17 @@ def test_a_policy_that_others_can_write_is_warned_about(
     path = tmp_path / "p.yaml"
     path.write_text(HEAD)
     path.chmod(mode)
-    warned = [one.message.partition(" can write")[0] for one in load([], policy=path).warnings]
+    warned = [
+        warning.message.partition(" can write")[0] for warning in load([], policy=path).warnings
+    ]
     assert warned == ([who] if who else [])
 
 
 OF_CONFIG = HEAD.replace("Policy", "Config")
 PIECES = ["a", "b", "-", "*", "?", "[ab]", "[!a]", "[a-b]", "[]a]", "[!-b]", "[", "[*]", "[?]"]
-TEXTS = ["".join(one) for n in range(5) for one in itertools.product("ab-z]", repeat=n)]
+TEXTS = [
+    "".join(combination) for n in range(5) for combination in itertools.product("ab-z]", repeat=n)
+]
 TEXTS += ["[", "a[", "[b", "*", "a*", "?", "?b", "\n", "ü", ".a", ".-", "..a"]
 
 

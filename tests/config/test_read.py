@@ -35,7 +35,7 @@ def test_a_text_is_what_every_yaml_reads(env: str, values: dict[str, str]) -> No
     (resource,) = loaded(
         f"\ufeff# c\n---\n---\n{HEAD}{FUSE}    inject:\n      env: {env}"
     ).resources
-    assert {key: str(one.value) for key, one in resource.inject.env.items()} == values
+    assert {key: str(entry.value) for key, entry in resource.inject.env.items()} == values
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ def test_documents_before_a_broken_one_are_checked() -> None:
 @pytest.mark.parametrize("depth", [MAX_DEPTH - 1, MAX_DEPTH])
 def test_the_depth_is_limited(depth: int) -> None:
     text = f"x-a: {'[' * depth}{']' * depth}\n{HEAD}{FUSE}"
-    assert [one.message for one in loaded(text).problems] == (
+    assert [problem.message for problem in loaded(text).problems] == (
         [] if depth < MAX_DEPTH else ["nested deeper than 32 levels"]
     )
     assert "nested deeper" in places("a:\n" + "".join(" " * i + "- \n" for i in range(1, 100)))[0]
@@ -198,7 +198,7 @@ def test_a_config_map_is_the_files_in_it() -> None:
     text = f"{CONFIG_MAP}  a.yaml: |\n{INDENTED}  README: x\n  b.yml: |-\n{other}---\n{HEAD}"
     found = loaded(text + FUSE.replace("fuse", "tun"))
     assert found.problems == ()
-    assert [(one.name, one.place.line) for one in found.resources] == [
+    assert [(resource.name, resource.place.line) for resource in found.resources] == [
         ("a/fuse", 9),
         ("a/kvm", 16),
         ("a/tun", 22),
@@ -210,6 +210,6 @@ def test_other_manifests_beside_a_config_map_with_a_config_are_left_out() -> Non
     config_map = f"---\n{CONFIG_MAP}  a.yaml: |\n{INDENTED}"
     found = loaded(f"{other}{config_map}{other}---\n{CONFIG_MAP}  dashboard.json: x\n")
     assert found.problems == ()
-    assert [one.name for one in found.resources] == ["a/fuse"]
+    assert [resource.name for resource in found.resources] == ["a/fuse"]
     assert len(loaded(other).problems) == 2
     assert len(loaded(f"{other}---\n{HEAD}{FUSE}").problems) == 2

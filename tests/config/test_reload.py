@@ -62,8 +62,8 @@ async def test_a_config_map_that_the_kubelet_swaps_is_noticed(
 
 async def test_what_changes_while_it_is_read_is_read_again(tmp_path: Path) -> None:
     """A mixture of two would be taken otherwise."""
-    one, other = tmp_path / "a.yaml", tmp_path / "b.yaml"
-    one.write_text(config("a"))
+    first, other = tmp_path / "a.yaml", tmp_path / "b.yaml"
+    first.write_text(config("a"))
     other.write_text(config("b"))
     held = asyncio.Event()
 
@@ -71,14 +71,14 @@ async def test_what_changes_while_it_is_read_is_read_again(tmp_path: Path) -> No
         loaded = await load_here(paths, policy=policy)
         if held.is_set():
             held.clear()
-            one.write_text(config("a2"))
+            first.write_text(config("a2"))
             other.write_text(config("b2"))
         return loaded
 
     async with following(tmp_path, load=load) as followed:
         await followed.has("a", "b")
         held.set()
-        one.write_text(config("x"))
+        first.write_text(config("x"))
         await followed.has("a2", "b2")
         assert followed.applied == 2
 

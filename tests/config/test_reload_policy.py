@@ -45,7 +45,7 @@ def bounds(followed: Followed) -> tuple[str, ...]:
     """Return what the resources in force are bound by."""
     (resource,) = followed.resources
     assert resource.policy is not None
-    return tuple(one.text for one in resource.policy.devices.rules)
+    return tuple(rule.text for rule in resource.policy.devices.rules)
 
 
 @pytest.mark.parametrize("change", [write, rename])
@@ -90,9 +90,9 @@ async def test_what_a_stricter_policy_forbids_stays_in_force_and_is_told_as_prob
         assert state.differs_since is not None
         assert (state.loaded, state.since) == (before.loaded, before.since)
         assert (bounds(followed), followed.applied) == (("/dev/a",), 1)
-        told = [one.message for one in caplog.records if one.levelno == logging.ERROR]
-        assert told[0] == followed.problems[0]
-        assert told[1].startswith(
+        messages = [record.message for record in caplog.records if record.levelno == logging.ERROR]
+        assert messages[0] == followed.problems[0]
+        assert messages[1].startswith(
             "the config cannot be used: the active one stays, with its policy, until it is"
         )
         place.config.write_text(config("b"))
@@ -113,7 +113,7 @@ async def test_a_policy_that_cannot_be_used_any_more_changes_nothing_and_is_told
         else:
             place.policy.write_text(spoilt)
         await followed.is_(
-            lambda _: any(one.startswith(str(place.policy)) for one in followed.problems)
+            lambda _: any(problem.startswith(str(place.policy)) for problem in followed.problems)
         )
         said = "the policy cannot be used: the active one stays until it is corrected"
         await until_true(lambda: said in caplog.text)
@@ -144,7 +144,9 @@ async def test_the_last_good_config_is_held_against_the_policy_of_today(
         await followed.is_(lambda state: state.refused)
         await until_true(lambda: "nothing is served until it is corrected" in caplog.text)
         assert followed.state.value.loaded is None
-        (said,) = (one for one in caplog.messages if "the last good config is ignored" in one)
+        (said,) = (
+            message for message in caplog.messages if "the last good config is ignored" in message
+        )
         assert f"{place.state_dir}/" in said
         assert "/a.yaml:5:20: .resources[0].match[0].path: '/dev/a' is not allowed" in said
         assert f"(policy {place.policy}:3 says devices: /dev/b)" in said

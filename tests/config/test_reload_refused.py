@@ -31,7 +31,7 @@ async def test_each_problem_is_told_once_until_the_files_are_others(
     file = tmp_path / "a.yaml"
     file.write_text(config("a"))
 
-    def told() -> int:
+    def reported() -> int:
         return sum("unknown key" in record.message for record in caplog.records)
 
     async with following(tmp_path) as followed:
@@ -39,17 +39,17 @@ async def test_each_problem_is_told_once_until_the_files_are_others(
         file.write_text(BAD)
         await followed.is_(lambda state: state.refused)
         first = followed.state.value
-        assert (told(), first.from_state_dir) == (1, False)
+        assert (reported(), first.from_state_dir) == (1, False)
         assert "the config cannot be used: the active one stays until" in caplog.text
         for _ in range(3):
             rename(file, BAD)
             await asyncio.sleep(0.1)  # noqa: TID251 -- a writer at a pace of its own
-        assert (told(), followed.state.value) == (1, first)
+        assert (reported(), followed.state.value) == (1, first)
         followed.hangup.send()
-        await until_true(lambda: told() == 2)  # somebody asks, so somebody is told
+        await until_true(lambda: reported() == 2)  # somebody asks, so somebody is told
         file.write_text(f"# another one\n{BAD}")
         await followed.is_(lambda state: state.refused != first.refused)
-        assert told() == 3
+        assert reported() == 3
         assert followed.state.value.differs_since == first.differs_since
         file.write_text(config("a"))
         await followed.is_(lambda state: state.differs_since is None)

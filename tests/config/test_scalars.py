@@ -20,14 +20,15 @@ TEXTS = [
 def messages(source: str) -> list[str]:
     """Return what is wrong with it as the value of a variable."""
     return [
-        one.message for one in loaded(f"{HEAD}{FUSE}    inject: {{env: {{A: {source} }}}}").problems
+        problem.message
+        for problem in loaded(f"{HEAD}{FUSE}    inject: {{env: {{A: {source} }}}}").problems
     ]
 
 
 def test_what_every_yaml_reads_as_a_text_is_one() -> None:
     env = "\n".join(f"        A{i}: {source}" for i, source in enumerate(TEXTS))
     (resource,) = loaded(f"{HEAD}{FUSE}    inject:\n      env:\n{env}").resources
-    assert [str(one.value) for one in resource.inject.env.values()] == TEXTS
+    assert [str(entry.value) for entry in resource.inject.env.values()] == TEXTS
 
 
 @pytest.mark.parametrize(

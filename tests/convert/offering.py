@@ -73,7 +73,9 @@ def discovered(config: str, machine: Path, directory: Path) -> dict[str, list[di
         arguments = ["--root", str(root), "--node-name", "node-1", "-o", "json"]
         assert main(["discover", "--config", str(file), *arguments]) == 0
     resources = resources_in(out.getvalue())
-    return {name: one["devices"] for name, one in resources.items() if one["devices"]}
+    return {
+        name: resource["devices"] for name, resource in resources.items() if resource["devices"]
+    }
 
 
 def offers(config: str, machine: Path, directory: Path) -> Offer:

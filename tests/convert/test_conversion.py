@@ -64,7 +64,7 @@ def test_a_text_within_the_text_is_parsed_once(peer: str) -> None:
     inner = json.dumps({"note": f"x # kind: {markers}"})
     with Profile() as profile:
         convert(peer, "f", json.dumps([[inner, inner]]).encode())
-    (count,) = (one.callcount for one in profile.getstats() if one.code is parse.__code__)
+    (count,) = (entry.callcount for entry in profile.getstats() if entry.code is parse.__code__)
     assert count <= 1 + 2 * 2, "the file, two texts, and one in each of them"
 
 

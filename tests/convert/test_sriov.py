@@ -26,7 +26,10 @@ def pool(*selectors: dict[str, Any], **more: object) -> str:
 def devices_of(config: str, directory: Path) -> dict[str, dict[str, list[str]]]:
     """Return the nodes of each address of each resource, on this directory's machine."""
     found = discovered(text_of("sriov", config), FUNCTIONS, directory)
-    return {name: {one["id"]: one["nodes"] for one in devices} for name, devices in found.items()}
+    return {
+        name: {device["id"]: device["nodes"] for device in devices}
+        for name, devices in found.items()
+    }
 
 
 @pytest.mark.parametrize(
@@ -143,7 +146,7 @@ def test_functions_have_numbers_without_interfaces_and_groups_of_their_own(
     machine.write_text("\n\n".join(parts))
     config = text_of("sriov", pool({"drivers": ["iavf"], "pfNames": ["ens1f0#1-2"]}))
     found = discovered(config, machine, tmp_path)
-    assert [one["id"] for one in found["intel.com/r"]] == ["0000:3b:01.1"]
+    assert [entry["id"] for entry in found["intel.com/r"]] == ["0000:3b:01.1"]
 
 
 def test_a_nic_cluster_policy_has_ranges_too(tmp_path: Path) -> None:
@@ -164,13 +167,15 @@ def test_ranges_of_a_card_that_is_bound_to_vfio_are_divided(tmp_path: Path) -> N
     driver = "L: driver=../../../bus/pci/drivers/"
     text = FUNCTIONS.read_text().replace("DRIVER=iavf", "DRIVER=vfio-pci")
     machine.write_text(text.replace(f"{driver}iavf", f"{driver}vfio-pci"))
-    selectors = [{"drivers": ["vfio-pci"], "pfNames": [f"ens1f0#{one}"]} for one in ("0", "1-2")]
+    selectors = [
+        {"drivers": ["vfio-pci"], "pfNames": [f"ens1f0#{entry}"]} for entry in ("0", "1-2")
+    ]
     resources = [
         {"resourceName": f"r{i}", "selectors": selector} for i, selector in enumerate(selectors)
     ]
     config = text_of("sriov", json.dumps({"resourceList": resources}))
     found = discovered(config, machine, tmp_path)
-    assert {name: [one["id"] for one in devices] for name, devices in found.items()} == {
+    assert {name: [device["id"] for device in devices] for name, devices in found.items()} == {
         "intel.com/r0": ["0000:3b:01.0"],
         "intel.com/r1": ["0000:3b:01.1", "0000:3b:01.2"],
     }
@@ -235,4 +240,4 @@ def test_a_name_for_one_node_and_for_all_is_told_as_that(keys: list[str], said: 
     text = pool({"vendors": ["8086"]}, resourceName="a")
     manifest = {"apiVersion": "v1", "kind": "ConfigMap", "data": dict.fromkeys(keys, text)}
     problems = converted("sriov", json.dumps(manifest)).problems
-    assert [said in str(one) for one in problems] == [True] * bool(said)
+    assert [said in str(problem) for problem in problems] == [True] * bool(said)

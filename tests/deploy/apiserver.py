@@ -100,9 +100,9 @@ def serving(directory: Path) -> Iterator[ApiServer]:
 def _free_ports(count: int) -> list[int]:
     with ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [one.getsockname()[1] for one in sockets]
+        for entry in sockets:
+            entry.bind(("127.0.0.1", 0))
+        return [each_socket.getsockname()[1] for each_socket in sockets]
 
 
 def _launch(

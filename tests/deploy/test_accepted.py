@@ -154,8 +154,8 @@ def test_of_what_the_namespace_allows_the_pods_use_what_is_said(
     _let(api, "baseline")
     violates = 'violates PodSecurity "baseline:latest"'
     said = eventually(refusal, lambda said: violates in said, what="it is refused")
-    for one in WHAT_BASELINE_SAYS[name]:
-        assert one in said
+    for say in WHAT_BASELINE_SAYS[name]:
+        assert say in said
     if WHAT_BASELINE_SAYS[name] == [HOST_PATHS]:
         assert said.rstrip().endswith(HOST_PATHS)
 

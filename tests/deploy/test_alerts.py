@@ -59,15 +59,15 @@ def tally(*, times: int, is_well: bool) -> Tally:
     """Give what was counted after so many of everything."""
     made = Tally()
     made.keep({NAME: declared(NAME)})
-    one, seconds = made.of(NAME), 0.01 if is_well else 4.9
+    entry, seconds = made.of(NAME), 0.01 if is_well else 4.9
     for _ in range(times):
-        one.allocated("success" if is_well else "unusable", seconds)
-        one.probed(0, ok=is_well, seconds=seconds)
-        one.hooked("allocate", ok=is_well)
+        entry.allocated("success" if is_well else "unusable", seconds)
+        entry.probed(0, ok=is_well, seconds=seconds)
+        entry.hooked("allocate", ok=is_well)
         made.discovery.add(seconds)
     if not is_well:
-        one.registrations["success"] += times
-        one.registrations["failure"] += times
+        entry.registrations["success"] += times
+        entry.registrations["failure"] += times
     return made
 
 
@@ -97,7 +97,7 @@ def fires(directory: Path, status: DaemonState, expected: set[str], *, is_well: 
         "expr": 'count by (alertname) (ALERTS{alertstate="firing"})',
         "eval_time": "115m",
         "exp_samples": [
-            {"labels": f'{{alertname="{one}"}}', "value": 1} for one in sorted(expected)
+            {"labels": f'{{alertname="{entry}"}}', "value": 1} for entry in sorted(expected)
         ],
     }
     case = {"input_series": series(status, is_well=is_well), "promql_expr_test": [firing]}

@@ -114,9 +114,9 @@ class Scenario:
         expected = [("ADDED", created), ("MODIFIED", updated)]
         async with api.watch(SLICES, resource_version=version, field_selector=SELECTOR) as events:
             async with asyncio.timeout(SECONDS):
-                told = [await anext(events) for _ in range(3)]
-        seen.append(("watched", told[:2] == expected))
-        kind, item = told[2]
+                values = [await anext(events) for _ in range(3)]
+        seen.append(("watched", values[:2] == expected))
+        kind, item = values[2]
         seen.append(("end", (kind, item["spec"] == updated["spec"])))
         seen.append(("the end is a change", _version(item) != _version(updated)))
 
@@ -202,12 +202,12 @@ async def test_the_stand_in_answers_as_a_real_server(real: Path, tmp_path: Path,
         server.compact()
         file = server.kubeconfig(tmp_path / "kubeconfig")
         async with ApiClient(partial(of_kubeconfig, file)) as client:
-            told = Scenario(client)
-            await getattr(told, part)()
+            scenario = Scenario(client)
+            await getattr(scenario, part)()
     async with ApiClient(partial(of_kubeconfig, real)) as client:
         true = Scenario(client)
         await getattr(true, part)()
-    assert told.seen == true.seen
+    assert scenario.seen == true.seen
 
 
 async def test_the_certificates_of_a_real_server_are_verified(real: Path) -> None:

@@ -161,7 +161,7 @@ def test_it_may_do_all_that_it_needs(cluster: Cluster) -> None:
     assert _write(api, "UPDATE", ours, daemon) == ""
     selected = f"fieldSelector=spec.nodeName%3Dours%2Cspec.driver%3D{DRIVER}"
     listed = json.loads(api("get", "--raw", f"{SLICES}?{selected}", daemon))
-    assert [one["metadata"]["name"] for one in listed["items"]] == ["all-that-it-needs"]
+    assert [item["metadata"]["name"] for item in listed["items"]] == ["all-that-it-needs"]
     api("get", "--raw", f"{SLICES}/all-that-it-needs", daemon)
     since = f"watch=1&timeoutSeconds=1&resourceVersion={listed['metadata']['resourceVersion']}"
     api("get", "--raw", f"{SLICES}?{since}&{selected}", daemon)
@@ -198,11 +198,11 @@ async def _publishing(client: ApiClient, node_name: str) -> AsyncIterator[Publis
 
 async def _until_published(publisher: Publisher, slices: int, devices: int) -> None:
     def is_so() -> bool:
-        specs = [one["spec"] for one in (publisher.slices.by_name.value or {}).values()]
+        specs = [entry["spec"] for entry in (publisher.slices.by_name.value or {}).values()]
         return (
             publisher.state.value == {"example.com/serial": ""}
             and len(specs) == slices
-            and sum(len(one.get("devices") or ()) for one in specs) == devices
+            and sum(len(spec.get("devices") or ()) for spec in specs) == devices
         )
 
     await poll_until(is_so)
@@ -297,7 +297,7 @@ def test_the_kubelet_wipes_the_slices_of_its_node(cluster: Cluster, prepared: An
     prepared("DELETE", _slice("kept", node="theirs"))
     cluster.api("delete", "--raw", f"{SLICES}?fieldSelector=spec.nodeName%3Dours", *KUBELET)
     left = json.loads(cluster.api("get", "--raw", SLICES))["items"]
-    assert [one["metadata"]["name"] for one in left] == ["kept"]
+    assert [entry["metadata"]["name"] for entry in left] == ["kept"]
 
 
 def test_applied_again_nothing_differs(cluster: Cluster, tmp_path: Path) -> None:

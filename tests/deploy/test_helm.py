@@ -117,9 +117,9 @@ def _sorted(value: Any) -> Any:
         return {key: _sorted(below) for key, below in value.items()}
     if not isinstance(value, list):
         return value
-    named = all(isinstance(one, dict) and "name" in one for one in value)
-    parts = [_sorted(one) for one in value]
-    return sorted(parts, key=lambda one: str(one["name"])) if named else parts
+    named = all(isinstance(each_part, dict) and "name" in each_part for each_part in value)
+    parts = [_sorted(part) for part in value]
+    return sorted(parts, key=lambda entry: str(entry["name"])) if named else parts
 
 
 def test_another_driver_is_the_same_everywhere(helm: Path) -> None:
@@ -176,7 +176,7 @@ def test_every_object_is_in_the_releases_namespace_and_labelled(helm: Path) -> N
 def test_another_config_changes_the_config_map_alone(helm: Path) -> None:
     """So an edit is a reload and no rollout."""
     before, after = render_helm(helm), render_helm(helm, {"config": CONFIG})
-    changed = [one["kind"] for one, other in zip(before, after, strict=True) if one != other]
+    changed = [entry["kind"] for entry, other in zip(before, after, strict=True) if entry != other]
     assert changed == ["ConfigMap"]
 
 
@@ -246,7 +246,7 @@ def test_each_group_of_nodes_has_what_it_says_and_shares_the_rest(helm: Path) ->
     assert pod_spec(cameras)["nodeSelector"] == everywhere | {"example.com/kind": "cameras"}
     assert "affinity" not in pod_spec(cameras)
     assert pod_spec(others)["affinity"]["nodeAffinity"]
-    selectors = [one["spec"]["selector"]["matchLabels"] for one in (cameras, others)]
+    selectors = [entry["spec"]["selector"]["matchLabels"] for entry in (cameras, others)]
     assert selectors[0] != selectors[1]
     shared = only(made, "NetworkPolicy")["spec"]["podSelector"]["matchLabels"]
     assert all(shared.items() <= selector.items() for selector in selectors)

@@ -106,13 +106,13 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("values", "said"), REFUSED, ids=lambda one: str(one)[:50])
+@pytest.mark.parametrize(("values", "said"), REFUSED, ids=lambda entry: str(entry)[:50])
 def test_the_schema_refuses_mistakes(values: dict[str, Any], said: str) -> None:
     assert [*jsonschema.Draft7Validator(SCHEMA).iter_errors(_with(values))] != []
 
 
 @pytest.mark.deploy
-@pytest.mark.parametrize(("values", "said"), REFUSED, ids=lambda one: str(one)[:50])
+@pytest.mark.parametrize(("values", "said"), REFUSED, ids=lambda entry: str(entry)[:50])
 def test_helm_says_which_value_is_wrong(values: dict[str, Any], said: str) -> None:
     with pytest.raises(RenderingError) as refused:
         render_helm(tool("helm"), values)

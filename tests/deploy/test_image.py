@@ -207,5 +207,5 @@ def test_the_bill_of_materials_has_what_is_in_it(archive: Path) -> None:
     lock = (ROOT / "requirements/runtime.txt").read_text()
     pinned = set(re.findall(r"^([\w.-]+)==(\S+)", lock, re.MULTILINE))
     found = bill["components"]
-    assert pinned <= {(one["name"].lower().replace("_", "-"), one.get("version")) for one in found}
-    assert {"genericdp", "libc6", "libudev1"} <= {one["name"] for one in found}
+    assert pinned <= {(hit["name"].lower().replace("_", "-"), hit.get("version")) for hit in found}
+    assert {"genericdp", "libc6", "libudev1"} <= {match["name"] for match in found}

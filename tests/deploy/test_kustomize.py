@@ -96,5 +96,5 @@ def test_the_image_is_that_of_this_version() -> None:
 
 def test_labels_are_those_of_this_version() -> None:
     labels = _read(KUSTOMIZE / "base/kustomization.yaml")["labels"]
-    pairs = {name: value for one in labels for name, value in one["pairs"].items()}
+    pairs = {name: value for label in labels for name, value in label["pairs"].items()}
     assert pairs["app.kubernetes.io/version"] == __version__

@@ -112,7 +112,7 @@ def test_each_group_of_nodes_has_a_daemonset_of_its_own(kubectl: Path) -> None:
     assert term["matchExpressions"] == [{"key": "genericdp.io/group", "operator": "DoesNotExist"}]
     # No DaemonSet takes another's pods for its own, and each has its own policy of the network.
     selectors = [d["spec"]["selector"]["matchLabels"] for d in (others, *groups)]
-    assert all(one != other for one, other in combinations(selectors, 2))
+    assert all(combination != other for combination, other in combinations(selectors, 2))
     assert [p["spec"]["podSelector"]["matchLabels"] for p in of_kind(made, "NetworkPolicy")] == (
         selectors
     )
@@ -203,7 +203,7 @@ def test_a_copy_of_the_component_serves_another_driver_and_namespace(
     assert _account(made) == "system:serviceaccount:other:genericdp"
     validations = only(made, "ValidatingAdmissionPolicy")["spec"]["validations"]
     assert "variables.slice.spec.driver == 'usb.example.com'" in (
-        one["expression"] for one in validations
+        validation["expression"] for validation in validations
     )
 
 

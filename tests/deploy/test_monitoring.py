@@ -30,7 +30,7 @@ DASHBOARD = json.loads((MONITORING / "grafana-dashboard.json").read_text())
 PANELS = DASHBOARD["panels"]
 VARIABLES = DASHBOARD["templating"]["list"]
 
-KNOWN = {one.name: set(one.labels) for one in METRICS}
+KNOWN = {each_metric.name: set(each_metric.labels) for each_metric in METRICS}
 for _one in METRICS:
     if _one.kind == "histogram":
         KNOWN |= {
@@ -55,7 +55,9 @@ CONDITION = re.compile(r'(\w+)(=~|!~|!=|=)"([^"]*)"')
 
 def dashboard_expressions() -> list[str]:
     targets = [target["expr"] for panel in PANELS for target in panel.get("targets", ())]
-    return targets + [one["query"]["query"] for one in VARIABLES if one["type"] == "query"]
+    return targets + [
+        variable["query"]["query"] for variable in VARIABLES if variable["type"] == "query"
+    ]
 
 
 EXPRESSIONS = [rule["expr"] for rule in ALERTS.values()] + dashboard_expressions()
@@ -149,7 +151,7 @@ def test_every_alert_is_seen_to_fire_and_not_to_fire() -> None:
     tests = yaml.safe_load(RULES_TEST.read_text())["tests"]
     fired: set[str] = set()
     for case in tests:
-        expected = [one["exp_samples"] for one in case["promql_expr_test"]]
+        expected = [entry["exp_samples"] for entry in case["promql_expr_test"]]
         fired |= set(re.findall(r'alertname="(\w+)"', str(expected)))
         assert len(case["input_series"]) > 1
     assert fired == ALERTS.keys()
@@ -161,7 +163,7 @@ def test_what_an_alert_asks_of_a_duration_is_the_bound_of_a_bucket() -> None:
     text = ALERTS_FILE.read_text()
     asked = re.findall(r"histogram_quantile\(.*\) > (\S+)", text)
     assert len(asked) == text.count("histogram_quantile") > 0
-    assert {float(one) for one in asked} <= {*tally.BOUNDS}
+    assert {float(entry) for entry in asked} <= {*tally.BOUNDS}
 
 
 def test_panels_have_ids_and_places_of_their_own() -> None:
@@ -183,13 +185,17 @@ def test_the_dashboard_takes_its_data_from_where_one_chooses() -> None:
     def sources(value: Any) -> list[Any]:
         if isinstance(value, dict):
             own = [value["datasource"]] if "datasource" in value else []
-            return own + [one for inner in value.values() for one in sources(inner)]
-        return [one for inner in value for one in sources(inner)] if isinstance(value, list) else []
+            return own + [each_source for inner in value.values() for each_source in sources(inner)]
+        return (
+            [source for inner in value for source in sources(inner)]
+            if isinstance(value, list)
+            else []
+        )
 
-    assert {json.dumps(one) for one in sources(DASHBOARD)} == {
+    assert {json.dumps(source) for source in sources(DASHBOARD)} == {
         '{"type": "prometheus", "uid": "${datasource}"}'
     }
-    assert [one["name"] for one in VARIABLES] == ["datasource", "node", "resource"]
+    assert [variable["name"] for variable in VARIABLES] == ["datasource", "node", "resource"]
 
 
 @pytest.mark.deploy
@@ -223,7 +229,10 @@ SCRAPE_JOB = re.findall(
 def test_the_scrape_job_of_the_docs_sets_what_the_alerts_use() -> None:
     ((job,),) = map(yaml.safe_load, SCRAPE_JOB)
     assert "genericdp" in job["job_name"]
-    rules = {one.get("target_label", one.get("action")): one for one in job["relabel_configs"]}
+    rules = {
+        config.get("target_label", config.get("action")): config
+        for config in job["relabel_configs"]
+    }
     assert rules.keys() == {"keep", "node", "pod"}
     manifest = yaml.safe_load((ROOT / "deploy/kustomize/base/daemonset.yaml").read_text())
     (container,) = manifest["spec"]["template"]["spec"]["containers"]
@@ -247,8 +256,12 @@ def test_promtool_takes_the_scrape_job_of_the_docs(tmp_path: Path) -> None:
 @pytest.mark.deploy
 def test_promtool_reads_every_expression_of_the_dashboard(tmp_path: Any) -> None:
     """All in one file of rules: a start of promtool takes a second."""
-    shown = [one for one in dashboard_expressions() if not one.startswith("label_values")]
-    exprs = [one.replace("$__rate_interval", "5m") for one in shown]
+    shown = [
+        expression
+        for expression in dashboard_expressions()
+        if not expression.startswith("label_values")
+    ]
+    exprs = [entry.replace("$__rate_interval", "5m") for entry in shown]
     records = [{"record": f"panel:{i}", "expr": expr} for i, expr in enumerate(exprs)]
     path = tmp_path / "rules.yaml"
     path.write_text(yaml.safe_dump({"groups": [{"name": "panels", "rules": records}]}))

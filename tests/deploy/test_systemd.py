@@ -85,9 +85,9 @@ def test_systemd_understands_the_unit_for_cdi(verified: Path) -> None:
 @UNITS
 def test_its_exposure_is_what_the_docs_say(unit: Path, verified: Path) -> None:
     done = _analyze("security", "--offline=true", "--no-pager", verified / unit.name)
-    told = re.search(r"exposure level for \S+ ([\d.]+)", done.stdout)
-    assert told, done.stdout + done.stderr
-    assert float(told[1]) <= EXPOSURE[unit]
+    exposure = re.search(r"exposure level for \S+ ([\d.]+)", done.stdout)
+    assert exposure, done.stdout + done.stderr
+    assert float(exposure[1]) <= EXPOSURE[unit]
     assert f"exposure of {EXPOSURE[unit]}" in (CHECKOUT / "docs/how-to/install.md").read_text()
 
 

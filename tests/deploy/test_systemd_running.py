@@ -88,9 +88,9 @@ async def test_it_serves_and_sees_what_is_plugged_in(
         await kubelet.wait_for(lambda: kubelet.allocatable(NAME) == 2, PATIENCE)
         machine.run("rm", "/dev/ttyUSB1")
         await kubelet.wait_for(lambda: kubelet.allocatable(NAME) == 1, PATIENCE)
-    told = machine.journal()
+    lines = machine.journal()
     for trouble in ("kernel events", "cannot be watched", "cannot be kept"):
-        assert trouble not in told
+        assert trouble not in lines
 
 
 def test_reload_has_the_config_read_again(machine: Machine) -> None:
@@ -148,7 +148,7 @@ def test_more_is_allowed_by_files_that_are_added(machine: Machine) -> None:
     # At once, or after a moment: the kernel's log may be read before the first list is made.
     machine.await_line("example.com/log: 1 of 1 devices healthy", "log: device null is Healthy")
     status = json.loads(machine.run("/opt/genericdp/bin/genericdp", "status", "-o", "json"))
-    assert {one["name"] for one in status["resources"]} == {
+    assert {resource["name"] for resource in status["resources"]} == {
         NAME,
         "example.com/tun",
         "example.com/log",

@@ -81,16 +81,18 @@ class Known:
                 yield self.devices[directory]
 
     def members(self, subsystem: str) -> tuple[SysDevice, ...]:
-        found = (one for one in self.devices.values() if one.subsystem == subsystem)
-        return tuple(sorted(found, key=lambda one: natural_key(one.syspath)))
+        found = (device for device in self.devices.values() if device.subsystem == subsystem)
+        return tuple(sorted(found, key=lambda entry: natural_key(entry.syspath)))
 
     def below(self, directory: str, subsystem: str) -> tuple[SysDevice, ...]:
         return tuple(
-            one for one in self.members(subsystem) if one.syspath.startswith(f"{directory}/")
+            member
+            for member in self.members(subsystem)
+            if member.syspath.startswith(f"{directory}/")
         )
 
     def subsystems(self) -> tuple[str, ...]:
-        return tuple(sorted({one.subsystem for one in self.devices.values()}))
+        return tuple(sorted({device.subsystem for device in self.devices.values()}))
 
     def attribute(self, syspath: str, name: str) -> str | None:
         return self.text(f"{syspath}/{name}")

@@ -105,7 +105,7 @@ class Kernel:
         """Return the number of an owner: the lowest of its kind that is free."""
         key = (kind, owner)
         if key not in self._numbers:
-            taken = {number for (its, _), number in self._numbers.items() if its == kind}
+            taken = {number for (theirs, _), number in self._numbers.items() if theirs == kind}
             self._numbers[key] = next(n for n in itertools.count(first) if n not in taken)
         self._used.add(key)
         return self._numbers[key]
@@ -230,8 +230,12 @@ class Machine:
 
     def unplug(self, *hardware: Hardware) -> list[Hardware]:
         """Remove hardware, and what is on it; return everything that is gone."""
-        gone = [its for its in self.plugged if not its.lineage.isdisjoint(hardware)]
-        self.plugged = [its for its in self.plugged if its not in gone]
+        gone = [
+            each_device
+            for each_device in self.plugged
+            if not each_device.lineage.isdisjoint(hardware)
+        ]
+        self.plugged = [device for device in self.plugged if device not in gone]
         self.refresh()
         return gone
 
@@ -931,7 +935,7 @@ def full_rack() -> dict[str, list[Hardware]]:
             MediatedDevice(other_gpu, UUIDS[2], "nvidia-36"),
         ],
         "drm": [
-            *(DrmNode(its, kind) for its in (gpu, other_gpu) for kind in ("card", "renderD")),
+            *(DrmNode(theirs, kind) for theirs in (gpu, other_gpu) for kind in ("card", "renderD")),
             *map(AcceleratorPartition, (0, 1)),
         ],
         "npu": [NpuNode("0000:0a:00.0", core) for core in ("", "pe0", "pe1", "pe0-1")],

@@ -106,7 +106,10 @@ def resource(
     return Resource(
         name=f"example.com/{name}",
         place=PLACE,
-        match=tuple(one if isinstance(one, Selector) else selector(one) for one in match),
+        match=tuple(
+            each_selector if isinstance(each_selector, Selector) else selector(each_selector)
+            for each_selector in match
+        ),
         exclude=tuple(map(selector, exclude)),
         id=None if id is None else parse(id),
         inject=given or Inject(),
@@ -135,13 +138,13 @@ def decision(
     facts: Known | None = None,
 ) -> Decision:
     """Decide about the resources if these are all the files of the host."""
-    present = sorted(files, key=lambda one: natural_key(one.path))
+    present = sorted(files, key=lambda entry: natural_key(entry.path))
     stuck = frozenset(hanging)
 
     def look(pattern: str) -> Look | None:
         if pattern in stuck:
             return None
-        return Look(files=tuple(one for one in present if finds(pattern, one.path)))
+        return Look(files=tuple(entry for entry in present if finds(pattern, entry.path)))
 
     host = facts or Known()
     host.look = look
@@ -165,15 +168,17 @@ def finds(pattern: str, path: str) -> bool:
 def healthy(offers: Mapping[str, DeviceList], name: str) -> list[str]:
     """The ids that are on offer and Healthy."""
     offered = offers[f"example.com/{name}"].devices
-    return [device_id for device_id, one in offered.items() if one.is_healthy]
+    return [device_id for device_id, device in offered.items() if device.is_healthy]
 
 
 def unhealthy(offers: Mapping[str, DeviceList], name: str) -> dict[str, str]:
     """The ids that are on offer and Unhealthy, with the reasons."""
     offered = offers[f"example.com/{name}"].devices
-    return {device_id: one.text for device_id, one in offered.items() if not one.is_healthy}
+    return {
+        device_id: device.text for device_id, device in offered.items() if not device.is_healthy
+    }
 
 
 def refusals(offers: Mapping[str, DeviceList], name: str) -> dict[str, str]:
     """Return what was matched and is not offered, with the reasons."""
-    return {one.device.path: one.text for one in offers[f"example.com/{name}"].not_offered}
+    return {entry.device.path: entry.text for entry in offers[f"example.com/{name}"].not_offered}

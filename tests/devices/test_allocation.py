@@ -14,8 +14,8 @@ FILES = [node(f"/dev/ttyUSB{i}", (188, i)) for i in range(12)]
 
 def devices(*entries: object, **keys: object) -> list[Device]:
     """A device for each serial port."""
-    one = resource("x", "/dev/ttyUSB*", given=inject(*entries, **keys))  # type: ignore[arg-type]
-    offer = decide([one], FILES)["example.com/x"]
+    spec = resource("x", "/dev/ttyUSB*", given=inject(*entries, **keys))  # type: ignore[arg-type]
+    offer = decide([spec], FILES)["example.com/x"]
     assert not offer.not_offered
     return [each.device for each in offer.devices.values()]
 
@@ -25,7 +25,7 @@ def test_the_order_in_which_devices_are_named_changes_nothing(order: list[int], 
     """ALL-1: a kubelet names them in random order."""
     some = devices(nodes("$(device.path)", "/dev/s$(allocation.index)"))
     chosen = [some[i] for i in order[:n]]
-    assert edits(chosen) == edits(sorted(chosen, key=lambda one: int(one.id[6:])))
+    assert edits(chosen) == edits(sorted(chosen, key=lambda entry: int(entry.id[6:])))
 
 
 def test_a_device_named_twice_counts_once() -> None:

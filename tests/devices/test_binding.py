@@ -55,8 +55,8 @@ def test_a_probe_has_its_templates_expanded_once_and_stays_in_its_place() -> Non
     )
     probes = tuple(Probe(check=check, period_seconds=3) for check in asked)
     bound = offered({"LABEL": "a *(b)$(x)"}, health=probes).probes
-    assert [its.probe for its in bound] == [*probes]
-    assert [its.check for its in bound] == [
+    assert [entry.probe for entry in bound] == [*probes]
+    assert [item.check for item in bound] == [
         asked[0],
         ExecCheck(command=Command(argv=("/c", "/dev/zram0", "$(id)=zram0"), env={"A": "q"})),
         ExecCheck(command=Command(argv=("/c", "a *(b)$(x)"))),

@@ -28,14 +28,14 @@ def test_whatever_comes_and_goes_ids_and_nodes_have_one_owner(
         before = offers
         offers = decide(resources, [FILES[i] for i in present], before, now=float(now))
         owned = [
-            one.key
+            each_node.key
             for offer in offers.values()
             for device in offer.devices.values()
             if device.is_healthy
-            for one in device.device.nodes
+            for each_node in device.device.nodes
         ]
         assert len(owned) == len(set(owned))
-        named = [one.device.key for offer in offers.values() for one in offer.not_offered]
+        named = [entry.device.key for offer in offers.values() for entry in offer.not_offered]
         expected = {FILES[i].key for i in present}
         assert expected <= {*owned, *named}, "each file is offered or has a reason"
         if before is not None:
@@ -44,6 +44,6 @@ def test_whatever_comes_and_goes_ids_and_nodes_have_one_owner(
 
 def _assert_incumbents_stay(before: DeviceLists, offers: DeviceLists, present: set[str]) -> None:
     for name, offer in before.items():
-        for device_id, one in offer.devices.items():
-            if one.is_healthy and one.device.key in present:
-                assert offers[name].devices[device_id].device.key == one.device.key
+        for device_id, device in offer.devices.items():
+            if device.is_healthy and device.device.key in present:
+                assert offers[name].devices[device_id].device.key == device.device.key

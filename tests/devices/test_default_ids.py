@@ -96,6 +96,6 @@ def test_an_id_is_the_place_the_subsystem_and_what_tells_it_apart(
     machine = Machine(tmp_path / "machine")
     machine.plug(hardware)
     found = offers(look(machine), machine)
-    assert [its for (_, part), its in found.items() if part == Part(hardware, label)] == [
+    assert [match for (_, part), match in found.items() if part == Part(hardware, label)] == [
         [expected]
     ]

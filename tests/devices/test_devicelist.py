@@ -22,14 +22,14 @@ def device(device_id: str, replicas: int = 1) -> Device:
     )
 
 
-def real_bytes(one: Device, *numa: int) -> int:
+def real_bytes(entry: Device, *numa: int) -> int:
     topology = api.TopologyInfo(nodes=[api.NUMANode(ID=node) for node in numa]) if numa else None
-    listed = [api.Device(ID=share, health="Unhealthy", topology=topology) for share in one.shares]
+    listed = [api.Device(ID=share, health="Unhealthy", topology=topology) for share in entry.shares]
     return api.ListAndWatchResponse(devices=listed).ByteSize()
 
 
-def listed_bytes(one: Device) -> int:
-    return one.replicas * entry_bytes(one.shares[-1], one.numa_nodes)
+def listed_bytes(entry: Device) -> int:
+    return entry.replicas * entry_bytes(entry.shares[-1], entry.numa_nodes)
 
 
 @given(
@@ -41,10 +41,10 @@ def test_a_list_is_never_larger_than_it_is_taken_for(
     device_id: str, replicas: int, numa: list[int]
 ) -> None:
     """LAW-6, K11: all Unhealthy."""
-    one = replace(device(device_id, replicas), numa_nodes=tuple(numa))
-    shorter = sum(len(one.shares[-1]) - len(share) for share in one.shares)
+    sample = replace(device(device_id, replicas), numa_nodes=tuple(numa))
+    shorter = sum(len(sample.shares[-1]) - len(share) for share in sample.shares)
     shorter += replicas  # the length of an entry, too, may take a byte less
-    assert listed_bytes(one) - shorter <= real_bytes(one, *numa) <= listed_bytes(one)
+    assert listed_bytes(sample) - shorter <= real_bytes(sample, *numa) <= listed_bytes(sample)
 
 
 @given(
@@ -56,17 +56,17 @@ def test_a_list_never_passes_the_limit_and_those_on_offer_stay(
     replicas: dict[str, int], limit: int, data: st.DataObject
 ) -> None:
     """K11: a list that a kubelet does not take makes it reconnect forever."""
-    offered = [Entry(device=device(one, replicas[one])).after(Event.MADE) for one in replicas]
+    offered = [Entry(device=device(entry, replicas[entry])).after(Event.MADE) for entry in replicas]
     listed = data.draw(st.sets(st.sampled_from([*replicas]))) if replicas else set()
     before = DeviceList(entries=tuple(entry for entry in offered if entry.device.id in listed))
     previous = within_limit(before, {}, entry_bytes, limit).devices
     found = within_limit(DeviceList(entries=tuple(offered)), previous, entry_bytes, limit)
     kept = found.devices
-    assert sum(listed_bytes(one.device) for one in kept.values()) <= limit
+    assert sum(listed_bytes(entry.device) for entry in kept.values()) <= limit
     assert previous.keys() <= kept.keys()
     assert {*kept, *(entry.device.path for entry in found.not_offered)} == {*replicas}
     assert list(kept) == [name for name in replicas if name in kept]
-    fitting = sum(one.device.replicas for one in kept.values())
+    fitting = sum(item.device.replicas for item in kept.values())
     said = f"list full: {fitting} of {sum(replicas.values())} devices, shares counted, fit into the"
     texts = [entry.text for entry in found.not_offered]
     assert all(text.startswith(f"{said} {limit} bytes ") for text in texts)
@@ -74,9 +74,9 @@ def test_a_list_never_passes_the_limit_and_those_on_offer_stay(
 
 def test_the_limit_is_met_to_the_byte_with_real_messages() -> None:
     """K11: LAW-6 allows 4 MiB and not a byte more."""
-    one = resource("x", "/dev/d*", replicas=10_000)
+    spec = resource("x", "/dev/d*", replicas=10_000)
     files = [node(f"/dev/d{i}", (240, i)) for i in range(20)]
-    offer = decide([one], files)["example.com/x"]
+    offer = decide([spec], files)["example.com/x"]
     size = sum(real_bytes(each.device) for each in offer.devices.values())
     assert 0 < len(offer.devices) < 20
     assert len(offer.devices) + len(offer.not_offered) == 20

@@ -39,8 +39,8 @@ def test_what_does_not_differ_between_members_is_looked_at_once() -> None:
     mounts = tuple(
         Mount(host_path=parse(path), container_path=parse(path), optional=True) for path in paths
     )
-    one = resource("sound", "/dev/ttyUSB*", given=Inject(mounts=mounts), group_by=parse("all"))
-    (offered,) = decide([one], ports, facts=Host())["example.com/sound"].devices.values()
+    spec = resource("sound", "/dev/ttyUSB*", given=Inject(mounts=mounts), group_by=parse("all"))
+    (offered,) = decide([spec], ports, facts=Host())["example.com/sound"].devices.values()
     assert len(asked) == 20 + 30
     assert [mount.host_path for mount in offered.device.mounts] == [
         *(f"/opt/{n}" for n in range(20)),
@@ -50,7 +50,7 @@ def test_what_does_not_differ_between_members_is_looked_at_once() -> None:
 
 def _told(offers: Mapping[str, DeviceList]) -> tuple[object, ...]:
     offer = offers["example.com/sound"]
-    devices = {name: edits([one.device]) for name, one in offer.devices.items()}
+    devices = {name: edits([device.device]) for name, device in offer.devices.items()}
     return list(devices.items()), sorted(refusals(offers, "sound").items())
 
 
@@ -71,7 +71,7 @@ def test_any_candidates_in_any_order_give_the_same_devices_ids_and_answers(
         for n, group in numbers
     ]
     key = ValueSource(kind=ValueKind.TEXT, source=parse("$(device.path)"), regex="/dev/([A-Z])")
-    one = resource(
+    spec = resource(
         "sound",
         "/dev/*",
         values={"key": key},
@@ -79,9 +79,9 @@ def test_any_candidates_in_any_order_give_the_same_devices_ids_and_answers(
         group_needs=needs,
         replicas=2,
     )
-    told = _told(decide([one], files))
+    reasons = _told(decide([spec], files))
     random.shuffle(files)  # type: ignore[attr-defined]
-    assert _told(decide([one], files)) == told
+    assert _told(decide([spec], files)) == reasons
     sizes = {group: sum(other == group for _, other in numbers) for _, group in numbers}
-    offered = healthy(decide([one], files), "sound")
+    offered = healthy(decide([spec], files), "sound")
     assert offered == sorted(group for group, size in sizes.items() if size >= (needs or 1))

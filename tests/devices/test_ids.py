@@ -38,11 +38,11 @@ def test_foreign_characters_become_underscores(text: str, expected: str) -> None
 
 
 def test_what_is_too_long_is_cut_and_told_apart_by_a_hash() -> None:
-    one, other = as_id("x" * 58), as_id("x" * 57 + "y")
-    assert len(one) == len(other) == 57
-    assert one != other
-    assert one == as_id("x" * 58)
-    assert re.fullmatch("x{44}-[0-9a-f]{12}", one)
+    first, other = as_id("x" * 58), as_id("x" * 57 + "y")
+    assert len(first) == len(other) == 57
+    assert first != other
+    assert first == as_id("x" * 58)
+    assert re.fullmatch("x{44}-[0-9a-f]{12}", first)
 
 
 @given(st.text(st.characters(exclude_categories=())), st.integers(1, MAX_REPLICAS - 1))
@@ -76,5 +76,5 @@ def test_numbers_are_ordered_as_numbers() -> None:
 
 @given(st.permutations([node(f"/dev/d{i}", (1, i), inode=i) for i in range(6)]))
 def test_ids_are_the_same_in_any_order_of_discovery(files: list[FoundFile]) -> None:
-    one = resource("x", "/dev/*", id="$(device.minor)-x")
-    assert healthy(decide([one], files), "x") == [f"{i}-x" for i in range(6)]
+    spec = resource("x", "/dev/*", id="$(device.minor)-x")
+    assert healthy(decide([spec], files), "x") == [f"{i}-x" for i in range(6)]

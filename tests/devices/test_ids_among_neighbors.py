@@ -102,5 +102,5 @@ def test_no_other_device_changes_the_id_of_a_device(plan: Plan) -> None:
         machine.unplug(*plan.goes)
         less = look(machine, previous=more)
         check_kept(with_more, check_as_alone(less, machine), machine)
-        machine.reboot(its for its in plan.order_of_boot if its in machine.plugged)
+        machine.reboot(entry for entry in plan.order_of_boot if entry in machine.plugged)
         check_as_alone(look(machine), machine)

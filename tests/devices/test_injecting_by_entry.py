@@ -65,7 +65,7 @@ def test_the_texts_of_a_device_are_those_of_the_entries_of_its_members(
     lists = decide([resource("modem", *match, group_by=parse("all"))], [*WDM, TTY[0]])
     assert bool(healthy(lists, "modem")) is is_offered
     reasons = refusals(lists, "modem")
-    assert all("its strings take more than 1 MiB together" in one for one in reasons.values())
+    assert all("its strings take more than 1 MiB together" in reason for reason in reasons.values())
 
 
 def test_the_texts_of_probes_and_hooks_count_once_in_a_group() -> None:
@@ -109,13 +109,13 @@ def test_what_all_entries_inject_is_what_the_resource_would(
 ) -> None:
     def answers(own: Inject, each: Inject) -> object:
         match = [
-            Selector(candidates=PathSelector(globs=(one,)), inject=each)
-            for one in dict.fromkeys(globs)
+            Selector(candidates=PathSelector(globs=(entry,)), inject=each)
+            for entry in dict.fromkeys(globs)
         ]
         wanted = resource("modem", *match, given=own, group_by=parse(group_by))
         listed = decide([wanted], WDM + TTY)["example.com/modem"]
         return {
-            name: (edits([one.device]), one.text) for name, one in listed.devices.items()
+            name: (edits([device.device]), device.text) for name, device in listed.devices.items()
         }, listed.not_offered
 
     assert answers(NONE, given) == answers(given, Inject())

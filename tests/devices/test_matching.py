@@ -34,7 +34,7 @@ ASKED = Hook(command=Command(argv=(parse("/bin/true"), PROPERTY)))
 
 
 @pytest.mark.parametrize(
-    ("one", "reads"),
+    ("entry", "reads"),
     [
         (resource("x", "/dev/a"), False),
         (resource("x", Selector(candidates=udev_selector(attributes={"dev": ("*",)}))), False),
@@ -64,6 +64,6 @@ ASKED = Hook(command=Command(argv=(parse("/bin/true"), PROPERTY)))
     ],
 )
 def test_a_resource_that_reads_what_udev_records_is_known_wherever_it_says_so(
-    one: Resource, reads: bool
+    entry: Resource, reads: bool
 ) -> None:
-    assert reads_properties(one) is reads
+    assert reads_properties(entry) is reads

@@ -159,14 +159,18 @@ class Histories(RuleBasedStateMachine):
         names: dict[Part, list[tuple[str, str]]] = {}
         for (name, part), ids in offers(self.node.lists, self.machine).items():
             names.setdefault(part, []).extend((name, device_id) for device_id in ids)
-        several = {part: its for part, its in names.items() if len(its) > 1}
+        several = {part: each_name for part, each_name in names.items() if len(each_name) > 1}
         assert not several, "hardware is offered under several names"
-        now = {(its[0][0], part, part.hardware.place): its[0][1] for part, its in names.items()}
+        now = {(name[0][0], part, part.hardware.place): name[0][1] for part, name in names.items()}
         former = {key: self.ids[key] for key in now if key in self.ids}
         assert {key: now[key] for key in former} == former
         # Other hardware that has had one of these IDs may have lost it for good.
         passed = {(key[0], device_id) for key, device_id in now.items()}
-        rest = {key: its for key, its in self.ids.items() if (key[0], its) not in passed}
+        rest = {
+            key: each_device_id
+            for key, each_device_id in self.ids.items()
+            if (key[0], each_device_id) not in passed
+        }
         self.ids = rest | now
 
     def _check_holders(self) -> None:

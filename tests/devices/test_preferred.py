@@ -37,7 +37,7 @@ FOUR = {f"d{i}": Spot() for i in (1, 2, 10, 11)}
 
 def shares(devices: Mapping[str, Spot], replicas: int) -> list[str]:
     """All ids, in natural order."""
-    return [f"{one}::{i}" if i else one for one in devices for i in range(replicas)]
+    return [f"{device}::{i}" if i else device for device in devices for i in range(replicas)]
 
 
 def total(devices: Mapping[str, Spot], ids: Sequence[str]) -> int:
@@ -56,11 +56,13 @@ def test_one_or_two_are_the_best_of_all_choices(name: str, size: int, seed: int)
     ids = shares(devices, chance.choice([1, 1, 2]) if len(devices) < 10 else 1)
     available = chance.sample(ids, chance.randint(size, len(ids)))
     must = chance.sample(available, chance.randint(0, size - 1))
-    rest = [one for one in ids if one in set(available) - set(must)]
+    rest = [
+        each_device_id for each_device_id in ids if each_device_id in set(available) - set(must)
+    ]
     best = min(
         combinations(rest, size - len(must)), key=lambda some: total(devices, [*must, *some])
     )
-    expected = [one for one in ids if one in {*must, *best}]
+    expected = [device_id for device_id in ids if device_id in {*must, *best}]
     assert preferred_ids(available, must, size, devices, P.CLOSEST, replicas=1) == expected
 
 
@@ -194,7 +196,7 @@ def one_by_one(
     """Return the devices of the shares that are added, always the closest to those before."""
     chosen, left, added = list(chosen), units(free), []
     for _ in range(size):
-        best = min(left, key=lambda one: sum_of_pairs(where, [*chosen, one]))
+        best = min(left, key=lambda entry: sum_of_pairs(where, [*chosen, entry]))
         left.remove(best)
         chosen.append(best)
         added.append(best)
@@ -281,13 +283,16 @@ def test_spread_takes_each_share_where_the_container_has_the_fewest(
     left, held = dict(free), Counter(taken)
     expected = Counter[int]()
     for _ in range(min(size, sum(free.values()))):
-        one = min((one for one in left if left[one]), key=lambda it: (held[it], -left[it], it))
-        left[one] -= 1
-        held[one] += 1
-        expected[one] += 1
-    available = [f"d{one}::{share}" for one, count in free.items() for share in range(count)]
-    must = [f"d{one}::{9 + share}" for one, count in taken.items() for share in range(count)]
-    devices = {f"d{one}": Spot() for one in range(5)}
+        item = min(
+            (entry for entry in left if left[entry]),
+            key=lambda value: (held[value], -left[value], value),
+        )
+        left[item] -= 1
+        held[item] += 1
+        expected[item] += 1
+    available = [f"d{entry}::{share}" for entry, count in free.items() for share in range(count)]
+    must = [f"d{entry}::{9 + share}" for entry, count in taken.items() for share in range(count)]
+    devices = {f"d{number}": Spot() for number in range(5)}
     given = preferred_ids(available, must, size + len(must), devices, P.SPREAD)
     chosen = Counter(int(share[1]) for share in set(given) - set(must))
     assert chosen == expected

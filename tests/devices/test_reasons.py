@@ -51,8 +51,8 @@ def probe_failed(text: str, subject: str = "file") -> Reason:
 def test_what_is_news_is_a_code_or_what_it_is_about_never_a_text(
     former: Reason, now: Reason, news: str
 ) -> None:
-    said = [one.text for one in changes(failing(former), Decision(lists=failing(now)))]
-    assert [one for one in said if one.startswith("device")] == (
+    said = [change.text for change in changes(failing(former), Decision(lists=failing(now)))]
+    assert [line for line in said if line.startswith("device")] == (
         [f"device gpu0 {news}"] if news else []
     )
 
@@ -61,7 +61,10 @@ def test_what_a_probe_prints_is_never_taken_for_a_state_of_genericdp() -> None:
     """A command may print any of our own sentences."""
     for text in ("not probed yet", "list full: 1 of 2", "excluded by the config"):
         assert failing(probe_failed(text))[NAME].is_probed
-        said = [one.text for one in changes(failing(), Decision(lists=failing(probe_failed(text))))]
+        said = [
+            change.text
+            for change in changes(failing(), Decision(lists=failing(probe_failed(text))))
+        ]
         assert said[-1] == f"device gpu0 is Unhealthy: file: {text}"
 
 

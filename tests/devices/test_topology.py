@@ -108,11 +108,11 @@ DISTANCES = {
 }
 
 
-@pytest.mark.parametrize(("one", "other", "expected"), DISTANCES.values(), ids=DISTANCES)
+@pytest.mark.parametrize(("first", "other", "expected"), DISTANCES.values(), ids=DISTANCES)
 def test_the_nearest_common_ancestor_gives_the_distance(
-    one: str, other: str, expected: Distance
+    first: str, other: str, expected: Distance
 ) -> None:
-    a, b = Spot(syspaths=(one,)), Spot(syspaths=(other,))
+    a, b = Spot(syspaths=(first,)), Spot(syspaths=(other,))
     assert (distance(a, b), distance(b, a)) == (expected, expected)
 
 
@@ -140,9 +140,9 @@ SPOTS = {
 }
 
 
-@pytest.mark.parametrize(("one", "other", "expected"), SPOTS.values(), ids=SPOTS)
-def test_members_numa_nodes_and_links_count(one: Spot, other: Spot, expected: Distance) -> None:
-    assert (distance(one, other), distance(other, one)) == (expected, expected)
+@pytest.mark.parametrize(("first", "other", "expected"), SPOTS.values(), ids=SPOTS)
+def test_members_numa_nodes_and_links_count(first: Spot, other: Spot, expected: Distance) -> None:
+    assert (distance(first, other), distance(other, first)) == (expected, expected)
 
 
 def test_two_pairs_on_a_socket_are_closer_than_three_and_one_on_the_other() -> None:
@@ -152,8 +152,8 @@ def test_two_pairs_on_a_socket_are_closer_than_three_and_one_on_the_other() -> N
 
 
 @given(st.text(), st.text())
-def test_any_text_has_a_distance(one: str, other: str) -> None:
-    assert distance(Spot(syspaths=(one,)), Spot(syspaths=(other,))) in Distance
+def test_any_text_has_a_distance(first: str, other: str) -> None:
+    assert distance(Spot(syspaths=(first,)), Spot(syspaths=(other,))) in Distance
 
 
 @pytest.mark.parametrize("name", TOPOLOGIES)
@@ -166,7 +166,7 @@ def test_the_trees_of_the_topologies_are_read_as_they_are_meant(name: str, tmp_p
         assert device is not None
         node = numa_node_of(device, facts)
         assert spot.numa_nodes == (() if node is None else (node,))
-        above = [one.name for one in (device, *facts.ancestors(device))]
+        above = [entry.name for entry in (device, *facts.ancestors(device))]
         assert set(path[1:]) <= set(above)
 
 
@@ -205,7 +205,7 @@ def test_members_are_counted_once_and_close_by_what_all_agree_in(
 
 
 @pytest.mark.parametrize(
-    ("mode", "numa", "told", "spoiler"),
+    ("mode", "numa", "reported", "spoiler"),
     [
         (TopologyMode.AUTO, ("0", "1"), [[0], [1]], ""),
         (TopologyMode.AUTO, ("0", "-1"), [[], []], "0000:01:00.0-misc"),
@@ -214,7 +214,7 @@ def test_members_are_counted_once_and_close_by_what_all_agree_in(
     ids=["both", "one lacks it", "the config says none"],
 )
 def test_the_kubelet_is_told_the_numa_nodes_if_all_devices_have_one(
-    mode: TopologyMode, numa: tuple[str, ...], told: list[list[int]], spoiler: str
+    mode: TopologyMode, numa: tuple[str, ...], reported: list[list[int]], spoiler: str
 ) -> None:
     """LAW-8: and -1 is never sent (D10). What is closest is known all the same."""
     known, files = Known(texts={"/sys/devices/system/node/online": "0-1"}), []
@@ -225,7 +225,7 @@ def test_the_kubelet_is_told_the_numa_nodes_if_all_devices_have_one(
         files.append(node(f"/dev/m{number}", (10, number), syspath=device.syspath))
     listed = decide([resource("m", "/dev/m*", topology=mode)], files, facts=known)["example.com/m"]
     sent = api.ListAndWatchResponse.FromString(encode_list(listed)).devices
-    assert [[its.ID for its in device.topology.nodes] for device in sent] == told
+    assert [[each_node.ID for each_node in device.topology.nodes] for device in sent] == reported
     assert listed.numa_spoiler == spoiler
     first = next(iter(listed.devices.values())).device
     assert first.spot.numa_nodes == (0,)

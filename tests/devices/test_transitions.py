@@ -55,7 +55,7 @@ class World:
         """Decide."""
         known = Known()
         known.look = lambda pattern: Look(
-            files=tuple(it for it in self.files if finds(pattern, it.path))
+            files=tuple(file for file in self.files if finds(pattern, file.path))
         )
         decision = decide(
             (self.video,),

@@ -106,7 +106,7 @@ def machine(kinds: str, unreadable: Unreadable, hidden: Mapping[str, str]) -> Ma
             return None
         if pattern in hidden:
             return Look(unreadable=f"{pattern} cannot be read (denied)")
-        found = (one for one in files if finds(pattern, one.path))
+        found = (file for file in files if finds(pattern, file.path))
         return Look(files=tuple(found))
 
     known.look = look
@@ -122,10 +122,10 @@ def resources_of(
         replace(
             resource(f"r{i}", values=VALUES, given=given),
             match=tuple(
-                replace(SELECTORS[one], inject=inject(env={"ENTRY": str(place)}))
-                for place, one in enumerate(match)
+                replace(SELECTORS[item], inject=inject(env={"ENTRY": str(place)}))
+                for place, item in enumerate(match)
             ),
-            exclude=tuple(SELECTORS[one] for one in exclude),
+            exclude=tuple(SELECTORS[entry] for entry in exclude),
         )
         for i, (match, exclude) in enumerate(names)
     ]
@@ -143,8 +143,8 @@ def offered(lists: Mapping[str, DeviceList]) -> set[tuple[str, str, str]]:
     """Return what is Healthy, as resource, hardware and the entry that takes it."""
     return {
         (name, listed.device.key, str(listed.device.env["ENTRY"].values[0]))
-        for name, one in lists.items()
-        for listed in one.devices.values()
+        for name, list_ in lists.items()
+        for listed in list_.devices.values()
         if not listed.reasons
     }
 
@@ -191,7 +191,7 @@ def test_less_is_offered_and_nothing_to_others(
     fresh = lists_of(resources, host)
     assert offered(fresh) <= offered(readable), "nothing goes to another resource or entry"
     for name, key, _ in offered(readable) - offered(fresh):
-        is_said = any(one.device.key == key for one in fresh[name].not_offered)
+        is_said = any(entry.device.key == key for entry in fresh[name].not_offered)
         assert is_said or hidden, "what is kept back has a reason"
 
     after = lists_of(resources, host, readable)
@@ -213,9 +213,9 @@ def test_less_is_offered_and_nothing_to_others(
 )
 def test_what_another_resource_has_stays_there(names: list[str], unreadable: Unreadable) -> None:
     """The first could have it now for all that is known, and did not take it before."""
-    resources = resources_of([([one], []) for one in names])
+    resources = resources_of([([name], []) for name in names])
     readable = lists_of(resources, machine("aba", frozenset(), {}))
-    second = {one for one in offered(readable) if one[0] == resources[1].name}
+    second = {device for device in offered(readable) if device[0] == resources[1].name}
     assume(second)
     alone = lists_of(resources[1:], machine("aba", unreadable, {}))
     after = lists_of(resources, machine("aba", unreadable, {}), readable)

@@ -130,7 +130,11 @@ class Machine:
     def pools(self, gate_of: Callable[[str], Gate]) -> dict[str, ServedPool]:
         """Return what there is now for a preparer."""
         pools = {}
-        for name in [one.name for one in self._resources if one.served_by is ServedBy.DRA]:
+        for name in [
+            each_resource.name
+            for each_resource in self._resources
+            if each_resource.served_by is ServedBy.DRA
+        ]:
             listed, gate = self._lists[name], gate_of(name)
             gate.set_devices(listed)
             shares = devices_of(name, listed, extended_resource=False).shares
@@ -140,7 +144,7 @@ class Machine:
     def is_admin(self, uid: str) -> bool:
         """Return whether a claim has admin access to what is allocated to it."""
         allocation = self.claims[uid]["status"].get("allocation", {"devices": {"results": []}})
-        return any(one.get("adminAccess") for one in allocation["devices"]["results"])
+        return any(result.get("adminAccess") for result in allocation["devices"]["results"])
 
     def allocate(
         self, uid: str, names: Collection[str], *, pool: str = POOL, admin: bool = False
@@ -231,7 +235,11 @@ class Process:
     def files(self) -> list[str]:
         """Return what there is of claims on disk."""
         directories = (self.cdi_directory, self.directory / "claims")
-        return sorted(f"{one.name}/{name}" for one in directories for name in os.listdir(one))
+        return sorted(
+            f"{directory.name}/{name}"
+            for directory in directories
+            for name in os.listdir(directory)
+        )
 
 
 def ref(uid: str) -> ClaimRef:

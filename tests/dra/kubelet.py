@@ -141,7 +141,7 @@ class DraKubelet:
         stub = self._stub(driver)
         answer = await _answer(stub.NodePrepareResources(request, timeout=self._call_seconds))
         _check_uids(claims, answer.claims)
-        return {uid: one.error or tuple(one.devices) for uid, one in answer.claims.items()}
+        return {uid: claim.error or tuple(claim.devices) for uid, claim in answer.claims.items()}
 
     async def unprepare(self, driver: str, *claims: api.Claim) -> dict[str, str]:
         """Call NodeUnprepareResources; return the error of each claim by its UID.
@@ -152,13 +152,13 @@ class DraKubelet:
         stub = self._stub(driver)
         answer = await _answer(stub.NodeUnprepareResources(request, timeout=self._call_seconds))
         _check_uids(claims, answer.claims)
-        return {uid: one.error for uid, one in answer.claims.items()}
+        return {uid: claim.error for uid, claim in answer.claims.items()}
 
     def _stub(self, driver: str) -> rpc.DRAPluginAsyncStub:
-        found = [one for one in self._plugins.values() if one.driver == driver]
+        found = [plugin for plugin in self._plugins.values() if plugin.driver == driver]
         if not found:
             raise DraCallError(f"DRA driver {driver} is not registered")
-        found.sort(key=lambda one: one.is_connected)  # the last connected one, else the last
+        found.sort(key=lambda entry: entry.is_connected)  # the last connected one, else the last
         return rpc.DRAPluginStub(found[-1].channel)
 
     async def _run(self) -> None:
@@ -249,7 +249,9 @@ class DraKubelet:
 
     def _update_drivers(self) -> None:
         self.drivers.value = frozenset(
-            one.driver for one in self._plugins.values() if one.is_registered and one.is_connected
+            plugin.driver
+            for plugin in self._plugins.values()
+            if plugin.is_registered and plugin.is_connected
         )
 
     async def _wipe_unless_back(self, driver: str) -> None:

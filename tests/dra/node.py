@@ -133,8 +133,8 @@ class DraNode:
     def pools(self) -> dict[str, list[str]]:
         """Return the names of the devices on offer, by pool."""
         found: dict[str, list[str]] = {}
-        for one in self.server.objects("resourceslices"):
-            spec = one["spec"]
+        for object_ in self.server.objects("resourceslices"):
+            spec = object_["spec"]
             names = found.setdefault(spec["pool"]["name"], [])
             names += [device["name"] for device in spec.get("devices", ())]
         return found
@@ -189,7 +189,9 @@ class DraNode:
             },
         )
         (found,) = (
-            one for one in self.server.objects("resourceclaims") if one["metadata"]["name"] == name
+            object_
+            for object_ in self.server.objects("resourceclaims")
+            if object_["metadata"]["name"] == name
         )
         return ClaimRef(namespace="default", name=name, uid=found["metadata"]["uid"])
 
@@ -243,7 +245,10 @@ class DraNode:
         except FileNotFoundError:
             return {}
         spec = json.loads(content)
-        return {f"{spec['kind']}={one['name']}": one["containerEdits"] for one in spec["devices"]}
+        return {
+            f"{spec['kind']}={device['name']}": device["containerEdits"]
+            for device in spec["devices"]
+        }
 
     def host_paths(self, claim: ClaimRef) -> list[str]:
         """Return the nodes of the host that a claim's spec has."""

@@ -225,7 +225,7 @@ async def test_a_pod_that_is_admitted_while_it_is_asked_keeps_its_device(node: D
             lines = len(daemon.log.lines)
             await daemon.takes(by_plugin())
             await contested(daemon, "")
-            assert not any("active now" in one for one in daemon.log.lines[lines:])
+            assert not any("active now" in line for line in daemon.log.lines[lines:])
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"resources": 3}'])

@@ -103,7 +103,7 @@ class Claims(RuleBasedStateMachine):
     def results(self, uid: str) -> list[tuple[str, str]]:
         claim = self.machine.claims.get(uid, {"status": {}})
         allocation = claim["status"].get("allocation", {"devices": {"results": []}})
-        return [(one["pool"], one["device"]) for one in allocation["devices"]["results"]]
+        return [(result["pool"], result["device"]) for result in allocation["devices"]["results"]]
 
     def _plug(self, port: int, serial: str) -> None:
         for other, (_, stick) in tuple(self.ports.items()):
@@ -172,9 +172,9 @@ class Claims(RuleBasedStateMachine):
     def _allocate(self, uid: str, choice: int, admin: bool) -> None:
         """Allocate what is free by the API."""
         taken = {
-            one
+            result
             for other in self.machine.claims
-            for one in self.results(other)
+            for result in self.results(other)
             if not self.machine.is_admin(other)
         }
         free = [
@@ -256,9 +256,9 @@ class Claims(RuleBasedStateMachine):
     def hardware_has_one_holder(self) -> None:
         holders = [(uid, use) for uid, use in self.uses.items() if not use.is_admin]
         for number, (_, mine) in enumerate(holders):
-            for _, its in holders[:number]:
-                common = set(mine.sticks.values()) & set(its.sticks.values())
-                assert not common or (mine.shared and its.shared), common
+            for _, holder in holders[:number]:
+                common = set(mine.sticks.values()) & set(holder.sticks.values())
+                assert not common or (mine.shared and holder.shared), common
 
     @invariant()
     def a_spec_has_all_that_a_container_was_given_and_nothing_else(self) -> None:

@@ -90,7 +90,7 @@ async def test_a_claim_waits_for_a_disk_that_takes_its_record_and_its_spec(
         await mend(daemon, directory)
         await node.prepare(claim)
         inside = f"/proc/{daemon.process.pid}/root{directory}"
-        assert [one for one in os.listdir(inside) if claim.uid in one]
+        assert [name for name in os.listdir(inside) if claim.uid in name]
         assert await node.unprepare(claim) == ""
         assert os.listdir(inside) == []
         daemon.process.terminate()

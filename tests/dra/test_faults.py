@@ -36,14 +36,15 @@ async def serving(node: DraNode, **keys: Any) -> AsyncIterator[Daemon]:
         assert not [line for line in daemon.log.lines if line.startswith("error")]
 
 
-async def told(daemon: Daemon, *why: str) -> None:
+async def reported(daemon: Daemon, *why: str) -> None:
     """Wait until it is told that claims get nothing, and why."""
     await daemon.shows(
-        NAME, lambda found: not found["registered"] and all(one in found["reason"] for one in why)
+        NAME,
+        lambda found: not found["registered"] and all(reason in found["reason"] for reason in why),
     )
     await daemon.counts_so(lambda found: found[f"registered{{{NAME}}}"] == 0)
-    for one in why:
-        await daemon.log.says(one)
+    for each_reason in why:
+        await daemon.log.says(each_reason)
 
 
 async def healed(node: DraNode, daemon: Daemon, *names: str) -> None:
@@ -83,7 +84,7 @@ async def test_an_api_server_that_fails_at_the_start_or_later(
                 await healed(node, daemon)
                 faults.enter_context(node.server.failing(verbs={"create"}, **fault))
                 node.server.wipe(NODE)
-            await told(daemon, why)
+            await reported(daemon, why)
             await daemon.counts_so(lambda found: found.get(f"api_requests_total{{{counted}}}"))
             faults.close()
             await healed(node, daemon)
@@ -95,7 +96,7 @@ async def test_an_api_server_that_is_gone_for_a_while(node: DraNode) -> None:
         claim = await node.claim()
         await node.server.stop()
         node.host.plug("ttyUSB1")
-        await told(daemon, "the API server", "Connection refused")
+        await reported(daemon, "the API server", "Connection refused")
         assert await node.unprepare(claim) == ""
         await node.server.start()
         await healed(node, daemon, USB0, USB1)
@@ -150,7 +151,7 @@ async def test_a_root_of_the_kubelet_that_cannot_be_looked_at_ends_no_device_plu
     async with node.serving(resource(OTHER, "/dev/ttyUSB*")) as daemon:
         await node.world.listed(OTHER, "ttyUSB0")
         await daemon.takes(resource(OTHER, "/dev/ttyUSB*"), by_dra(glob="/dev/ttyACM*"))
-        await told(daemon, "file name too long")
+        await reported(daemon, "file name too long")
         await node.world.allocated(OTHER, ["ttyUSB0"])
 
 
@@ -163,11 +164,11 @@ async def test_a_node_that_is_made_later_or_anew(node: DraNode, *, at_first: boo
             await healed(node, daemon)
             node.server.remove("nodes", NODE)
             node.server.collect_garbage()
-        await told(daemon, f"the cluster has no Node {NODE} (see --node-name)")
+        await reported(daemon, f"the cluster has no Node {NODE} (see --node-name)")
         uid = node.server.add_node(NODE)["metadata"]["uid"]
         await healed(node, daemon)
-        (one,) = node.server.objects("resourceslices")
-        assert one["metadata"]["ownerReferences"][0]["uid"] == uid
+        (only,) = node.server.objects("resourceslices")
+        assert only["metadata"]["ownerReferences"][0]["uid"] == uid
 
 
 async def test_a_kubeconfig_that_is_missing_or_broken_until_it_is_right(node: DraNode) -> None:
@@ -176,16 +177,16 @@ async def test_a_kubeconfig_that_is_missing_or_broken_until_it_is_right(node: Dr
     right = file.read_text()
     file.unlink()
     async with serving(node) as daemon:
-        await told(daemon, f"{file}")
+        await reported(daemon, f"{file}")
         claim = node.allocate(USB0)
         assert f"{file}" in await node.refusal(claim)
         for content in ("\0", "[", "clusters: 3", "current-context: nowhere"):
             lines = len(daemon.log.lines)
             file.write_text(content)
             await daemon.log.until(lambda: len(daemon.log.lines) > lines)  # noqa: B023
-            await told(daemon, f"{file}")
+            await reported(daemon, f"{file}")
         file.write_text(right.replace(node.server.url, "http://127.0.0.1:1"))
-        await told(daemon, "http://127.0.0.1:1 does not answer")
+        await reported(daemon, "http://127.0.0.1:1 does not answer")
         file.write_text(right)
         await healed(node, daemon)
 
@@ -258,7 +259,7 @@ async def test_a_directory_of_the_kubelet_that_is_made_later(node: DraNode, miss
     await node.kubelet.stop()
     shutil.rmtree(node.root / missing)
     async with serving(node) as daemon:
-        await told(daemon, f"{node.root / missing}")
+        await reported(daemon, f"{node.root / missing}")
         node.kubelet.start()
         await healed(node, daemon)
 
@@ -282,7 +283,7 @@ async def test_a_place_that_something_else_has_taken(node: DraNode, taken: str, 
         path.unlink(missing_ok=True)
         path.mkdir()
     async with serving(node) as daemon:
-        await told(daemon, f"{node.state_directory}", why)
+        await reported(daemon, f"{node.state_directory}", why)
         path.unlink() if path.is_file() else path.rmdir()
         await healed(node, daemon)
 
@@ -291,7 +292,7 @@ async def test_a_directory_of_the_driver_that_is_removed_comes_back(node: DraNod
     async with serving(node) as daemon:
         await healed(node, daemon)
         claim = await node.claim()
-        files = {one.relative_to(node.state_directory) for one in node.state_directory.rglob("*")}
+        files = {file.relative_to(node.state_directory) for file in node.state_directory.rglob("*")}
         record = node.record(claim)
         shutil.rmtree(node.state_directory)
         await daemon.log.says(f"another process has removed {node.state_directory}")
@@ -299,7 +300,8 @@ async def test_a_directory_of_the_driver_that_is_removed_comes_back(node: DraNod
             lambda: (
                 files
                 == {
-                    one.relative_to(node.state_directory) for one in node.state_directory.rglob("*")
+                    file.relative_to(node.state_directory)
+                    for file in node.state_directory.rglob("*")
                 }
             )
         )
@@ -323,7 +325,7 @@ async def test_a_kubelet_that_restarts_finds_driver_and_slices_again(node: DraNo
 async def test_a_kubelet_that_refuses_the_driver_for_a_while(node: DraNode) -> None:
     node.kubelet.refusal = "not today"
     async with serving(node) as daemon:
-        await told(daemon, "the kubelet refuses the driver: not today")
+        await reported(daemon, "the kubelet refuses the driver: not today")
         node.kubelet.refusal = ""
         await healed(node, daemon)
 
@@ -334,7 +336,7 @@ async def test_nobody_is_said_to_undo_writes_that_have_failed(node: DraNode) -> 
         with node.server.failing(status=403, reason="Forbidden", verbs={"update"}):
             for _ in range(5):
                 node.host.plug("ttyUSB1")
-                await told(daemon, "refuses (403)")
+                await reported(daemon, "refuses (403)")
                 node.host.unplug("ttyUSB1")
                 await daemon.registered(NAME)
         await healed(node, daemon)

@@ -56,9 +56,9 @@ def foreign() -> list[Json]:
     return [other_driver, other_node, neither]
 
 
-def events(*told: tuple[str, Json]) -> bytes:
+def events(*reported: tuple[str, Json]) -> bytes:
     return b"".join(
-        json.dumps({"type": kind, "object": item}).encode() + b"\n" for kind, item in told
+        json.dumps({"type": kind, "object": item}).encode() + b"\n" for kind, item in reported
     )
 
 
@@ -323,7 +323,11 @@ def test_a_hostile_server_gets_few_requests_and_no_foreign_slice_and_is_forgiven
                 before = len(server.requests)
                 await asyncio.sleep(HOUR)  # noqa: TID251 -- virtual time
                 sent = server.requests[before:]
-                logged = (it.message for it in caplog.records if it.name.startswith("genericdp"))
+                logged = (
+                    record.message
+                    for record in caplog.records
+                    if record.name.startswith("genericdp")
+                )
                 said = [*complaints(publisher), *logged]
             assert any(says in text for text in said), said
             assert all(text.isprintable() for text in said)
@@ -371,7 +375,10 @@ def test_another_ca_gets_few_connections_and_is_forgiven(
                 await asyncio.sleep(HOUR)  # noqa: TID251 -- virtual time
                 assert not server.requests
                 assert reads < FEW
-                assert any("certificate that is not accepted" in it for it in complaints(publisher))
+                assert any(
+                    "certificate that is not accepted" in complaint
+                    for complaint in complaints(publisher)
+                )
                 (tmp_path / "kubeconfig").write_bytes(good)
                 await becomes(lambda: offered(server) == 2 and not complaints(publisher))
 
@@ -392,7 +399,7 @@ MALFORMED = [(path, value) for path, values in _VALUES.items() for value in valu
 
 
 @pytest.mark.parametrize(
-    ("path", "value"), MALFORMED, ids=lambda it: repr(it).replace("/", "_")[:40]
+    ("path", "value"), MALFORMED, ids=lambda value: repr(value).replace("/", "_")[:40]
 )
 def test_a_malformed_slice_concerns_itself_alone(
     path: str, value: object, caplog: pytest.LogCaptureFixture

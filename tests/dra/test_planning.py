@@ -37,25 +37,25 @@ class Api:
     def observed(self) -> list[Json]:
         return list(self.slices.values())
 
-    def create(self, one: Json) -> Json:
+    def create(self, entry: Json) -> Json:
         number = next(self._numbers)
-        name = f"{one['metadata']['generateName']}{number:05}"
+        name = f"{entry['metadata']['generateName']}{number:05}"
         own = {"name": name, "uid": f"uid-{number}", "resourceVersion": str(number)}
-        self.slices[name] = {**one, "metadata": {**one["metadata"], **own}}
+        self.slices[name] = {**entry, "metadata": {**entry["metadata"], **own}}
         return self.slices[name]
 
     def carry_out(self, todo: list[tuple[str, Json]], most: int = 10_000) -> int:
         """Carry out the first so many requests; return how many there were."""
-        for verb, one in todo[:most]:
+        for verb, entry in todo[:most]:
             if verb == "create":
-                self.create(one)
+                self.create(entry)
                 continue
-            name = one["metadata"]["name"]
+            name = entry["metadata"]["name"]
             before = self.slices.pop(name)["metadata"]
-            assert one["metadata"]["resourceVersion"] == before["resourceVersion"]
+            assert entry["metadata"]["resourceVersion"] == before["resourceVersion"]
             if verb == "update":
-                metadata = {**one["metadata"], "resourceVersion": str(next(self._numbers))}
-                self.slices[name] = {**one, "metadata": metadata}
+                metadata = {**entry["metadata"], "resourceVersion": str(next(self._numbers))}
+                self.slices[name] = {**entry, "metadata": metadata}
         return len(todo)
 
     def settle(self, layout: Layout, offered: Mapping[str, Json], pool: Pool = POOL) -> None:
@@ -65,7 +65,7 @@ class Api:
         pytest.fail("it never rests")
 
     def generations(self) -> set[int]:
-        return {one["spec"]["pool"]["generation"] for one in self.observed}
+        return {entry["spec"]["pool"]["generation"] for entry in self.observed}
 
 
 def published(names: Sequence[str] = NAMES) -> tuple[Api, Layout]:
@@ -76,9 +76,9 @@ def published(names: Sequence[str] = NAMES) -> tuple[Api, Layout]:
 
 def test_a_thousand_devices_are_sixteen_slices() -> None:
     api, layout = published()
-    assert [len(one["spec"]["devices"]) for one in api.observed] == [64] * 15 + [40]
+    assert [len(entry["spec"]["devices"]) for entry in api.observed] == [64] * 15 + [40]
     assert [name for names in layout.values() for name in names] == NAMES
-    assert {one["spec"]["pool"]["resourceSliceCount"] for one in api.observed} == {16}
+    assert {item["spec"]["pool"]["resourceSliceCount"] for item in api.observed} == {16}
     assert layout_of(api.observed) == layout
 
 
@@ -87,9 +87,9 @@ def test_names_of_slices_begin_with_their_index_and_are_not_too_long() -> None:
         name="n/example.com/x", driver="genericdp.io", node_name="n" * 80 + ".a", node_uid="u"
     )
     todo = plan(pool, next_layout({}, NAMES[:100]), devices(NAMES[:100]), [])
-    starts = [one["metadata"]["generateName"] for _, one in todo]
-    assert [one[:18] for one in starts] == ["0000-genericdp.io-", "0001-genericdp.io-"]
-    assert all(len(one) <= 58 and one.endswith("n-") for one in starts)
+    starts = [entry["metadata"]["generateName"] for _, entry in todo]
+    assert [start[:18] for start in starts] == ["0000-genericdp.io-", "0001-genericdp.io-"]
+    assert all(len(each_start) <= 58 and each_start.endswith("n-") for each_start in starts)
 
 
 @pytest.mark.parametrize("last", [False, True], ids=["flips", "has another attribute"])
@@ -100,9 +100,9 @@ def test_one_device_that_changes_is_one_update_of_the_same_generation(*, last: b
         offered["d500"]["attributes"] = {"speed": {"int": 12}}
     else:
         del offered["d500"]
-    ((verb, one),) = plan(POOL, layout, offered, api.observed)
+    ((verb, entry),) = plan(POOL, layout, offered, api.observed)
     assert verb == "update"
-    assert one["spec"]["pool"]["generation"] == 1
+    assert entry["spec"]["pool"]["generation"] == 1
     api.settle(layout, offered)
 
 
@@ -129,13 +129,15 @@ def test_a_slice_less_is_deleted_first_and_gives_all_another_generation() -> Non
     assert gone["metadata"]["name"].startswith("0001-")
     api.settle(smaller, devices(NAMES))
     assert api.generations() == {2}
-    assert {one["metadata"]["name"][:4] for one in api.observed} == {"0000", "0002"}
+    assert {entry["metadata"]["name"][:4] for entry in api.observed} == {"0000", "0002"}
 
 
 def test_a_new_device_takes_a_free_place() -> None:
     _, layout = published(NAMES[:128])
-    without = next_layout(layout, [one for one in NAMES[:128] if one != "d3"])
-    again = next_layout(without, [*(one for one in NAMES[:128] if one != "d3"), "new"])
+    without = next_layout(layout, [name for name in NAMES[:128] if name != "d3"])
+    again = next_layout(
+        without, [*(each_name for each_name in NAMES[:128] if each_name != "d3"), "new"]
+    )
     assert again[0][-1] == "new"
     assert again[1] == layout[1]
 
@@ -144,16 +146,16 @@ def test_a_new_device_takes_a_free_place() -> None:
 def test_without_devices_there_is_one_empty_slice(before: Layout) -> None:
     layout = next_layout(before, [])
     assert layout == {min(before, default=0): ()}
-    ((verb, one),) = plan(POOL, layout, {}, [])
+    ((verb, entry),) = plan(POOL, layout, {}, [])
     assert verb == "create"
-    assert "devices" not in one["spec"]
-    assert one["spec"]["pool"] == {"name": POOL.name, "generation": 1, "resourceSliceCount": 1}
+    assert "devices" not in entry["spec"]
+    assert entry["spec"]["pool"] == {"name": POOL.name, "generation": 1, "resourceSliceCount": 1}
 
 
 def test_null_in_an_empty_slice_as_kubernetes_1_34_has_it_is_no_change() -> None:
     api, layout = published([])
-    for one in api.observed:
-        one["spec"]["devices"] = None
+    for entry in api.observed:
+        entry["spec"]["devices"] = None
     assert layout_of(api.observed) == layout
     assert plan(POOL, layout, {}, api.observed) == []
 
@@ -162,8 +164,8 @@ def test_a_slice_that_somebody_has_deleted_is_created_and_nothing_else_written()
     api, layout = published()
     api.slices.pop(next(name for name in api.slices if name.startswith("0007-")))
     todo = plan(POOL, layout, devices(NAMES), api.observed)
-    told = [(verb, one["metadata"]["generateName"][:5]) for verb, one in todo]
-    assert told == [("create", "0007-")]
+    values = [(verb, entry["metadata"]["generateName"][:5]) for verb, entry in todo]
+    assert values == [("create", "0007-")]
     api.settle(layout, devices(NAMES))
     assert api.generations() == {1}
 
@@ -198,7 +200,7 @@ def test_slices_of_an_index_that_is_taken_and_of_no_index_are_deleted() -> None:
     api.create({**right, "metadata": {"generateName": "0000-genericdp.io-node-1-"}})
     api.create({**right, "metadata": {"generateName": "of-somebody-"}})
     api.settle(layout, devices(NAMES))
-    assert [one["metadata"]["uid"] for one in api.observed] == [right["metadata"]["uid"]]
+    assert [entry["metadata"]["uid"] for entry in api.observed] == [right["metadata"]["uid"]]
 
 
 def test_a_slice_that_is_being_deleted_is_not_deleted_again() -> None:
@@ -214,20 +216,20 @@ def test_a_node_that_was_created_anew_owns_the_slices_then() -> None:
     api, layout = published(NAMES[:64])
     new = Pool(name=POOL.name, driver=POOL.driver, node_name=POOL.node_name, node_uid="u2")
     api.settle(layout, devices(NAMES), new)
-    (one,) = api.observed
-    assert one["metadata"]["ownerReferences"] == [
+    (only,) = api.observed
+    assert only["metadata"]["ownerReferences"] == [
         {"apiVersion": "v1", "kind": "Node", "name": "node-1", "uid": "u2", "controller": True}
     ]
 
 
 def test_an_update_keeps_what_others_have_noted() -> None:
     api, layout = published(["d0"])
-    (one,) = api.observed
-    one["metadata"] |= {"labels": {"a": "b"}, "managedFields": [{"manager": "x"}]}
+    (only,) = api.observed
+    only["metadata"] |= {"labels": {"a": "b"}, "managedFields": [{"manager": "x"}]}
     ((verb, sent),) = plan(POOL, layout, {}, api.observed)
     assert verb == "update"
     assert sent["metadata"]["labels"] == {"a": "b"}
-    assert sent["metadata"]["uid"] == one["metadata"]["uid"]
+    assert sent["metadata"]["uid"] == only["metadata"]["uid"]
     assert sent["metadata"]["managedFields"] == [{"manager": "x"}]
 
 
@@ -237,7 +239,9 @@ def test_more_devices_than_a_slice_may_have_are_moved() -> None:
     assert layout[0] == tuple(NAMES[:64])
 
 
-names_of_devices = st.sets(st.integers(0, 199)).map(lambda chosen: [f"d{one}" for one in chosen])
+names_of_devices = st.sets(st.integers(0, 199)).map(
+    lambda chosen: [f"d{entry}" for entry in chosen]
+)
 
 
 class Publishing(RuleBasedStateMachine):
@@ -285,10 +289,12 @@ class Publishing(RuleBasedStateMachine):
     @rule(which=st.integers(0, 5), index=st.integers(0, 5), generation=st.integers(0, 9))
     def somebody_copies_a_slice(self, which: int, index: int, generation: int) -> None:
         if self.api.slices:
-            one = self.api.observed[which % len(self.api.slices)]
-            pool = {**one["spec"]["pool"], "generation": generation}
+            entry = self.api.observed[which % len(self.api.slices)]
+            pool = {**entry["spec"]["pool"], "generation": generation}
             metadata = {"generateName": f"{index:04x}-somebody-"}
-            self.api.create({**one, "metadata": metadata, "spec": {**one["spec"], "pool": pool}})
+            self.api.create(
+                {**entry, "metadata": metadata, "spec": {**entry["spec"], "pool": pool}}
+            )
 
     @rule()
     def the_daemon_restarts(self) -> None:
@@ -302,10 +308,10 @@ class Publishing(RuleBasedStateMachine):
         self.api.settle(self.layout, offered)
         assert len(self.api.generations()) == 1
         assert all(
-            one["spec"]["pool"]["resourceSliceCount"] == len(self.api.slices)
-            for one in self.api.observed
+            item["spec"]["pool"]["resourceSliceCount"] == len(self.api.slices)
+            for item in self.api.observed
         )
-        shown = [d["name"] for one in self.api.observed for d in one["spec"].get("devices", ())]
+        shown = [d["name"] for entry in self.api.observed for d in entry["spec"].get("devices", ())]
         assert sorted(shown) == sorted(self.healthy)
 
     @invariant()

@@ -42,7 +42,7 @@ SECONDS = 30.0
 def lists(count: int = 2, *, without: tuple[int, ...] = ()) -> Mapping[str, DeviceList]:
     """So many serial ports, of which some have vanished."""
     before = decide([SERIAL], USB[:count])
-    present = [one for number, one in enumerate(USB[:count]) if number not in without]
+    present = [entry for number, entry in enumerate(USB[:count]) if number not in without]
     return decide([SERIAL], present, before)
 
 
@@ -87,21 +87,25 @@ async def shows(publisher: Publisher, **reasons: str) -> None:
 
 
 def slices(server: ApiServer, pool: str = POOL) -> list[Json]:
-    found = [one for one in server.objects("resourceslices") if one["spec"]["pool"]["name"] == pool]
-    return sorted(found, key=lambda one: str(one["metadata"]["name"]))
+    found = [
+        object_
+        for object_ in server.objects("resourceslices")
+        if object_["spec"]["pool"]["name"] == pool
+    ]
+    return sorted(found, key=lambda entry: str(entry["metadata"]["name"]))
 
 
 def devices(server: ApiServer, pool: str = POOL) -> list[str]:
     """The IDs of what is on offer."""
     return [
         device["attributes"]["id"]["string"]
-        for one in slices(server, pool)
-        for device in one["spec"].get("devices", ())
+        for slice_ in slices(server, pool)
+        for device in slice_["spec"].get("devices", ())
     ]
 
 
 def verbs(server: ApiServer) -> list[str]:
-    return [one.verb for one in server.writes]
+    return [write.verb for write in server.writes]
 
 
 async def settled(server: ApiServer, publisher: Publisher, *, is_stored: bool = True) -> int:
@@ -158,14 +162,16 @@ async def test_one_device_that_vanishes_is_one_update_and_keeps_its_place(
         publisher.wanted.value = lists(130)
         await poll_until(lambda: len(devices(server)) == 130)
         await settled(server, publisher)
-    assert [one["spec"] for one in slices(server)] == [one["spec"] for one in before]
+    assert [slice_["spec"] for slice_ in slices(server)] == [entry["spec"] for entry in before]
     assert verbs(server) == ["create"] * 3 + ["update"] * 2 + ["create"]
 
 
 async def test_a_restarted_daemon_leaves_the_slices_as_they_are(server: ApiServer) -> None:
     async with publishing(server, lists(130)) as publisher:
         await shows(publisher, serial="")
-    backwards = {name: replace(one, entries=one.entries[::-1]) for name, one in lists(130).items()}
+    backwards = {
+        name: replace(list_, entries=list_.entries[::-1]) for name, list_ in lists(130).items()
+    }
     async with publishing(server, backwards) as publisher:
         await shows(publisher, serial="")
         assert await settled(server, publisher) == 3
@@ -223,10 +229,13 @@ async def test_what_is_not_granted_is_told_once_and_heals(
             await shows(publisher, serial=why)
             await shows(publisher, serial="")
         assert len(devices(server)) == sum(
-            one.is_healthy for one in wanted["example.com/serial"].devices.values()
+            device.is_healthy for device in wanted["example.com/serial"].devices.values()
         )
-    assert len([one for one in caplog.messages if why in one]) == 1
-    assert "published" in [one.message for one in caplog.records if "publisher" in one.name][-1]
+    assert len([message for message in caplog.messages if why in message]) == 1
+    assert (
+        "published"
+        in [record.message for record in caplog.records if "publisher" in record.name][-1]
+    )
 
 
 async def test_nothing_is_sent_for_as_long_as_the_api_server_asks_for(server: ApiServer) -> None:
@@ -253,9 +262,10 @@ def unprobed() -> Mapping[str, DeviceList]:
     """Devices of which no probe has a result yet."""
     return {
         name: replace(
-            one, entries=tuple(entry.after(Event.NOT_PROBED, NOT_PROBED) for entry in one.entries)
+            list_,
+            entries=tuple(entry.after(Event.NOT_PROBED, NOT_PROBED) for entry in list_.entries),
         )
-        for name, one in lists().items()
+        for name, list_ in lists().items()
     }
 
 
@@ -340,7 +350,7 @@ async def test_a_reason_that_names_another_slice_each_time_is_told_once(
     async with publishing(server, lists()) as publisher:
         await shows(publisher, serial="must be greater than zero")
         await poll_until(lambda: len(server.writes) > 3)
-    assert len([one for one in caplog.messages if "greater than zero" in one]) == 1
+    assert len([message for message in caplog.messages if "greater than zero" in message]) == 1
 
 
 async def test_a_refused_pool_does_not_hold_up_another(server: ApiServer) -> None:
@@ -356,8 +366,8 @@ async def test_somebody_who_undoes_what_is_written_is_not_fought_without_end(
     async with publishing(server, lists(), pause=0.05) as publisher:
         for _ in range(4):
             await poll_until(lambda: len(devices(server)) == 2)
-            (one,) = slices(server)
-            server.put("resourceslices", {**one, "spec": {**one["spec"], "devices": []}})
+            (only,) = slices(server)
+            server.put("resourceslices", {**only, "spec": {**only["spec"], "devices": []}})
         await shows(publisher, serial="keeps changing or deleting")
         assert verbs(server) == ["create", "update", "update", "update"]
         publisher.wanted.value = lists(3)  # what is new is written nevertheless
@@ -376,9 +386,9 @@ async def test_fields_that_are_dropped_are_told_once_and_not_sent_again(
         await poll_until(lambda: len(slices(server)) == 2)
         await shows(publisher, serial="")
         assert verbs(server) == ["create"] * 2 + ["update"] + ["create"] * 2
-    (told,) = [one for one in caplog.messages if "changes or drops fields" in one]
-    assert "spec.devices[].attributes.id" in told
-    assert "ownerReferences" in told
+    (message,) = [text for text in caplog.messages if "changes or drops fields" in text]
+    assert "spec.devices[].attributes.id" in message
+    assert "ownerReferences" in message
 
 
 async def test_an_api_server_that_stores_hardly_anything_is_not_overrun(server: ApiServer) -> None:
@@ -411,8 +421,8 @@ async def test_a_node_that_is_created_anew_owns_the_slices_that_replace_the_coll
         await shows(publisher, serial="the cluster has no Node")
         uid = server.add_node(NODE)["metadata"]["uid"]
         await shows(publisher, serial="")
-    told = [one.message for one in caplog.records if hasattr(one, "resource")]
-    assert told[-1] == "2 devices in 1 ResourceSlice published"
+    messages = [record.message for record in caplog.records if hasattr(record, "resource")]
+    assert messages[-1] == "2 devices in 1 ResourceSlice published"
     assert slices(server)[0]["metadata"]["ownerReferences"][0]["uid"] == uid
 
 
@@ -429,7 +439,7 @@ async def test_the_node_is_looked_at_now_and_then(server: ApiServer) -> None:
         uid = server.add_node(NODE, kubelet_version="v1.36.0")["metadata"]["uid"]
         await poll_until(extended)
         owners = slices(server)[0]["metadata"]["ownerReferences"]
-        assert [one["uid"] for one in owners] == [uid]
+        assert [owner["uid"] for owner in owners] == [uid]
 
 
 async def test_a_slice_that_vanished_unnoticed_after_its_creation_is_missed(
@@ -458,7 +468,7 @@ async def test_pools_that_are_not_wanted_are_removed_but_not_those_of_others(
         publisher.wanted.value = decide([VIDEO], [CAMERA])
         await poll_until(lambda: not slices(server))
         await shows(publisher, video="")
-    assert all(one in server.objects("resourceslices") for one in others)
+    assert all(other in server.objects("resourceslices") for other in others)
 
 
 async def test_leftovers_by_the_hundred_are_deleted_without_a_pause(server: ApiServer) -> None:
@@ -473,8 +483,8 @@ async def test_why_a_device_is_in_no_slice_is_shown_and_logged(
     server: ApiServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     twin = label("ttyUSB0")
-    one = resource("serial", "/dev/*")
-    async with publishing(server, decide([one], [USB[0], node(f"/dev/{twin}", (1, 1))])) as it:
-        await shows(it, serial="")
-    (told,) = [one for one in caplog.messages if "not in a ResourceSlice" in one]
-    assert "its name is that of" in told
+    spec = resource("serial", "/dev/*")
+    async with publishing(server, decide([spec], [USB[0], node(f"/dev/{twin}", (1, 1))])) as item:
+        await shows(item, serial="")
+    (message,) = [text for text in caplog.messages if "not in a ResourceSlice" in text]
+    assert "its name is that of" in message

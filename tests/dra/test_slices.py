@@ -93,14 +93,14 @@ def test_claims_for_plain_limits_need_a_kubelet_of_version_1_36(
 def offered(files: Iterable[FoundFile] = (USB0, USB1), **keys: Any) -> Offered:
     extended_resource = keys.pop("extended_resource", True)
     attributes: Mapping[str, AttributeValue] = keys.pop("attributes", {})
-    one = resource("serial", "/dev/ttyUSB*", **keys)
-    devices = decide([one], files)[one.name]
+    spec = resource("serial", "/dev/ttyUSB*", **keys)
+    devices = decide([spec], files)[spec.name]
     entries = tuple(
         replace(entry, device=replace(entry.device, attributes=attributes))
         for entry in devices.devices.values()
     )
     found = replace(devices, entries=entries)
-    return devices_of(one.name, found, extended_resource=extended_resource)
+    return devices_of(spec.name, found, extended_resource=extended_resource)
 
 
 def test_a_device_has_its_attributes_its_resource_and_its_id() -> None:
@@ -132,24 +132,24 @@ def test_a_device_has_its_attributes_its_resource_and_its_id() -> None:
 def test_each_share_is_a_device() -> None:
     found = offered([USB0], replicas=2)
     assert found.shares == {label("ttyUSB0"): "ttyUSB0", label("ttyUSB0::1"): "ttyUSB0::1"}
-    ids = [one["attributes"]["id"]["string"] for one in found.devices.values()]
+    ids = [device["attributes"]["id"]["string"] for device in found.devices.values()]
     assert ids == ["ttyUSB0", "ttyUSB0::1"]
 
 
 def test_what_is_unhealthy_is_named_but_not_on_offer() -> None:
-    one = resource("serial", "/dev/ttyUSB*")
-    before = decide([one], [USB0, USB1])
-    lists = decide([one], [USB1], before)
-    found = devices_of(one.name, lists[one.name], extended_resource=True)
+    spec = resource("serial", "/dev/ttyUSB*")
+    before = decide([spec], [USB0, USB1])
+    lists = decide([spec], [USB1], before)
+    found = devices_of(spec.name, lists[spec.name], extended_resource=True)
     assert list(found.shares.values()) == ["ttyUSB0", "ttyUSB1"]
     assert list(found.devices) == [label("ttyUSB1")]
 
 
 def test_of_two_shares_with_one_name_the_second_is_not_offered() -> None:
     taken = label("ttyUSB0")
-    one = resource("serial", "/dev/*")
-    devices = decide([one], [node(f"/dev/{taken}", (188, 9)), USB0])[one.name]
-    found = devices_of(one.name, devices, extended_resource=True)
+    spec = resource("serial", "/dev/*")
+    devices = decide([spec], [node(f"/dev/{taken}", (188, 9)), USB0])[spec.name]
+    found = devices_of(spec.name, devices, extended_resource=True)
     first, second = devices.devices
     assert found.shares == {taken: first}
     assert found.not_offered == {second: f"in ResourceSlices its name is that of {first}: {taken}"}

@@ -44,7 +44,7 @@ async def knows(stored: StoredSlices, *items: Json) -> None:
     """Wait until these are what it knows."""
     wanted = [_content(item) for item in items]
     assert await until(
-        lambda: [_content(one) for one in (stored.by_name.value or {}).values()] == wanted,
+        lambda: [_content(entry) for entry in (stored.by_name.value or {}).values()] == wanted,
         stored.by_name,
         timeout_seconds=SECONDS,
     ), stored.by_name.value
@@ -65,7 +65,7 @@ async def watches(server: ApiServer, count: int = 1) -> None:
 
 
 def verbs(server: ApiServer) -> list[str]:
-    return [one.verb for one in server.requests if one.verb != "get"]
+    return [request.verb for request in server.requests if request.verb != "get"]
 
 
 async def test_what_there_is_and_what_changes_is_known(server: ApiServer) -> None:
@@ -106,8 +106,8 @@ async def test_a_watch_that_is_cut_off_after_a_while_goes_on_where_it_was_and_is
         assert stored.failure.value == ""
     assert caplog.messages == []
     assert verbs(server) == ["list", "watch", "watch"]
-    queries = [one.query for one in server.requests if one.verb == "watch"]
-    versions = [int(one["resourceVersion"]) for one in queries]
+    queries = [request.query for request in server.requests if request.verb == "watch"]
+    versions = [int(query["resourceVersion"]) for query in queries]
     assert versions[1] == versions[0] + 1, "the bookmark does not count"
 
 
@@ -223,7 +223,7 @@ async def test_retry_after_is_respected(server: ApiServer) -> None:
             await fails(stored, "429")
             # Several of its own pauses.
             assert not await until(lambda: stored.node is not None, timeout_seconds=0.2)
-    assert [one.verb for one in server.requests] == ["get"]
+    assert [request.verb for request in server.requests] == ["get"]
 
 
 def sendable(item: Json, *devices: Json) -> Json:
@@ -234,8 +234,8 @@ def sendable(item: Json, *devices: Json) -> Json:
 
 def only(stored: StoredSlices) -> Json:
     """Return the only slice that is known."""
-    (one,) = (stored.by_name.value or {}).values()
-    return one
+    (entry,) = (stored.by_name.value or {}).values()
+    return entry
 
 
 async def test_what_was_written_is_known_before_the_watch_tells(server: ApiServer) -> None:
@@ -247,7 +247,7 @@ async def test_what_was_written_is_known_before_the_watch_tells(server: ApiServe
             assert only(stored)["spec"]["devices"] == [device("b")]
             await stored.send("delete", only(stored))
             await knows(stored)
-    assert [one.verb for one in server.writes] == ["create", "update", "delete"]
+    assert [write.verb for write in server.writes] == ["create", "update", "delete"]
 
 
 async def test_what_was_written_stays_as_it_was_sent_until_there_is_another_version(
@@ -275,7 +275,7 @@ async def test_news_that_are_older_than_a_write_change_nothing(server: ApiServer
         with stored.by_name.calling(lambda: seen.append(dict(stored.by_name.value or {}))):
             last = server.put("resourceslices", slice_of())
             await knows(stored, updated, last)
-    assert all(one[updated["metadata"]["name"]] == updated for one in seen)
+    assert all(entry[updated["metadata"]["name"]] == updated for entry in seen)
 
 
 @asynccontextmanager
@@ -302,8 +302,8 @@ async def test_what_is_written_during_a_list_is_kept(server: ApiServer) -> None:
                 held.set()
                 await watches(server)
                 await knows(stored, new, server.put("resourceslices", slice_of()))
-    assert all(one is not None and new["metadata"]["name"] in one for one in seen)
-    assert all(one is not None and old["metadata"]["name"] not in one for one in seen)
+    assert all(entry is not None and new["metadata"]["name"] in entry for entry in seen)
+    assert all(item is not None and old["metadata"]["name"] not in item for item in seen)
 
 
 async def test_a_list_from_before_a_write_whose_answer_is_lost_is_not_believed(
@@ -319,7 +319,7 @@ async def test_a_list_from_before_a_write_whose_answer_is_lost_is_not_believed(
             with stored.by_name.calling(lambda: seen.append(stored.by_name.value)):
                 held.set()
                 await poll_until(lambda: bool(stored.by_name.value))
-    assert [len(one or ()) for one in seen] == [0, 1], "as before the list, and after it"
+    assert [len(entry or ()) for entry in seen] == [0, 1], "as before the list, and after it"
     assert verbs(server).count("list") == 3
 
 

@@ -27,6 +27,6 @@ def leave_out(
         assert isinstance(item, pytest.Function)
         return item.callspec.params[parameter] in found.args
 
-    left_out = [one for one in items if not is_named(one)]
+    left_out = [each_item for each_item in items if not is_named(each_item)]
     config.hook.pytest_deselected(items=left_out)
-    items[:] = [one for one in items if one not in left_out]
+    items[:] = [item for item in items if item not in left_out]

@@ -92,8 +92,8 @@ def bench(node: Node, loops: None, program: Path, config: str, tmp_path: Path) -
             yield bench
         finally:
             # All at once: one after the other takes 2 s for each.
-            for one in pods:
-                one.withdraw()
+            for each_pod in pods:
+                each_pod.withdraw()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -91,7 +91,9 @@ class RealPod:
 
 def held(resources: PodResources, pod: str) -> frozenset[tuple[str, str]]:
     """Return resource and ID of what a pod has."""
-    return frozenset((name, one) for name, ids in resources.held(pod).items() for one in ids)
+    return frozenset(
+        (name, device_id) for name, ids in resources.held(pod).items() for device_id in ids
+    )
 
 
 def _nodes(spec: Mapping[str, Any]) -> dict[str, str]:
@@ -101,7 +103,7 @@ def _nodes(spec: Mapping[str, Any]) -> dict[str, str]:
         if rule["allow"] and "minor" in rule
     }
     numbers = {node["path"]: (node["major"], node["minor"]) for node in spec["linux"]["devices"]}
-    return {path: f"{_HOST_PATHS[one]} {access[one]}" for path, one in numbers.items()}
+    return {path: f"{_HOST_PATHS[number]} {access[number]}" for path, number in numbers.items()}
 
 
 class OnKubelet:
@@ -143,12 +145,12 @@ class OnKubelet:
     async def calls(self, resource: str) -> Calls:
         count = len(self._healthy(resource))
 
-        def told() -> list[tuple[int, int]]:
+        def reported() -> list[tuple[int, int]]:
             return self._lists(resource)
 
         # It logs that it has done with a list after it offers what is in there.
         seen = eventually(
-            told,
+            reported,
             lambda seen: not count or seen[-1:] == [(count, count)],
             what=f"list of {resource}",
         )

@@ -194,10 +194,10 @@ def holders_in(status: Mapping[str, Any]) -> dict[str, str]:
     if not status["holders"]["known"]:
         return {"unknown": status["holders"]["reason"]}
     return {
-        one["share"]: one["holder"]
+        holder["share"]: holder["holder"]
         for resource in status["resources"]
         for device in resource["devices"]
-        for one in device["holders"]
+        for holder in device["holders"]
     }
 
 
@@ -224,8 +224,8 @@ async def _sockets(node: Node, count: int) -> set[str]:
     def listening() -> bool:
         found.clear()
         for path in node.directory.glob("genericdp-*.sock"):
-            with socket(AF_UNIX) as one, suppress(OSError):  # of one that was killed
-                one.connect(os.fspath(path))
+            with socket(AF_UNIX) as connection, suppress(OSError):  # of one that was killed
+                connection.connect(os.fspath(path))
                 found.add(path.name)
         return len(found) == count
 

@@ -42,7 +42,10 @@ class SimulatedPod:
         (container,) = self._pod.containers
         edits = (await self._node.world.kubelet.start_container(self._pod, container)).given
         assert edits is not None
-        nodes = {one.container_path: f"{one.host_path} {one.permissions}" for one in edits.devices}
+        nodes = {
+            device.container_path: f"{device.host_path} {device.permissions}"
+            for device in edits.devices
+        }
         return Given(nodes, edits.env, edits.annotations)
 
     async def check(self) -> None:
@@ -149,7 +152,7 @@ class SimulatedNode:
         """Return resource and ID of what a pod has."""
         answer = await list_pods(self._pod_resources, timeout_seconds=PATIENCE_SECONDS)
         return frozenset(
-            one for found in pods_in(answer) if found.name == pod for one in found.devices
+            device for found in pods_in(answer) if found.name == pod for device in found.devices
         )
 
     async def restart_daemon(self) -> None:

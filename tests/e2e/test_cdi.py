@@ -58,7 +58,7 @@ def test_a_container_that_is_not_root_uses_its_device_by_cdi_alone(
             bench.pod("by-kubelet", {BY_KUBELET: 1}, **USER),
             bench.pod("by-cdi", {BY_CDI: 1}, **USER),
         ]
-        without, given = (one.container() for one in pods)
+        without, given = (pod.container() for pod in pods)
 
         sight = without.saw()
         assert sight.nodes["/dev/image"] == "b 7 47"

@@ -94,14 +94,14 @@ def test_a_probe_takes_a_device_off_the_list_and_puts_it_back(bench: Bench) -> N
     reason = f"exec {bench.directory}/probe: exited with 3: the fan of loop70 stands still"
     said = f"device loop70 is Unhealthy: {reason}\n"
     eventually(lambda: said in bench.daemon.log(), what=f"log: {said}")
-    told = {"loop70": "Unhealthy", "loop71": "Healthy"}
-    eventually(pod.health, told.__eq__, what="the pod's status tells of its device")
+    reported = {"loop70": "Unhealthy", "loop71": "Healthy"}
+    eventually(pod.health, reported.__eq__, what="the pod's status tells of its device")
     assert container.process_id() == process_id
 
     broken.unlink()
     bench.await_listed(PROBED, "loop70", "loop71")
-    told["loop70"] = "Healthy"
-    eventually(pod.health, told.__eq__, what="the pod's status tells that it is well again")
+    reported["loop70"] = "Healthy"
+    eventually(pod.health, reported.__eq__, what="the pod's status tells that it is well again")
     assert registrations(bench, PROBED) == before, "a change of health is no new registration"
 
 

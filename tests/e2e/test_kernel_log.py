@@ -117,7 +117,7 @@ def disks(unplugged: Disks, bench: Bench) -> Iterator[Disks]:
 def break_until_told(bench: Bench, disks: Disks, number: int) -> str:
     """Read in vain until the daemon has a line of the kernel about it; give the line."""
     disks.cut_off(number)
-    told = f"device loop{number} is Unhealthy: kernelLog: ["
+    reported = f"device loop{number} is Unhealthy: kernelLog: ["
     tried_at = -math.inf
 
     def lines() -> list[str]:
@@ -126,8 +126,8 @@ def break_until_told(bench: Bench, disks: Disks, number: int) -> str:
         if time.monotonic() > tried_at + 2:
             assert not disks.can_read(number)
             tried_at = time.monotonic()
-        with_it = (line for line in bench.daemon.log().splitlines() if told in line)
-        return [line.partition(told)[2] for line in with_it]
+        with_it = (line for line in bench.daemon.log().splitlines() if reported in line)
+        return [line.partition(reported)[2] for line in with_it]
 
     return eventually(lines, what=f"the daemon has heard of loop{number}")[-1]
 
@@ -172,7 +172,11 @@ def test_a_device_stays_off_the_list_over_a_restart_of_the_daemon(
     log = bench.daemon.log()[already:]
     before, _, _ = log.partition(f"{LASTING}: registered")
     # Not of which time: the kernel may have written it twice.
-    (unhealthy,) = (one for one in before.splitlines() if "loop74 is Unhealthy: kernelLog" in one)
+    (unhealthy,) = (
+        text_line
+        for text_line in before.splitlines()
+        if "loop74 is Unhealthy: kernelLog" in text_line
+    )
     assert unhealthy.endswith(line.partition("] ")[2]), "the kubelet never heard otherwise"
 
 

@@ -50,7 +50,7 @@ def test_a_stopped_kubelet_goes_on_with_one_registration_of_each_and_a_true_list
 
     def listed() -> list[str]:
         log = bench.node.log("kubelet")[already:]
-        return [one for one in NEW if f'for resource" resourceName="{one}"' in log]
+        return [entry for entry in NEW if f'for resource" resourceName="{entry}"' in log]
 
     loop.add(60)
     loop.add(79)

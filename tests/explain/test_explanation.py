@@ -62,7 +62,7 @@ def explained(root: Root, resources: Sequence[Resource], asked: str) -> Explanat
     found = find(asked, inventory)
     if isinstance(found, Unknown):
         return found
-    fitting = [one for one in resources if not one.node_names]
+    fitting = [each_resource for each_resource in resources if not each_resource.node_names]
     offers = decide(fitting, inventory.host, node_name="n", previous={}, now=0.0).lists
     entry_of(found.candidate, inventory)
     return explain(found, resources, offers, inventory)
@@ -75,15 +75,15 @@ def testbed(request: pytest.FixtureRequest, tmp_path: Path) -> Root:
 
 def test_it_never_contradicts_what_is_offered(testbed: Root) -> None:
     inventory = Inventory(HostCache(testbed), "n")
-    fitting = [one for one in RESOURCES if not one.node_names]
+    fitting = [each_resource for each_resource in RESOURCES if not each_resource.node_names]
     offers = decide(fitting, inventory.host, node_name="n", previous={}, now=0.0).lists
     owner = {
-        one.device.key: (name, device_id)
+        each_device.device.key: (name, device_id)
         for name, offer in offers.items()
-        for device_id, one in offer.devices.items()
+        for device_id, each_device in offer.devices.items()
     }
     refused = {
-        (name, one.device.key) for name, offer in offers.items() for one in offer.not_offered
+        (name, entry.device.key) for name, offer in offers.items() for entry in offer.not_offered
     }
     asked = 0
     for device in every(inventory):
@@ -136,7 +136,7 @@ def test_the_catalogue_names_every_device_file_and_each_thing_once(testbed: Root
     ]
     paths = [entry.path for entry in entries]
     assert len(set(paths)) == len(paths)
-    files = {one.device_file for one in every(inventory) if one.number is not None}
+    files = {item.device_file for item in every(inventory) if item.number is not None}
     assert files <= set(paths)
 
 
@@ -162,7 +162,7 @@ def test_a_damaged_host_is_explained_all_the_same(name: str, seed: int) -> None:
     chance = random.Random(seed)
     with TemporaryDirectory() as directory:
         root = loading.build(loading.path_of(name), Path(directory))
-        known = [one.syspath for one in every(inventory_of(root))]
+        known = [entry.syspath for entry in every(inventory_of(root))]
         _damage(Path(directory), chance)
         for syspath in chance.sample(known, min(len(known), 5)):
             said = explained(root, RESOURCES, syspath)
@@ -172,7 +172,7 @@ def test_a_damaged_host_is_explained_all_the_same(name: str, seed: int) -> None:
         for group in catalogue(inventory_of(root)):
             for run in group.members:
                 assert run.selector.isprintable()
-                assert all(one.isprintable() for _, one in run.entries[0].lines())
+                assert all(line.isprintable() for _, line in run.entries[0].lines())
 
 
 @settings(max_examples=examples(40))

@@ -56,7 +56,7 @@ def test_whatever_is_damaged_a_look_at_a_copy_ends(kind: str, data: st.DataObjec
             damage(machine.root, path, kind)
         lists = offers(machine, *wanted, RECORDED, SERIAL)
         mend(machine.root)
-    assert lists.keys() == {one.name for one in (*wanted, RECORDED, SERIAL)}
+    assert lists.keys() == {entry.name for entry in (*wanted, RECORDED, SERIAL)}
 
 
 @given(

@@ -59,14 +59,16 @@ def gpus(gpu_host: Root) -> dict[str, Device]:
 
 
 def test_a_card_is_struck_by_its_own_errors_and_by_no_others(gpus: dict[str, Device]) -> None:
-    assert [one.nodes[0].host_path for one in gpus.values()] == ["/dev/nvidia0", "/dev/nvidia1"]
-    records = [one for data in recorded("nvidia-xid.kmsg") if (one := parse(data)) is not None]
+    assert [entry.nodes[0].host_path for entry in gpus.values()] == ["/dev/nvidia0", "/dev/nvidia1"]
+    records = [entry for data in recorded("nvidia-xid.kmsg") if (entry := parse(data)) is not None]
 
     def codes(device: Device) -> list[str]:
         (bound,) = device.probes
         check = bound.check
         assert isinstance(check, KernelLogCheck)
-        lines = [one.text for one in records if one.by_kernel and struck(check, one.text)]
+        lines = [
+            record.text for record in records if record.by_kernel and struck(check, record.text)
+        ]
         return [line.partition("): ")[2].partition(",")[0] for line in lines]
 
     # The first has errors of programs only; one that user space wrote does not count either.
@@ -160,8 +162,8 @@ async def test_a_serial_port_loses_what_its_last_container_has_set(tmp_path: Pat
         settings[4] = settings[5] = termios.B115200
         termios.tcsetattr(port, termios.TCSANOW, settings)
         argv = [
-            os.ttyname(port) if one == device.nodes[0].host_path else one
-            for one in hook.command.argv
+            os.ttyname(port) if word == device.nodes[0].host_path else word
+            for word in hook.command.argv
         ]
         async with Commands() as commands:
             outcome = await commands.run(argv, {}, timeout_seconds=hook.timeout_seconds)

@@ -110,7 +110,7 @@ def test_a_hub_that_comes_up_in_another_order_has_the_same_ids(adapters: MadeUp)
     adapters.plug({path: block for path, block in replugged.items() if path.startswith(HUB)})
     adapters.until(lambda: adapters.healthy()[FTDI] == set(IDS[:3]))
     adapters.until(lambda: adapters.healthy()[CH340] == {IDS[3]})
-    nodes = [adapters.ask(FTDI, one)["given"] for one in IDS[:3]]
+    nodes = [adapters.ask(FTDI, device_id)["given"] for device_id in IDS[:3]]
     assert nodes == [["/dev/ttyUSB3"], ["/dev/ttyUSB2"], ["/dev/ttyUSB1"]]
     assert adapters.ask(CH340, IDS[3]) == {"given": ["/dev/ttyUSB0"]}
 
@@ -141,7 +141,7 @@ def test_a_webcam_has_both_its_nodes_again(tmp_path: Path) -> None:
         }
 
         def listed() -> bool:
-            return all(one in machine.healthy()[resource] for resource, one in nodes)
+            return all(node in machine.healthy()[resource] for resource, node in nodes)
 
         machine.until(listed)
         camera = machine.unplug(f"{USB}/1-8")
@@ -190,14 +190,14 @@ def test_a_burst_of_seven_is_told_in_few_lists_each_of_which_is_true(adapters: M
     # Of two resources: the ports, and the sticks by their serial numbers.
     assert adapters.lists - lists <= 2 * (2 + took / 0.1)
     ports = [
-        {one for one, health in seen[FTDI].items() if health == "Healthy"}
+        {entry for entry, health in seen[FTDI].items() if health == "Healthy"}
         for seen in adapters.seen
         if seen[FTDI]
     ]
     came = ports[next(i for i, seen in enumerate(ports) if not seen) :]
     assert all(before <= after for before, after in pairwise(came))
-    for one in wanted:
-        assert adapters.ask(FTDI, one)["given"] == [f"/dev/ttyUSB{int(one[4]) - 1}"]
+    for item in wanted:
+        assert adapters.ask(FTDI, item)["given"] == [f"/dev/ttyUSB{int(item[4]) - 1}"]
 
 
 CORAL, ZIGBEE = (f"../hosts/{name}/machine" for name in ("coral-tpu", "zigbee"))

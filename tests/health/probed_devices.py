@@ -45,7 +45,7 @@ class Watched:
 
     def watch(self, *devices: Device, resource: str = R, delayed: bool = True) -> None:
         """Watch exactly these devices."""
-        self.health.watch(resource, {one.id: one for one in devices}, delayed=delayed)
+        self.health.watch(resource, {device.id: device for device in devices}, delayed=delayed)
 
     @property
     def reasons(self) -> dict[str, str]:
@@ -69,7 +69,9 @@ class Watched:
 
         def is_probed() -> bool:
             reports = self.health.reports().get(resource, {}).values()
-            return all(it.code is not Code.NOT_PROBED for reasons in reports for it in reasons)
+            return all(
+                reason.code is not Code.NOT_PROBED for reasons in reports for reason in reasons
+            )
 
         await self.until(is_probed)
 
@@ -77,11 +79,11 @@ class Watched:
 @asynccontextmanager
 async def watching(root: Root, **settings: Any) -> AsyncIterator[Watched]:
     """Run probes and follow the log for as long as the context lasts."""
-    one = Watched(root, **settings)
+    watched = Watched(root, **settings)
     async with asyncio.TaskGroup() as tasks:
-        running = tasks.create_task(one.health.run())
+        running = tasks.create_task(watched.health.run())
         try:
-            yield one
+            yield watched
         finally:
             running.cancel()
 
@@ -110,7 +112,7 @@ def device(name: str, *probes: Probe, inode: int = 1, file: bool = False) -> Dev
         return reads if file else ExecCheck(command=Command(argv=(path,)))
 
     bound = tuple(
-        BoundProbe(probe=one, check=check(f"/{name}/{i}")) for i, one in enumerate(probes)
+        BoundProbe(probe=entry, check=check(f"/{name}/{i}")) for i, entry in enumerate(probes)
     )
     path = f"/dev/{name}"
     return Device(id=name, key=path, path=path, identity=Identity(inode=inode), probes=bound)

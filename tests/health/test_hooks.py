@@ -360,7 +360,7 @@ def test_the_limits_hold_and_nobody_waits_for_a_free_slot(steps: list[tuple[str,
                 for owner, _ in jobs.waiting:
                     assert running[owner] == 3 or (running[owner] and of_pool == 3)
             for owner in "abcde":
-                numbers = [number for its, number in jobs.started if its == owner]
+                numbers = [number for process, number in jobs.started if process == owner]
                 assert numbers == sorted(numbers)
 
     asyncio.run(play())

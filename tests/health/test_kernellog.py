@@ -134,7 +134,7 @@ CRASH = "firmware crashed"
         ({"sda": 800}, [watched("sda", recover_after_seconds=150)], 950.0, []),
         ({"sda": 500}, [watched("sda", known_since=500.5)], NOW, []),
         ({"sda": 500}, [watched("sda", known_since=499.5)], NOW, ["sda"]),
-        ({CRASH: 1}, [watched(it, CRASH, where={}) for it in "abc"], NOW, ["a", "b", "c"]),
+        ({CRASH: 1}, [watched(value, CRASH, where={}) for value in "abc"], NOW, ["a", "b", "c"]),
     ],
     ids=[
         "not recovered yet",
@@ -147,7 +147,9 @@ CRASH = "firmware crashed"
 async def test_a_line_in_the_log_strikes(
     lines: dict[str, int], devices: list[Device], now: float, struck: list[str]
 ) -> None:
-    given = [error(name, sequence=it, seconds=lines[name]) for it, name in enumerate(lines, 1)]
+    given = [
+        error(name, sequence=entry, seconds=lines[name]) for entry, name in enumerate(lines, 1)
+    ]
     async with following(Script(given), now) as log:
         await log.look(*devices)
         assert log.struck == struck
@@ -313,9 +315,9 @@ def test_each_text_is_itself_whatever_it_is(text: str) -> None:
 @given(st.lists(st.tuples(*[st.sampled_from(["3b:00", "3b:00.0", "0000:3B:00.1", "x"])] * 2)))
 def test_what_agrees_is_found_by_its_stems(pairs: list[tuple[str, str]]) -> None:
     names = [tuple(map(name_of, pair)) for pair in pairs]
-    for its in names:
+    for name in names:
         for others in names:
-            assert not names_match(its, others) or stems_of(its) == stems_of(others)
+            assert not names_match(name, others) or stems_of(name) == stems_of(others)
 
 
 ERROR = KernelLogCheck(

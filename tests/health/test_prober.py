@@ -219,7 +219,9 @@ async def test_files_do_not_wait_for_hanging_commands_of_their_resource(runs: Ru
     hanging = [device(f"h{number}", probe()) for number in range(40)]
     often = probe(period_seconds=0.2)
     async with runs.probing() as prober:
-        prober.watch(*hanging, *(device(f"f{it}", often, file=True) for it in range(20)))
+        prober.watch(
+            *hanging, *(device(f"f{each_number}", often, file=True) for each_number in range(20))
+        )
         await runs.after(4 + 3 * 20)
 
 
@@ -244,11 +246,11 @@ async def test_another_text_alone_is_told_late(runs: Runs) -> None:
         runs.outcomes["/a/0"] = Outcome(reason="it has 1 C")
         prober.watch(warm)
         await prober.probed()
-        told = prober.wakes
+        reported = prober.wakes
         for degrees in range(20):
             runs.outcomes["/a/0"] = Outcome(reason=f"it has {degrees} C")
             await runs.more(2)
-        assert prober.wakes == told
+        assert prober.wakes == reported
     async with runs.probing(text_seconds=0.01) as prober:
         prober.watch(warm)
         await prober.probed()

@@ -89,12 +89,12 @@ def test_the_reason_is_that_of_the_latest_failure_and_goes_with_it() -> None:
 
 
 def test_each_probe_that_does_not_pass_is_named() -> None:
-    one = DeviceHealth.new(R, device("a", probe(), probe(), probe()), 0.0)
-    for state, outcome in zip(one.states, (failed("busy"), OK, failed("gone")), strict=True):
+    health = DeviceHealth.new(R, device("a", probe(), probe(), probe()), 0.0)
+    for state, outcome in zip(health.states, (failed("busy"), OK, failed("gone")), strict=True):
         assert isinstance(state, ProbeState)
-        one.add(state, outcome, 0.0)
-    one.update_reasons()
-    assert [(reason.code, reason.text) for reason in one.reasons] == [
+        health.add(state, outcome, 0.0)
+    health.update_reasons()
+    assert [(reason.code, reason.text) for reason in health.reasons] == [
         (Code.PROBE_FAILED, "exec /a/0: busy"),
         (Code.PROBE_FAILED, "exec /a/2: gone"),
     ]
@@ -128,14 +128,14 @@ def test_the_place_in_the_period_is_the_same_after_a_restart() -> None:
 
 
 def test_a_report_has_at_most_2000_characters_and_says_that_results_are_missing() -> None:
-    one = DeviceHealth.new(R, device("a", probe(), probe()), 0.0)
-    first, second = one.states
+    health = DeviceHealth.new(R, device("a", probe(), probe()), 0.0)
+    first, second = health.states
     for at, said in ((first, True), (second, False)):
         assert isinstance(at, ProbeState)
-        one.add(at, failed("x" * 60_000), 0.0)
-        one.update_reasons()
-        assert len(text_of(one.reasons)) == 2000
-        assert (Code.NOT_PROBED in {it.code for it in one.reasons}) is said
+        health.add(at, failed("x" * 60_000), 0.0)
+        health.update_reasons()
+        assert len(text_of(health.reasons)) == 2000
+        assert (Code.NOT_PROBED in {reason.code for reason in health.reasons}) is said
 
 
 def next_run(of: DeviceHealth, now: float) -> float:
@@ -148,14 +148,14 @@ def next_run(of: DeviceHealth, now: float) -> float:
 
 def test_the_second_runs_of_a_thousand_devices_are_spread_over_the_period() -> None:
     devices = [DeviceHealth.new(R, device(f"d{i}", probe()), 0.0) for i in range(1000)]
-    seconds = [next_run(one, 0.0) for one in devices]
-    assert all(5 <= one < 15 for one in seconds)
-    per_second = Counter(int(one) for one in seconds)
+    seconds = [next_run(each_device, 0.0) for each_device in devices]
+    assert all(5 <= each_second < 15 for each_second in seconds)
+    per_second = Counter(int(second) for second in seconds)
     assert max(per_second.values()) < 150
 
 
 def test_what_was_missed_is_not_made_up_for() -> None:
-    one = DeviceHealth.new(R, device("a", probe()), 0.0)
-    second = next_run(one, 0.0)
-    assert next_run(one, second + 0.2) == second + 10
-    assert next_run(one, second + 35) == second + 35
+    health = DeviceHealth.new(R, device("a", probe()), 0.0)
+    second = next_run(health, 0.0)
+    assert next_run(health, second + 0.2) == second + 10
+    assert next_run(health, second + 35) == second + 35

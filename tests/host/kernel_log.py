@@ -73,6 +73,6 @@ class Script(RawIOBase):
 
     def close(self) -> None:
         self.closings += 1
-        for one in {self._readable, self._writable} - {-1}:
-            os.close(one)
+        for entry in {self._readable, self._writable} - {-1}:
+            os.close(entry)
         self._readable = self._writable = -1

@@ -49,8 +49,8 @@ def _everything_asked(root: Root) -> Told:
     for subsystem in devices.subsystems():
         for device in devices.members(subsystem):
             devices.forget({device.syspath})
-            assert [one.syspath for one in devices.members(subsystem)] == sorted(
-                {one.syspath for one in devices.members(subsystem)}, key=natural_key
+            assert [member.syspath for member in devices.members(subsystem)] == sorted(
+                {each_member.syspath for each_member in devices.members(subsystem)}, key=natural_key
             )
     return told_by_genericdp(root)
 
@@ -73,11 +73,11 @@ def test_whatever_is_damaged_or_vanishes_nothing_raises(
         loading.build(loading.path_of("can"), Path(directory))
         for path, kind in damages:
             damage(Path(directory), path, kind)
-        told = _everything_asked(
+        reported = _everything_asked(
             _Failing(Path(directory), lost=lost, after=after, forbidden=forbidden)
         )
     # Nor is anything of this machine taken for something of the copy.
-    assert told.keys() <= {path for path in PATHS if path.startswith("/sys/devices/")}
+    assert reported.keys() <= {path for path in PATHS if path.startswith("/sys/devices/")}
 
 
 def test_a_link_in_a_copy_does_not_lead_out_of_it(tmp_path: Path) -> None:

@@ -170,8 +170,8 @@ def test_a_node_on_another_filesystem_is_not_handed_out(elsewhere: Path) -> None
 
 def test_a_link_through_proc_is_not_trusted() -> None:
     with open("/dev/null", "rb") as file:
-        one = DeviceFiles(MACHINE).examine(f"/dev/fd/{file.fileno()}")
-    assert one is None or "not on the filesystem mounted at /dev" in one.refusal
+        entry = DeviceFiles(MACHINE).examine(f"/dev/fd/{file.fileno()}")
+    assert entry is None or "not on the filesystem mounted at /dev" in entry.refusal
 
 
 def test_a_link_to_a_directory_of_another_filesystem_is_not_handed_out(elsewhere: Path) -> None:
@@ -238,15 +238,17 @@ def test_the_directories_to_watch_are_those_where_a_change_could_count(
 
 def test_identity_tells_every_way_in_which_a_device_can_be_another_one() -> None:
     """D5, as a pure function: a number alone does not tell a replug."""
-    one = Identity(inode=1, device_number=(188, 0), syspath="/sys/devices/a", plugged="usb 1:5")
-    assert one == replace(one)
+    identity = Identity(
+        inode=1, device_number=(188, 0), syspath="/sys/devices/a", plugged="usb 1:5"
+    )
+    assert identity == replace(identity)
     for other in (
-        replace(one, inode=2),
-        replace(one, device_number=(188, 1)),
-        replace(one, syspath="/sys/devices/b"),
-        replace(one, plugged="usb 1:6"),
+        replace(identity, inode=2),
+        replace(identity, device_number=(188, 1)),
+        replace(identity, syspath="/sys/devices/b"),
+        replace(identity, plugged="usb 1:6"),
     ):
-        assert other != one
+        assert other != identity
 
 
 @pytest.mark.parametrize("base", ["/dev/shm", None])

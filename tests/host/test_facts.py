@@ -103,7 +103,7 @@ def test_a_read_that_hangs_is_lacking_too(tree: Tree) -> None:
 
 def test_a_uevent_that_hangs_leaves_its_device_without_properties(tree: Tree) -> None:
     def ask(facts: HostCache) -> tuple[SysDevice | None, list[str], str]:
-        card, members = facts.device(CARD), [one.syspath for one in facts.members("drm")]
+        card, members = facts.device(CARD), [member.syspath for member in facts.members("drm")]
         return card, members, facts.why_unreadable(f"{CARD}/uevent")
 
     card, members, why = answers(tree, f"{CARD}/uevent", ask)
@@ -156,15 +156,15 @@ def test_an_attribute_of_what_sits_on_a_device_is_read_again_when_that_comes(tre
     assert facts.attribute(GPU, "net/ib0/address") == "00:01"
 
 
-def told(syspath: str, subsystem: str, number: tuple[int, int] | None = None) -> Uevent:
+def event(syspath: str, subsystem: str, number: tuple[int, int] | None = None) -> Uevent:
     return Uevent(action="change", syspath=syspath, subsystem=subsystem, number=number)
 
 
 FOREIGN = (
-    told("/sys/devices/virtual/mem/null", "mem", (1, 3)),
-    told("/sys/devices/virtual/net/veth0", "net"),
-    told("/sys/devices/pci0000:00/0000:0b:00.0", "pci"),
-    told("/sys/devices/system/node/node1", "node"),
+    event("/sys/devices/virtual/mem/null", "mem", (1, 3)),
+    event("/sys/devices/virtual/net/veth0", "net"),
+    event("/sys/devices/pci0000:00/0000:0b:00.0", "pci"),
+    event("/sys/devices/system/node/node1", "node"),
     "/dev/null",
     "/dev/.udev-tmp",
     "c1:3",
@@ -176,40 +176,40 @@ FOREIGN = (
     ("ask", "news"),
     [
         pytest.param(
-            lambda facts: facts.device(CARD), [told(CARD, "drm"), told(GPU, "pci")], id="device"
+            lambda facts: facts.device(CARD), [event(CARD, "drm"), event(GPU, "pci")], id="device"
         ),
-        pytest.param(lambda facts: facts.device(f"{GPU}/x"), [told(f"{GPU}/x", "y")], id="none"),
+        pytest.param(lambda facts: facts.device(f"{GPU}/x"), [event(f"{GPU}/x", "y")], id="none"),
         pytest.param(
             lambda facts: facts.members("drm"),
-            [told(f"{GPU}/drm/card1", "drm"), told(f"{GPU}/drm/card1", ""), "c226:0"],
+            [event(f"{GPU}/drm/card1", "drm"), event(f"{GPU}/drm/card1", ""), "c226:0"],
             id="devices of a subsystem",
         ),
         pytest.param(
-            lambda facts: facts.attribute(CARD, "device/vendor"), [told(GPU, "pci")], id="link"
+            lambda facts: facts.attribute(CARD, "device/vendor"), [event(GPU, "pci")], id="link"
         ),
         pytest.param(
             lambda facts: facts.attribute(GPU, "drm/card1/dev"),
-            [told(f"{GPU}/drm/card1", "drm"), told(GPU, "pci")],
+            [event(f"{GPU}/drm/card1", "drm"), event(GPU, "pci")],
             id="attribute of what is not there",
         ),
         pytest.param(
             lambda facts: facts.attribute(f"{GPU}/aer", "vendor"),
-            [told(f"{GPU}/aer", "pcie")],
+            [event(f"{GPU}/aer", "pcie")],
             id="attribute of what nobody looked at",
         ),
         pytest.param(
             lambda facts: facts.text("/sys/devices/system/cpu/online"),
-            [told("/sys/devices/system/cpu/cpu1", "cpu")],
+            [event("/sys/devices/system/cpu/cpu1", "cpu")],
             id="text",
         ),
         pytest.param(
             lambda facts: facts.look("/sys/class/drm/card*"),
-            [told("/sys/devices/virtual/card1", "drm"), told(CARD, "drm")],
+            [event("/sys/devices/virtual/card1", "drm"), event(CARD, "drm")],
             id="glob over a class",
         ),
         pytest.param(
             lambda facts: facts.look("/dev/dri/card*"),
-            ["/dev/dri/card0", "/dev/dri/card1", "/dev/dri", told(CARD, "drm"), told(GPU, "pci")],
+            ["/dev/dri/card0", "/dev/dri/card1", "/dev/dri", event(CARD, "drm"), event(GPU, "pci")],
             id="glob",
         ),
         pytest.param(
@@ -228,7 +228,7 @@ FOREIGN = (
         pytest.param(lambda facts: facts.target("/dev/link"), ["/dev/link"], id="target"),
         pytest.param(
             lambda facts: facts.look("/dev/other"),
-            [told("/sys/devices/virtual/other", "x", (241, 7))],
+            [event("/sys/devices/virtual/other", "x", (241, 7))],
             id="node that sysfs does not know",
         ),
     ],
@@ -246,8 +246,8 @@ def test_an_event_concerns_what_was_read_and_nothing_else(
     facts = HostCache(tree.root)
     ask(facts)
     for stale in (Stale(), Stale(all_files=True), Stale(paths={"/dev/dri/card0"})):
-        assert [one for one in news if not facts.concerns(one)] == []
-        assert [one for one in FOREIGN if facts.concerns(one)] == []
+        assert [item for item in news if not facts.concerns(item)] == []
+        assert [entry for entry in FOREIGN if facts.concerns(entry)] == []
         facts.forget(stale)
         ask(facts)
 
@@ -297,8 +297,8 @@ def test_the_last_of_several_records_that_go_concerns_every_device(tree: Tree) -
 def test_a_new_subsystem_concerns_who_looks_at_all_of_them(tree: Tree) -> None:
     facts = HostCache(tree.root)
     assert facts.subsystems() == ("drm", "pci")
-    assert facts.concerns(told("/sys/devices/virtual/new/one", "new"))
-    assert not facts.concerns(told("/sys/devices/virtual/drm/one", "drm"))
+    assert facts.concerns(event("/sys/devices/virtual/new/one", "new"))
+    assert not facts.concerns(event("/sys/devices/virtual/drm/one", "drm"))
 
 
 def test_a_name_that_did_not_concern_anybody_is_found_by_who_asks_later(tree: Tree) -> None:
@@ -334,7 +334,7 @@ def test_devices_below_a_directory(tree: Tree) -> None:
     facts = HostCache(tree.root)
 
     def names(found: tuple[SysDevice, ...]) -> list[str]:
-        return [one.name for one in found]
+        return [match.name for match in found]
 
     assert names(facts.below(GPU, "drm")) == ["card0"]
     assert names(facts.below(GPU, "none")) == []
@@ -353,7 +353,7 @@ def test_what_moves_along_with_a_device_is_read_again(tree: Tree) -> None:
     tree.link("sys/dev/char/226:0", f"../../{moved.removeprefix('/sys/')}/drm/card0")
     facts.forget(Stale(syspaths={GPU, moved}))
     assert facts.device(CARD) is None
-    assert [one.syspath for one in facts.members("drm")] == [f"{moved}/drm/card0"]
+    assert [member.syspath for member in facts.members("drm")] == [f"{moved}/drm/card0"]
     file = facts.files.examine("/dev/dri/card0")
     assert file is not None
     assert file.identity.syspath == f"{moved}/drm/card0"
@@ -363,12 +363,12 @@ def test_an_event_of_a_device_does_not_hide_others_of_its_subsystem(tree: Tree) 
     facts = HostCache(tree.root)
     card = facts.device(CARD)
     assert card is not None
-    assert [one.syspath for one in facts.ancestors(card)] == [GPU]
+    assert [ancestor.syspath for ancestor in facts.ancestors(card)] == [GPU]
     tree.write("sys/devices/pci0000:00/0000:0b:00.0/uevent", "")
     tree.link("sys/devices/pci0000:00/0000:0b:00.0/subsystem", "../../../bus/pci")
     tree.link("sys/bus/pci/devices/0000:0b:00.0", "../../../devices/pci0000:00/0000:0b:00.0")
     facts.forget(Stale(syspaths={GPU}))
-    assert [one.name for one in facts.members("pci")] == ["0000:0a:00.0", "0000:0b:00.0"]
+    assert [member.name for member in facts.members("pci")] == ["0000:0a:00.0", "0000:0b:00.0"]
 
 
 def test_only_a_new_device_without_a_record_is_awaited(tree: Tree) -> None:

@@ -28,18 +28,23 @@ class Changes:
     """A watch whose calls are recorded."""
 
     def __init__(self) -> None:
-        self.told: list[tuple[Path, str | None]] = []
+        self.reported: list[tuple[Path, str | None]] = []
         self._event = asyncio.Event()
         self.watch = DirectoryWatch(self._changed, what="test directories")
 
     def _changed(self, directory: str, name: str | None) -> None:
-        self.told.append((Path(directory), name))
+        self.reported.append((Path(directory), name))
         self._event.set()
 
     async def set(self, *directories: Path, mask: int = ENTRIES) -> set[Path]:
         """Watch these directories, and return which have to be looked at again."""
         return set(
-            map(Path, await self.watch.set_directories({str(one): mask for one in directories}))
+            map(
+                Path,
+                await self.watch.set_directories(
+                    {str(directory): mask for directory in directories}
+                ),
+            )
         )
 
     async def next(self) -> list[tuple[Path, str | None]]:
@@ -53,8 +58,8 @@ class Changes:
         for _ in range(3):
             await others_run()
         self._event.clear()
-        told, self.told = self.told, []
-        return told
+        reported, self.reported = self.reported, []
+        return reported
 
 
 @pytest.fixture
@@ -249,7 +254,11 @@ async def test_only_one_watch_is_kept_for_a_directory(changes: Changes, tmp_path
 def watches() -> int:
     """Return how many inotify watches this process holds."""
     descriptors = Path("/proc/self/fdinfo").iterdir()
-    return sum(one.read_text().count("inotify wd:") for one in descriptors if one.exists())
+    return sum(
+        descriptor.read_text().count("inotify wd:")
+        for descriptor in descriptors
+        if descriptor.exists()
+    )
 
 
 def _move_away(path: Path) -> None:
@@ -323,10 +332,10 @@ async def test_more_events_than_the_kernel_keeps_are_a_call_to_look_again(
         os.mkdir(path)
         os.rmdir(path)
     below.rmdir()  # this is lost, and so is that the kernel has dropped the watch
-    told: set[tuple[Path, str | None]] = set()
-    while (below, None) not in told:
-        told |= set(await changes.next())
-    assert told == {(tmp_path, "file"), (tmp_path, None), (below, None)}
+    reported: set[tuple[Path, str | None]] = set()
+    while (below, None) not in reported:
+        reported |= set(await changes.next())
+    assert reported == {(tmp_path, "file"), (tmp_path, None), (below, None)}
     below.mkdir()
     await changes.settled()
     assert await changes.set(tmp_path, below) == {below}

@@ -75,15 +75,15 @@ def test_no_bytes_raise(data: bytes) -> None:
 def test_what_the_kernel_escapes_comes_back(text: str) -> None:
     """As ``append_char`` of printk.c: what is no printable ASCII, and the backslash."""
     escaped = "".join(
-        chr(one) if 32 <= one < 127 and one != 0x5C else f"\\x{one:02x}"
-        for one in text.encode(errors="replace")
+        chr(byte) if 32 <= byte < 127 and byte != 0x5C else f"\\x{byte:02x}"
+        for byte in text.encode(errors="replace")
     )
     found = parse(b"6,1,2,-;" + escaped.encode() + b"\n")
     assert found is not None
     assert found.text == text.encode(errors="replace").decode()
 
 
-class Told:
+class Heard:
     """Records that are written down, and how long the loop was held up at most."""
 
     def __init__(self, open_log: Callable[[], Log]) -> None:
@@ -91,7 +91,7 @@ class Told:
         self.pauses = 0
         self._moved = asyncio.Event()
         self.records = KernelRecords(
-            lambda one: self.texts.append(one.text),
+            lambda entry: self.texts.append(entry.text),
             self._paused,
             open_log=open_log,
         )
@@ -111,41 +111,41 @@ class Told:
 
 
 @asynccontextmanager
-async def telling(open_log: Callable[[], Log]) -> AsyncIterator[Told]:
-    told = Told(open_log)
-    told.records.start()
+async def telling(open_log: Callable[[], Log]) -> AsyncIterator[Heard]:
+    heard = Heard(open_log)
+    heard.records.start()
     try:
-        yield told
+        yield heard
     finally:
-        told.records.stop()
+        heard.records.stop()
 
 
 async def test_the_log_is_replayed_and_then_followed() -> None:
     script = Script([record("one", sequence=1), record("two", sequence=2)])
-    async with telling(script.open) as told:
-        await told.caught_up()
-        assert told.texts == ["one", "two"]
+    async with telling(script.open) as heard:
+        await heard.caught_up()
+        assert heard.texts == ["one", "two"]
         script.add(record("three", sequence=3))
-        await told.until(lambda: len(told.texts) == 3)
-    assert (told.texts[2], script.closings) == ("three", 1)
+        await heard.until(lambda: len(heard.texts) == 3)
+    assert (heard.texts[2], script.closings) == ("three", 1)
 
 
 async def test_only_what_the_kernel_wrote_is_told() -> None:
     """Facilities 1 and 3 (daemon) are written by user space; it cannot write 0."""
     script = Script([record(str(n), sequence=n, priority=n) for n in (*range(10), 24, 30)])
-    async with telling(script.open) as told:
-        await told.caught_up()
-    assert told.texts == [str(n) for n in range(8)]
+    async with telling(script.open) as heard:
+        await heard.caught_up()
+    assert heard.texts == [str(n) for n in range(8)]
 
 
 async def test_starting_again_replays_it_once_more() -> None:
     script = Script([record("one", sequence=1)])
-    async with telling(script.open) as told:
-        await told.caught_up()
-        told.records.start()
-        assert told.records.caught_up is False
-        await told.caught_up()
-    assert (told.texts, script.closings) == (["one", "one"], 2)
+    async with telling(script.open) as heard:
+        await heard.caught_up()
+        heard.records.start()
+        assert heard.records.caught_up is False
+        await heard.caught_up()
+    assert (heard.texts, script.closings) == (["one", "one"], 2)
 
 
 def _error(number: int) -> OSError:
@@ -162,18 +162,18 @@ async def test_an_overrun_is_survived_and_its_losses_are_told_once(
             record("nine", sequence=9),
         ]
     )
-    async with telling(script.open) as told:
-        await told.caught_up()
-    assert told.texts == ["one", "nine"]
-    assert [one.getMessage() for one in caplog.records] == [
+    async with telling(script.open) as heard:
+        await heard.caught_up()
+    assert heard.texts == ["one", "nine"]
+    assert [each_record.getMessage() for each_record in caplog.records] == [
         "7 records of the kernel's log were lost: it is overrun"
     ]
 
 
 async def test_a_log_that_ends_is_given_up() -> None:
-    async with telling(Script([record("one", sequence=1), b""]).open) as told:
-        await told.until(lambda: bool(told.records.unreadable.reason))
-    assert (told.texts, told.records.unreadable.reason) == (
+    async with telling(Script([record("one", sequence=1), b""]).open) as heard:
+        await heard.until(lambda: bool(heard.records.unreadable.reason))
+    assert (heard.texts, heard.records.unreadable.reason) == (
         ["one"],
         "the kernel's log cannot be read: it has ended",
     )
@@ -192,15 +192,15 @@ async def test_where_it_cannot_be_opened_it_says_so_once_and_tries_again(
             raise refusals.pop()
         return script.open()
 
-    async with telling(open_at_last) as told:
-        trouble = told.records.unreadable.reason
-        await told.caught_up()
-        assert told.records.unreadable.reason == ""
+    async with telling(open_at_last) as heard:
+        trouble = heard.records.unreadable.reason
+        await heard.caught_up()
+        assert heard.records.unreadable.reason == ""
     assert trouble == (
         "the kernel's log cannot be read: Operation not permitted"
         " (needs CAP_SYSLOG or kernel.dmesg_restrict=0, and a pod a device cgroup with it)"
     )
-    assert [one.getMessage() for one in caplog.records] == [
+    assert [each_record.getMessage() for each_record in caplog.records] == [
         trouble,
         "the kernel's log can be read again",
     ]
@@ -213,19 +213,19 @@ async def test_what_is_not_there_or_not_the_log_is_named(tmp_path: Path) -> None
         (missing, f"No such file or directory ({missing})"),
         (other, f"{other} is not the character device 1:11"),
     ):
-        async with telling(lambda path=str(path): open_log(path)) as told:  # type: ignore[misc]
-            assert told.records.unreadable.reason == f"the kernel's log cannot be read: {why}"
+        async with telling(lambda path=str(path): open_log(path)) as heard:  # type: ignore[misc]
+            assert heard.records.unreadable.reason == f"the kernel's log cannot be read: {why}"
 
 
 async def test_a_long_replay_lets_the_loop_do_other_things() -> None:
     script = Script([record(f"line {n}", sequence=n) for n in range(20_000)])
-    async with telling(script.open) as told:
+    async with telling(script.open) as heard:
         turns = 0
-        while not told.records.caught_up:
+        while not heard.records.caught_up:
             await others_run()
             turns += 1
-    assert len(told.texts) == 20_000
-    assert told.pauses >= 4
+    assert len(heard.texts) == 20_000
+    assert heard.pauses >= 4
     assert turns >= 4
 
 
@@ -235,8 +235,8 @@ async def test_a_record_that_takes_long_does_not_keep_the_end_of_the_log_from_be
     seen: list[str] = []
     ended = asyncio.Event()
 
-    def told(one: LogRecord) -> None:
-        seen.append(one.text)
+    def received(entry: LogRecord) -> None:
+        seen.append(entry.text)
         begun = time.perf_counter()
         while time.perf_counter() - begun <= SLICE_SECONDS:
             pass
@@ -245,7 +245,7 @@ async def test_a_record_that_takes_long_does_not_keep_the_end_of_the_log_from_be
         if records.caught_up:
             ended.set()
 
-    records = KernelRecords(told, paused, open_log=script.open)
+    records = KernelRecords(received, paused, open_log=script.open)
     records.start()
     try:
         async with asyncio.timeout(60):
@@ -270,5 +270,5 @@ async def test_the_log_of_this_kernel_is_replayed_up_to_now() -> None:
     finally:
         records.stop()
     assert seen
-    assert [one.sequence for one in seen] == sorted({one.sequence for one in seen})
-    assert all(one.seconds <= began + 60 for one in seen)
+    assert [entry.sequence for entry in seen] == sorted({item.sequence for item in seen})
+    assert all(entry.seconds <= began + 60 for entry in seen)

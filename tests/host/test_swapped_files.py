@@ -26,19 +26,19 @@ _READS = 2_000
 _LIBC = ctypes.CDLL(None, use_errno=True)
 
 
-def _exchange(one: Path, other: Path) -> None:
-    if _LIBC.renameat2(-100, os.fsencode(one), -100, os.fsencode(other), _EXCHANGE):
+def _exchange(first: Path, other: Path) -> None:
+    if _LIBC.renameat2(-100, os.fsencode(first), -100, os.fsencode(other), _EXCHANGE):
         raise OSError(ctypes.get_errno(), "renameat2")
 
 
 @contextmanager
-def swapping(one: Path, other: Path) -> Iterator[None]:
+def swapping(first: Path, other: Path) -> Iterator[None]:
     """Exchange two paths over and over meanwhile."""
     ended = threading.Event()
 
     def swap() -> None:
         while not ended.is_set():
-            _exchange(one, other)
+            _exchange(first, other)
 
     thread = threading.Thread(target=swap)
     thread.start()

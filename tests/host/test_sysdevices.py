@@ -29,7 +29,7 @@ BESIDE_UDEVD = str(loading.DIRECTORY / "beside_udevd")
 CAN = "/sys/devices/pci0000:00/0000:00:14.0/usb1/1-3/1-3:1.0/net/can0"
 
 
-def told(*command: str) -> dict[str, Any]:
+def printed_by(*command: str) -> dict[str, Any]:
     done = subprocess.run(
         command, check=True, stdout=subprocess.PIPE, cwd=loading.DIRECTORY.parents[1]
     )
@@ -39,11 +39,11 @@ def told(*command: str) -> dict[str, Any]:
 
 def told_alike(*command: str) -> Told:
     """Ask again if they differ: devices of a real machine may come and go in between."""
-    answer = told(*command)
+    answer = printed_by(*command)
     for _ in range(4):
         if answer["genericdp"] == answer["pyudev"]:
             break
-        answer = told(*command)
+        answer = printed_by(*command)
     assert answer["genericdp"] == answer["pyudev"]
     alike: Told = answer["pyudev"]
     return alike
@@ -71,8 +71,8 @@ def test_this_machine_with_a_udevd_is_read_as_libudev_reads_it() -> None:
     if reason := why_no_udevd():
         pytest.skip(reason)
     alike = told_alike(BESIDE_UDEVD, *TELLING)
-    assert any(one["recorded"] for one in alike.values())
-    assert any(one["tags"] for one in alike.values())
+    assert any(item["recorded"] for item in alike.values())
+    assert any(entry["tags"] for entry in alike.values())
 
 
 @pytest.mark.parametrize("name", loading.NAMES)
@@ -80,11 +80,11 @@ def test_a_testbed_and_its_copy_are_read_as_libudev_reads_it(name: str, tmp_path
     if reason := loading.why_no_umockdev():
         pytest.skip(reason)
     command = loading.umockdev_command(loading.path_of(name), tmp_path, *TELLING)
-    answer = told(*command)
+    answer = printed_by(*command)
     entries = loading.parse(loading.path_of(name).read_text())
     assert {f"/sys{entry.path}" for entry in entries} == answer["pyudev"].keys()
     assert answer["genericdp"] == answer["pyudev"]
-    assert told(*TELLING, str(tmp_path / "tree"))["genericdp"] == answer["pyudev"]
+    assert printed_by(*TELLING, str(tmp_path / "tree"))["genericdp"] == answer["pyudev"]
 
 
 class _Shuffled(Root):
@@ -110,7 +110,7 @@ def webcam(tmp_path_factory: pytest.TempPathFactory) -> Root:
 def test_any_order_of_entries_gives_the_same(webcam: Root, random: Random) -> None:
     def in_order(root: Root) -> list[tuple[str, str]]:
         devices = SysDevices(root)
-        return [(s, one.syspath) for s in devices.subsystems() for one in devices.members(s)]
+        return [(s, member.syspath) for s in devices.subsystems() for member in devices.members(s)]
 
     shuffled = _Shuffled(Path(webcam.real("/")), random)
     assert in_order(shuffled) == in_order(webcam)
@@ -143,7 +143,7 @@ def test_one_event_is_one_device_read_again(adapters: Root) -> None:
     devices = SysDevices(adapters)
     assert names(devices, "tty") == ["ttyUSB0", "ttyUSB1", "ttyUSB2", "ttyUSB3"]
     gone = devices.members("tty")[1]
-    others = [one for one in devices.members("tty") if one is not gone]
+    others = [member for member in devices.members("tty") if member is not gone]
     away = Path(adapters.real("/away"))
     directory = Path(adapters.real(gone.syspath))
     directory.rename(away)
@@ -153,7 +153,7 @@ def test_one_event_is_one_device_read_again(adapters: Root) -> None:
     away.rename(directory)
     devices.forget({gone.syspath})
     assert names(devices, "tty") == ["ttyUSB0", "ttyUSB1", "ttyUSB2", "ttyUSB3"]
-    assert all(one in devices.members("tty") for one in others)
+    assert all(other in devices.members("tty") for other in others)
     assert devices.members("tty") == SysDevices(adapters).members("tty")
 
 
@@ -200,8 +200,8 @@ def test_a_record_that_is_written_again_is_read_again(
     host = HostCache(root)
 
     def renewed() -> list[str]:
-        members = (one for name in host.subsystems() for one in host.members(name))
-        return [one.syspath for one in members if "NEW" in one.properties]
+        members = (each_member for name in host.subsystems() for each_member in host.members(name))
+        return [member.syspath for member in members if "NEW" in member.properties]
 
     assert renewed() == []
     with Path(root.real(f"/run/udev/data/{record}")).open("a") as file:

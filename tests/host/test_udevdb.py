@@ -90,10 +90,10 @@ def test_odd_records_are_read_as_libudev_reads_them(tmp_path: Path) -> None:
     command = loading.umockdev_command(bed, tmp_path, *telling)
     for n, record in enumerate(ODD.values()):
         (tmp_path / f"tree/run/udev/data/c240:{n}").write_bytes(record)
-    told = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
+    printed = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
     for n, what in enumerate(ODD):
         syspath = f"/sys/devices/virtual/misc/odd{n}"
-        assert told["genericdp"][syspath] == told["pyudev"][syspath], what
+        assert printed["genericdp"][syspath] == printed["pyudev"][syspath], what
 
 
 @given(st.text(st.sampled_from("ESGQIV:=\n\r\0 aé/1²"), max_size=60))

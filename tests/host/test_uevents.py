@@ -84,7 +84,7 @@ async def test_each_of_a_burst_of_seven_is_told_once(loop_control: int, heard: H
     syspaths = [f"/sys/devices/virtual/block/loop{number}" for number in LOOPS]
 
     def told_as(action: str) -> list[str]:
-        return [syspath for told, syspath in heard.pairs(*syspaths) if told == action]
+        return [syspath for reported, syspath in heard.pairs(*syspaths) if reported == action]
 
     for request, action in ((LOOP_ADD, "add"), (LOOP_REMOVE, "remove")):
         for number in LOOPS:
@@ -99,8 +99,8 @@ async def test_what_is_no_device_is_not_told(heard: Heard) -> None:
     tell(device=str(drivers[0].parent))
     tell()
     await heard.until(lambda: bool(heard.pairs(NULL)))
-    told = [event.syspath for event in heard.all if event is not None]
-    assert not [syspath for syspath in told if not syspath.startswith("/sys/devices/")]
+    values = [event.syspath for event in heard.all if event is not None]
+    assert not [syspath for syspath in values if not syspath.startswith("/sys/devices/")]
 
 
 @as_root

@@ -68,10 +68,10 @@ def line_of(process: subprocess.Popen[str]) -> str:
 
 def told_until(process: subprocess.Popen[str], syspath: str) -> list[str]:
     """The syspaths that it hears of, up to this one."""
-    told: list[str] = []
-    while not told or told[-1] != syspath:
-        told.append(json.loads(line_of(process))["syspath"])
-    return told
+    reported: list[str] = []
+    while not reported or reported[-1] != syspath:
+        reported.append(json.loads(line_of(process))["syspath"])
+    return reported
 
 
 @contextmanager
@@ -155,5 +155,5 @@ def test_a_made_up_machine_is_heard() -> None:
         for action in ("remove", "add", "change"):
             machine.stdin.write(f"{action}\n")
             machine.stdin.flush()
-            told = json.loads(line_of(process))
-            assert (told["action"], told["syspath"]) == (action, tty)
+            printed = json.loads(line_of(process))
+            assert (printed["action"], printed["syspath"]) == (action, tty)

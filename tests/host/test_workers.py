@@ -61,7 +61,7 @@ async def test_many_at_once_all_run_and_few_threads_stay() -> None:
     async with asyncio.timeout(60):
         await asyncio.gather(*(in_worker(together.wait) for _ in range(20)))
         await poll_until(
-            lambda: sum(one.name == "worker" for one in threading.enumerate()) <= MAX_IDLE + 1
+            lambda: sum(entry.name == "worker" for entry in threading.enumerate()) <= MAX_IDLE + 1
         )
 
 

@@ -101,7 +101,7 @@ def all_hosts() -> list[Host]:
     return found
 
 
-def told(command: str, *arguments: str, config: Path, root: Path) -> str:
+def printed_by(command: str, *arguments: str, config: Path, root: Path) -> str:
     """Run a command on a tree and give what it prints, its failure too, without their paths."""
     out = io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
@@ -112,14 +112,14 @@ def told(command: str, *arguments: str, config: Path, root: Path) -> str:
 
 
 def discovered(host: Host, root: Path) -> str:
-    return told("discover", config=host.config, root=root)
+    return printed_by("discover", config=host.config, root=root)
 
 
 def allocated(host: Host, root: Path) -> str:
     """Return the expected content of ``allocate.txt``."""
     return "".join(
         f"{COMMAND}{' '.join(request)}\n"
-        + told("allocate", *request, config=host.config, root=root)
+        + printed_by("allocate", *request, config=host.config, root=root)
         for request in host.requests()
     )
 
@@ -157,11 +157,11 @@ def views(host: Host) -> list[View]:
     """The views of a host; its file holds one, or a list of them."""
     loaded: Any = yaml.safe_load(host.file("view", ".yaml").read_text())
     found = []
-    for one in loaded if isinstance(loaded, list) else [loaded]:
-        lists: Any = {key: tuple(one.pop(key, ())) for key in _LISTS}
+    for entry in loaded if isinstance(loaded, list) else [loaded]:
+        lists: Any = {key: tuple(entry.pop(key, ())) for key in _LISTS}
         lists["ids"] = tuple(share for text in lists["ids"] for share in _shares(text))
-        maps: Any = {key: one.pop(key, {}) for key in ("env", "edits", "numa")}
-        found.append(View(**one, **maps, **lists))
+        maps: Any = {key: entry.pop(key, {}) for key in ("env", "edits", "numa")}
+        found.append(View(**entry, **maps, **lists))
     return found
 
 
@@ -196,7 +196,7 @@ def _uncommented(text: str, start: str) -> str:
 
 
 def _write_goldens(name: str) -> None:
-    for host in [one for one in all_hosts() if one.name == name]:
+    for host in [each_host for each_host in all_hosts() if each_host.name == name]:
         with tempfile.TemporaryDirectory() as directory:
             root = host.build(Path(directory))
             host.file("discover", ".txt").write_text(discovered(host, root))

@@ -23,7 +23,7 @@ from tests.hosts.hosts import (
     allocated,
     discovered,
     edited,
-    told,
+    printed_by,
     views,
 )
 from tests.printed import resources_in, shares_of
@@ -90,8 +90,8 @@ def test_a_pod_sees_what_the_peer_documents(host: Host, tmp_path: Path) -> None:
         seen = _seen(view, config, root)
         wanted = {
             "ids": set(view.ids),
-            "devices": {_triple(one, "rw") for one in view.devices},
-            "mounts": {_triple(one, "ro") for one in view.mounts},
+            "devices": {_triple(device, "rw") for device in view.devices},
+            "mounts": {_triple(mount, "ro") for mount in view.mounts},
             "env": view.env,
             "cdi": set(view.cdi),
             "numa": view.numa,
@@ -102,7 +102,7 @@ def test_a_pod_sees_what_the_peer_documents(host: Host, tmp_path: Path) -> None:
 
 def _seen(view: View, config: Path, root: Path) -> dict[str, object]:
     resource = view.request.partition("=")[0]
-    found = resources_in(told("discover", "-o", "json", config=config, root=root))
+    found = resources_in(printed_by("discover", "-o", "json", config=config, root=root))
     of_resource = found[resource]["devices"]
     ids = {share for device in of_resource for share in shares_of(device)}
     everything = [
@@ -115,22 +115,25 @@ def _seen(view: View, config: Path, root: Path) -> dict[str, object]:
     return {
         "ids": ids,
         "devices": {
-            (one["hostPath"], one["containerPath"], one["permissions"]) for one in answer["devices"]
+            (each_device["hostPath"], each_device["containerPath"], each_device["permissions"])
+            for each_device in answer["devices"]
         },
         "mounts": {
-            (one["hostPath"], one["containerPath"], "ro" if one["readOnly"] else "rw")
-            for one in answer["mounts"]
+            (mount["hostPath"], mount["containerPath"], "ro" if mount["readOnly"] else "rw")
+            for mount in answer["mounts"]
         },
         "env": answer["env"],
         "cdi": set(answer["cdi"]),
-        "numa": {one["id"]: one["numaNodes"] for one in of_resource if one["id"] in view.numa},
+        "numa": {
+            entry["id"]: entry["numaNodes"] for entry in of_resource if entry["id"] in view.numa
+        },
         "offered against the view": set(view.notOffered) & set(everything),
     }
 
 
 def _answer(view: View, config: Path, root: Path) -> dict[str, Any]:
-    choice = [text for one in view.choose for text in ("--id", one)]
-    printed = told("allocate", view.request, *choice, "-o", "json", config=config, root=root)
+    choice = [text for entry in view.choose for text in ("--id", entry)]
+    printed = printed_by("allocate", view.request, *choice, "-o", "json", config=config, root=root)
     answer: dict[str, Any] = json.loads(printed)[view.request.partition("=")[0]]
     return answer
 
@@ -145,7 +148,7 @@ def _triple(text: str, default: str) -> tuple[str, str, str]:
 
 def test_no_id_of_an_example_can_change_at_boot(host: Host, tmp_path: Path) -> None:
     root = host.build(tmp_path)
-    printed = told("discover", "-o", "json", config=host.config, root=root)
+    printed = printed_by("discover", "-o", "json", config=host.config, root=root)
     resources = resources_in(printed[printed.index("{") :])
     assert [weak for found in resources.values() for weak in found["weakIds"]] == []
 

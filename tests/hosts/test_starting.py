@@ -13,7 +13,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-@pytest.mark.parametrize("host", [one for one in all_hosts() if one.config.name in TRIED], ids=str)
+@pytest.mark.parametrize(
+    "host", [each_host for each_host in all_hosts() if each_host.config.name in TRIED], ids=str
+)
 def test_what_is_written_offers_all_that_the_example_offers(
     host: Host, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -70,10 +70,10 @@ def test_what_is_no_socket_is_told_once_as_what_it_is(
     for _ in range(2):
         directory.look()
     assert directory.socket.value is None
-    told = dict.fromkeys(
+    reported = dict.fromkeys(
         f"waiting for a kubelet: {text}".format(path) for text in ("there is no {}", said)
     )
-    assert caplog.messages == list(told)
+    assert caplog.messages == list(reported)
 
 
 @pytest.mark.parametrize(("set_by", "oldest"), [(0, 60), (-3600, 60), (30, 90), (1e9, 1e9)])

@@ -42,16 +42,16 @@ async def serves(world: World, daemon: Daemon, *devices: str) -> None:
 async def plug(world: World, number: int) -> None:
     """Plug one more device in: what was underway before it is listed is over by then."""
     world.host.plug(f"ttyUSB{number}")
-    await world.listed(SERIAL, *(f"ttyUSB{it}" for it in range(number + 1)))
+    await world.listed(SERIAL, *(f"ttyUSB{each_number}" for each_number in range(number + 1)))
 
 
 async def test_a_change_after_a_restart_reaches_the_current_stream(world: World) -> None:
     """K1: the first change after a restart is not swallowed by the old stream."""
     async with world.kubelet, world.serving(serial()) as daemon:
         for number in range(1, 6):
-            await serves(world, daemon, *(f"ttyUSB{it}" for it in range(number)))
+            await serves(world, daemon, *(f"ttyUSB{each_number}" for each_number in range(number)))
             await world.kubelet.restart()
-            await world.listed(SERIAL, *(f"ttyUSB{it}" for it in range(number)))
+            await world.listed(SERIAL, *(f"ttyUSB{value}" for value in range(number)))
             await plug(world, number)
             assert world.kubelet.streams(SERIAL) == 1
 

@@ -48,7 +48,10 @@ def answer_of(*pods: api.PodResources) -> bytes:
 
 
 def pod_with(name: str, *ids: str) -> api.PodResources:
-    devices = [api.ContainerDevices(resource_name="example.com/x", device_ids=[it]) for it in ids]
+    devices = [
+        api.ContainerDevices(resource_name="example.com/x", device_ids=[device_id])
+        for device_id in ids
+    ]
     container = api.ContainerResources(name="c", devices=devices)
     return api.PodResources(name=name, namespace="n", containers=[container])
 
@@ -108,7 +111,10 @@ def test_an_answer_is_read_as_protobuf_reads_it(pods: list[api.PodResources]) ->
                 for share in devices.device_ids:
                     key = (devices.resource_name, share)
                     holders.setdefault(key, set()).add(f"pod {pod.namespace}/{pod.name}")
-            claims |= {(it.claim_namespace, it.claim_name) for it in container.dynamic_resources}
+            claims |= {
+                (each_resource.claim_namespace, each_resource.claim_name)
+                for each_resource in container.dynamic_resources
+            }
     answer = answer_of(*pods)
     found = pod_holders(answer)
     assert found.pods == {f"pod {pod.namespace}/{pod.name}" for pod in pods}

@@ -63,19 +63,21 @@ def serving(
 
 
 def asking(available: Collection[str], size: int, must: Collection[str] = ()) -> bytes:
-    one = api.ContainerPreferredAllocationRequest(
+    request = api.ContainerPreferredAllocationRequest(
         available_deviceIDs=available, must_include_deviceIDs=must, allocation_size=size
     )
-    return api.PreferredAllocationRequest(container_requests=[one]).SerializeToString()
+    return api.PreferredAllocationRequest(container_requests=[request]).SerializeToString()
 
 
 def ids_in(answer: bytes) -> list[str]:
-    (one,) = api.PreferredAllocationResponse.FromString(answer).container_responses
-    return list(one.deviceIDs)
+    (only,) = api.PreferredAllocationResponse.FromString(answer).container_responses
+    return list(only.deviceIDs)
 
 
 def spread_of(ids: Sequence[str]) -> int:
-    return sum(distance(GPUS[one], GPUS[other]) for one, other in combinations(ids, 2))
+    return sum(
+        distance(GPUS[combination], GPUS[other]) for combination, other in combinations(ids, 2)
+    )
 
 
 @pytest.mark.parametrize("size", range(1, 9))
@@ -96,7 +98,7 @@ async def test_each_container_has_an_answer_of_its_own() -> None:
     request = api.PreferredAllocationRequest(container_requests=both).SerializeToString()
     answer = await serving(offer_of(GPUS), Preference.CLOSEST).preferred_allocation(request)
     found = api.PreferredAllocationResponse.FromString(answer).container_responses
-    assert [list(its.deviceIDs) for its in found] == [[first], [last]]
+    assert [list(match.deviceIDs) for match in found] == [[first], [last]]
 
 
 @pytest.mark.parametrize(
@@ -125,14 +127,14 @@ async def test_any_wish_has_an_answer(
 
 async def test_the_latest_list_and_config_count() -> None:
     offer = offer_of(dict.fromkeys("ab", NOWHERE), replicas=2)
-    one = serving(offer, Preference.PACKED, replicas=2)
+    server = serving(offer, Preference.PACKED, replicas=2)
     shares = asking(["a", "a::1", "b", "b::1"], 2)
-    assert ids_in(await one.preferred_allocation(shares)) == ["a", "a::1"]
-    one.set_devices(NOTHING)
-    assert ids_in(await one.preferred_allocation(shares)) == ["a", "a::1"], "no longer on offer"
-    one.set_devices(offer)
-    one.prefer = Preference.AUTO
-    assert ids_in(await one.preferred_allocation(shares)) == ["a", "b"]
+    assert ids_in(await server.preferred_allocation(shares)) == ["a", "a::1"]
+    server.set_devices(NOTHING)
+    assert ids_in(await server.preferred_allocation(shares)) == ["a", "a::1"], "no longer on offer"
+    server.set_devices(offer)
+    server.prefer = Preference.AUTO
+    assert ids_in(await server.preferred_allocation(shares)) == ["a", "b"]
 
 
 async def test_a_failure_is_an_empty_answer_and_logged_once(
@@ -153,9 +155,9 @@ async def test_a_failure_is_an_empty_answer_and_logged_once(
 
 async def test_a_call_that_is_canceled_stays_so() -> None:
     many = dict.fromkeys(map(str, range(100)), NOWHERE)
-    one = serving(offer_of(many), Preference.SPREAD)
+    server = serving(offer_of(many), Preference.SPREAD)
     async with asyncio.TaskGroup() as tasks:
-        call = tasks.create_task(one.preferred_allocation(asking(many, 4)))
+        call = tasks.create_task(server.preferred_allocation(asking(many, 4)))
         await others_run()
         call.cancel()
         await asyncio.wait([call])

@@ -111,8 +111,8 @@ async def test_a_kubelet_that_is_down_has_refused_nothing(
 ) -> None:
     """Somebody who reads this at night should look for the kubelet, not at the name."""
     if is_left:
-        with socket.socket(socket.AF_UNIX) as one:
-            one.bind(str(short_directory / "kubelet.sock"))
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.bind(str(short_directory / "kubelet.sock"))
     with pytest.raises(RegistrationError) as caught:
         await registered(short_directory)
     assert str(caught.value) == (

@@ -172,26 +172,26 @@ async def test_an_instance_that_leaves_amid_a_registration_costs_no_long_wait(
 
 async def test_two_instances_say_so_once_and_when_it_is_over(world: World) -> None:
     """REG-13: a second DaemonSet, or a rolling update: state and log name the resource."""
-    async with world.kubelet, world.serving(serial()) as one, AsyncExitStack() as other:
+    async with world.kubelet, world.serving(serial()) as server, AsyncExitStack() as other:
         second = await other.enter_async_context(world.serving(serial()))
-        await both_active(world, one, second)
-        for daemon in (one, second):
+        await both_active(world, server, second)
+        for daemon in (server, second):
             text = await contested(daemon)
             assert text.startswith(f"{ANOTHER} serves it on this node, too")
-        await one.log.says("serves on this node, too", times=2)
+        await server.log.says("serves on this node, too", times=2)
         await other.aclose()
-        await uncontested(one)
+        await uncontested(server)
         await streams(world, 1)
-        await one.log.says(") has gone", times=1)
-    said = [line for line in one.log.lines if "serves on this node, too" in line]
+        await server.log.says(") has gone", times=1)
+    said = [line for line in server.log.lines if "serves on this node, too" in line]
     assert len(said) == 2, "each instance says it once"
     assert all(f": {SERIAL}; expected during a rolling update" in line for line in said)
 
 
 async def test_two_instances_do_not_throw_each_other_out_for_ever(world: World) -> None:
     """REG-9b, REG-13: once both have streams, nobody registers again."""
-    async with world.kubelet, world.serving(serial()) as one, world.serving(serial()) as other:
-        await both_active(world, one, other)
+    async with world.kubelet, world.serving(serial()) as server, world.serving(serial()) as other:
+        await both_active(world, server, other)
         await streams(world, 2)
         world.kubelet.break_streams(SERIAL)
         await world.kubelet.wait_for(lambda: world.kubelet.observed.registrations[SERIAL] > 3, 30)

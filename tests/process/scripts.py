@@ -37,7 +37,7 @@ async def load_in_child(paths: Sequence[Path], **settings: Any) -> Loaded:
 def children() -> list[int]:
     """Return the children of this process, dead ones too."""
     pid = os.getpid()
-    return [int(one) for one in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    return [int(entry) for entry in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
 def is_alive(pid: int) -> bool:

@@ -34,7 +34,7 @@ async def commands() -> AsyncIterator[Commands]:
 async def pids_in(file: Path, count: int) -> list[int]:
     """Wait until so many processes have said which they are."""
     await poll_until(lambda: file.exists() and file.read_text().count("\n") >= count)
-    return [int(one) for one in file.read_text().split()]
+    return [int(entry) for entry in file.read_text().split()]
 
 
 async def test_an_orphan_is_killed_once_no_command_runs_that_may_have_started_it(
@@ -102,8 +102,10 @@ async def test_the_exit_codes_of_commands_are_not_taken_by_sweeps(commands: Comm
     """Fails if every dead child is reaped, whoever waits for it."""
     async with asyncio.TaskGroup() as tasks:
         scripts = (f"(setsid sleep 0.01 &) ; exit {code}" for code in range(1, 61))
-        running = [tasks.create_task(shell(commands, one)) for one in scripts]
-    assert [one.result().reason for one in running] == [f"exited with {n}" for n in range(1, 61)]
+        running = [tasks.create_task(shell(commands, script)) for script in scripts]
+    assert [process.result().reason for process in running] == [
+        f"exited with {n}" for n in range(1, 61)
+    ]
 
 
 async def test_other_children_of_this_process_are_left_alone(commands: Commands) -> None:

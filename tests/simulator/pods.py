@@ -39,8 +39,10 @@ def held_by(kubelet: Kubelet, pod: Pod) -> dict[str, dict[str, frozenset[str]]]:
     manager = kubelet.admitter.manager
     assert manager is not None
     return {
-        one.name: {held.resource: held.ids for held in manager.allocated_to(pod.uid, one.name)}
-        for one in pod.containers
+        container.name: {
+            held.resource: held.ids for held in manager.allocated_to(pod.uid, container.name)
+        }
+        for container in pod.containers
     }
 
 

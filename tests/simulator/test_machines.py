@@ -46,7 +46,7 @@ BUSY = (1, 2, 1, 3, 2, 2, 1, 2)
 
 def spots(machine: str, *, nics: bool = False) -> dict[str, Spot]:
     found = TOPOLOGIES[machine]().spots
-    names = sorted((one for one in found if ("verbs" in one) == nics), key=natural_key)
+    names = sorted((match for match in found if ("verbs" in match) == nics), key=natural_key)
     return {name: found[name] for name in names}
 
 
@@ -56,7 +56,9 @@ def closest(ids: Collection[str], size: int, devices: Mapping[str, Spot]) -> fro
     def total(some: Iterable[str]) -> int:
         return sum(distance(devices[a], devices[b]) for a, b in combinations(some, 2))
 
-    return frozenset(min(combinations([one for one in devices if one in ids], size), key=total))
+    return frozenset(
+        min(combinations([device for device in devices if device in ids], size), key=total)
+    )
 
 
 class Node:

@@ -43,8 +43,8 @@ async def held(socket: Path) -> dict[str, set[str]]:
     async with asking(socket) as stub:
         listed = await stub.List(pb.ListPodResourcesRequest())
     return {
-        one.name: ids(entry for c in one.containers for entry in c.devices)
-        for one in listed.pod_resources
+        resource.name: ids(entry for c in resource.containers for entry in c.devices)
+        for resource in listed.pod_resources
     }
 
 
@@ -57,17 +57,17 @@ async def test_it_lists_active_pods_and_frees_what_others_held(
 ) -> None:
     """PRS-1: to be asked is one of the two moments at which the kubelet lets go."""
     await show(kubelet, plugin, "a", "b")
-    one, other = pod("one", thing=1), pod("other", thing=1)
-    assert (await kubelet.admit(one)).admitted
+    first, other = pod("one", thing=1), pod("other", thing=1)
+    assert (await kubelet.admit(first)).admitted
     assert (await kubelet.admit(other)).admitted
     assert await held(socket) == {
         name: set(held_by(kubelet, p)["main"][RESOURCE])
-        for name, p in (("one", one), ("other", other))
+        for name, p in (("one", first), ("other", other))
     }
-    kubelet.admitter.remove(one)
-    assert held_by(kubelet, one)["main"], "nothing happens until somebody asks"
+    kubelet.admitter.remove(first)
+    assert held_by(kubelet, first)["main"], "nothing happens until somebody asks"
     assert (await held(socket)).keys() == {"other"}
-    assert held_by(kubelet, one)["main"] == {}
+    assert held_by(kubelet, first)["main"] == {}
 
 
 async def test_a_kubelet_that_has_just_started_knows_no_pods(

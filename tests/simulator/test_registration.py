@@ -147,7 +147,9 @@ async def test_an_endpoint_that_leads_nowhere_fails_the_dial(
 ) -> None:
     """REG-6: an absolute path is looked for below the kubelet's directory."""
     endpoints = ("", "/absolute/x.sock", "nothing.sock")
-    found = await asyncio.gather(*(refusal(plugin.register(endpoint=one)) for one in endpoints))
+    found = await asyncio.gather(
+        *(refusal(plugin.register(endpoint=endpoint)) for endpoint in endpoints)
+    )
     assert found == [(UNKNOWN, DIAL_FAILED)] * 3
 
 

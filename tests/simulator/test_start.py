@@ -133,8 +133,8 @@ async def test_two_resources_that_disagree_are_merged_by_chance(
         assert given is not None
         assert given.env.keys() == {"NAME", f"OF_{RESOURCE}", f"OF_{OTHER}"}
         winner = given.env["NAME"]
-        assert [one.host_path for one in given.devices] == [f"/dev/{winner}"]
-        assert [one.host_path for one in given.mounts] == [f"/opt/{winner}"]
+        assert [device.host_path for device in given.devices] == [f"/dev/{winner}"]
+        assert [mount.host_path for mount in given.mounts] == [f"/opt/{winner}"]
         assert given.annotations == {"name": winner}
         assert sorted(given.cdi) == sorted(["v/c=same", f"v/c={RESOURCE}", f"v/c={OTHER}"])
         winners.add(winner)

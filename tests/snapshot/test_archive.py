@@ -56,8 +56,8 @@ def repacked(
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode="w:gz", format=format_, pax_headers=headers or {}) as tar:
         tar.addfile(info(MANIFEST, size=13), io.BytesIO(b'{"format": 1}'))
-        for one in infos:
-            tar.addfile(one, io.BytesIO(content) if one.size else None)
+        for each_info in infos:
+            tar.addfile(each_info, io.BytesIO(content) if each_info.size else None)
     return out.getvalue()
 
 
@@ -80,11 +80,13 @@ def test_what_was_written_is_read() -> None:
 
 
 def test_the_same_entries_give_the_same_bytes_and_tar_can_read_them() -> None:
-    one = packed(ArchiveEntry("sys", Kind.DIRECTORY), ArchiveEntry(LONG, Kind.FILE, b"1\n"))
-    assert one == packed(ArchiveEntry("sys", Kind.DIRECTORY), ArchiveEntry(LONG, Kind.FILE, b"1\n"))
-    with tarfile.open(fileobj=io.BytesIO(one)) as tar:
+    archive = packed(ArchiveEntry("sys", Kind.DIRECTORY), ArchiveEntry(LONG, Kind.FILE, b"1\n"))
+    assert archive == packed(
+        ArchiveEntry("sys", Kind.DIRECTORY), ArchiveEntry(LONG, Kind.FILE, b"1\n")
+    )
+    with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
         assert tar.getnames() == [MANIFEST, "sys", LONG]
-        assert {one.mtime for one in tar} == {0}
+        assert {member.mtime for member in tar} == {0}
 
 
 @pytest.mark.parametrize("format_", [tarfile.GNU_FORMAT, tarfile.PAX_FORMAT])
@@ -148,7 +150,7 @@ def test_what_is_no_snapshot_is_refused_with_a_reason(
     directory.mkdir()
     with pytest.raises(ArchiveError, match=re.escape(said)):
         unpack(io.BytesIO(content), directory)
-    assert {one.name for one in tmp_path.iterdir()} == {"tree"}
+    assert {file.name for file in tmp_path.iterdir()} == {"tree"}
 
 
 def test_a_header_cannot_make_us_read_a_long_name() -> None:
@@ -196,7 +198,7 @@ INFOS = st.lists(st.builds(info, PATHS, KINDS, PATHS), max_size=8)
 
 
 def tree_below(directory: Path) -> list[str]:
-    return sorted(f"{at}/{name}" for at, ones, files in os.walk(directory) for name in ones + files)
+    return sorted(f"{at}/{name}" for at, node, files in os.walk(directory) for name in node + files)
 
 
 @given(infos=INFOS, cut=st.integers(0, 400), noise=st.binary(max_size=20))
@@ -206,14 +208,14 @@ def test_nothing_is_written_outside_the_directory(
     around = tmp_path_factory.mktemp("around")
     directory = around / "tree"
     directory.mkdir()
-    whole = START + b"".join(one.tobuf(tarfile.GNU_FORMAT) for one in infos)
+    whole = START + b"".join(info.tobuf(tarfile.GNU_FORMAT) for info in infos)
     content = gzip.compress(whole[: len(whole) - cut % 512] + noise + bytes(1024))
     try:
         unpack(io.BytesIO(content), directory)
     except ArchiveError:
         pass
     else:
-        assert all(is_within(directory, directory / one) for one in tree_below(directory))
+        assert all(is_within(directory, directory / entry) for entry in tree_below(directory))
     assert list(around.iterdir()) == [directory]
 
 
@@ -231,8 +233,8 @@ RECORDS = st.binary(max_size=80) | st.from_regex(
 
 @given(content=st.binary(max_size=600), records=RECORDS)
 def test_any_bytes_are_refused_and_no_worse(content: bytes, records: bytes) -> None:
-    for one in (content, gzip.compress(content), gzip.compress(packed()[:512] + content)):
+    for entry in (content, gzip.compress(content), gzip.compress(packed()[:512] + content)):
         with pytest.raises(ArchiveError):
-            list(read(io.BytesIO(one)))
+            list(read(io.BytesIO(entry)))
     with suppress(ArchiveError):
         list(read(io.BytesIO(with_header(records))))

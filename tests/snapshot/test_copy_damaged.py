@@ -47,7 +47,7 @@ def test_whatever_is_damaged_the_rest_is_copied(damages: list[tuple[str, str]]) 
         copy = copied(Root(Path(directory)), Copy(), guard=read_it)
         mend(Path(directory))
     entries = copy.in_order()
-    assert not [one.path for one in entries if "/tty" in one.path or "/mem/" in one.path]
+    assert not [entry.path for entry in entries if "/tty" in entry.path or "/mem/" in entry.path]
     packed = io.BytesIO()
     write(packed, {}, entries)
     assert list(read(io.BytesIO(packed.getvalue()))) == entries

@@ -94,7 +94,7 @@ def test_links_stay_links_and_become_relative(tree: Tree) -> None:
     tree.link("dev/serial/absolute", "/dev/ttyUSB0")
     tree.link("dev/dangling", "nothing")
     found = copy_of(Machine(tree.directory, {})).entries
-    targets = {path: one.target for path, one in found.items() if one.kind is Kind.LINK}
+    targets = {path: match.target for path, match in found.items() if match.kind is Kind.LINK}
     assert targets == {
         "dev/serial/by-id/a": "../../ttyUSB0",
         "dev/serial/absolute": "../ttyUSB0",

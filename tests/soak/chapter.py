@@ -272,7 +272,7 @@ class Chapter:
 
     def _check_registrations(self, before: Before, anew: frozenset[str]) -> None:
         # What was removed a second ago still takes its leave.
-        known = {k: one for k, one in self._registered().items() if k in self._record.in_force}
+        known = {k: entry for k, entry in self._registered().items() if k in self._record.in_force}
         if again := registered_again(before.registered, known, anew):
             raise Violation(f"registered again for no reason: {', '.join(again)}")
 
@@ -288,6 +288,6 @@ class Chapter:
             if not record.may_forget(kind, before.at, seen.at, patience=TRUE_WITHIN_SECONDS)
         }
         now = seen.lists
-        if told := sorted(k for k in left_alone if now.get(k) != before.lists.get(k)):
-            raise Violation(f"a list although nothing of it has changed: {', '.join(told)}")
+        if reported := sorted(k for k in left_alone if now.get(k) != before.lists.get(k)):
+            raise Violation(f"a list although nothing of it has changed: {', '.join(reported)}")
         self._world.figures.spared += len(left_alone)

@@ -66,12 +66,19 @@ class Daemon:
         cls, log: Path, arguments: Sequence[str], package: Path = _REPOSITORY
     ) -> Daemon:
         """Start it, the one of the package in this directory; its log goes to a file of its own."""
-        ours, its = socket.socketpair()
+        ours, theirs = socket.socketpair()
         ours.setblocking(False)
         environment = {k: v for k, v in os.environ.items() if not k.startswith("GENERICDP_")}
-        with its, log.open("wb") as errors:
+        with theirs, log.open("wb") as errors:
             process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-P", "-m", "tests.soak.daemon_main", str(its.fileno()), "run"),
+                *(
+                    sys.executable,
+                    "-P",
+                    "-m",
+                    "tests.soak.daemon_main",
+                    str(theirs.fileno()),
+                    "run",
+                ),
                 *arguments,
                 cwd=_REPOSITORY,
                 env={
@@ -84,7 +91,7 @@ class Daemon:
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=errors,
                 stderr=errors,
-                pass_fds=(its.fileno(),),
+                pass_fds=(theirs.fileno(),),
             )
         return cls(process, ours, log)
 
@@ -136,12 +143,12 @@ class Daemon:
             await loop.sock_sendall(self._asked, b"?")
             while not answer.endswith(b"\n"):
                 answer += await loop.sock_recv(self._asked, 65536)
-        told = json.loads(answer)
+        printed = json.loads(answer)
         return Held(
-            tasks=Counter(told["tasks"]),
-            blocks=told["blocks"],
-            given_out=told["given_out"],
-            canceled=told["canceled"],
+            tasks=Counter(printed["tasks"]),
+            blocks=printed["blocks"],
+            given_out=printed["given_out"],
+            canceled=printed["canceled"],
         )
 
     async def end(self, number: signal.Signals) -> float:

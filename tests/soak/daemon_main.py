@@ -58,13 +58,13 @@ class _Policy(asyncio.DefaultEventLoopPolicy):
             self._is_settled = True
         names = (re.sub(r"\d+|soak\.example\.com/\S+", "N", t.get_name()) for t in _tasks(loop))
         gc.collect()  # else what waits for it is counted, too
-        told = {
+        reported = {
             "tasks": Counter(names),
             "blocks": sys.getallocatedblocks(),
             "given_out": _given_out(),
             "canceled": self._canceled["calls"],
         }
-        self._asked.sendall(json.dumps(told).encode() + b"\n")
+        self._asked.sendall(json.dumps(reported).encode() + b"\n")
 
 
 def _settle() -> None:

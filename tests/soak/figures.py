@@ -56,7 +56,7 @@ class Figures:
     @property
     def worst(self) -> float:
         """The longest time to true lists, in seconds."""
-        return max((one.seconds for one in self._everything()), default=0.0)
+        return max((entry.seconds for entry in self._everything()), default=0.0)
 
     def table(self) -> str:
         """Lay it out for a person."""
@@ -74,7 +74,7 @@ class Figures:
         return "\n".join([*text, "", *(f"{what}: {said}" for what, said in self._said().items())])
 
     def _everything(self) -> list[Taken]:
-        return [one for many in self.taken.values() for one in many]
+        return [entry for many in self.taken.values() for entry in many]
 
     def _said(self) -> dict[str, str]:
         tally = self.tally
@@ -94,11 +94,11 @@ class Figures:
             "resources that a reload does not concern": f"{self.spared} times left alone:"
             " no Register, the same socket, no list",
         }
-        if forgiven := [one for one in self._everything() if one.seconds > one.limit]:
+        if forgiven := [entry for entry in self._everything() if entry.seconds > entry.limit]:
             said["late by load"] = (
                 f"{len(forgiven)} steps,"
-                f" {max(one.seconds - one.limit for one in forgiven):.2f} s at most;"
-                f" {max(one.waited for one in forgiven):.2f} s waited for a core at most"
+                f" {max(item.seconds - item.limit for item in forgiven):.2f} s at most;"
+                f" {max(entry.waited for entry in forgiven):.2f} s waited for a core at most"
             )
         if self.ended:
             said["SIGTERM"] = (
@@ -109,8 +109,8 @@ class Figures:
 
 
 def _row(what: str, many: list[Taken]) -> tuple[str, ...]:
-    times = sorted(one.seconds * 1000 for one in many) or [0.0]
-    late = [one for one in many if one.seconds > one.limit]
+    times = sorted(entry.seconds * 1000 for entry in many) or [0.0]
+    late = [item for item in many if item.seconds > item.limit]
     return (
         what,
         str(len(many)),

@@ -45,9 +45,9 @@ def mistakes(
     ``healthy_only``: where a kubelet only tells which devices are healthy.
     """
     return [
-        f"{kind}: {one}"
+        f"{kind}: {entry}"
         for kind in record.kinds
-        for one in _of_list(
+        for entry in _of_list(
             record.allowed(kind, now, patience=patience), listed.get(kind, {}), healthy_only
         )
     ]
@@ -65,7 +65,7 @@ def _of_list(
             if state == UNHEALTHY:
                 continue
         if state not in may:
-            should = " or ".join(sorted(one or "not listed" for one in may))
+            should = " or ".join(sorted(entry or "not listed" for entry in may))
             yield f"{device} is {state or 'not listed'} and should be {should}"
 
 

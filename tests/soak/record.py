@@ -31,7 +31,7 @@ class Gone:
     at: float
     seen: bool
     """Whether it was listed for sure before: else the daemon may never have known it."""
-    told: float = inf
+    reported_at: float = inf
     """By when the list was true again: until then the daemon may have known it as here."""
 
 
@@ -114,7 +114,7 @@ class Record:
         for kind in self.kinds:
             self._seen[kind] = self.offered(kind)
             for gone in self._gone[kind].values():
-                gone.told = min(gone.told, now)
+                gone.reported_at = min(gone.reported_at, now)
 
     def allowed(self, kind: str, now: float, *, patience: float = 0.0) -> dict[str, States]:
         """Give what a list may say of each id of a resource; of any other id: nothing.
@@ -131,7 +131,7 @@ class Record:
         for node, gone in self._gone[kind].items():
             first, *others = self.shares(node, MAX_REPLICAS)
             forget = spec.kind.forget
-            if now > gone.told + forget + patience or not forget:
+            if now > gone.reported_at + forget + patience or not forget:
                 continue
             kept = gone.seen and now <= gone.at + forget
             allowed[first] = _GONE if kept else _MAYBE
@@ -146,7 +146,7 @@ class Record:
             return False  # it does so at once
         return any(
             gone.at + spec.kind.forget - patience <= now
-            and since <= gone.told + spec.kind.forget + patience
+            and since <= gone.reported_at + spec.kind.forget + patience
             for gone in self._gone[kind].values()
         )
 

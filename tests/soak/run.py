@@ -67,8 +67,8 @@ class Book:
                     tasks.create_task(self._tell_progress(), name="progress"),
                 ]
                 await self._chapters(kubelets)
-                for one in background:
-                    one.cancel()
+                for task in background:
+                    task.cancel()
         except* Violation as violations:
             found = _flat(violations)
         return "; ".join(found)
@@ -190,7 +190,7 @@ class Book:
             f" {len(os.sched_getaffinity(0))} cores, load {os.getloadavg()[0]:.1f},"
             f" kernel {platform.release()}, python {platform.python_version()}"
         )
-        left_out = [f"left out: {one}" for one in self._left_out]
+        left_out = [f"left out: {entry}" for entry in self._left_out]
         return "\n".join(["", machine, *left_out, "", self._figures.table()])
 
     def account(self, broken: str) -> str:
@@ -199,9 +199,9 @@ class Book:
         if self._world is not None:
             for daemon in self._world.daemons[-2:]:
                 lines = daemon.log.read_text(errors="replace").splitlines()
-                told = [line for line in lines if "Allocate refused: " not in line]
+                values = [line for line in lines if "Allocate refused: " not in line]
                 logs += [f"\nthe log of {daemon.log.stem}, without refusals of Allocate:"]
-                logs += told[-_LAST_LINES:]
+                logs += values[-_LAST_LINES:]
         steps = self._journal[-_LAST_STEPS:]
         return "\n".join(
             [*logs, "\nthe steps:", *steps, f"\nVIOLATED (seed {self._seed}): {broken}"]
@@ -233,6 +233,6 @@ async def _sampled(chapter: Chapter, world: World, resting: Resting, seconds: fl
 
 def _flat(group: BaseExceptionGroup[BaseException]) -> list[str]:
     found: list[str] = []
-    for one in group.exceptions:
-        found += _flat(one) if isinstance(one, BaseExceptionGroup) else [str(one)]
+    for exception in group.exceptions:
+        found += _flat(exception) if isinstance(exception, BaseExceptionGroup) else [str(exception)]
     return found

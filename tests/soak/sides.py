@@ -127,12 +127,12 @@ class RealSide:
 
     async def lists(self) -> Lists:
         try:
-            told = await asyncio.to_thread(self._resources.allocatable)
+            reported = await asyncio.to_thread(self._resources.allocatable)
         except grpc.RpcError:
-            told = {}  # it is starting
+            reported = {}  # it is starting
         return {
             _kind(name): dict.fromkeys(ids, HEALTHY)
-            for name, ids in told.items()
+            for name, ids in reported.items()
             if name.startswith(f"{DOMAIN}/")
         }
 

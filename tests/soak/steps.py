@@ -237,7 +237,7 @@ def back_to_the_beginning(record: Record) -> list[Step]:
     steps = [Step(do=Do.REST, nodes=odd)] if odd else []
     if sick := tuple(sorted(record.sick & wanted)):
         steps.append(Step(do=Do.FLAP, nodes=sick))
-    for source in sorted(SOURCES, key=lambda one: one not in record.broken):
+    for source in sorted(SOURCES, key=lambda entry: entry not in record.broken):
         if source in record.broken or record.on_disk[source] != first[source]:
             way = _WAYS[source][0]
             steps.append(Step(do=Do.RELOAD, source=source, specs=first[source], way=way))

@@ -83,8 +83,8 @@ class Browser:
         if not data:  # it has ended
             asyncio.get_running_loop().remove_reader(self._reader)
         *messages, rest = data.split(b"\0")
-        for one in messages:
-            self._take(json.loads(bytes(self._received) + one))
+        for message in messages:
+            self._take(json.loads(bytes(self._received) + message))
             self._received.clear()
         self._received += rest
 

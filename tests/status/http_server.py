@@ -58,7 +58,7 @@ class Serving:
 
 def connections() -> int:
     """Return how many are being served by this process."""
-    return sum(one.get_name() == "HTTP connection" for one in asyncio.all_tasks())
+    return sum(task.get_name() == "HTTP connection" for task in asyncio.all_tasks())
 
 
 def request(path: str = "/", *headers: str, method: str = "GET", version: str = "1.1") -> bytes:
@@ -84,7 +84,7 @@ async def serving(
     limits: Limits | None = None,
 ) -> AsyncIterator[Serving]:
     """Run a server."""
-    one = listener or bind_sockets(ANYWHERE)[0]
+    entry = listener or bind_sockets(ANYWHERE)[0]
     asked: list[str] = []
 
     async def noted(path: str) -> Response:
@@ -93,6 +93,6 @@ async def serving(
 
     server = Server(noted, limits=limits)
     async with asyncio.TaskGroup() as tasks:
-        running = tasks.create_task(server.run([one]))
-        yield Serving(one.getsockname()[1], asked)
+        running = tasks.create_task(server.run([entry]))
+        yield Serving(entry.getsockname()[1], asked)
         running.cancel()

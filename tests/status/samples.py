@@ -47,8 +47,10 @@ def resource(name: str, *devices: Document, **keys: object) -> Document:
         "reason": "",
         "since": at(NOW - 273_000),
         "contested": "",
-        "capacity": sum(one["shares"] for one in devices),
-        "allocatable": sum(one["shares"] for one in devices if not one["reason"]),
+        "capacity": sum(device["shares"] for device in devices),
+        "allocatable": sum(
+            each_device["shares"] for each_device in devices if not each_device["reason"]
+        ),
         "empty": "" if devices else f"{NO} match[0] {{path: /dev/{name}}} (a.yaml:5)",
         "emptyCause": "" if devices else "nothing_found",
         "devices": list(devices),
@@ -80,9 +82,9 @@ def config(**keys: object) -> Document:
 def status(*resources: Document, **keys: object) -> Document:
     """Return a status; without other keys, all is well."""
     lacking = [
-        f"{one['name']}: not registered: {one['reason']}"
-        for one in resources
-        if not one["registered"]
+        f"{resource['name']}: not registered: {resource['reason']}"
+        for resource in resources
+        if not resource["registered"]
     ]
     found = {
         "version": "0.1.0",
@@ -256,11 +258,11 @@ RICH = status(
             "time": at(NOW - 4 - (299 - n) ** 1.8),
             "level": level,
             "resource": name,
-            "device": one,
+            "device": entry,
             "message": text,
         }
         for n in range(300)
-        for level, name, one, text in [_KINDS[n % len(_KINDS)]]
+        for level, name, entry, text in [_KINDS[n % len(_KINDS)]]
     ],
 )
 """Five resources: GPUs, serial ports with failing probes, a contested one, loops, a refused one."""

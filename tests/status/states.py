@@ -53,8 +53,10 @@ def declared(name: str = NAME, **keys: Any) -> Resource:
 def device(number: int, *, reason: str = "", device_id: str = "") -> Entry[Device]:
     """Return a device that is listed, Unhealthy if there is a reason."""
     path = f"/dev/a{number}"
-    one = Device(id=device_id or f"a{number}", key=path, path=path, identity=Identity(inode=number))
-    entry = Entry(device=one, since=0.0).after(Event.MADE)
+    sample = Device(
+        id=device_id or f"a{number}", key=path, path=path, identity=Identity(inode=number)
+    )
+    entry = Entry(device=sample, since=0.0).after(Event.MADE)
     return entry.after(Event.GONE, Reason(Code.GONE, reason)) if reason else entry
 
 

@@ -49,12 +49,12 @@ async def test_results_of_probes_and_hooks_are_counted_and_go_with_them(world: W
         unusable = f"allocations_total{{{NAME},unusable}}"
         assert (await daemon.metrics())[unusable] == 1
         await daemon.takes(serial())
-        await daemon.counts_so(lambda found: not [one for one in found if "file-0" in one])
+        await daemon.counts_so(lambda found: not [match for match in found if "file-0" in match])
         found = await daemon.metrics()
-        assert not [one for one in found if one.startswith("hook_results_total")]
+        assert not [hit for hit in found if hit.startswith("hook_results_total")]
         assert found[unusable] == 1
         await daemon.takes(serial(nodeNames=["another-node"]))
-        await daemon.counts_so(lambda found: not [one for one in found if NAME in one])
+        await daemon.counts_so(lambda found: not [match for match in found if NAME in match])
 
 
 async def test_what_became_of_each_config_is_counted(world: World) -> None:

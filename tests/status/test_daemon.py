@@ -82,12 +82,12 @@ async def test_devices_are_served_while_another_one_has_the_port(place: Place) -
     with first:
         async with (
             Kubelet(place.kubelet_directory),
-            place.daemon(f"--listen=127.0.0.1:{port}") as it,
+            place.daemon(f"--listen=127.0.0.1:{port}") as daemon,
         ):
-            await it.says("address already in use; devices are served meanwhile")
-            await it.says("registered")
+            await daemon.says("address already in use; devices are served meanwhile")
+            await daemon.says("registered")
             first.close()
-            assert await port_of(it) == port
+            assert await port_of(daemon) == port
             assert (await get(port, "/readyz"))[0] == 200
 
 

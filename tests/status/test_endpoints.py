@@ -48,10 +48,10 @@ async def test_the_state_tells_of_each_device(world: World, daemon: Daemon) -> N
     await daemon.offers(SERIAL, ttyUSB0="", ttyUSB1="/dev/ttyUSB1 does not exist")
     status = await daemon.status()
     assert violations("status", status) == []
-    (one,) = status["resources"]
+    (only,) = status["resources"]
     assert status["ready"]
-    assert (one["registered"], one["capacity"], one["allocatable"]) == (True, 4, 2)
-    here, gone = one["devices"]
+    assert (only["registered"], only["capacity"], only["allocatable"]) == (True, 4, 2)
+    here, gone = only["devices"]
     assert (here["id"], here["state"], here["path"]) == ("ttyUSB0", "Healthy", "/dev/ttyUSB0")
     assert (here["shares"], here["nodes"]) == (2, ["/dev/ttyUSB0"])
     assert (gone["id"], gone["state"]) == ("ttyUSB1", "Unhealthy")
@@ -61,7 +61,7 @@ async def test_the_state_tells_of_each_device(world: World, daemon: Daemon) -> N
 async def test_without_pod_resources_it_is_unknown_which_pods_hold_devices(daemon: Daemon) -> None:
     status = await daemon.status()
     assert status["holders"] == {"known": False, "reason": "start with --pod-resources"}
-    assert [one["holders"] for one in status["resources"][0]["devices"]] == [[], []]
+    assert [device["holders"] for device in status["resources"][0]["devices"]] == [[], []]
 
 
 async def test_metrics_are_those_of_a_moment_and_the_page_tells_what_a_browser_may_do(
@@ -116,13 +116,13 @@ async def test_a_resource_without_devices_says_why(world: World) -> None:
     )  # fmt: skip
     async with world.serving(*wanted) as daemon:
         await daemon.registered("example.com/usb")
-        told = (await daemon.status())["resources"]
-        reasons, causes = ([one[key] for one in told] for key in ("empty", "emptyCause"))
+        reported = (await daemon.status())["resources"]
+        reasons, causes = ([line[key] for line in reported] for key in ("empty", "emptyCause"))
         assert causes == ["not_offered", "nothing_found", "nothing_found"]
         assert re.match(r"1 matched, but not offered: /dev/ttyACM0: .*usb\.serial", reasons[0])
         where = r"\(.*config.yaml:\d+\)"
         no, globs = "nothing on this node matches", ("/dev/none", r"/dev/no/\*")
-        paths = (rf"match\[{i}\] {{path: {one}}} {where}" for i, one in enumerate(globs))
+        paths = (rf"match\[{i}\] {{path: {entry}}} {where}" for i, entry in enumerate(globs))
         assert re.fullmatch(f"{no} {' or '.join(paths)}", reasons[1])
         usb = rf'{no} match\[0\] {{usb: {{vendor: "0403"}}}} {where}'
         assert re.fullmatch(usb, reasons[2])
@@ -135,7 +135,9 @@ async def test_a_resource_without_devices_says_why(world: World) -> None:
         world.host.plug("none")
         await daemon.shows("example.com/none", lambda found: not found["empty"])
         # Which may be an answer of a moment ago.
-        await daemon.counts_so(lambda found: sum("resource_empty{" in one for one in found) == 2)
+        await daemon.counts_so(
+            lambda found: sum("resource_empty{" in match for match in found) == 2
+        )
 
 
 async def test_the_latest_result_of_each_probe_is_shown(world: World) -> None:
@@ -147,8 +149,8 @@ async def test_the_latest_result_of_each_probe_is_shown(world: World) -> None:
 
     def results(found: dict[str, Any]) -> list[tuple[str, str, bool]]:
         return [
-            (one["probe"], one["result"], "/state is '0'" in one["reason"])
-            for one in found["devices"][0]["probes"]
+            (probe["probe"], probe["result"], "/state is '0'" in probe["reason"])
+            for probe in found["devices"][0]["probes"]
         ]
 
     async with world.serving(serial(health=health)) as daemon:
@@ -166,7 +168,9 @@ async def test_the_hardware_of_a_device_is_named(short_directory: Path) -> None:
     async with world.kubelet, world.serving(serial()) as daemon:
         await daemon.registered(SERIAL)
         devices = (await daemon.resource(SERIAL))["devices"]
-    named = {one["path"]: (one["model"], one["serial"], one["driver"]) for one in devices}
+    named = {
+        device["path"]: (device["model"], device["serial"], device["driver"]) for device in devices
+    }
     assert named["/dev/ttyUSB9"] == ("", "", "")
     assert named["/dev/ttyUSB2"] == ("FT230X_Basic_UART", "DN05FSZ9", "ftdi_sio")
     assert named["/dev/ttyUSB3"] == ("USB_Serial", "", "ch341-uart")

@@ -41,7 +41,7 @@ def test_lines_at_info_or_above_are_kept_whatever_the_log_lets_pass(
         log.warning("device lost", extra={"resource": "example.com/x", "device": "d"})
         log.critical("over")
     assert events not in root_logger.handlers
-    kept = [tuple(one.values())[1:] for one in events.last()]
+    kept = [tuple(entry.values())[1:] for entry in events.last()]
     assert kept == [
         ("info", "", "", "1 of 2"),
         ("warning", "example.com/x", "d", "device lost"),
@@ -68,7 +68,7 @@ async def test_a_daemon_that_has_ended_leaves_no_handler_of_the_log(world: World
     before = [*root.handlers]
     async with world.serving(serial()) as daemon:
         await daemon.registered("example.com/serial")
-        assert any(isinstance(one, Events) for one in root.handlers)
+        assert any(isinstance(handler, Events) for handler in root.handlers)
     assert root.handlers == before
 
 
@@ -77,8 +77,8 @@ def test_no_more_are_kept_than_there_is_room_for(monkeypatch: pytest.MonkeyPatch
     events = Events()
     for at in range(10):
         events.handle(logging.makeLogRecord({"msg": f"{at}" * 5000, "levelno": logging.INFO}))
-    assert [one["message"][0] for one in events.last()] == ["7", "8", "9"]
-    assert all(len(one["message"]) == 2000 for one in events.last())
+    assert [entry["message"][0] for entry in events.last()] == ["7", "8", "9"]
+    assert all(len(item["message"]) == 2000 for item in events.last())
 
 
 @pytest.mark.parametrize(("length", "said"), [(2000, "x" * 2000), (2001, "x" * 1999 + "…")])

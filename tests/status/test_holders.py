@@ -52,7 +52,7 @@ async def are(daemon: Daemon, known: dict[str, Any], *holders: str) -> list[dict
 
     def reached(status: dict[str, Any]) -> bool:
         (device,) = status["resources"][0]["devices"]
-        names = sorted(one["holder"] for one in device["holders"])
+        names = sorted(holder["holder"] for holder in device["holders"])
         return (status["holders"], names) == (known, sorted(holders))
 
     await ask_until(daemon.status, reached, seconds=PATIENCE_SECONDS)

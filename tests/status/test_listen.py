@@ -18,8 +18,8 @@ from genericdp.status.listen import bind_sockets, listening
 from tests.status.http_server import ANYWHERE
 
 
-def port_of(one: socket.socket) -> int:
-    return int(one.getsockname()[1])
+def port_of(entry: socket.socket) -> int:
+    return int(entry.getsockname()[1])
 
 
 @pytest.fixture(autouse=True)
@@ -103,11 +103,11 @@ async def test_what_was_possible_before_is_waited_for(
 
 
 async def test_all_addresses_are_those_of_both_versions() -> None:
-    (one,) = bind_sockets(Address(host="", port=0))
-    assert await reached("127.0.0.1", port_of(one))
-    if one.family == socket.AF_INET6:
-        assert await reached("::1", port_of(one))
-    one.close()
+    (listener,) = bind_sockets(Address(host="", port=0))
+    assert await reached("127.0.0.1", port_of(listener))
+    if listener.family == socket.AF_INET6:
+        assert await reached("::1", port_of(listener))
+    listener.close()
 
 
 async def test_an_address_of_a_link_is_bound_at_its_interface() -> None:
@@ -117,16 +117,16 @@ async def test_an_address_of_a_link_is_bound_at_its_interface() -> None:
     for digits, _, _, scope, _, name in found:
         if scope == "20":  # a link
             host = ":".join(digits[at : at + 4] for at in range(0, 32, 4))
-            (one,) = bind_sockets(parse_listen_address(f"[{host}%{name}]:0"))
-            one.close()
+            (listener,) = bind_sockets(parse_listen_address(f"[{host}%{name}]:0"))
+            listener.close()
             return
     pytest.skip("no link of this machine has an address of IPv6")
 
 
 async def test_localhost_is_nobody_elses() -> None:
     sockets = bind_sockets(Address(host="localhost", port=0))
-    assert len({port_of(one) for one in sockets}) == 1
-    assert {one.getsockname()[0] for one in sockets} <= {"127.0.0.1", "::1"}
+    assert len({port_of(each_socket) for each_socket in sockets}) == 1
+    assert {entry.getsockname()[0] for entry in sockets} <= {"127.0.0.1", "::1"}
     assert await reached("127.0.0.1", port_of(sockets[0]))
-    for one in sockets:
-        one.close()
+    for item in sockets:
+        item.close()

@@ -39,7 +39,7 @@ DESIGNED = """
     config_hash_info{hash} build_info{version,python,grpc}
 """
 LOADED = Loaded(digest="a")
-LABELS = {one.name.removesuffix("_total"): one.labels for one in METRICS}
+LABELS = {each_metric.name.removesuffix("_total"): each_metric.labels for each_metric in METRICS}
 
 
 @pytest.fixture
@@ -52,55 +52,58 @@ def tally() -> Tally:
 
 def families(tally: Tally, of: DaemonState, *, each_device: bool = True) -> dict[str, Metric]:
     body = exposition(of, tally, each_device=each_device)
-    return {one.name: one for one in text_string_to_metric_families(body.decode())}
+    return {family.name: family for family in text_string_to_metric_families(body.decode())}
 
 
 def values(metrics: dict[str, Metric]) -> dict[str, float]:
     """Each sample that is not of a histogram's bucket, as ``name{label,…}``."""
     return {
-        f"{one.name.removeprefix(PREFIX)}{{{','.join(map(one.labels.__getitem__, labels))}}}": (
-            one.value
+        f"{each.name.removeprefix(PREFIX)}{{{','.join(map(each.labels.__getitem__, labels))}}}": (
+            each.value
         )
         for metric in metrics.values()
         for labels in [LABELS.get(metric.name, ())]
-        for one in metric.samples
-        if not one.name.endswith("_bucket")
+        for each in metric.samples
+        if not each.name.endswith("_bucket")
     }
 
 
 def test_every_metric_is_there_with_its_type_labels_and_meaning(tally: Tally) -> None:
     found = families(tally, state(resource(), resource("example.com/b", devices=NOT_YET_DECIDED)))
-    for one in METRICS:
-        metric = found.pop(one.name.removesuffix("_total"))
-        assert metric.type == one.kind
-        assert metric.documentation == one.meaning
-        assert metric.samples, one.name
+    for entry in METRICS:
+        metric = found.pop(entry.name.removesuffix("_total"))
+        assert metric.type == entry.kind
+        assert metric.documentation == entry.meaning
+        assert metric.samples, entry.name
         for sample in metric.samples:
-            assert sample.labels.keys() - {"le"} == set(one.labels)
+            assert sample.labels.keys() - {"le"} == set(entry.labels)
     # No other is, but those of any process: the library's own registry has python_… as well.
     assert {name.partition("_")[0] for name in found} == {"process"}
-    signatures = {f"{one.name.removeprefix(PREFIX)}{{{','.join(one.labels)}}}" for one in METRICS}
+    signatures = {
+        f"{each_metric.name.removeprefix(PREFIX)}{{{','.join(each_metric.labels)}}}"
+        for each_metric in METRICS
+    }
     assert set(DESIGNED.split()) <= signatures
 
 
-@pytest.mark.parametrize("one", METRICS, ids=lambda one: one.name)
-def test_names_are_as_promtool_wants_them(one: object) -> None:
-    name, kind = one.name, one.kind  # type: ignore[attr-defined]
+@pytest.mark.parametrize("item", METRICS, ids=lambda entry: entry.name)
+def test_names_are_as_promtool_wants_them(item: object) -> None:
+    name, kind = item.name, item.kind  # type: ignore[attr-defined]
     assert name.endswith("_total") == (kind == "counter")
     assert not name.endswith(("_count", "_sum", "_bucket"))
     assert not {"gauge", "counter", "histogram", "milliseconds", "ms"} & {*name.split("_")}
     assert kind != "histogram" or name.endswith("_seconds")
-    assert not {"le", "quantile"} & {*one.labels}  # type: ignore[attr-defined]
+    assert not {"le", "quantile"} & {*item.labels}  # type: ignore[attr-defined]
 
 
 def test_what_was_counted_is_shown(tally: Tally) -> None:
-    one = tally.of(NAME)
-    one.allocated("success", 0.0007)
-    one.allocated("unusable", 0.3)
-    one.registrations["refused"] += 2
-    one.updates += 3
-    one.probed(0, ok=False, seconds=0.02)
-    one.hooked("preStart", ok=True)
+    totals = tally.of(NAME)
+    totals.allocated("success", 0.0007)
+    totals.allocated("unusable", 0.3)
+    totals.registrations["refused"] += 2
+    totals.updates += 3
+    totals.probed(0, ok=False, seconds=0.02)
+    totals.hooked("preStart", ok=True)
     for kind in ("add", "implode"):  # a future kernel may know more
         tally.happened(kind)
     tally.reloads["refused"] += 1
@@ -140,12 +143,14 @@ def test_what_was_counted_is_shown(tally: Tally) -> None:
 
 def test_each_duration_is_counted_below_every_bound_that_it_does_not_exceed(tally: Tally) -> None:
     seconds = [0.0, *BOUNDS, *(bound * 1.01 for bound in BOUNDS), 1e6]
-    for one in seconds:
-        tally.of(NAME).allocated("success", one)
+    for each_second in seconds:
+        tally.of(NAME).allocated("success", each_second)
     found = families(tally, state(resource()))["genericdp_allocation_duration_seconds"]
-    buckets = {one.labels["le"]: one.value for one in found.samples if "le" in one.labels}
+    buckets = {
+        sample.labels["le"]: sample.value for sample in found.samples if "le" in sample.labels
+    }
     assert buckets == {
-        **{str(bound): sum(one <= bound for one in seconds) for bound in BOUNDS},
+        **{str(bound): sum(second <= bound for second in seconds) for bound in BOUNDS},
         "+Inf": len(seconds),
     }
 
@@ -230,8 +235,8 @@ def test_a_resource_that_has_not_been_decided_yet_has_no_devices(tally: Tally) -
 
 def test_whatever_an_id_holds_is_read_as_it_is(tally: Tally) -> None:
     odd = 'a"} 1\n# \\{<script>'
-    one = resource(devices=devices(device(0, device_id=odd)))
-    (sample,) = families(tally, state(one))["genericdp_device_healthy"].samples
+    spec = resource(devices=devices(device(0, device_id=odd)))
+    (sample,) = families(tally, state(spec))["genericdp_device_healthy"].samples
     assert sample.labels["device"] == odd
 
 

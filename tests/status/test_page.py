@@ -70,8 +70,8 @@ async def test_every_text_can_be_read_on_its_ground(scheme: str, page: tuple[str
     assert poor == {}
 
 
-def _contrast(one: str, other: str) -> float:
-    low, high = sorted(_luminance(each) for each in (one, other))
+def _contrast(first: str, other: str) -> float:
+    low, high = sorted(_luminance(each) for each in (first, other))
     return (high + 0.05) / (low + 0.05)
 
 

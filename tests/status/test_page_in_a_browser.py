@@ -59,8 +59,8 @@ async def test_it_follows_what_changes_and_keeps_what_was_opened(browser: Browse
         await page.until("document.body.textContent.includes('its fuse has blown')")
         assert await page.ask("scrollY") == 600
         changed = many(5, 100)
-        for one in changed["resources"][:3]:
-            one["devices"] = one["devices"][1:50]
+        for each_resource in changed["resources"][:3]:
+            each_resource["devices"] = each_resource["devices"][1:50]
         shown.status = {**changed, "notReady": ["it burns"], "ready": False}
         await page.refresh()
         await page.until("document.body.textContent.includes('it burns')")
@@ -71,7 +71,7 @@ async def test_it_follows_what_changes_and_keeps_what_was_opened(browser: Browse
         assert await page.ask("document.querySelectorAll('.devices').length") == 1
         assert page.said == []
         mine = {f"http://127.0.0.1:{shown.port}/", f"http://127.0.0.1:{shown.port}/status"}
-        assert {one for one in page.requested if not one.startswith("data:")} == mine
+        assert {entry for entry in page.requested if not entry.startswith("data:")} == mine
 
 
 async def test_it_says_when_nobody_answers_any_more_and_when_somebody_does(
@@ -161,9 +161,12 @@ async def test_any_text_in_any_field_is_shown_as_text(browser: Browser) -> None:
     def replaced(value: Any) -> Any:
         match value:
             case dict():
-                return {key: one if key in fixed else replaced(one) for key, one in value.items()}
+                return {
+                    key: each_part if key in fixed else replaced(each_part)
+                    for key, each_part in value.items()
+                }
             case list():
-                return [replaced(one) for one in value]
+                return [replaced(part) for part in value]
             case str() if value:
                 return f"{text} {value}"
             case _:
@@ -175,8 +178,8 @@ async def test_any_text_in_any_field_is_shown_as_text(browser: Browser) -> None:
         shown.status = replaced(before)
         await page.refresh()
         escaped = "".join(
-            one if one.isprintable() else one.encode("unicode_escape").decode()
-            for one in f"{text} edge-1"
+            entry if entry.isprintable() else entry.encode("unicode_escape").decode()
+            for entry in f"{text} edge-1"
         )
         await page.until(f"document.querySelector('h1').textContent == {escaped!r}")
         assert await page.ask("document.querySelectorAll('*').length") == count
@@ -213,8 +216,8 @@ async def test_a_filter_finds_resources_and_devices(browser: Browser) -> None:
         assert await text_of(page, "#resources") == "1 of 43 resources"
         ids = "[...document.querySelectorAll('.devices .id')].slice(1)"
         assert await page.ask(f"{ids}.map((one) => one.firstChild.data)") == ["ttyUSB1", "ttyUSB0"]
-        told = await text_of(page, ".devices .id .hardware")
-        assert told == "FT232R USB UART · serial A50285BJ · ftdi_sio"
+        reported = await text_of(page, ".devices .id .hardware")
+        assert reported == "FT232R USB UART · serial A50285BJ · ftdi_sio"
         shown.status = {**fleet(43), "notReady": ["it burns"], "ready": False}
         await page.refresh()
         await page.until("document.body.textContent.includes('it burns')")
@@ -234,8 +237,8 @@ async def test_the_latest_results_of_probes_stand_beside_the_device(browser: Bro
         probe("open-2", ""),
         probe("kernelLog-3", ""),
     ]
-    one = resource("example.com/modem", device(0, probes=probes))
-    async with served(status(one), browser) as (_, page):
+    spec = resource("example.com/modem", device(0, probes=probes))
+    async with served(status(spec), browser) as (_, page):
         shown = await page.ask("[...document.querySelectorAll('.probe')].map((x) => x.innerText)")
         assert [" ".join(text.split()) for text in shown] == [
             "exec-0 failure exited with 3",
@@ -247,9 +250,9 @@ async def test_the_latest_results_of_probes_stand_beside_the_device(browser: Bro
 
 async def test_the_holders_of_a_device_stand_beside_it(browser: Browser) -> None:
     shares = [held(f"pod home/p{n}", f"ttyUSB0::{n}") for n in range(1, 9)]
-    one = device(0, shares=9, holders=shares)
+    sample = device(0, shares=9, holders=shares)
     other = device(1, holders=[held("claim home/stick", "ttyUSB1")])
-    found = resource("example.com/a", one, other, device(2))
+    found = resource("example.com/a", sample, other, device(2))
     async with served(status(found), browser) as (shown, page):
         cells = "[...document.querySelectorAll('td.holders')].map((one) => one.innerText)"
         first, second, third = await page.ask(cells)
@@ -269,8 +272,8 @@ async def test_the_holders_of_a_device_stand_beside_it(browser: Browser) -> None
 async def test_no_more_is_shown_than_fits(browser: Browser) -> None:
     loud = device(0, reason="x" * 1_000_000)
     aside = [{"path": f"/dev/x{n}", "reason": "odd"} for n in range(700)]
-    one = resource("example.com/a", loud, *(device(n) for n in range(1, 5000)), notOffered=aside)
-    async with served(status(one), browser) as (_, page):
+    spec = resource("example.com/a", loud, *(device(n) for n in range(1, 5000)), notOffered=aside)
+    async with served(status(spec), browser) as (_, page):
         text = await page.ask("document.body.innerText")
         assert "… (998,000 more characters)" in text
         assert await page.ask("document.querySelectorAll('.devices tbody tr').length") == 500
@@ -299,14 +302,14 @@ async def test_it_fits_its_screen_and_is_a_table_there_to_a_screen_reader(browse
             await page.look(width=width, dark=True)
             assert await page.ask("document.documentElement.scrollWidth") == width
             tree = (await page.do("Accessibility.getFullAXTree"))["nodes"]
-            roles = [one.get("role", {}).get("value") for one in tree if not one["ignored"]]
+            roles = [entry.get("role", {}).get("value") for entry in tree if not entry["ignored"]]
             assert {"banner", "main", "contentinfo", "navigation", "status", "searchbox"} <= {
                 *roles
             }
             named = [
-                one["name"]["value"]
-                for one in tree
-                if one.get("role", {}).get("value") == "table" and not one["ignored"]
+                item["name"]["value"]
+                for item in tree
+                if item.get("role", {}).get("value") == "table" and not item["ignored"]
             ]
             assert {"Resources", "Devices of example.com/serial"} <= {*named}
             assert roles.count("rowheader") > 10

@@ -88,7 +88,9 @@ async def test_what_becomes_of_a_daemon_shows_by_itself(
         await page.until("document.getElementById('gone').innerText.startsWith('No answer since')")
         assert await daemon.ends() == 0
         assert await page.ask("window.never_reloaded") == 1
-        assert {one.split("/")[2] for one in page.requested if "data:" not in one} == {address}
+        assert {entry.split("/")[2] for entry in page.requested if "data:" not in entry} == {
+            address
+        }
         # That the daemon is gone Chromium itself notes at each attempt.
-        assert [one for one in page.said if "ERR_CONNECTION_REFUSED" not in one] == []
+        assert [line for line in page.said if "ERR_CONNECTION_REFUSED" not in line] == []
     assert "Traceback" not in "".join(daemon.lines)

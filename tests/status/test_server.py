@@ -17,8 +17,8 @@ HOST = b"Host: node-1\r\n"
 
 @pytest.mark.parametrize("version", ["1.0", "1.1"])
 async def test_get_is_answered_with_its_length_and_headers_for_browsers(version: str) -> None:
-    async with serving() as it:
-        head, _, body = (await it.says(request("/x", version=version))).partition(b"\r\n\r\n")
+    async with serving() as server:
+        head, _, body = (await server.says(request("/x", version=version))).partition(b"\r\n\r\n")
     assert head.startswith(b"HTTP/1.1 200 OK\r\n")
     assert b"\r\ncontent-length: 3\r\n" in head
     assert b"\r\ncontent-security-policy: default-src 'none'; frame-ancestors 'none'" in head
@@ -28,8 +28,8 @@ async def test_get_is_answered_with_its_length_and_headers_for_browsers(version:
 
 
 async def test_head_is_answered_by_the_headers_alone() -> None:
-    async with serving() as it:
-        head, _, body = (await it.says(request("/x", method="HEAD"))).partition(b"\r\n\r\n")
+    async with serving() as server:
+        head, _, body = (await server.says(request("/x", method="HEAD"))).partition(b"\r\n\r\n")
     assert b"\r\ncontent-length: 3\r\n" in head
     assert body == b""
 
@@ -51,9 +51,9 @@ async def test_head_is_answered_by_the_headers_alone() -> None:
     ],
 )
 async def test_a_path_is_taken_as_it_is_written(target: str, path: str) -> None:
-    async with serving() as it:
-        assert (await it.get(target)).startswith(b"HTTP/1.1 200 ")
-        assert it.asked == [path]
+    async with serving() as server:
+        assert (await server.get(target)).startswith(b"HTTP/1.1 200 ")
+        assert server.asked == [path]
 
 
 def _refused() -> Iterator[object]:
@@ -90,59 +90,59 @@ def _refused() -> Iterator[object]:
 
 @pytest.mark.parametrize(("data", "status"), tuple(_refused()))
 async def test_what_is_no_request_of_ours_is_refused(data: bytes, status: bytes) -> None:
-    async with serving() as it:
-        said = await it.says(data)
+    async with serving() as server:
+        said = await server.says(data)
         assert said.startswith(b"HTTP/1.1 " + status), said[:100]
         assert b"100 Continue" not in said
         assert b"bytearray" not in said
         if status != b"200 ":
-            assert it.asked == []
-        assert (await it.get("/after")).endswith(b"/after\n")
+            assert server.asked == []
+        assert (await server.get("/after")).endswith(b"/after\n")
 
 
 async def test_another_method_is_told_which_there_are() -> None:
-    async with serving() as it:
-        assert b"\r\nallow: GET, HEAD\r\n" in await it.says(request(method="POST"))
+    async with serving() as server:
+        assert b"\r\nallow: GET, HEAD\r\n" in await server.says(request(method="POST"))
 
 
 async def test_a_connection_ends_after_one_response() -> None:
     """Whatever is asked for: nobody holds one that is not used."""
-    async with serving() as it:
+    async with serving() as server:
         first = b"GET /a HTTP/1.1\r\n" + HOST + b"Connection: keep-alive\r\n\r\n"
-        said = await it.says(first * 5)
+        said = await server.says(first * 5)
         assert said.count(b"HTTP/1.1 200 ") == 1
         assert b"\r\nconnection: close\r\n" in said
         assert said.endswith(b"/a\n")
-        assert it.asked == ["/a"]
-        await it.are_left(0)
+        assert server.asked == ["/a"]
+        await server.are_left(0)
 
 
 async def test_what_follows_a_refused_body_is_no_request() -> None:
     """Nothing is smuggled: what cannot be told from a body ends the connection."""
-    async with serving() as it:
-        said = await it.says(
+    async with serving() as server:
+        said = await server.says(
             b"GET / HTTP/1.1\r\n" + HOST + b"Content-Length: 5\r\n\r\n" + request("/smuggled")
         )
         assert said.count(b"HTTP/1.1") == 1
-        assert it.asked == []
+        assert server.asked == []
 
 
 async def test_one_who_has_ended_his_side_is_answered() -> None:
-    async with serving() as it:
+    async with serving() as server:
         data = b"GET /x HTTP/1.1\r\n" + HOST + b"\r\n"
-        assert (await it.says(data, half_closed=True)).endswith(b"/x\n")
-        cut = await it.says(b"GET /x HT", half_closed=True)
+        assert (await server.says(data, half_closed=True)).endswith(b"/x\n")
+        cut = await server.says(b"GET /x HT", half_closed=True)
         assert cut.startswith(b"HTTP/1.1 400 ")
-        assert await it.says(b"", half_closed=True) == b""
+        assert await server.says(b"", half_closed=True) == b""
 
 
 async def test_a_mistake_of_ours_is_500_and_logged(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.INFO)
-    async with serving() as it:
-        assert (await it.get("/wrong")).startswith(b"HTTP/1.1 500 ")
-        assert (await it.get("/right")).endswith(b"/right\n")
+    async with serving() as server:
+        assert (await server.get("/wrong")).startswith(b"HTTP/1.1 500 ")
+        assert (await server.get("/right")).endswith(b"/right\n")
     (record,) = caplog.records
     assert record.getMessage() == "/wrong cannot be answered"
     assert "KeyError: 'a mistake of ours'" in caplog.text

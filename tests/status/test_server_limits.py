@@ -33,28 +33,28 @@ PIECE = b"GET /livez HTTP/1.1\r\nHost: no"
 
 
 @asynccontextmanager
-async def crowd(it: Serving, count: int, data: bytes) -> AsyncIterator[list[socket.socket]]:
+async def crowd(server: Serving, count: int, data: bytes) -> AsyncIterator[list[socket.socket]]:
     """So many connections that have sent this and wait."""
     loop, sockets = asyncio.get_running_loop(), []
     try:
         for _ in range(count):
-            one = socket.socket()
-            sockets.append(one)
-            one.setblocking(False)
-            await loop.sock_connect(one, ("127.0.0.1", it.port))
+            entry = socket.socket()
+            sockets.append(entry)
+            entry.setblocking(False)
+            await loop.sock_connect(entry, ("127.0.0.1", server.port))
             with suppress(ConnectionError):  # it may have had to go already
-                await loop.sock_sendall(one, data)
+                await loop.sock_sendall(entry, data)
         yield sockets
     finally:
-        for one in sockets:
-            one.close()
+        for entry in sockets:
+            entry.close()
 
 
-async def is_over(one: socket.socket) -> bool:
+async def is_over(entry: socket.socket) -> bool:
     """Wait until the other side has ended it."""
     try:
         async with asyncio.timeout(PATIENCE_SECONDS):
-            return await asyncio.get_running_loop().sock_recv(one, 1) == b""
+            return await asyncio.get_running_loop().sock_recv(entry, 1) == b""
     except ConnectionError:
         return True
 
@@ -66,37 +66,37 @@ async def test_a_thousand_that_wait_keep_nobody_from_being_answered(data: bytes)
         pytest.skip("needs more descriptors")
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     try:
-        async with serving() as it:
-            async with crowd(it, CROWD, data):
+        async with serving() as server:
+            async with crowd(server, CROWD, data):
                 for at in range(10):
-                    assert (await it.get(f"/{at}")).endswith(b"/%d\n" % at)
+                    assert (await server.get(f"/{at}")).endswith(b"/%d\n" % at)
                     assert connections() <= Limits().connections + 1
-            assert (await it.get("/after")).endswith(b"/after\n")
-            await it.are_left(0)
+            assert (await server.get("/after")).endswith(b"/after\n")
+            await server.are_left(0)
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 async def test_probes_are_answered_in_a_flood() -> None:
-    async with serving() as it, asyncio.TaskGroup() as tasks:
+    async with serving() as server, asyncio.TaskGroup() as tasks:
 
         async def flood() -> None:
             while True:
                 with suppress(ConnectionError):
-                    await it.get("/flood")
+                    await server.get("/flood")
 
         flooding = [tasks.create_task(flood()) for _ in range(50)]
-        await poll_until(lambda: len(it.asked) >= 200)
+        await poll_until(lambda: len(server.asked) >= 200)
         for _ in range(5):
-            assert (await it.get("/livez")).endswith(b"/livez\n")
-        for one in flooding:
-            one.cancel()
+            assert (await server.get("/livez")).endswith(b"/livez\n")
+        for task in flooding:
+            task.cancel()
 
 
 async def test_at_the_limit_the_oldest_without_a_complete_request_goes() -> None:
-    async with serving(limits=Limits(connections=3)) as it, crowd(it, 3, PIECE) as sockets:
-        await it.are_left(3)
-        assert (await it.get("/x")).endswith(b"/x\n")
+    async with serving(limits=Limits(connections=3)) as server, crowd(server, 3, PIECE) as sockets:
+        await server.are_left(3)
+        assert (await server.get("/x")).endswith(b"/x\n")
         assert await is_over(sockets[0])
         sockets[1].send(b"de-1\r\n\r\n")
         said = await asyncio.get_running_loop().sock_recv(sockets[1], 99)
@@ -111,35 +111,40 @@ async def test_one_that_is_being_answered_does_not_go_as_long_as_others_wait() -
             await go_on.wait()
         return await answered(path)
 
-    async with serving(slowly, limits=Limits(connections=3)) as it, asyncio.TaskGroup() as tasks:
-        slow = tasks.create_task(it.get("/slow"))
-        await poll_until(lambda: len(it.asked) == 1)
-        async with crowd(it, 20, b""):
-            assert (await it.get("/x")).endswith(b"/x\n")
+    async with (
+        serving(slowly, limits=Limits(connections=3)) as server,
+        asyncio.TaskGroup() as tasks,
+    ):
+        slow = tasks.create_task(server.get("/slow"))
+        await poll_until(lambda: len(server.asked) == 1)
+        async with crowd(server, 20, b""):
+            assert (await server.get("/x")).endswith(b"/x\n")
             go_on.set()
             assert (await slow).endswith(b"/slow\n")
 
 
 @pytest.mark.parametrize("data", [b"", b"\r\n", PIECE])
 async def test_who_does_not_end_his_request_is_not_waited_for(data: bytes) -> None:
-    async with serving(limits=Limits(request=0.2)) as it, crowd(it, 1, data):
-        await it.are_left(1)
-        await it.are_left(0)
+    async with serving(limits=Limits(request=0.2)) as server, crowd(server, 1, data):
+        await server.are_left(1)
+        await server.are_left(0)
 
 
 async def test_bytes_that_trickle_buy_no_time() -> None:
-    async with serving(limits=Limits(request=0.3)) as it, crowd(it, 1, PIECE) as (one,):
+    async with serving(limits=Limits(request=0.3)) as server, crowd(server, 1, PIECE) as (only,):
         with pytest.raises(ConnectionError):
             async with asyncio.timeout(PATIENCE_SECONDS):
                 while True:
-                    one.send(b"x")
+                    only.send(b"x")
                     await asyncio.sleep(0.02)  # noqa: TID251 -- a slow client
 
 
 async def test_who_does_not_take_his_response_is_not_waited_for() -> None:
-    async with serving(limits=Limits(response=0.2)) as it, crowd(it, 5, request("/big")):
-        await poll_until(lambda: len(it.asked) == 5)  # the first may be gone before the last asks
-        await it.are_left(0)
+    async with serving(limits=Limits(response=0.2)) as server, crowd(server, 5, request("/big")):
+        await poll_until(
+            lambda: len(server.asked) == 5
+        )  # the first may be gone before the last asks
+        await server.are_left(0)
 
 
 @pytest.mark.parametrize(("is_shared", "left"), [(False, 2), (True, 5)])
@@ -152,36 +157,36 @@ async def test_clients_that_take_nothing_keep_few_different_bodies(
         return Response(status=200, body=BIG if is_shared else bytes(len(BIG)))
 
     limits = Limits(unsent_bytes=2 * len(BIG))
-    async with serving(answer, limits=limits) as it, crowd(it, 5, request("/status")):
-        await poll_until(lambda: len(it.asked) == 5)
-        await it.are_left(left)
-        assert (await it.get("/status")).endswith(BIG)
+    async with serving(answer, limits=limits) as server, crowd(server, 5, request("/status")):
+        await poll_until(lambda: len(server.asked) == 5)
+        await server.are_left(left)
+        assert (await server.get("/status")).endswith(BIG)
 
 
 async def test_a_body_above_the_limit_is_sent() -> None:
-    async with serving(limits=Limits(unsent_bytes=1)) as it, crowd(it, 1, request("/big")):
-        await it.are_left(1)
-        assert (await it.get("/big")).endswith(BIG)
+    async with serving(limits=Limits(unsent_bytes=1)) as server, crowd(server, 1, request("/big")):
+        await server.are_left(1)
+        assert (await server.get("/big")).endswith(BIG)
 
 
 async def test_a_big_response_arrives_whole() -> None:
-    async with serving() as it:
-        assert (await it.get("/big")).endswith(b"\r\n\r\n" + BIG)
+    async with serving() as server:
+        assert (await server.get("/big")).endswith(b"\r\n\r\n" + BIG)
 
 
 async def test_who_sends_on_after_a_refusal_is_told_nevertheless() -> None:
     """An end without reading would take the response along."""
     body = b"x" * 200_000
-    async with serving() as it:
-        said = await it.says(request("/", f"Content-Length: {len(body)}") + body)
+    async with serving() as server:
+        said = await server.says(request("/", f"Content-Length: {len(body)}") + body)
         assert said.startswith(b"HTTP/1.1 413 ")
-        await it.are_left(0)
+        await server.are_left(0)
 
 
 async def test_all_who_take_the_same_response_get_it() -> None:
-    async with serving() as it:
-        said = await asyncio.gather(*(it.get("/big") for _ in range(5)))
-        assert all(one.endswith(BIG) for one in said)
+    async with serving() as server:
+        said = await asyncio.gather(*(server.get("/big") for _ in range(5)))
+        assert all(line.endswith(BIG) for line in said)
 
 
 class _Scarce(socket.socket):
@@ -197,20 +202,20 @@ class _Scarce(socket.socket):
 
 
 async def test_without_descriptors_it_waits_and_goes_on() -> None:
-    one = _Scarce()
-    one.setblocking(False)
-    one.bind(("127.0.0.1", 0))
-    one.listen(5)
-    one.failures = 3
-    async with serving(listener=one) as it:
-        assert (await it.get("/x")).endswith(b"/x\n")
-    assert one.failures == 0
+    listener = _Scarce()
+    listener.setblocking(False)
+    listener.bind(("127.0.0.1", 0))
+    listener.listen(5)
+    listener.failures = 3
+    async with serving(listener=listener) as server:
+        assert (await server.get("/x")).endswith(b"/x\n")
+    assert listener.failures == 0
 
 
 async def test_where_descriptors_run_short_who_waits_makes_room() -> None:
-    async with serving() as it:
-        async with crowd(it, 5, b""):
-            await it.are_left(5)
+    async with serving() as server:
+        async with crowd(server, 5, b""):
+            await server.are_left(5)
             with spare_descriptors(1):  # for the client's own end
-                assert (await it.get("/x")).endswith(b"/x\n")
-        await it.are_left(0)
+                assert (await server.get("/x")).endswith(b"/x\n")
+        await server.are_left(0)

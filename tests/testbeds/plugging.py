@@ -87,7 +87,7 @@ class MadeUp:
     def healthy(self) -> dict[str, set[str]]:
         """The healthy ids of each resource."""
         return {
-            name: {one for one, health in devices.items() if health == "Healthy"}
+            name: {device for device, health in devices.items() if health == "Healthy"}
             for name, devices in self.devices.items()
         }
 
@@ -160,8 +160,8 @@ class MadeUp:
             kind = "block" if entry.subsystem == "block" else "char"
             left = [f"sys/dev/{kind}/{entry.number}", f"sys/block/{path.rpartition('/')[2]}"]
             left += [f"dev/{link}" for link in (entry.node, *entry.links)]
-            for one in (*left, f"dev/.node/{entry.node.replace('/', '_')}"):
-                (self._directory / one).unlink(missing_ok=True)
+            for item in (*left, f"dev/.node/{entry.node.replace('/', '_')}"):
+                (self._directory / item).unlink(missing_ok=True)
         (self._records / loading.record_name(entry)).unlink(missing_ok=True)
         self._daemon.process.send_signal(signal.SIGCONT)
         self._tell_of_files(entry)

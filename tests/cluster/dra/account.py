@@ -32,7 +32,11 @@ def account(cluster: Cluster, directory: Path) -> Iterator[Path]:
     """Make it with its rights and the policy that bounds them; give a kubeconfig of it."""
     directory.mkdir()
     rendered = cluster.kubectl("kustomize", str(with_components(directory, ["dra"])))
-    manifests = [one for one in yaml.safe_load_all(rendered) if one["kind"] not in _NOT_APPLIED]
+    manifests = [
+        document
+        for document in yaml.safe_load_all(rendered)
+        if document["kind"] not in _NOT_APPLIED
+    ]
     apply(cluster, *manifests)
     apply(cluster, bound_pod("daemon", NAMESPACE, "genericdp"))
     try:

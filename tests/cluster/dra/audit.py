@@ -39,7 +39,7 @@ class Audit:
     def writes(self, user: str) -> list[str]:
         """Give each write of a user to a ResourceSlice: its verb and how it ended."""
         return [
-            f"{one['verb']} {one['responseStatus']['code']}"
-            for one in self.requests(user)
-            if one["objectRef"]["resource"] == "resourceslices" and one["verb"] in _WRITES
+            f"{request['verb']} {request['responseStatus']['code']}"
+            for request in self.requests(user)
+            if request["objectRef"]["resource"] == "resourceslices" and request["verb"] in _WRITES
         ]

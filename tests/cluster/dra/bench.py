@@ -52,15 +52,15 @@ class Bench:
         """Give those of a resource, in the order of their names."""
         found = self.cluster.api.items(_SLICES)
         pool = re.sub(r"[^a-z0-9./-]", "-", resource)
-        ours = [one for one in found if one["spec"]["driver"] == DRIVER]
-        return [one for one in ours if one["spec"]["pool"]["name"].endswith(f"/{pool}")]
+        ours = [match for match in found if match["spec"]["driver"] == DRIVER]
+        return [entry for entry in ours if entry["spec"]["pool"]["name"].endswith(f"/{pool}")]
 
     def devices(self, resource: str) -> dict[str, Mapping[str, Any]]:
         """Give what is offered of a resource: the attributes of each device, by its name."""
         return {
             device["name"]: device.get("attributes", {})
-            for one in self.slices(resource)
-            for device in one["spec"].get("devices") or ()
+            for slice_ in self.slices(resource)
+            for device in slice_["spec"].get("devices") or ()
         }
 
     def await_devices(self, resource: str, *names: str) -> None:
@@ -130,7 +130,7 @@ class Bench:
         """Give what the events of a pod say."""
         of_pod = f"fieldSelector=involvedObject.name%3D{name}"
         found = self.cluster.api.items(f"/api/v1/namespaces/default/events?{of_pod}")
-        return [one.get("message") or "" for one in found]
+        return [match.get("message") or "" for match in found]
 
     def hooks(self) -> list[str]:
         """Give which hooks ran, with the device's id: ``allocate loop61``."""
@@ -142,11 +142,11 @@ class Bench:
         """Make these objects; give the pods among them by name, and remove all at the end."""
         apply(self.cluster, *manifests)
         pods = {
-            one["metadata"]["name"]: Pod(
-                self.cluster, one["metadata"]["name"], one["metadata"]["namespace"]
+            manifest["metadata"]["name"]: Pod(
+                self.cluster, manifest["metadata"]["name"], manifest["metadata"]["namespace"]
             )
-            for one in manifests
-            if one["kind"] == "Pod"
+            for manifest in manifests
+            if manifest["kind"] == "Pod"
         }
         try:
             yield pods

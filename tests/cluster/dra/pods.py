@@ -98,7 +98,12 @@ class Pod:
         def said() -> str:
             conditions = self.found().get("status", {}).get("conditions", ())
             return next(
-                (one.get("message", "") for one in conditions if one["type"] == "PodScheduled"), ""
+                (
+                    condition.get("message", "")
+                    for condition in conditions
+                    if condition["type"] == "PodScheduled"
+                ),
+                "",
             )
 
         return eventually(
@@ -141,7 +146,7 @@ class Pod:
             status["name"]: status.get("containerID", "").removeprefix("containerd://")
             for status in self.found()["status"]["containerStatuses"]
         }
-        return {name: running[one] for name, one in ids.items() if one in running}
+        return {name: running[device_id] for name, device_id in ids.items() if device_id in running}
 
     def sees(self, *words: str) -> str:
         """Run busybox in its container; give what it prints."""

@@ -127,9 +127,9 @@ def test_an_init_container_and_two_others_get_what_each_of_them_asks_for(
 def test_pods_share_a_claim_at_once_and_one_after_the_other(bench: Bench, disks: None) -> None:
     shared = claim("shared", request("disk", DISK_CLASS, number_is(61)))
     with bench.made(shared, user("a", "shared"), user("b", "shared")) as pods:
-        for one in pods.values():
-            one.await_running()
-            assert "/dev/loop61" in one.saw().nodes
+        for each_pod in pods.values():
+            each_pod.await_running()
+            assert "/dev/loop61" in each_pod.saw().nodes
         pods["a"].delete()
         pods["a"].await_gone()
         assert len(bench.prepared()) == 1, "the other one still has it"

@@ -60,9 +60,9 @@ def with_disk(name: str, **more: object) -> tuple[Manifest, Manifest]:
     return claim(name, request("disk", DISK_CLASS)), made
 
 
-def disk_of(one: Pod) -> str:
+def disk_of(entry: Pod) -> str:
     """Give the one disk that its container has; its environment names the same."""
-    saw = one.saw()
+    saw = entry.saw()
     (disk,) = (node.removeprefix("/dev/") for node in saw.nodes if "loop" in node)
     assert saw.env["DISKS"] == disk
     return disk
@@ -73,7 +73,7 @@ def uid_of(bench: Bench, name: str) -> str:
 
 
 def slices_of(bench: Bench) -> set[str]:
-    return {one["metadata"]["uid"] for one in bench.slices(DISK)}
+    return {slice_["metadata"]["uid"] for slice_ in bench.slices(DISK)}
 
 
 def test_a_kubelet_that_restarts_has_the_slices_again_and_pods_do_not_notice(
@@ -146,9 +146,9 @@ def test_a_daemon_that_is_killed_at_any_step_loses_no_claim_and_gives_no_device_
     try:
         pods = killed_in_prepare(bench, kills, made)
         uids = {uid_of(bench, name) for name in pods}
-        for one in pods.values():
-            one.await_running()
-        disks_of = {disk_of(one) for one in pods.values()}
+        for entry in pods.values():
+            entry.await_running()
+        disks_of = {disk_of(each_pod) for each_pod in pods.values()}
         assert len(pods) > 2
         assert len(disks_of) == len(pods), "no device twice"
         assert bench.prepared() == bench.specs() == uids
@@ -158,8 +158,8 @@ def test_a_daemon_that_is_killed_at_any_step_loses_no_claim_and_gives_no_device_
         end_without_daemon(bench, first)
         ended = killed_in_unprepare(bench, kills, pods)
         assert len(ended) > 1
-        for one in (first, *ended):
-            one.await_gone()
+        for entry in (first, *ended):
+            entry.await_gone()
     finally:
         delete(bench.cluster, *made)
     bench.await_unprepared()
@@ -185,25 +185,25 @@ def killed_in_prepare(bench: Bench, kills: Kills, made: list[Manifest]) -> dict[
     return pods
 
 
-def end_without_daemon(bench: Bench, one: Pod) -> None:
+def end_without_daemon(bench: Bench, entry: Pod) -> None:
     """End a pod, and wait until the kubelet finds nobody to take back what it had."""
     known = len(bench.cluster.log("kubelet"))
-    one.delete()
+    entry.delete()
     eventually(
         lambda: bench.cluster.log("kubelet")[known:],
         lambda log: _NOT_REGISTERED in log,
         what="the kubelet cannot unprepare the claim",
     )
-    assert uid_of(bench, one.name) in bench.prepared()
+    assert uid_of(bench, entry.name) in bench.prepared()
 
 
 def killed_in_unprepare(bench: Bench, kills: Kills, pods: Mapping[str, Pod]) -> list[Pod]:
     """End pods until one is there for each step; give those."""
     ended: list[Pod] = []
-    for step, (name, one) in zip(count(1, STRIDE), pods.items(), strict=False):
-        ended.append(one)
+    for step, (name, entry) in zip(count(1, STRIDE), pods.items(), strict=False):
+        ended.append(entry)
         kills.start(step)
-        if not kills.happens(uid_of(bench, name), one.delete, one.is_gone):
+        if not kills.happens(uid_of(bench, name), entry.delete, entry.is_gone):
             bench.daemon.stop()
             break
     kills.start()
@@ -214,19 +214,19 @@ def test_after_a_reboot_the_same_pods_get_the_same_devices_again(bench: Bench, d
     """Records outlive it, CDI specs do not, and hooks have to run again."""
     names = ("one", "other")
     with bench.made(*(made for name in names for made in with_disk(name))) as pods:
-        for one in pods.values():
-            one.await_running()
-        disks_of = {name: disk_of(one) for name, one in pods.items()}
-        before = {name: one.containers() for name, one in pods.items()}
+        for item in pods.values():
+            item.await_running()
+        disks_of = {name: disk_of(each_pod) for name, each_pod in pods.items()}
+        before = {name: entry.containers() for name, entry in pods.items()}
         hooks = bench.hooks()
         reboot(bench)
-        for name, one in pods.items():
+        for name, item in pods.items():
             eventually(
-                one.containers,
+                item.containers,
                 partial(is_another, before[name]),
                 what=f"{name} runs again",
             )
-            assert disk_of(one) == disks_of[name]
+            assert disk_of(item) == disks_of[name]
         again = bench.hooks()[len(hooks) :]
         assert {f"allocate {disk}" for disk in disks_of.values()} <= set(again)
         assert bench.specs() == {uid_of(bench, name) for name in names}
@@ -280,14 +280,14 @@ def test_without_an_api_server_nothing_is_lost_and_the_device_plugin_does_not_no
     cluster.await_allocatable(COUNTED, 1)
     ends = with_disk("ends", restartPolicy="Never")
     with bench.made(*with_disk("stays"), *ends) as pods:
-        for one in pods.values():
-            one.await_running()
-        used = {disk_of(one) for one in pods.values()}
+        for entry in pods.values():
+            entry.await_running()
+        used = {disk_of(each_pod) for each_pod in pods.values()}
         stays = uid_of(bench, "stays")
         slices, processes = slices_of(bench), pods["stays"].containers()
         of_ending = pods["ends"].containers()["main"]
         with without_api(cluster):
-            loop.remove(next(one for one in DISKS if f"loop{one}" not in used))
+            loop.remove(next(disk for disk in DISKS if f"loop{disk}" not in used))
             os.kill(of_ending, signal.SIGKILL)
             eventually(bench.prepared, {stays}.__eq__, what="its device is given back")
             the_device_plugin_works(bench)

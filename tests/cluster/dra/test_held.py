@@ -105,7 +105,7 @@ def restart_kubelet(bench: Bench) -> None:
     )
     bench.await_devices(DISK, ONLY)
     eventually(
-        lambda: {one["metadata"]["name"] for one in bench.cluster.pods()},
+        lambda: {each_pod["metadata"]["name"] for each_pod in bench.cluster.pods()},
         lambda names: "forced" in names,
         what="the kubelet knows the pod again",
     )
@@ -113,7 +113,7 @@ def restart_kubelet(bench: Bench) -> None:
 
 def the_status_says_who_has_it(bench: Bench) -> None:
     status = bench.status()
-    (disks,) = (one for one in status["resources"] if one["name"] == DISK)
+    (disks,) = (resource for resource in status["resources"] if resource["name"] == DISK)
     (only,) = disks["devices"]
     assert (status["goneClaims"], disks["allocatable"]) == (1, 0)
     assert only["holders"] == [{"share": ONLY, "holder": "claim default/forced"}]
@@ -130,9 +130,9 @@ def test_a_container_never_gets_other_hardware_that_is_in_the_place_of_its_own(
     with ExitStack() as ends:
         with loop.plugged(75, mine):
             bench.await_devices(IMAGE, "mine")
-            one = ends.enter_context(bench.made(wanted, user))["user"]
-            one.await_running()
-            assert content_of(one, bench) == "image-mine"
+            first = ends.enter_context(bench.made(wanted, user))["user"]
+            first.await_running()
+            assert content_of(first, bench) == "image-mine"
             uid = uid_of(bench, "user")
             assert bench.specs() == {uid}
         eventually(bench.specs, set().__eq__, what="there is no CDI spec without the device")
@@ -140,12 +140,12 @@ def test_a_container_never_gets_other_hardware_that_is_in_the_place_of_its_own(
         with loop.plugged(75, other):
             bench.daemon.start()
             bench.await_devices(IMAGE, "other")
-            os.kill(one.containers()["main"], signal.SIGKILL)
-            await_held_up(one, uid)
+            os.kill(first.containers()["main"], signal.SIGKILL)
+            await_held_up(first, uid)
             assert (bench.prepared(), bench.specs()) == ({uid}, set())
         with loop.plugged(75, mine):
-            eventually(one.containers, what="it runs again")
-            assert content_of(one, bench) == "image-mine"
+            eventually(first.containers, what="it runs again")
+            assert content_of(first, bench) == "image-mine"
     bench.await_unprepared()
 
 
@@ -155,17 +155,17 @@ def image_in(directory: Path, name: str) -> Path:
     return image
 
 
-def content_of(one: Pod, bench: Bench) -> str:
+def content_of(entry: Pod, bench: Bench) -> str:
     """Give what a container reads from its device."""
-    words = ("exec", one.name, "--", "/bin/busybox", "cat", "/dev/image")
+    words = ("exec", entry.name, "--", "/bin/busybox", "cat", "/dev/image")
     return bench.cluster.kubectl(*words).strip()
 
 
-def await_held_up(one: Pod, uid: str) -> None:
+def await_held_up(entry: Pod, uid: str) -> None:
     """Wait until a container cannot be started for want of the claim's CDI device."""
 
     def waits() -> str:
-        (main,) = one.found()["status"]["containerStatuses"]
+        (main,) = entry.found()["status"]["containerStatuses"]
         return str(main["state"].get("waiting", {}).get("message", ""))
 
     eventually(

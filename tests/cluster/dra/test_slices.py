@@ -61,22 +61,22 @@ def await_count(bench: Bench, count: int) -> None:
 
 
 def is_complete(slices: list[dict[str, Any]]) -> bool:
-    pools = [one["spec"]["pool"] for one in slices]
-    return all(one == {**pools[0], "resourceSliceCount": len(pools)} for one in pools)
+    pools = [slice_["spec"]["pool"] for slice_ in slices]
+    return all(pool == {**pools[0], "resourceSliceCount": len(pools)} for pool in pools)
 
 
 def versions_of(bench: Bench) -> dict[str, str]:
     """Give the version of each slice, by its UID."""
-    objects = (one["metadata"] for one in bench.slices(MANY))
-    return {one["uid"]: one["resourceVersion"] for one in objects}
+    objects = (slice_["metadata"] for slice_ in bench.slices(MANY))
+    return {object_["uid"]: object_["resourceVersion"] for object_ in objects}
 
 
 def test_a_thousand_devices_are_16_slices_and_each_change_of_one_is_one_update(
     bench: Bench, many: None
 ) -> None:
     slices = bench.slices(MANY)
-    assert [len(one["spec"]["devices"]) for one in slices] == [64] * 15 + [40]
-    assert {one["spec"]["pool"]["resourceSliceCount"] for one in slices} == {16}
+    assert [len(slice_["spec"]["devices"]) for slice_ in slices] == [64] * 15 + [40]
+    assert {each_slice["spec"]["pool"]["resourceSliceCount"] for each_slice in slices} == {16}
     before = versions_of(bench)
     audit = bench.audit()
     node_of(500).unlink()

@@ -65,7 +65,9 @@ class PodResources:
                 pb.ListPodResourcesRequest(), timeout=PATIENCE_SECONDS, wait_for_ready=True
             )
         pods = (found for found in answer.pod_resources if found.name == pod)
-        return _ids(one for found in pods for each in found.containers for one in each.devices)
+        return _ids(
+            device for found in pods for each in found.containers for device in each.devices
+        )
 
     @contextmanager
     def _stub(self) -> Iterator[rpc.PodResourcesListerStub]:

@@ -51,8 +51,8 @@ WORDS = (
 
 def seeds() -> Iterator[bytes]:
     ids = ["ttyUSB0", "ttyUSB1::1", "ttyUSB1"]
-    one = api.ContainerAllocateRequest(devices_ids=ids)
-    yield b"\0" + api.AllocateRequest(container_requests=[one, one]).SerializeToString()
+    request = api.ContainerAllocateRequest(devices_ids=ids)
+    yield b"\0" + api.AllocateRequest(container_requests=[request, request]).SerializeToString()
     yield b"\0" + api.AllocateRequest().SerializeToString()
     wish = api.ContainerPreferredAllocationRequest(
         available_deviceIDs=ids, must_include_deviceIDs=ids[:1], allocation_size=2

@@ -68,7 +68,7 @@ def _run(content: bytes, root: Root) -> None:
         str(problem).encode()
     if problems or found:
         return
-    checked = [one for document in documents for one in plain_resources(document)]
+    checked = [resource for document in documents for resource in plain_resources(document)]
     resources = build(checked)
     decoded = decode(encode(Loaded(), checked))
     assert decoded.resources == resources, "the pipe changes the config"

@@ -128,7 +128,7 @@ def opened() -> Iterator[Callable[[bytes], None]]:
 
 def _built(directory: Path) -> Root:
     text = loading.path_of(TESTBED).read_text()
-    blocks = [one for one in text.split("\n\n") if not any(path in one for path in _OTHERS)]
+    blocks = [entry for entry in text.split("\n\n") if not any(path in entry for path in _OTHERS)]
     with TemporaryDirectory() as scratch:
         part = Path(scratch) / "part.umockdev"
         part.write_text("\n\n".join(blocks))
@@ -159,13 +159,13 @@ def _run(data: bytes, root: Root, paths: list[str], resources: tuple[Resource, .
             previous={},
             now=0.0,
         )
-        assert all(one.text for one in changes({}, found))
+        assert all(change.text for change in changes({}, found))
         for offer in found.lists.values():
             encode_list(offer)
-            for one in list(offer.devices.values())[:4]:
-                why_unusable(root, [one.device])
+            for device in list(offer.devices.values())[:4]:
+                why_unusable(root, [device.device])
                 with suppress(AllocationConflictError, UnusableValueError):
-                    messages.allocation([edits([one.device])])
+                    messages.allocation([edits([device.device])])
 
 
 @contextmanager

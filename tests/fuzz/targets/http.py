@@ -52,17 +52,17 @@ def opened() -> Iterator[Callable[[bytes], None]]:
     with asyncio.Runner() as runner:
         stack = AsyncExitStack()
         limits = Limits(request=5.0)
-        it = runner.run(stack.enter_async_context(serving(_answer, limits=limits)))
+        server = runner.run(stack.enter_async_context(serving(_answer, limits=limits)))
         try:
-            yield lambda data: runner.run(_run(data, it))
+            yield lambda data: runner.run(_run(data, server))
         finally:
             runner.run(stack.aclose())
 
 
-async def _run(data: bytes, it: Serving) -> None:
+async def _run(data: bytes, server: Serving) -> None:
     with suppress(ConnectionError):
-        said = await it.says(data, half_closed=True)
+        said = await server.says(data, half_closed=True)
         assert not said or _STATUS.match(said), said[:100]
-    assert (await it.get("/livez")).endswith(b"\r\n\r\n/livez")
-    it.asked.clear()
-    await it.are_left(0)
+    assert (await server.get("/livez")).endswith(b"\r\n\r\n/livez")
+    server.asked.clear()
+    await server.are_left(0)
