@@ -98,7 +98,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def short_directory() -> Iterator[Path]:
     """A directory whose path leaves room for a socket's name (107 bytes in all).
 
-    Not at the top of /dev/shm: tests beside this one look at what is up to three levels below
+    Not at the top of /dev/shm: tests next to this one read what is up to three levels below
     /dev, and must not meet a mount that hangs.
     """
     directory = Path(tempfile.mkdtemp(prefix="g"))
@@ -162,7 +162,7 @@ async def no_leaks() -> AsyncIterator[None]:
     yield
     left = asyncio.all_tasks() - tasks - {asyncio.current_task()}
     if left:
-        # gRPC's own last steps may come a moment later: a task that ends by itself is no leak.
+        # gRPC's own last steps may come a moment later: a task that ends by itself is not a leak.
         _, left = await asyncio.wait(left, timeout=2)
     assert not left, f"tasks that outlive their test: {left}"
     leaked = await _leaked(descriptors)
@@ -172,7 +172,7 @@ async def no_leaks() -> AsyncIterator[None]:
 def _warm_up() -> None:
     """Let gRPC open what it keeps while any of its objects lives, before anyone counts.
 
-    Once more than anybody else does, so that it never closes and opens it again in a test.
+    Once more than anyone else does, so that it never closes and opens it again in a test.
     """
     global _warm
     if not _warm:

@@ -48,7 +48,7 @@ class Watched:
         self._more.set()
 
     async def says(self, *texts: str) -> None:
-        """Wait for one of the texts in what it says from now on."""
+        """Wait for one of the strings in what it says from now on."""
         start = len("".join(self.lines))
         async with asyncio.timeout(PATIENCE_SECONDS):
             while not any(text in "".join(self.lines)[start:] for text in texts):

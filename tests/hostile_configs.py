@@ -1,4 +1,4 @@
-"""Configs that a schema takes and that ask for far too much, each next to a good resource."""
+"""Configs that a schema takes and that request far too much, each next to a good resource."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def _env(env: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _x(text: str, **values: Any) -> dict[str, Any]:
-    """Give the keys of a resource with values, and a variable of a text."""
+    """Give the keys of a resource with values, and a variable of a string."""
     return {**({"values": values} if values else {}), "inject": _env({"X": text})}
 
 
@@ -199,7 +199,7 @@ def _mounting(number: int) -> dict[str, Any]:
 
 
 def _texts() -> dict[str, str]:
-    """Return configs that only a text can say."""
+    """Return configs that only a string can say."""
     good = f"{HEAD}  - name: {GOOD}\n    match: [{{path: /dev/ttyUSB0}}]\n"
     again = "".join(f"        E{number}: *long\n" for number in range(17_000))
     laughs = (f"x-{n}: &x{n} [*x{n - 1}, *x{n - 1}]\n" for n in range(1, 60))

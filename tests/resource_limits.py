@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def spare_descriptors(count: int) -> Iterator[None]:
-    """Leave so many descriptors to this process; what it has open stays open."""
+    """Leave this many descriptors to this process; what it has open stays open."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     # The listing's own descriptor is among them: without a hole below, it is the highest.
     highest = max(map(int, os.listdir("/proc/self/fd")))

@@ -40,7 +40,7 @@ def net_selector(**keys: Globs) -> SysSelector:
 
 
 def hardware(**selectors: SysSelector) -> tuple[SysSelector, ...]:
-    """Return what a candidate must be or sit on, by kinds."""
+    """Return what a candidate must be or belong to, by kinds."""
     return tuple(selectors[kind] for kind in KINDS if kind in selectors)
 
 

@@ -54,7 +54,7 @@ def swap(node: Path) -> None:
 async def test_what_has_changed_since_anybody_has_looked_is_not_handed_out(
     world: World, change: Callable[[Path], None], why: str
 ) -> None:
-    """D4, D5: nobody has looked since; Allocate does, and refuses.
+    """D4, D5: no one has looked since; Allocate does, and refuses.
 
     After a change of the list the daemon rests a moment before it looks again.
     """
@@ -126,7 +126,7 @@ async def test_each_container_of_a_request_gets_its_own_devices(world: World) ->
 async def test_the_other_calls_have_an_answer_though_nobody_needs_to_ask(world: World) -> None:
     """PRF-4: an error of GetPreferredAllocation would reject the pod.
 
-    TRN-5: the socket is private, as whoever can call it can ask for devices.
+    TRN-5: the socket is private, as anyone who can call it can request devices.
     """
     async with world.serving(serial()):
         await world.listed(NAME, "ttyUSB0")

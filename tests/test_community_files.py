@@ -1,4 +1,4 @@
-"""Files for people who report or contribute."""
+"""Files for humans who report or contribute."""
 
 from __future__ import annotations
 

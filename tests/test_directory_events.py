@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 NAME = "example.com/x"
 IN_TIME_SECONDS = 20
-"""The next look at everything comes only after 30 s."""
+"""The next read everything comes only after 30 s."""
 
 
 @asynccontextmanager
@@ -90,7 +90,7 @@ async def test_a_directory_that_is_renamed_before_it_is_watched_is_missed_at_onc
         return True
 
     async with world.serving(resource(NAME, "/dev/many/*")) as daemon:
-        daemon.log.addFilter(rename_once_logged)  # before whoever logs it goes on
+        daemon.log.addFilter(rename_once_logged)  # before anyone who logs it continues
         await daemon.log.says("device many_x1 is Unhealthy")
         gone.rename(directory)
         await daemon.log.says("device many_x1 is Healthy again")

@@ -1,4 +1,4 @@
-"""Test what happens when a directory does not answer, and what is told during a look."""
+"""Test what happens when a directory does not answer, and what is reported during a scan."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ async def test_a_changed_file_that_hangs_hides_no_other_change(tree: Tree) -> No
 async def test_what_is_told_during_a_look_counts_if_it_is_about_what_that_has_read(
     tree: Tree,
 ) -> None:
-    """Before the look ends, nobody knows what it will read."""
+    """Before the look ends, no one knows what it will read."""
     loop, woken = asyncio.get_running_loop(), 0
 
     def wake() -> None:
@@ -140,7 +140,7 @@ async def test_what_is_told_during_a_look_counts_if_it_is_about_what_that_has_re
 
 
 async def test_a_device_whose_node_is_met_first_still_waits_for_its_record(tree: Tree) -> None:
-    """Nothing had asked about the device when the kernel told of it; its node made it one."""
+    """Nothing had asked about the device when the kernel reported it; its node made it one."""
     now, new = 0.0, "/sys/devices/virtual/tty/ttyUSB7"
     tree.write("run/udev/control", "")
     reader = HostReader(tree.root, look_again=lambda: None, now=lambda: now)
@@ -167,7 +167,7 @@ async def test_a_device_whose_node_is_met_first_still_waits_for_its_record(tree:
 async def test_what_hangs_after_something_else_is_given_up_sooner(
     tree: Tree, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Ten mounts of a server that is gone took 50 s."""
+    """Ten mounts of a server that is missing took 50 s."""
     root = HangingRoot(tree.directory, "/mnt/a", "/mnt/b", "/mnt/c")
     discoverer = Discoverer(root, look_seconds=3)
     try:

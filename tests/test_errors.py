@@ -1,4 +1,4 @@
-"""Errors, and texts that end no line, move no cursor and hide nothing beside them."""
+"""Errors, and strings that end no line, move no cursor and hide nothing next to them."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ def ttys(numbers: Collection[int]) -> list[FoundFile]:
 
 
 def looking(files: Sequence[FoundFile], broken: str = "") -> Callable[[str], Look]:
-    """Return a look at these files; one at the glob ``broken`` raises."""
+    """Return a read these files; one at the glob ``broken`` raises."""
 
     def look(pattern: str) -> Look:
         if pattern == broken:
@@ -133,10 +133,10 @@ NEVER: tuple[tuple[Resource, ...], list[FoundFile]] = ((), [])
         "what has resulted from its name stays too",
         "what had resulted from a name may fail as a resource of the next config",
         "candidates that it had refused stay its own",
-        "nobody gets a node that it has given",
-        "before its first decision nobody gets what it might take",
+        "no one gets a node that it has given",
+        "before its first decision no one gets what it might take",
         "what comes before it is offered",
-        "a link to what it might take is no way around",
+        "a link to what it might take is not a way around",
         "what it might take is not brought along with something else either",
     ],
 )
@@ -192,7 +192,7 @@ def test_what_results_from_a_name_is_told_of_unless_it_has_resulted_just_before(
 
 
 class BrokenFacts(Known):
-    """A host on which one attribute cannot be asked for."""
+    """A host on which one attribute cannot be requested."""
 
     def attribute(self, syspath: str, name: str) -> str | None:
         if name == "broken":

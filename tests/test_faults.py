@@ -126,7 +126,7 @@ async def test_a_full_disk_for_the_state_is_a_warning_and_no_more(place: Place) 
 async def test_a_kubelets_directory_that_is_read_only_for_a_while_is_told_once(
     place: Place,
 ) -> None:
-    """It was no good at the start: exit code 2. Later everything goes on that can."""
+    """It was not a good at the start: exit code 2. Later everything continues that can."""
     directory = str(place.kubelet_directory)
     launch = (*MOUNT_NAMESPACE, 'mount --bind "$1" "$1"; shift; exec "$0" "$@"', sys.executable)
     async with place.serving(launch=(*launch, directory)) as (kubelet, daemon):
@@ -140,7 +140,7 @@ async def test_a_kubelets_directory_that_is_read_only_for_a_while_is_told_once(
         await daemon.says("registered")
         await remount("ro")
         await daemon.says("the kubelet's directory cannot be used just now: no permission to make")
-        place.host.plug("ttyUSB1")  # what is there goes on
+        place.host.plug("ttyUSB1")  # what is there continues
         await kubelet.wait_for(lambda: kubelet.capacity(SERIAL) == 2)
         await kubelet.restart()
         line = await daemon.says("cannot make a socket in ")

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.slow
 MAX_DESCRIPTORS = 16
 """With one resource; there were 15, six of them sockets."""
 MAX_OWN_THREADS = 9
-"""Main, gRPC's poller for asyncio, and the workers that look at files: there were 4, once 5. More
+"""Main, gRPC's poller for asyncio, and the workers that read files: there were 4, once 5. More
 work at once where the machine is slow; with one for each plugin there would be 15."""
 MAX_THREADS = 20
 """There were 10. gRPC adds to its pool of 4 while a machine is too busy to run them."""
@@ -73,7 +73,7 @@ async def _still(process: Process) -> None:
 
 
 async def at_rest(directory: Path, resources: int) -> tuple[int, int, int, float]:
-    """Run the daemon for so many resources of one device each.
+    """Run the daemon for this many resources of one device each.
 
     Returns its descriptors, own threads, all threads and memory.
     """

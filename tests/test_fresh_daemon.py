@@ -1,7 +1,7 @@
 """After any events, a daemon that has run all along offers what a freshly started one offers.
 
-Both run whole, each with a kubelet of its own, over one host. What a vanished device leaves behind
-is the only thing that depends on history: an Unhealthy entry, and its ID, which the same hardware
+Both run whole, each with a kubelet of its own, over one host. The entry of a missing device
+is the only thing that depends on history: it is Unhealthy, and its ID, which the same hardware
 has again if it comes back under another link.
 """
 
@@ -37,7 +37,7 @@ MORE = "example.com/more"
 
 
 def resources(*, replicas: int, more: bool) -> list[dict[str, object]]:
-    """Return what a config asks for: links before the ports they lead to, and groups."""
+    """Return what a config requests: links before the ports they lead to, and groups."""
     exclude = [{"path": "/dev/reserved/*"}]
     state = {"path": "$(device.syspath)/state", "equals": "good"}
     found = [
@@ -66,7 +66,7 @@ def resources(*, replicas: int, more: bool) -> list[dict[str, object]]:
     ]
     if more:
         found.append(resource(MORE, "/dev/other*"))
-    # What has vanished keeps its ID and its nodes for so long: the one thing that is history.
+    # What has disappeared keeps its ID and its nodes for this long: the one thing that is history.
     return [{**match, "forgetAfterSeconds": 1} for match in found]
 
 
@@ -85,7 +85,7 @@ class Run:
         self._set(port, "state", "good")
 
     async def speed(self, port: int, speed: str) -> None:
-        # No kernel tells of a copied tree: what is plugged again is read again.
+        # No kernel reports a copied tree: what is plugged again is read again.
         if (node := self._dev(f"ttyUSB{port}")).exists():
             node.unlink()
             self._set(port, "speed", speed)
@@ -150,12 +150,12 @@ async def offered(world: World) -> Offered:
 async def offered_or_none(world: World) -> Offered | None:
     try:
         return await offered(world)
-    except (grpc.aio.AioRpcError, ValueError):  # it is being served anew
+    except (grpc.aio.AioRpcError, ValueError):  # it is being served again
         return None
 
 
 async def compare(run: Run, directory: Path) -> None:
-    """Start the daemon anew beside the other one, and wait until both offer the same."""
+    """Start the daemon again next to the other one, and wait until both offer the same."""
     directory.mkdir()
     fresh = World(directory)
     async with fresh.kubelet, fresh.serving(*run.wanted, root=run.world.host.directory):

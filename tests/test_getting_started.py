@@ -30,7 +30,7 @@ def host(tmp_path: Path) -> Path:
 
 
 def printed(commands: str, directory: Path, root: Path) -> str:
-    """Run commands as a shell in a directory does; every one of them looks at another machine."""
+    """Run commands as a shell in a directory does; every one of them reads another machine."""
     for name, text in files().items():
         (directory / name).write_text(text)
     done = subprocess.run(

@@ -129,7 +129,7 @@ class Reported:
 
 
 class Changing:
-    """A machine of serial adapters at the places of a hub; what each method does is told of."""
+    """A machine of serial adapters at the ports of a hub; each method reports what it does."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -189,7 +189,7 @@ class Changing:
             self.reported.records.add(record_name(entry))
 
     def events(self) -> Iterator[Uevent]:
-        """Yield what the kernel has told since the last pass."""
+        """Yield what the kernel has reported since the last pass."""
         for path in sorted(self.reported.syspaths):
             entry = self._known[path.removeprefix("/sys")]
             major, _, minor = entry.number.partition(":")
@@ -222,7 +222,7 @@ class Changing:
             self._add(tty.path, "tty", self._free(place, minor), tty.links)
 
     def unplug(self, place: int) -> None:
-        """Take an adapter away, all that sits on it first."""
+        """Take an adapter away, all that belongs to it first."""
         self.drop_camera(place)
         for path in (tty_of(place), interface_of(place), usb_of(place)):
             self._remove(path)
@@ -362,7 +362,7 @@ class Passes:
         return decide(self.resources, host, node_name="n", previous=before, now=self.now)
 
     def fresh(self, before: DeviceLists) -> Decision:
-        """Decide by a look at everything."""
+        """Decide by a read everything."""
         return self.decided(HostCache(self.machine.root), before)
 
     def run(self, reported: Reported) -> Decision:
@@ -380,7 +380,7 @@ class Passes:
         ]
         assert found.due == fresh.due
         again = self.fresh(found.lists)
-        assert again.lists == found.lists, "a look at what has not changed changes nothing"
+        assert again.lists == found.lists, "a read what has not changed changes nothing"
         started = self.fresh({}).lists
         if not is_contested(*found.lists.values(), *started.values()):
             for name, offer in started.items():
@@ -389,7 +389,7 @@ class Passes:
         return found
 
     def run_told(self) -> Decision:
-        """Run a pass that knows all that has been told."""
+        """Run a pass that knows all that has been reported."""
         reported, self.machine.reported = self.machine.reported, Reported()
         return self.run(reported)
 
@@ -397,7 +397,7 @@ class Passes:
 def test_a_file_that_is_told_of_before_its_device_is_not_taken_for_an_unknown_one(
     tmp_path: Path,
 ) -> None:
-    """D3: inotify tells of a node some milliseconds before the kernel tells of its device."""
+    """D3: inotify reports a node some milliseconds before the kernel reports its device."""
     passes = Passes(tmp_path)
     passes.machine.plug(0)
     passes.run_told()
@@ -452,7 +452,7 @@ CHANGES = (
     change("replace_directory", kept=st.booleans()),
 )
 OUTSIDE = change("change_outside", place=place, text=st.sampled_from("123"))
-"""Where events alone tell when to look again, nothing tells of it."""
+"""Where events alone show when to look again, nothing reports it."""
 batches = st.lists(
     st.tuples(st.lists(st.one_of(*CHANGES, OUTSIDE), max_size=8), st.sampled_from([0.5, 2, 5])),
     max_size=6,
@@ -467,7 +467,7 @@ def test_a_decision_from_cached_facts_is_one_that_reads_everything(
     batches: list[tuple[list[Change], float]],
     forgetting: set[int],
 ) -> None:
-    """Several things change at once between two passes; ``forgetting``: when all is read anew."""
+    """Several things change at once between two passes; ``forgetting``: when all is read again."""
     with tempfile.TemporaryDirectory() as directory:
         passes = Passes(Path(directory), resources)
         for number, (changes, seconds) in enumerate(batches):
@@ -479,15 +479,15 @@ def test_a_decision_from_cached_facts_is_one_that_reads_everything(
             passes.run_told()
 
 
-@example(  # the first record is written after one that is told of, and is not there
+@example(  # the first record is written after one that is reported about, and is not there
     changes=[("record", {"minor": 5, "text": ""}), ("record", {"minor": 2, "text": "a"})]
 )
 @settings(max_examples=examples(15), deadline=None)
 @given(changes=st.lists(st.one_of(*CHANGES), max_size=30))
 def test_events_tell_when_to_look_again_and_at_what(changes: list[Change]) -> None:
-    """After each change: an event of another one would have all of it looked at."""
+    """After each change: an event of another one would have all of it read."""
     with tempfile.TemporaryDirectory() as directory:
-        passes = Passes(Path(directory), TIED[:-1])  # whose last looks at all files
+        passes = Passes(Path(directory), TIED[:-1])  # whose last reads all files
         machine, due = passes.machine, -inf
         is_told = [True]
         reader = HostReader(machine.root, look_again=partial(is_told.append, True))

@@ -52,7 +52,7 @@ async def healthy(world: World, name: str, *, there: bool = True) -> None:
 async def test_devices_that_come_change_and_go_are_listed_at_once(world: World) -> None:
     """D3. Without ``Uevents`` the next full look would be half a minute later.
 
-    What is written to an attribute is told by nobody; the kernel's change event is.
+    What is written to an attribute is reported by no one; the kernel's change event is.
     """
     wanted = zram(**{"initstate": "0", "queue/rotational": "0"})
     with plugged() as sure:
@@ -81,14 +81,14 @@ async def test_devices_that_come_change_and_go_are_listed_at_once(world: World) 
 async def test_a_device_that_returns_is_healthy_at_once_and_nothing_else_is_logged(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """D3: inotify tells of the node before the kernel tells of the device."""
+    """D3: inotify reports the node before the kernel reports the device."""
     caplog.set_level(logging.INFO)
     with plugged() as name:
         pass
     async with world.serving(zram(), root=ROOT) as daemon, asyncio.timeout(60):
         await daemon.registered(NAME)
         for _ in range(5):
-            # In a thread: what is told while the loop stands still would be told together.
+            # In a thread: what is reported while the loop stands still would be reported together.
             number = await asyncio.to_thread((ZRAM / "hot_add").read_text)
             try:
                 assert f"zram{number.strip()}" == name, "the kernel gives the lowest free number"

@@ -49,7 +49,7 @@ def test_a_circle_is_found_however_it_is_closed(statement: str) -> None:
 
 
 def test_claims_are_prepared_without_the_messages_of_the_kubelet() -> None:
-    """Each resource that DRA serves encoded a device list for ListAndWatch that nobody read."""
+    """Each resource that DRA serves encoded a device list for ListAndWatch that no one read."""
     messages = ("google.", "grpc", "genericdp.kubelet")
     assert [name for name in _loaded_with(prepare) if name.startswith(messages)] == []
 
@@ -73,7 +73,7 @@ def test_help_is_shown_without_what_only_other_commands_need() -> None:
 
 
 def test_hardware_is_listed_without_what_loads_a_config_or_serves_devices() -> None:
-    """There is no config, but half of the time went into them."""
+    """There is not a config, but half of the time went into them."""
     unused = ("yaml", "jsonschema", "google", "genericdp.config", "genericdp.kubelet")
     assert [name for name in _loaded_with(hardware) if name.startswith(unused)] == []
 

@@ -10,7 +10,7 @@ ROOT = Path(__file__).parents[1]
 HEAD = "import logging, os, signal\nfrom genericdp.cli import main\n"
 ROOT_LOGGER, LOGGER = "logging.getLogger()", "logging.getLogger('genericdp.x')"
 LEAVING = [
-    # what a test leaves, and whether it is gone in the next one
+    # what a test leaves, and whether it is missing in the next one
     (
         f"{ROOT_LOGGER}.addHandler(logging.StreamHandler())",
         f"'StreamHandler' not in str({ROOT_LOGGER}.handlers)",

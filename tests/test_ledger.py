@@ -173,7 +173,7 @@ def test_a_device_that_is_offered_is_never_proven_free() -> None:
 def test_no_answer_from_before_a_pod_is_known_lets_an_edit_share_what_it_has(
     before: int, after: int
 ) -> None:
-    """The ledger knows when a device was given away, and the kubelet tells of the pod later."""
+    """The ledger knows when a device was given away, and the kubelet reports the pod later."""
     daemon = Daemon(resources=[replace(SERIAL, replicas=before)])
     daemon.look(TTY0, now=0.0)
     daemon.answer(100.0)
@@ -280,7 +280,7 @@ def test_the_kubelet_is_asked_more_often_while_something_waits_for_its_answer() 
 def test_an_answer_is_news_only_if_something_waits_for_it() -> None:
     daemon = Daemon()
     daemon.look(TTY0, now=0.0)
-    assert daemon.answer(1.0), "the first one tells who holds what"
+    assert daemon.answer(1.0), "the first one shows who holds what"
     assert not daemon.answer(2.0)
     assert not daemon.answer(3.0, HELD)
     daemon.resources = [RENAMED]

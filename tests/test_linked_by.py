@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def receivers(directory: Path, count: int) -> Tree:
-    """Return a host of so many receivers in slots."""
+    """Return a host of this many receivers in slots."""
     tree = Tree(directory)
     for i in range(count):
         tree.node(f"gps{i}", f"10:{i}")

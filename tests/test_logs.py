@@ -190,7 +190,7 @@ def test_a_log_that_is_closed_is_no_trouble(pipe: tuple[int, int], closed: int) 
     handler = handler_to(pipe[1])
     os.close(pipe[closed])
     for _ in range(3):
-        log.info("nobody is there")
+        log.info("no one is there")
     handler.flush()
 
 

@@ -32,7 +32,7 @@ def mounting(*paths: str, **keys: object) -> dict[str, object]:
 
 
 async def given(world: World, count: int) -> None:
-    """Wait until a container is given so many mounts."""
+    """Wait until a container is given this many mounts."""
 
     async def mounts() -> int:
         try:
@@ -216,7 +216,7 @@ EMPTY = ("/empty-dir/o", "/opt", "ext4")
         ([IMAGE, EMPTY, OPT], {"/opt/driver/x"}),
         ([IMAGE, OPT, EMPTY], set()),
         ([IMAGE, OPT, ("/empty-dir/d", "/opt/driver", "ext4")], set()),
-        # /proc cannot be read, or the root is no mount.
+        # /proc cannot be read, or the root is not a mount.
         ([], set()),
         ([OPT], {"/opt/driver/x"}),
     ],

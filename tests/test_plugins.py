@@ -1,4 +1,4 @@
-"""Test what the kubelet, the log, ``/status`` and ``/metrics`` are told of devices that change."""
+"""Devices that change, in the kubelet, the log, ``/status`` and ``/metrics``."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def probed(**keys: int) -> dict[str, object]:
 
 
 def plug(world: World, count: int, state: str = "1") -> list[str]:
-    """Plug so many adapters in, which are well."""
+    """Plug this many adapters in, which are well."""
     names = [f"ttyUSB{number}" for number in range(count)]
     for name in names:
         world.host.write(f"state/{name}", state)
@@ -68,11 +68,11 @@ async def test_many_devices_that_change_at_once_are_one_line(world: World) -> No
     async with world.serving(resource(NAME, "/dev/many/*")) as daemon:
         await daemon.registered(NAME)
         assert daemon.log.count("105 of 105 devices healthy") == 1
-        # All at once, where a look amid changes of files may see only some of them.
+        # All at once, where a scan amid changes of files may see only some of them.
         await daemon.takes(resource(NAME, "/dev/other/*"))
         first = "many_x0, many_x1, many_x2, many_x3, many_x4 and 100 more"
         line = await daemon.log.says(f"105 devices are Unhealthy: {first} (many_x0: ")
-        assert line.startswith("info "), "somebody has edited the config"
+        assert line.startswith("info "), "someone has edited the config"
         await daemon.takes(resource(NAME, "/dev/many/*"))
         line = await daemon.log.says(f"105 devices are Healthy again: {first}")
         assert line.endswith(" more")
@@ -256,7 +256,7 @@ async def test_a_removed_resource_sends_an_empty_list_and_the_others_stay(world:
 
 
 async def test_two_resources_with_one_id_are_warned_of(world: World) -> None:
-    """LAW-4: kubelets up to 1.36 tell devices apart by their id alone."""
+    """LAW-4: kubelets up to 1.36 show devices apart by their id alone."""
 
     def directories(name: str) -> dict[str, object]:
         (world.host.directory / name / "same").mkdir(parents=True, exist_ok=True)

@@ -1,6 +1,6 @@
 """Test what a policy refuses of probes and of a running daemon; else cases of policies.
 
-Each of these configs is valid: as far as its plain text tells, the policy allows it.
+Each of these configs is valid: as far as its plain text shows, the policy allows it.
 """
 
 from __future__ import annotations

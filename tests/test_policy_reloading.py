@@ -46,7 +46,7 @@ async def test_a_policy_that_is_spoilt_ends_a_daemon_only_at_its_start(
 async def test_another_policy_leaves_what_it_allows_healthy_and_takes_back_the_rest(
     world: World,
 ) -> None:
-    """No list goes out for the first, and no probe begins anew."""
+    """No list goes out for the first, and no probe begins again."""
     world.host.plug("ttyUSB0")
     link = world.host.directory / "dev/by-id/one"
     link.parent.mkdir()

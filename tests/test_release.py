@@ -43,7 +43,7 @@ def checkout(tmp_path: Path) -> Path:
 
 
 def set_in(directory: Path, **settings: str) -> None:
-    """Write pyproject.toml with these settings, as somebody would in an editor."""
+    """Write pyproject.toml with these settings, as someone would in an editor."""
     text = (ROOT / "pyproject.toml").read_text()
     for name, value in {**UNSET, **settings}.items():
         text, places = re.subn(rf'^{name} = ".*?"', f'{name} = "{value}"', text, flags=re.MULTILINE)

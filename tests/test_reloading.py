@@ -158,7 +158,7 @@ async def test_one_that_returns_during_its_farewell_is_served_again(
 
 
 async def test_other_options_are_registered_anew_without_an_empty_list(world: World) -> None:
-    """REG-7: a kubelet asks for them once for each registration."""
+    """REG-7: a kubelet requests them once for each registration."""
     world.host.plug("ttyUSB0")
     hooks = {"preStart": {"exec": {"command": ["/bin/true"]}}}
     async with world.serving(serial()) as daemon:

@@ -41,7 +41,7 @@ def test_jitter_leaves_at_least_half() -> None:
 
 @pytest.mark.parametrize(("took", "rest"), [(0.02, 30.0), (1.5, 30.0), (4, 80.0), (9e3, 300)])
 def test_looks_that_take_long_are_rare(took: float, rest: float) -> None:
-    """Fails if 100,000 devices are all looked at every 30 s: that is a sixth of a core."""
+    """Fails if 100,000 devices are all read every 30 s: that is a sixth of a core."""
     assert Pace().between_full_looks(took) == pytest.approx(rest)
 
 

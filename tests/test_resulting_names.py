@@ -51,7 +51,7 @@ async def test_each_name_that_results_is_a_resource_that_pods_can_ask_for(world:
         edits = await world.container(a100=2)
         assert [node.host_path for node in edits.devices] == ["/dev/ttyUSB0", "/dev/ttyUSB2"]
         assert set(world.kubelet.observed.registrations) == {"example.com/a100", "example.com/h100"}
-        assert await daemon.resource(GPU) == {}, "nothing to tell beside its resources"
+        assert await daemon.resource(GPU) == {}, "nothing to show next to its resources"
         assert await daemon.get("/readyz") == (200, "ready\n")
 
 

@@ -111,7 +111,7 @@ async def test_a_probe_that_not_even_sigkill_ends_does_not_hold_it_up(place: Pla
 
 
 async def test_a_register_that_is_never_answered_does_not_hold_it_up(place: Place) -> None:
-    """A kubelet that is stopped (SIGSTOP): its socket takes connections, and nobody answers."""
+    """A kubelet that is stopped (SIGSTOP): its socket takes connections, and no one answers."""
     place.config.write_text(GOOD)
     with socket.socket(socket.AF_UNIX) as stopped:
         stopped.bind(str(place.kubelet_directory / "kubelet.sock"))
@@ -212,7 +212,7 @@ async def test_after_a_crash_the_next_one_starts_as_ever(place: Place) -> None:
                 await kubelet.wait_for(lambda: kubelet.allocatable(SERIAL) == 1)
                 await ends_in_time(daemon)
         finally:
-            for pid in left():  # where the daemon is started by hand nobody else ends them
+            for pid in left():  # where the daemon is started by hand no one else ends them
                 os.kill(int(pid), signal.SIGKILL)
 
 

@@ -29,7 +29,7 @@ def _is_for_people(node: ast.expr) -> bool:
 
 
 def compared(code: str) -> Iterator[str]:
-    """Yield each comparison of a field with a text for people, and each attempt to parse one."""
+    """Yield each comparison of a field with a string for humans, and each attempt to parse one."""
     for node in ast.walk(ast.parse(code)):
         if isinstance(node, ast.Compare):
             sides = [node.left, *node.comparators]

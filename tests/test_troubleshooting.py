@@ -35,7 +35,7 @@ def said() -> str:
 
 @pytest.mark.parametrize("quoted", QUOTED)
 def test_what_is_quoted_in_curly_marks_is_said_by_the_program(quoted: str) -> None:
-    """Between the … of a quotation stand the very words; a text may be put together at a colon."""
+    """The words between the … of a quotation are exact; a string may be joined at a colon."""
     parts = [part.strip(" '") for part in re.split("…|: ", quoted)]
     missing = [part for part in parts if re.search("[a-z]{3}", part) and part not in said()]
     assert missing == []

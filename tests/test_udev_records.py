@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 NAME = "example.com/serial"
 UNKNOWN = resource("example.com/unknown", "/dev/ttyUSB*", forgetAfterSeconds=0)
 IN_TIME_SECONDS = 20
-"""The next look at everything comes only after 30 s."""
+"""The next read everything comes only after 30 s."""
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ RESOURCES = (*map(recorded, "abc"), UNKNOWN)
 
 
 NONE = ""
-"""Has a device that may be of any: there are no records at all."""
+"""Has a device that may be of any: there are not records at all."""
 
 
 async def is_of(world: World, kind: str) -> None:

@@ -33,7 +33,7 @@ OTHER = resource("other", "/dev/null*")
 
 
 class Looking:
-    """A discoverer that looks at a tree whenever it is asked to."""
+    """A discoverer that reads a tree whenever it is asked to."""
 
     def __init__(self, tree: Tree) -> None:
         self.discoverer = Discoverer(tree.root, look_again=lambda: None)
@@ -62,7 +62,7 @@ def looking(short_directory: Path) -> Looking:
 
 @contextmanager
 def forbidden(directory: Path, mode: int = 0) -> Iterator[None]:
-    """Make a directory one that this process may not read, whoever it is."""
+    """Make a directory one that this process may not read, anyone who it is."""
     directory.chmod(mode)
     is_root = os.geteuid() == 0
     if is_root:
@@ -89,7 +89,7 @@ async def test_devices_whose_directory_cannot_be_read_stay_as_they_are(
     (short_directory / "dev/null").unlink()
     with forbidden(short_directory / "dev/serial"):
         gone["null"] = "/dev/null does not exist"
-        for full in (True, True, False, True):  # what is elsewhere goes on
+        for full in (True, True, False, True):  # what is elsewhere continues
             assert await looking.states(full=full) == gone
         assert looking.due is not None
     (short_directory / "dev/serial/s1").unlink()
@@ -106,7 +106,7 @@ async def test_devices_whose_directory_cannot_be_read_stay_as_they_are(
 async def test_a_directory_whose_entries_cannot_be_looked_at_is_no_empty_one(
     glob: str, directory: str, short_directory: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """As of a mount whose server is gone."""
+    """As of a mount whose server is missing."""
     tree = Tree(short_directory)
     for place, number in (("serial", 0), ("bus/1", 1)):
         tree.node(f"{place}/s{number}", f"188:{number}")
@@ -207,7 +207,7 @@ def test_a_directory_of_sysfs_that_cannot_be_read_any_longer_is_no_empty_one(
         assert root.entries_if_any("/bus", {}) == [], "it never could be"
     (short_directory / "class/tty").rmdir()
     (short_directory / "class").rmdir()
-    assert root.entries_if_any("/class", {}) == [], "it is gone"
+    assert root.entries_if_any("/class", {}) == [], "it is missing"
 
 
 @pytest.mark.parametrize("number", [errno.ENOENT, errno.ENODEV])

@@ -106,7 +106,7 @@ class Host:
 
 
 _own: ContextVar[Log | None] = ContextVar("own", default=None)
-"""The log of the daemon that runs here: others may run beside it."""
+"""The log of the daemon that runs here: others may run next to it."""
 
 
 class Log(logging.Handler):
@@ -207,13 +207,13 @@ class Daemon:
         return head.decode(), body.decode()
 
     async def status(self) -> dict[str, Any]:
-        """Return what ``/status`` tells."""
+        """Return what ``/status`` shows."""
         code, body = await self.get("/status")
         assert code == 200, body
         return dict(json.loads(body))
 
     async def resource(self, name: str) -> dict[str, Any]:
-        """Return what ``/status`` tells of a resource."""
+        """Return what ``/status`` reports a resource."""
         found = [
             each_resource
             for each_resource in (await self.status())["resources"]
@@ -235,7 +235,7 @@ class Daemon:
         await _until(self.metrics, condition)
 
     async def shows(self, name: str, condition: Callable[[dict[str, Any]], object]) -> None:
-        """Wait until what ``/status`` tells of a resource is so."""
+        """Wait until what ``/status`` reports a resource is so."""
         await _until(partial(self.resource, name), lambda found: found and condition(found))
 
     async def offers(self, name: str, **devices: str) -> None:
@@ -247,7 +247,7 @@ class Daemon:
         await self.shows(name, are)
 
     async def counts(self, name: str, count: int) -> None:
-        """Wait until ``/status`` has so many devices, Healthy or not."""
+        """Wait until ``/status`` has this many devices, Healthy or not."""
         await self.shows(name, lambda found: len(found["devices"]) == count)
 
     async def registered(self, name: str) -> None:
@@ -258,7 +258,7 @@ class Daemon:
 async def _until(
     ask: Callable[[], Awaitable[dict[str, Any]]], condition: Callable[[dict[str, Any]], object]
 ) -> None:
-    """Ask until the answer is so; nobody tells when it would be another one."""
+    """Ask until the answer is so; no one shows when it would be another one."""
     await ask_until(ask, condition, seconds=PATIENCE_SECONDS)
 
 
@@ -386,7 +386,7 @@ class World:
         """Admit a pod for example.com/KEY=N and return what its container gets.
 
         Waits, as a scheduler does, until the node has something of each resource: a kubelet that
-        has not read the first list yet admits the pod and asks for nothing.
+        has not read the first list yet admits the pod and requests nothing.
         """
         limits = {f"example.com/{name}": count for name, count in amounts.items()}
         await self.kubelet.wait_for(lambda: all(map(self.kubelet.allocatable, limits)))

@@ -143,8 +143,8 @@ def _version(text: str) -> str | None:
 
 
 _PARSERS: Mapping[AttributeType, tuple[str, Callable[[str], str | int | None]]] = {
-    AttributeType.INT: ("no whole number of 64 bits", _integer),
+    AttributeType.INT: ("not a whole number of 64 bits", _integer),
     AttributeType.BOOL: ("neither true nor false", lambda text: _BOOLEANS.get(text.lower())),
-    AttributeType.VERSION: ("no version such as 1.2.3", _version),
+    AttributeType.VERSION: ("not a version such as 1.2.3", _version),
 }
 """The message for a string that is not a value of this type, and the parser."""

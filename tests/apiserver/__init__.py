@@ -1,10 +1,10 @@
-"""A stand-in for the Kubernetes API server, and tests of the client.
+"""A fake for the Kubernetes API server, and tests of the client.
 
 ::
 
     async with ApiServer() as server:                  # tests/apiserver/server.py
         node = server.add_node("node-1", kubelet_version="v1.37.0")
-        server.put("resourceclaims", claim)            # as somebody else would
+        server.put("resourceclaims", claim)            # as someone else would
         ApiClient(server.access)                       # or of a file: server.kubeconfig(path)
         ...
         assert [one.verb for one in server.writes] == ["create"]
@@ -26,7 +26,7 @@ What goes wrong is switched on:
   ``server.bookmark()``;
 - ``server.dropped = {"spec.devices.taints"}``: fields that it does not know;
 - ``server.wipe("node-1")``: as a kubelet does that starts; ``server.collect_garbage()``: objects
-  whose owner is gone;
+  whose owner is missing;
 - ``server.token = "..."``: it accepts no other.
 
 ``ApiServer(certificates=make_certificates(directory))`` serves TLS;

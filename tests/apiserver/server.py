@@ -1,4 +1,4 @@
-"""The stand-in for an API server: HTTP, watches, faults. The package's docstring says how to."""
+"""A simulated API server: HTTP, watches, faults. The package's docstring says how to use it."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 
 _WRITES = frozenset({"create", "update", "delete"})
 _END, _CUT = "end", "cut"
-"""What a watch is told instead of a line."""
+"""What a watch gets instead of a line."""
 _BOOKMARK_SECONDS = 60.0
 _CLOSE_SECONDS = 1.0
 _CHUNKED = [("content-type", "application/json"), ("transfer-encoding", "chunked")]
 _ENDLESS_BYTES = 256 * 1024 * 1024
-"""After so much even an endless answer ends: whoever takes it must not end the tests."""
+"""After so much even an endless answer ends: anyone who takes it must not end the tests."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class _Fault:
     verbs: Collection[str] = ()
     """Of the requests that fail; empty: all."""
     target: str = ""
-    """A text in the path and query of these."""
+    """A string in the path and query of these."""
     times: float = float("inf")
     status: int = 0
     reason: str = ""
@@ -330,7 +330,7 @@ class ApiServer:
             async with asyncio.timeout(_CLOSE_SECONDS):
                 await writer.wait_closed()
         except (asyncio.CancelledError, OSError, h11.RemoteProtocolError):
-            pass  # nobody waits for this task
+            pass  # no one waits for this task
         finally:
             self._connections.discard(task)
             writer.transport.abort()
@@ -348,7 +348,7 @@ class ApiServer:
         return _Fault()
 
     def answer(self, request: Request, key: Key) -> Json:
-        """Return what a request that is no watch is answered with; raise Refusal."""
+        """Return what a request that is not a watch is answered with; raise Refusal."""
         resource, namespace, _ = key
         match request.verb:
             case "get":

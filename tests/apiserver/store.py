@@ -158,7 +158,7 @@ class Store:
             if name in before["metadata"]:
                 metadata[name] = before["metadata"][name]
         if item == before:
-            return before  # nothing is written, and no watch told
+            return before  # nothing is written, and no watch informed
         self._check(key[0], item, before)
         if key[0] == "resourceslices" and item["spec"] != before["spec"]:
             metadata["generation"] += 1

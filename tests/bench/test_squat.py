@@ -1,4 +1,4 @@
-"""The program to measure against is looked at before anything is measured."""
+"""The program to measure against is read before anything is measured."""
 
 from __future__ import annotations
 

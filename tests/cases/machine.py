@@ -18,9 +18,9 @@
           /1-1:1.0/ttyUSB0/tty/ttyUSB0:
             {subsystem: tty, node: 188:0, links: [serial/by-id/usb-A1]}
 
-All values are texts, as written. ``node`` is a number, and a name if it is not that of the device.
+All values are strings, as written. ``node`` is a number, and a name unless it is the device's.
 ``plugged: false``: it is not there before ``$ plug NAME``. ``driver`` and ``iommu_group`` are
-links, as in sysfs. What has no subsystem is no device, only a directory.
+links, as in sysfs. What has no subsystem is not a device, only a directory.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Machine:
         self._add(description)
 
     def _add(self, description: Path) -> None:
-        # Texts only: 116:1 would be a number of seconds, 0403 one of base 8.
+        # Strings only: 116:1 would be a number of seconds, 0403 one of base 8.
         document: Any = yaml.load(description.read_text(), yaml.BaseLoader)
         if not isinstance(document, dict) or (unknown := document.keys() - _KEYS):
             what = sorted(unknown) if isinstance(document, dict) else "no mapping"
@@ -163,7 +163,7 @@ def _is_at(path: str, place: str) -> bool:
 def _flattened(above: str, devices: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
     for name, keys in devices.items():
         if not (name.startswith("/") and isinstance(keys, dict)):
-            raise MachineError(f"{name!r} is no device: /PATH: {{subsystem: NAME, …}}")
+            raise MachineError(f"{name!r} is not a device: /PATH: {{subsystem: NAME, …}}")
         path = above + name
         yield path, {key: value for key, value in keys.items() if not key.startswith("/")}
         below = {key: value for key, value in keys.items() if key.startswith("/")}

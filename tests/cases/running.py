@@ -2,7 +2,7 @@
 
     python -m tests.cases.running [TOPIC/NAME …]    # writes transcripts again: ``make cases``
 
-A step is a line ``$ COMMAND``; what it prints follows it. Beside ``genericdp … [| grep REGEX]``,
+A step is a line ``$ COMMAND``; what it prints follows it. Next to ``genericdp … [| grep REGEX]``,
 whose config is the case's ``config.yaml`` and whose root is its machine, there are
 
 ============================= ==================================================================
@@ -12,7 +12,7 @@ whose config is the case's ``config.yaml`` and whose root is its machine, there 
 ``write PATH TEXT``           write a file of the machine; ``\\n`` is a line's end
 ``link PATH TARGET``          make a link, or turn one elsewhere
 ``remove PATH``               remove a file, link or directory
-``reconcile [SECONDS]``       let the daemon decide, so many seconds after the last time: what it
+``reconcile [SECONDS]``       let the daemon decide, this many seconds after the last time: what it
                               logs, and the devices that it lists if these are others now
 ``reconcile due``             the same when time alone changes something, and after how long
 ``pod NAME RESOURCE=N``       start a pod, which gets the first Healthy devices that are free
@@ -66,7 +66,7 @@ _ENVIRONMENT = {
     "NODE_NAME": NODE,
 }
 _REASON = re.compile(r"(?<=: ).*")
-"""What follows the first colon of a line is for people."""
+"""What follows the first colon of a line is for humans."""
 
 
 class CaseError(Exception):
@@ -285,7 +285,7 @@ def _write(names: Sequence[str]) -> int:
         reworded += before != now and _masked(before) == _masked(now)
         file.write_text(now)
     more = changed - reworded
-    print(f"{changed} of {len(cases)} transcripts changed, {more} in more than texts of reasons")
+    print(f"{changed} of {len(cases)} transcripts changed, {more} in more than wording")
     return 0
 
 

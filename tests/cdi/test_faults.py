@@ -116,7 +116,7 @@ async def test_a_directory_that_takes_no_spec_is_told_and_heals_without_a_restar
         await kubelet.wait_for(lambda: kubelet.allocatable(OTHER) == 1)
         await kubelet.wait_for(lambda: kubelet.devices(NAME) == {"ttyUSB0": "Unhealthy"})
         mend(daemon, directory)
-        place.host.plug("ttyACM1", major=166)  # and everything is looked at again
+        place.host.plug("ttyACM1", major=166)  # and everything is read again
         await kubelet.wait_for(lambda: kubelet.devices(NAME) == {"ttyUSB0": "Healthy"})
         inside = f"/proc/{daemon.process.pid}/root{directory}"
         assert os.listdir(inside) == [FILE]

@@ -72,7 +72,7 @@ def listed(directory: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, str
 
 
 def full_look(world: World, number: int = 1) -> None:
-    """Have the host looked at anew: a tree tells nothing of what has changed in it."""
+    """Have the host read again: a tree shows nothing of what has changed in it."""
     world.host.plug(f"ttyACM{number}", major=166)
 
 
@@ -387,7 +387,7 @@ async def test_hostile_files_in_the_directory_harm_nobody(
 
 
 def leave(directory: Path, name: str = "old") -> Path:
-    """A spec of ours that nobody keeps."""
+    """A spec of ours that no one keeps."""
     spec = FOREIGN | {"kind": f"example.com/{name}"}
     file = directory / f"genericdp_example.com_{name}.json"
     file.write_text(f"{json.dumps(spec, indent=2)}\n")
@@ -435,7 +435,7 @@ async def test_what_another_daemon_keeps_stays_until_it_ends(world: World, direc
 async def test_two_daemons_that_want_different_specs_are_told(
     world: World, directory: Path
 ) -> None:
-    """The last one to write has its way, so somebody has to know."""
+    """The last one to write has its way, so someone has to know."""
     async with world.serving(serial()):
         await world.listed(NAME, "ttyUSB0")
         async with world.serving(serial() | {"id": "other-$(device.name)"}) as second:
@@ -447,7 +447,7 @@ async def test_two_daemons_that_want_different_specs_are_told(
 async def test_a_text_of_a_device_is_no_claim_to_another_resource(
     world: World, directory: Path
 ) -> None:
-    """Anybody can plug in a device that says so."""
+    """Anyone can plug in a device that says so."""
     spec = serial(env={"TEXT": "a kind: example.com/modem, and more"})
     mounted = {"mounts": [{"hostPath": "/a kind: example.com/modem,", "containerPath": "/a"}]}
     async with world.serving(spec, MODEM | {"inject": {"by": "cdi", **mounted}}):

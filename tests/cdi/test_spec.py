@@ -28,7 +28,7 @@ USB1 = node("/dev/ttyUSB1", (188, 1))
 def written(
     entry: Resource, files: Iterable[FoundFile] = (USB0,), *, everything: bool = True
 ) -> dict[str, Any]:
-    """The spec of the only resource; empty if there is none."""
+    """The spec of the only resource; empty if there is not one."""
     found = specs({entry.name: entry}, decide([entry], files), everything=everything)
     assert found.keys() <= {entry.name}
     return json.loads(found[entry.name]) if found else {}
@@ -147,7 +147,7 @@ def _names(entry: Resource, lists: DeviceLists) -> list[str]:
 
 
 def test_a_device_that_cdi_cannot_name_spoils_no_spec() -> None:
-    """A runtime refuses a spec as a whole for one name that is none."""
+    """A runtime refuses a spec as a whole for one name that is not one."""
     spec = resource("serial", "/dev/ttyUSB*", id="$(device.name)")
     odd = resource("serial", "/dev/ttyUSB*", id="_$(device.name)")
     files = [USB0]

@@ -76,7 +76,7 @@ class Place:
             close_pipes(process)
 
     def names(self) -> list[str]:
-        """The devices in the spec that is kept; none: there is none."""
+        """The devices in the spec that is kept; none: there is not one."""
         try:
             spec = json.loads((self.specs / FILE).read_bytes())
         except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""FILE in place of ``--config FILE``, beside the other arguments of a command."""
+"""FILE in place of ``--config FILE``, next to the other arguments of a command."""
 
 from __future__ import annotations
 

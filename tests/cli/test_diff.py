@@ -53,7 +53,7 @@ def configs() -> st.SearchStrategy[list[Resource]]:
 
 
 def test_only_what_is_different_is_a_change() -> None:
-    """C7: what did not change is begun anew. Of the keys: tests/cases/diff."""
+    """C7: what did not change is begun again. Of the keys: tests/cases/diff."""
     before = resource("example.com/a", "/dev/null")
     moved = replace(before, place=replace(before.place, line=77))
     assert compare([before], [moved])["unchanged"] == ["example.com/a"]

@@ -31,7 +31,7 @@ MACHINES = [
         if f"{machine.parent.name}.yaml" not in TRIED
     ),
 ]
-"""The others have a test beside them, in tests/hosts."""
+"""The others have a test next to them, in tests/hosts."""
 
 
 def json_of(capsys: pytest.CaptureFixture[str], *argv: str) -> dict[str, Any]:

@@ -160,7 +160,7 @@ def test_with_a_log_in_json_the_last_line_is_json_too(
 def test_only_commands_with_a_log_have_its_form(
     capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In a pod that logs JSON, ``kubectl exec … genericdp validate`` is for people."""
+    """In a pod that logs JSON, ``kubectl exec … genericdp validate`` is for humans."""
     monkeypatch.setenv("GENERICDP_LOG_FORMAT", "json")
     for name, command in COMMANDS.items():
         with pytest.raises(SystemExit):

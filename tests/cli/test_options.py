@@ -43,7 +43,7 @@ OPTIONS = ("--config=/x", "--config", "/y:z", "--root=/s", "--node-name=n", "--o
         (VARIABLES, OPTIONS, (["/x", "/y:z"], "/s", "n", "text")),
         ({"NODE_NAME": "", "OUTPUT": ""}, OPTIONS[:4], (["/x", "/y:z"], "/s", "other", "text")),
     ],
-    ids=["each option has a variable", "an option counts before it", "an empty one is none"],
+    ids=["each option has a variable", "an option counts before it", "an empty one is not one"],
 )
 def test_options_can_be_set_in_the_environment(
     variables: dict[str, str],
@@ -77,7 +77,7 @@ def test_an_empty_variable_of_an_address_is_none(
 def test_an_empty_variable_of_a_path_is_as_wrong_as_the_empty_flag(
     option: str, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
-    """Else ``run`` is without the bounds that were asked for."""
+    """Else ``run`` is without the bounds that were requested."""
     monkeypatch.setenv(variable(option), "")
     assert main(["run", "--config=none.yaml"]) == 2
     assert capsys.readouterr().err.startswith(f"genericdp: {variable(option)} is ''")

@@ -13,7 +13,7 @@ LAPTOP = Path(__file__).parents[1] / "fixtures/laptop"
 
 
 def said(capsys: pytest.CaptureFixture[str], directory: Path, *options: str) -> list[str]:
-    """Return what is logged before it ends, since there is no such policy."""
+    """Return what is logged before it ends, since there is not a such policy."""
     words = [
         *(
             f"--config={directory}/c.yaml",

@@ -143,7 +143,7 @@ def logged(*regexes: str) -> Probed:
 
 
 def test_each_probe_of_the_kernel_s_log_has_its_own_answer() -> None:
-    """Both were Unhealthy if the log were asked for the device as a whole."""
+    """Both were Unhealthy if the log were requested the device as a whole."""
     probed = probe_once(
         [logged("a burns", "a drowns")],
         MACHINE,

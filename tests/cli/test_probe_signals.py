@@ -45,7 +45,7 @@ async def probe_slowly(directory: Path, *arguments: str, devices: int = 2) -> Pr
 
 
 async def pids(directory: Path, count: int) -> list[int]:
-    """Wait until so many processes have said which they are."""
+    """Wait until this many processes have said which they are."""
     file = directory / "pids"
     await poll_until(lambda: file.exists() and file.read_text().count("\n") >= count)
     return [int(line) for line in file.read_text().split()]

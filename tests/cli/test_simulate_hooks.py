@@ -161,7 +161,7 @@ class Pictures(list["Start | None"]):
 async def test_a_container_that_waits_is_started_until_it_runs(
     host: Host, tmp_path: Path, short_directory: Path
 ) -> None:
-    """PRE-1: and what it waits for is told once, however often the same is tried."""
+    """PRE-1: and what it waits for is reported once, however often the same is tried."""
     tries = tmp_path / "tries"
     script = f"echo >> {tries}; test $$(wc -l < {tries}) = 3 && exit 0; {LOCKED}"
     path = config(host, "preStart", script)

@@ -27,7 +27,7 @@ pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[2]
 CONFIGS = ROOT / "examples/configs"
 ASKED = ("this-machine", "fuse-tun-kvm", "loop", "serial", "usb", "vfio", "tpm", "nvme")
-"""Those of which any machine has something, or that look at much of it."""
+"""Those of which any machine has something, or that read much of it."""
 NOBODY = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", sys.executable, "-c")
 EACH = """
 import sys
@@ -69,8 +69,8 @@ def test_on_a_snapshot_of_this_machine_somebody_else_sees_what_is_seen_on_it(
     tried = subprocess.run(
         [*NOBODY, "import genericdp.cli"], check=False, capture_output=True, text=True
     )
-    if tried.returncode:  # we cannot become somebody else who may read this checkout
-        pytest.skip(f"nobody cannot run it: {tried.stderr.strip()}")
+    if tried.returncode:  # we cannot become someone else who may read this checkout
+        pytest.skip(f"the unprivileged user cannot run it: {tried.stderr.strip()}")
     short_directory.chmod(0o755)
     file, temporary = short_directory / "this.tar.gz", short_directory / "of-nobody"
     temporary.mkdir()

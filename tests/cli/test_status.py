@@ -56,7 +56,7 @@ def http(body: bytes, status: str = "200 OK", *more: str) -> bytes:
 def answering(
     answer: bytes | Document, *, family: int = socket.AF_INET
 ) -> Iterator[tuple[str, list[bytes]]]:
-    """Serve one answer to whoever comes; gives the address, and what was asked."""
+    """Serve one answer to anyone who comes; gives the address, and what was asked."""
     host = "::1" if family == socket.AF_INET6 else "127.0.0.1"
     data = answer if isinstance(answer, bytes) else http(json.dumps(answer).encode())
     asked: list[bytes] = []
@@ -369,7 +369,7 @@ def test_without_any_config_it_is_short() -> None:
         "No config is active: nothing is served.",
         "",
         "Not ready:",
-        "  no config is in force",
+        "  no config is active",
         "  there is no kubelet.sock",
         "",
         "The config on disk is REFUSED since 2026-11-21 18:59:49 UTC:",

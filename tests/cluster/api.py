@@ -27,7 +27,7 @@ class Api:
         self._trust.verify_mode = ssl.CERT_NONE
 
     def get(self, path: str) -> dict[str, Any]:
-        """Give an object or a list; empty if there is none. Whoever is busy is asked again."""
+        """Give an object or a list; empty if there is none. A busy server is asked again."""
 
         def asked() -> list[dict[str, Any]]:
             found = self._ask(path)
@@ -50,7 +50,7 @@ class Api:
             return None
 
     def answers(self) -> bool:
-        """Tell whether it is ready."""
+        """Show whether it is ready."""
         return bool(self._ask("/api/v1/namespaces/default"))
 
     def items(self, path: str) -> list[dict[str, Any]]:
@@ -68,7 +68,7 @@ class Tool:
         self._env = {"HOME": f"{directory}/home", "PATH": "/usr/bin:/bin", MARK: f"{directory}/"}
 
     def __call__(self, *words: str, given: str = "", check: bool = True) -> str:
-        """Run it with a text as its input; give what it printed, errors too if ``check`` is off."""
+        """Run it with a string as input; give its output, errors too if ``check`` is off."""
         done = subprocess.run(
             [*self._command, *words],
             input=given,

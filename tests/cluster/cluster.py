@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _API_SERVER, _CONTROLLERS = "kube-apiserver", "kube-controller-manager"
 _SCHEDULER = "kube-scheduler"
-# How soon the node tells what changed. By default that is every 10 s, and a ConfigMap's files are
+# How soon the node shows what changed. By default that is every 10 s, and a ConfigMap's files are
 # as new as once a minute (syncFrequency, which a node of ours has at 5 s).
 _MORE_OF_THE_KUBELET = """\
 nodeStatusUpdateFrequency: 1s
@@ -101,7 +101,7 @@ class Cluster(Node):
         self._run(programs / _SCHEDULER, control_plane.scheduler(directory))
 
     def kill_control_plane(self) -> None:
-        """End it as a crash of its machine does: nobody listens."""
+        """End it as a crash of its machine does: no one listens."""
         for name in (_SCHEDULER, _CONTROLLERS, _API_SERVER):
             self._end(name, signal.SIGKILL)
 
@@ -141,7 +141,7 @@ class Cluster(Node):
         return None if count is None else int(count)
 
     def await_allocatable(self, resource: str, count: int) -> float:
-        """Wait until the node has so many; give how long that took, in seconds."""
+        """Wait until the node has this many; give how long that took, in seconds."""
         began = time.monotonic()
         eventually(
             lambda: self.allocatable(resource),

@@ -68,7 +68,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Leave out the ways to install, and the clusters, that a test's markers do not name.
 
     One cluster after the other; in each, tests that install the daemon themselves come first, when
-    there is none.
+    there is not one.
     """
     leave_out(config, items, marker="installed_by", parameter="installed")
     leave_out(config, items, marker="clusters", parameter="cluster")
@@ -87,7 +87,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def pytest_runtest_makereport(
     item: pytest.Item,
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Show the pods beside a failure."""
+    """Show the pods next to a failure."""
     report = yield
     daemonset = getattr(item, "funcargs", {}).get("installed")
     if report.failed and daemonset is not None:

@@ -45,7 +45,7 @@ def write_files(directory: Path) -> None:
     rows = (f'{token},{user},{user},"{group}"\n' for token, (user, group) in _USERS.items())
     (directory / "users.csv").write_text("".join(rows))
     for token in _USERS:
-        # The server makes its own certificate, anew for each cluster.
+        # The server makes its own certificate, again for each cluster.
         trust = {"insecure-skip-tls-verify": True}
         content = kubeconfig({"token": token}, trust)
         (directory / f"{token}.kubeconfig").write_text(json.dumps(content))

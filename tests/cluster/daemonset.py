@@ -32,7 +32,7 @@ class DaemonPod:
     """The id of the daemon's container; empty: it has not been made."""
 
     def get(self, path: str) -> tuple[int, str]:
-        """Ask its port, from the node; give status and body, or 0 and why there is no answer."""
+        """Ask its port, from the node; give status and body, or 0 and the error."""
         try:
             with urllib.request.urlopen(
                 f"http://{self.address}:{_PORT}{path}", timeout=30
@@ -120,12 +120,12 @@ class DaemonSet:
         return self._cluster.running()[pod.container]
 
     def kernel_says(self, pod: DaemonPod) -> dict[str, str]:
-        """Give what /proc tells of the daemon's process."""
+        """Give what /proc reports the daemon's process."""
         text = Path(f"/proc/{self.process_id(pod)}/status").read_text()
         return dict(line.split(":\t", 1) for line in text.splitlines())
 
     def await_logged(self, text: str) -> None:
-        """Wait until the pod has logged a text, which the runtime writes down after a moment."""
+        """Wait until the pod has logged a string, which the runtime writes down after a moment."""
         eventually(self._log, lambda log: text in log, what=f"log: {text}")
 
     def _log(self) -> str:

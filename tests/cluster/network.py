@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
 # Of the range for tests of network devices (RFC 2544), which no other machine uses.
 NODE_ADDRESS = "198.18.89.1"
-"""A node has to have one that is not loopback's; nobody but this machine reaches it."""
+"""A node has to have one that is not loopback's; no one but this machine reaches it."""
 SERVICES = "198.18.90.0/24"
 SERVICE_ADDRESS = "198.18.90.1"
-"""Of the Service ``kubernetes``, which is the first of them; nobody but this machine reaches it."""
+"""Of the Service ``kubernetes``, which is the first of them; no one but this machine reaches it."""
 _PODS = "198.18.88.0/24"
 
 

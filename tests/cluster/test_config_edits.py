@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.cluster import shipped
-from tests.cluster.configs import one
+from tests.cluster.configs import single
 from tests.e2e.cluster.waiting import eventually
 from tests.e2e.scenarios import FUSE, START
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.cluster, pytest.mark.installed_by("kustomize")]
 
 _OWN = "/etc/genericdp/genericdp.yaml"
-_CONFIG = one(
+_CONFIG = single(
     f"    values: {{kind: {{file: {_OWN}, regex: 'kind: (\\w+)'}}}}",
     "    id: $(value.kind)",
     f"    health: [{{file: {{path: {_OWN}, regex: DevicePluginConfig}}, periodSeconds: 1}}]",
@@ -45,7 +45,7 @@ def test_a_broken_edit_changes_nothing_and_is_seen_in_status_metric_and_log(
     assert daemon.metric("genericdp_config_valid") == 1
     before = daemon.status()["config"]
     shipped.edit(cluster, START.replace("replicas:", "replica:"))
-    eventually(lambda: daemon.status()["config"]["problems"], what="a problem is told")
+    eventually(lambda: daemon.status()["config"]["problems"], what="a problem is reported")
     status = daemon.status()
     (problem,) = status["config"]["problems"]
     assert problem.startswith("/etc/genericdp/genericdp.yaml:7:5: ")
@@ -61,12 +61,12 @@ def test_a_broken_edit_changes_nothing_and_is_seen_in_status_metric_and_log(
 def test_values_probes_and_mounts_go_through_a_config_map_of_the_daemons_pod(
     cluster: Cluster, daemon: DaemonPod
 ) -> None:
-    """Kubelets make its links in a directory that anybody can write to."""
+    """Kubelets make its links in a directory that anyone can write to."""
     shipped.edit(cluster, _CONFIG)
     eventually(
         # What had another ID before stays listed for a while.
         lambda: {device["id"]: device["reason"] for device in daemon.resource(FUSE)["devices"]},
         lambda reasons: reasons.get("DevicePluginConfig") == "",
-        what="the config that reads itself is in force",
+        what="the config that reads itself is active",
     )
     cluster.await_allocatable(FUSE, 3)

@@ -25,7 +25,7 @@ _SCRAPES = 20
 def test_the_pod_stays_below_the_memory_that_the_manifest_gives_it(
     cluster: Cluster, installed: DaemonSet, daemon: DaemonPod
 ) -> None:
-    """With fifty resources, too, while they are read and while metrics are asked for."""
+    """With fifty resources, too, while they are read and while metrics are requested."""
     account = account_of(installed.process_id(daemon))
     limit = account.limit_bytes
     print(f"\n{'':24}{'own':>8}{'set':>8}{'peak':>8}   MiB of {limit / MIB:.0f}")
@@ -50,7 +50,7 @@ def test_a_quiet_minute_costs_next_to_nothing(
     cluster: Cluster, installed: DaemonSet, daemon: DaemonPod
 ) -> None:
     """The kubelet's probes are in it; the figure is printed, since a busy machine distorts it."""
-    eventually(lambda: daemon.status()["ready"], what="nothing is going on")
+    eventually(lambda: daemon.status()["ready"], what="nothing is continuing")
     account = account_of(installed.process_id(daemon))
     before, began = account.cpu_seconds, time.monotonic()
     time.sleep(_QUIET_SECONDS)  # noqa: TID251 -- measures what happens at rest

@@ -1,4 +1,4 @@
-"""getting-started.md: every command of the page, with a stand-in for the USB stick."""
+"""getting-started.md: every command of the page, with a fake for the USB stick."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.cluster
 SAYS = b"21.5 C\n"
 STATE = Path("/var/lib/genericdp")
 ONLY_OF_A_REAL_STICK = "genericdp hardware"
-"""tests/test_getting_started.py looks at its output, and at ``make run``."""
+"""tests/test_getting_started.py reads its output, and at ``make run``."""
 DIFFERS = {"1-1.3:1.0-tty": r"\S+", "node1": r"\S+"}
 FUNCTIONS = f"""
 make() {{

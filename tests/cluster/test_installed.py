@@ -46,7 +46,7 @@ def test_the_process_has_the_rights_that_are_promised_and_no_others(
     assert {options[path] for path in ("/", "/dev", "/sys", "/etc/genericdp")} == {"ro"}
     assert options["/var/lib/kubelet/device-plugins"] == "rw"
     assert not [path for path in options if "secrets" in path], "no token is mounted"
-    # A network of its own, and nobody else's processes.
+    # A network of its own, and no one else's processes.
     for kind in ("net", "pid", "ipc", "mnt"):
         assert (root / "ns" / kind).readlink() != Path("/proc/self/ns", kind).readlink()
 

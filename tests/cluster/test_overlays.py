@@ -8,7 +8,7 @@ import pytest
 from genericdp import __version__
 
 from tests.cluster import shipped
-from tests.cluster.configs import one
+from tests.cluster.configs import single
 from tests.cluster.daemonset import NAMESPACE
 from tests.cluster.dra.pods import consumer
 from tests.deploy.rendering import with_components
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.cluster, pytest.mark.installed_by("kustomize")]
 
 _RUN = "/opt/tools/busybox, sh, /opt/scripts"
-_TOOLS = one(
+_TOOLS = single(
     "    health:",
     f"      - exec: {{command: [{_RUN}/check, $(device.path)]}}",
     "        periodSeconds: 1",
@@ -41,13 +41,15 @@ def _scripts(check: str) -> dict[str, str]:
     return {"check": check, "prepare": _READY}
 
 
-_OPENING = one(
+_OPENING = single(
     "    health:",
     "      - {open: {mode: rw}, periodSeconds: 1, failureThreshold: 1}",
     "      - kernelLog: {regex: 'this is never logged'}",
 )
-_BY_CDI = one("    inject: {by: cdi}")
-_FORBIDDEN = one("    inject:", "      mounts: [{hostPath: /etc, containerPath: /etc/of-the-node}]")
+_BY_CDI = single("    inject: {by: cdi}")
+_FORBIDDEN = single(
+    "    inject:", "      mounts: [{hostPath: /etc, containerPath: /etc/of-the-node}]"
+)
 
 
 @pytest.fixture(autouse=True)
@@ -87,24 +89,26 @@ def test_cdi_specs_need_the_component_and_reach_containers_with_it(
         given.await_running()
         assert given.sees("ls", "/dev/fuse") == "/dev/fuse\n"
     # The daemon takes its spec away again, which the base's could not.
-    shipped.edit(cluster, one())
+    shipped.edit(cluster, single())
     cluster.await_allocatable(FUSE, 3)
     words = ("exec", "daemonset/genericdp", "--", "genericdp", "cdi", "list")
     eventually(
         lambda: cluster.kubectl("-n", NAMESPACE, *words),
         lambda said: "has written no CDI spec" in said,
-        what="the spec is gone",
+        what="the spec is missing",
     )
 
 
 def test_a_config_that_breaks_the_administrators_policy_is_refused(
     cluster: Cluster, installed: DaemonSet
 ) -> None:
-    shipped.kustomize(cluster, one(), of=shipped.OVERLAYS / "policy")
+    shipped.kustomize(cluster, single(), of=shipped.OVERLAYS / "policy")
     bounded = installed.await_rolled_out()
     cluster.await_allocatable(FUSE, 3)
     shipped.edit(cluster, _FORBIDDEN)
-    problems = eventually(lambda: bounded.status()["config"]["problems"], what="a problem is told")
+    problems = eventually(
+        lambda: bounded.status()["config"]["problems"], what="a problem is reported"
+    )
     assert "/etc" in problems[0]
     assert "policy" in problems[0]
     assert cluster.allocatable(FUSE) == 3
@@ -113,11 +117,11 @@ def test_a_config_that_breaks_the_administrators_policy_is_refused(
 def test_on_the_nodes_network_it_listens_on_loopback_and_the_probes_reach_it(
     cluster: Cluster, installed: DaemonSet
 ) -> None:
-    shipped.kustomize(cluster, one(), of=shipped.OVERLAYS / "host-network")
+    shipped.kustomize(cluster, single(), of=shipped.OVERLAYS / "host-network")
     there = installed.await_rolled_out()
     cluster.await_allocatable(FUSE, 3)
     assert there.address == cluster.address
-    assert there.get("/status")[0] == 0, "nobody else reaches it"
+    assert there.get("/status")[0] == 0, "no one else reaches it"
     words = ("exec", "daemonset/genericdp", "--", "genericdp", "status")
     assert FUSE in cluster.kubectl("-n", NAMESPACE, *words)
 

@@ -57,7 +57,7 @@ def test_a_daemon_that_no_kubelet_takes_is_not_ready_and_does_not_replace_one_th
             if entry["involvedObject"]["uid"] == never_taken.uid
         ],
         lambda said: any("Readiness probe failed" in line and "503" in line for line in said),
-        what="the kubelet tells that the pod is not ready",
+        what="the kubelet shows that the pod is not ready",
     )
     # The update goes no further: the older pod serves on.
     ready = {pod.uid: pod.ready for pod in installed.pods()}

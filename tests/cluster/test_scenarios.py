@@ -47,7 +47,7 @@ class ClusterPod:
     async def check(self) -> None:
         assert self._pod.await_running()
         assert self._pod.containers() == self._containers
-        # A kubelet hears of its pods a while after it has started.
+        # A kubelet learns of its pods a while after it has started.
         eventually(
             lambda: held(self._node.resources, self.name), self.held.__eq__, what="what it has"
         )
@@ -85,7 +85,7 @@ class ClusterNode(OnKubelet):
         before = self._installed.await_ready()
         digest, self._config = self._digest(before), config
         shipped.edit(self.cluster, config)
-        eventually(lambda: self._digest(before) != digest, what="the edit is in force")
+        eventually(lambda: self._digest(before) != digest, what="the edit is active")
         now = self._installed.await_ready()
         assert (now.uid, now.restarts) == (before.uid, before.restarts)
 

@@ -34,7 +34,7 @@ class ConfigMap:
         self.update(files)
 
     def update(self, files: Mapping[str, str]) -> None:
-        """Write a new version beside the old one, swap the link, then mend the visible names."""
+        """Write a new version next to the old one, swap the link, then mend the visible names."""
         version = f"..2026_11_21_14_00_00.{next(self._versions)}"
         (self.directory / version).mkdir()
         for name, text in files.items():
@@ -59,7 +59,7 @@ def write(path: Path, text: str) -> None:
 
 
 def rename(path: Path, text: str) -> None:
-    """Write a file beside it and rename that, as vim and sed -i do."""
+    """Write a file next to it and rename that, as vim and sed -i do."""
     other = path.with_name(f".{path.name}.swp")
     other.write_text(text)
     other.rename(path)

@@ -5,7 +5,7 @@
 A comment ``# LINE:COLUMN `WORD`: …`` is a problem or a warning, with the word at that place. They
 stand at the end of the file at fault, where they move no line; where a comment there would be a
 part of what is wrong, as behind an open quote, at its head: write a line ``# 0:0 `` there at first.
-A case is a file, or a directory with several; NAME.policy beside it is the policy that bounds it.
+A case is a file, or a directory with several; NAME.policy next to it is the policy that bounds it.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def name_of(case: Path) -> str:
 
 
 def answer_to(case: Path) -> Answer:
-    """Validate a copy of a case, which nobody else can write, whoever has checked it out."""
+    """Validate a copy of a case, which no one else can write, anyone who has checked it out."""
     output = io.StringIO()
     with tempfile.TemporaryDirectory() as work, contextlib.chdir(work):
         bounds = []

@@ -1,4 +1,4 @@
-"""A config given as a text, and what is said of it."""
+"""A config given as a string, and what is said of it."""
 
 from __future__ import annotations
 

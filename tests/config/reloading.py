@@ -1,4 +1,4 @@
-"""A reloader that runs, and what it has put in force so far."""
+"""A reloader that runs, and what it has put active so far."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ class Followed:
 
     def __init__(self) -> None:
         self.names: Observed[tuple[str, ...]] = Observed(())
-        """Of the resources in force."""
+        """Of the resources active."""
         self.resources: tuple[Resource, ...] = ()
         self.files: tuple[Path, ...] = ()
         """Where they are said to come from."""
         self.applied = 0
         self.decided: Observed[tuple[Resource, ...] | None] = Observed(None)
         self.can_be_decided = True
-        """Whether the resources in force can be decided, as a supervisor tells."""
+        """Whether the resources active can be decided, as a supervisor shows."""
         self.hangup = Signal()
         self.reloader: Reloader | None = None
 
@@ -66,13 +66,13 @@ class Followed:
         return [] if refused is None else [str(problem) for problem in refused.problems]
 
     async def has(self, *names: str) -> None:
-        """Wait until these resources are in force."""
+        """Wait until these resources are active."""
         assert await until(lambda: self.names.value == names, self.names, timeout_seconds=60), (
             self.names.value
         )
 
     async def idle(self) -> None:
-        """Wait until it waits for news: what comes now, only an event can tell of."""
+        """Wait until it waits for news: what comes now, only an event can report."""
         reloader = self.reloader
         assert reloader is not None
         await poll_until(lambda: reloader.files.news.waiters)
@@ -85,7 +85,7 @@ class Followed:
 
 
 async def until_true(condition: Callable[[], bool]) -> None:
-    """Wait for what nothing tells of."""
+    """Wait for what nothing reports."""
     await poll_until(condition)
 
 

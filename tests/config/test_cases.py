@@ -62,7 +62,7 @@ def test_a_good_config_has_resources_and_no_problem(case: Path) -> None:
 
 
 def test_all_bad_configs_at_once_name_every_problem() -> None:
-    """Each path is a config of its own: names that are equal in two of them are no problem."""
+    """Each path is a config of its own: names that are equal in two of them are not problem."""
     files = [case for case in all_cases("invalid") if case.is_file()]
     files = [file for file in files if not file.with_suffix(".policy").exists()]
     done = subprocess.run(

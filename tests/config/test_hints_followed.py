@@ -1,6 +1,6 @@
 """Each hint that says what to write is followed: what it says is not refused in turn.
 
-``topology: off`` was answered with ``write 'off'``, which is no topology either.
+``topology: off`` was answered with ``write 'off'``, which is not a topology either.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The memory that a config may take, beside a daemon in a pod with a limit."""
+"""The memory that a config may take, next to a daemon in a pod with a limit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Policies, and what they say of a config's plain texts; the rest: cases of policies."""
+"""Policies, and what they say of a config's plain strings; the rest: cases of policies."""
 
 from __future__ import annotations
 

@@ -144,7 +144,7 @@ def test_pyyaml_in_python_reads_the_same_as_its_c_library() -> None:
     ids=lambda text: text[:8],
 )
 def test_hostile_text_of_any_shape_is_answered_soon(text: str) -> None:
-    """The bound is far above what it takes: it tells linear from quadratic."""
+    """The bound is far above what it takes: it shows linear from quadratic."""
     begin = time.thread_time()
     assert loaded(text).problems
     assert time.thread_time() - begin < 10

@@ -1,4 +1,4 @@
-"""A config that changes on disk is put in force, on real directories with real inotify."""
+"""A config that changes on disk is put active, on real directories with real inotify."""
 
 from __future__ import annotations
 

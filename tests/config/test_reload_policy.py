@@ -1,4 +1,4 @@
-"""A policy that changes while a config is in force, or between two runs."""
+"""A policy that changes while a config is active, or between two runs."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def place(tmp_path: Path) -> Place:
 
 
 def bounds(followed: Followed) -> tuple[str, ...]:
-    """Return what the resources in force are bound by."""
+    """Return what the resources active are bound by."""
     (resource,) = followed.resources
     assert resource.policy is not None
     return tuple(rule.text for rule in resource.policy.devices.rules)
@@ -161,7 +161,7 @@ async def test_the_last_good_config_is_held_against_the_policy_of_today(
 async def test_what_comes_from_the_state_dir_under_another_policy_is_another_config(
     place: Place,
 ) -> None:
-    """Else the former policy, when it returns, would be taken for the one in force."""
+    """Else the former policy, when it returns, would be taken for the one active."""
     await keep(place, "a", policy=place.policy)
     before = place.policy.read_text()
     place.policy.write_text(allowing("a", "b"))

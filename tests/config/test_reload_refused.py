@@ -1,4 +1,4 @@
-"""Test what becomes of configs that cannot be used, and of what is in force meanwhile."""
+"""Test what becomes of configs that cannot be used, and of what is active meanwhile."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ async def test_each_problem_is_told_once_until_the_files_are_others(
             await asyncio.sleep(0.1)  # noqa: TID251 -- a writer at a pace of its own
         assert (reported(), followed.state.value) == (1, first)
         followed.hangup.send()
-        await until_true(lambda: reported() == 2)  # somebody asks, so somebody is told
+        await until_true(lambda: reported() == 2)  # someone asks, so someone is informed
         file.write_text(f"# another one\n{BAD}")
         await followed.is_(lambda state: state.refused != first.refused)
         assert reported() == 3
@@ -104,7 +104,7 @@ async def test_how_things_stand_is_told_in_full(tmp_path: Path) -> None:
 async def test_a_reading_that_fails_is_told_once_and_tried_again_by_itself(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The child may have been killed for lack of memory: no event tells when there is some."""
+    """The child may have been killed for lack of memory: no event shows when there is some."""
     (tmp_path / "a.yaml").write_text(config("a"))
     problem = Problem(file="a.yaml", line=1, column=1, path="", message="ended by SIGKILL")
     tries = 0

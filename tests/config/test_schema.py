@@ -66,7 +66,7 @@ def test_the_schema_is_one(kind: str) -> None:
 
 
 def test_alternatives_are_keys_alone() -> None:
-    """A validator tells only one problem of several where other alternatives fail."""
+    """A validator shows only one problem of several where other alternatives fail."""
     for part in (*_nested(schema()), *_nested(schema(POLICY))):
         for choice in (*part.get("oneOf", ()), *part.get("anyOf", ())):
             assert choice.keys() == {"required"}
@@ -117,7 +117,7 @@ def test_every_key_is_described_and_no_other_is_taken(name: str, mapping: dict[s
 
 @pytest.mark.parametrize("name", CLASSES)
 def test_the_model_has_every_key_and_its_default(name: str) -> None:
-    """Defaults live in the dataclasses; the schema tells them, and tells the truth."""
+    """Defaults live in the dataclasses; the schema shows them, and shows the truth."""
     fields = {field.name: field for field in dataclasses.fields(CLASSES[name])}
     definition = schema()["$defs"][name]
     for key, value in definition["properties"].items():

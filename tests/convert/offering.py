@@ -1,6 +1,6 @@
 """The devices that a converted config offers on a machine, and the golden files of conversions.
 
-python -m tests.convert.offering    # writes the golden files anew, to be looked at
+python -m tests.convert.offering    # writes the golden files again, to be read
 """
 
 from __future__ import annotations
@@ -35,24 +35,24 @@ def golden_of(config: Path) -> Path:
 
 
 def converted(peer: str, text: str) -> Converted:
-    """Convert a text."""
+    """Convert a string."""
     return convert(peer, "config", text.encode())
 
 
 def text_of(peer: str, text: str) -> str:
-    """Convert a text that has no problems."""
+    """Convert a string that has no problems."""
     done = converted(peer, text)
     assert not done.problems
     return done.text
 
 
 def prose_of(peer: str, text: str) -> str:
-    """Convert a text, and return it with the lines of comments joined."""
+    """Convert a string, and return it with the lines of comments joined."""
     return re.sub(r"\n\s*# ", " ", text_of(peer, text))
 
 
 def problems_of(peer: str, text: str) -> list[str]:
-    """Return the problems of a text, a line each."""
+    """Return the problems of a string, a line each."""
     done = converted(peer, text)
     assert not done.text
     return [str(problem) for problem in done.problems]
@@ -92,7 +92,7 @@ def offers_of(peer: str, text: str, machine: Path, directory: Path) -> Offer:
 
 
 def write_goldens() -> None:
-    """Write all of them anew."""
+    """Write all of them again."""
     for config in CONFIGS:
         golden_of(config).parent.mkdir(parents=True, exist_ok=True)
         done = convert(config.parent.name, config.name, config.read_bytes())

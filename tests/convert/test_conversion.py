@@ -41,7 +41,7 @@ _ANY = st.recursive(
     max_leaves=25,
 )
 _ANY |= st.lists(_ANY.map(json.dumps) | _WORDS, max_size=3)
-"""Also texts that hold configs, as ConfigMaps and arguments do."""
+"""Also strings that hold configs, as ConfigMaps and arguments do."""
 _REGEXES = st.text(alphabet="ab01/.*+?|()[]^$-{},\\dw", max_size=14)
 
 
@@ -65,7 +65,7 @@ def test_a_text_within_the_text_is_parsed_once(peer: str) -> None:
     with Profile() as profile:
         convert(peer, "f", json.dumps([[inner, inner]]).encode())
     (count,) = (entry.callcount for entry in profile.getstats() if entry.code is parse.__code__)
-    assert count <= 1 + 2 * 2, "the file, two texts, and one in each of them"
+    assert count <= 1 + 2 * 2, "the file, two strings, and one in each of them"
 
 
 @given(st.sampled_from(tuple(PEERS)), _ANY)

@@ -39,7 +39,7 @@ def devices_of(config: str, directory: Path) -> dict[str, dict[str, list[str]]]:
         # Not 0000:61:00.0, which has virtual functions.
         ({"drivers": ["vfio-pci"]}, VFIO),
         ({"devices": ["101e"]}, ["0000:5e:00.2"]),
-        # The physical function has a representor beside ens1f0.
+        # The physical function has a representor next to ens1f0.
         ({"drivers": ["iavf"], "pfNames": ["ens1f0"]}, IAVF),
         ({"drivers": ["vfio-pci"], "pfNames": ["ens1f0"]}, ["0000:3b:01.2"]),
         ({"drivers": ["iavf"], "pfNames": ["ens1f0#1"]}, ["0000:3b:01.1"]),

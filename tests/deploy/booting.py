@@ -58,7 +58,7 @@ class Machine:
         return self.run("systemctl", "show", "--property", name, "--value", "genericdp")
 
     def await_line(self, *texts: str, times: int = 1) -> None:
-        """Wait until the service has logged something, or one of several texts, so often."""
+        """Wait until the service has logged something, or one of several strings, so often."""
         deadline = time.monotonic() + 180
         while sum(map(self.journal().count, texts)) < times:
             assert time.monotonic() < deadline, f"no {texts!r} in:\n{self.journal()}"

@@ -99,7 +99,7 @@ def _expect_container(container: Manifest, *, host: str | None) -> None:
         get = {"path": path, "port": "http"} | ({"host": host} if host else {})
         assert container[f"{probe}Probe"]["httpGet"] == get
     # The daemon warns of what it does not know, and nothing of it is needed here.
-    # That of the policy is for what is run in the container beside the daemon, which has the flag.
+    # That of the policy is for what is run in the container next to the daemon, which has the flag.
     ours = {e["name"]: e["value"] for e in container["env"] if e["name"].startswith(PREFIX)}
     policy = ours.pop(f"{PREFIX}POLICY", None)
     assert policy is None or f"--policy={policy}" in container["args"]
@@ -117,4 +117,4 @@ def _expect_config(daemonset: Manifest) -> None:
     # No items: files that are added to the ConfigMap are there, too.
     assert volume["configMap"].keys() == {"name"}
     annotations = daemonset["spec"]["template"]["metadata"].get("annotations", {})
-    assert not [key for key in annotations if "checksum" in key], "an edit is no rollout"
+    assert not [key for key in annotations if "checksum" in key], "an edit is not a rollout"

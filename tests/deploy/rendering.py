@@ -87,7 +87,7 @@ def render_helm(
     command = [str(helm), "template", "genericdp", str(chart), "--namespace", "genericdp"]
     # A helm that was built without a release's version takes the cluster for an old one.
     command += ["--kube-version", "1.37.0", "--values", "-", *arguments]
-    # As JSON: PyYAML leaves texts bare that Helm would read as numbers (1e10).
+    # As JSON: PyYAML leaves strings bare that Helm would read as numbers (1e10).
     return _manifests(command, json.dumps(dict(values or {})))
 
 

@@ -124,7 +124,7 @@ def test_what_users_of_dra_apply_is_taken(
 
 
 def test_what_is_misspelt_is_refused(api: ApiServer, shipped: dict[str, list[Manifest]]) -> None:
-    """So that the test above tells something."""
+    """So that the test above shows something."""
     daemonset = _changed(of_kind(shipped["kustomize base"], "DaemonSet")[0], privilegd=True)
     refused = api.refusals([daemonset], "--dry-run=server", "--validate=strict")
     assert ".spec.template.spec.privilegd: field not declared in schema" in refused
@@ -166,7 +166,7 @@ def _let(api: ApiServer, level: str) -> None:
 
 
 def test_applied_again_only_what_was_edited_differs(api: ApiServer, tmp_path: Path) -> None:
-    """An edit of the config is no rollout, and what is as it was shows no difference forever."""
+    """An edit of the config is not a rollout, and what is as it was shows no difference forever."""
     directory = shutil.copytree(KUSTOMIZE / "base", tmp_path / "base")
     api("apply", "-k", str(directory))
     again = api("apply", "-k", str(directory)).splitlines()

@@ -56,7 +56,7 @@ ILL = state(
 
 
 def tally(*, times: int, is_well: bool) -> Tally:
-    """Give what was counted after so many of everything."""
+    """Give what was counted after this many of everything."""
     made = Tally()
     made.keep({NAME: declared(NAME)})
     entry, seconds = made.of(NAME), 0.01 if is_well else 4.9
@@ -113,7 +113,7 @@ def test_nothing_fires_where_all_is_well(tmp_path: Path) -> None:
 
 
 def test_a_daemon_without_a_config_is_told_of(tmp_path: Path) -> None:
-    """Found by a new user: nothing of it was critical, for there were no resources."""
+    """Found by a new user: nothing of it was critical, for there were not resources."""
     config = ConfigState(refused=REFUSED, differs_since=2.0)
     status = replace(WELL, config=config, resources=())
     expected = {"GenericdpServesNothing", "GenericdpConfigRefused", "GenericdpConfigRefusedOnMany"}

@@ -1,4 +1,4 @@
-"""The client, and the stand-in that its other tests use, against a real API server."""
+"""The client, and the simulated kubelet that its other tests use, against a real API server."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ CLAIM = {
 
 
 class Cluster(NamedTuple):
-    """An API server, what is in force there, and how to be whom."""
+    """An API server, what is active there, and how to be whom."""
 
     api: ApiServer
     manifests: list[Manifest]
@@ -100,13 +100,13 @@ def _token(api: ApiServer, namespace: str, account: str, *bound: str) -> str:
 
 
 def _await_rights(api: ApiServer, who: str, said: str) -> None:
-    """Rights and the policy are in force a moment after they were made, in any order."""
+    """Rights and the policy are active a moment after they were made, in any order."""
     foreign = _slice("tried", node="theirs", driver=DRIVER if said else "other.example.com")
     tried = ("create", "--dry-run=server", who, "-f", "-")
     eventually(
         lambda: api.refusal(*tried, given=[foreign]),
         lambda refusal: said in refusal if said else not refusal,
-        what=f"{who[:20]} is told {said!r}",
+        what=f"{who[:20]} gets {said!r}",
     )
 
 
@@ -119,7 +119,7 @@ def _slice(name: str, *, node: str | None = "ours", driver: str = DRIVER) -> Man
 
 
 def _write(api: ApiServer, operation: str, content: Manifest, *who: str) -> str:
-    """Do it as somebody; give what the server says against it."""
+    """Do it as someone; give what the server says against it."""
     name = content["metadata"]["name"]
     if operation == "CREATE":
         return api.refusal("create", "-f", "-", *who, given=[content])

@@ -57,7 +57,7 @@ def podman(archive: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 @pytest.fixture(scope="module")
 def run(podman: list[str]) -> Run:
     """Runs a program in it: no capability, no network, nothing can be written."""
-    # podman's own limits may be higher than those of whoever runs this.
+    # podman's own limits may be higher than those of anyone who runs this.
     limits = ["--ulimit=nofile=1024:4096", "--ulimit=nproc=4096:4096"]
     confined = ["--read-only", "--read-only-tmpfs=false", "--cap-drop=all", "--network=none"]
     plain = ["run", "--rm", "--security-opt=no-new-privileges", *confined, *limits]

@@ -15,7 +15,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 NAME = f"genericdp:{genericdp.__version__}"
 NEEDED = ("bash", "dirname", "env", "git", "mkdir", "mv", "rm", "sed", "uname")
-"""What it needs beside a builder."""
+"""What it needs next to a builder."""
 BUILDER = """#!/bin/sh
 echo "$(basename "$0") $*" >> "$(dirname "$0")/asked"
 [ "$1" != info ] || exit %d

@@ -1,4 +1,4 @@
-"""The units for nodes without containers, as far as can be told without a systemd that runs."""
+"""The units for nodes without containers, as far as can be seen without a systemd that runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The units under a real systemd, at a stand-in for the kubelet. Needs root and podman."""
+"""The units under a real systemd, at a simulated kubelet. Needs root and podman."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
 
 @asynccontextmanager
 async def _kubelet(machine: Machine, directory: Path) -> AsyncIterator[Kubelet]:
-    """A stand-in for the kubelet, by a path that is short enough for a socket."""
+    """A simulated kubelet, by a path that is short enough for a socket."""
     link = directory / "plugins"
     link.symlink_to(machine.root / "var/lib/kubelet/device-plugins")
     async with Kubelet(link) as kubelet:

@@ -1,4 +1,4 @@
-"""Who has which hardware: a model of a kubelet, and decisions that know what it holds.
+"""Holders of hardware: a model of a kubelet, and decisions that know what it holds.
 
 The model gives away only what the last list says is Healthy and what is free by its name. It also
 knows the hardware behind each name, which no kubelet does.
@@ -53,7 +53,7 @@ class Hold:
     def is_of(self, part: Part) -> bool:
         """Return whether hardware is known to be what is held.
 
-        A stick without a serial number that has moved cannot be told from an equal one.
+        A stick without a serial number that has moved cannot be distinguished from an equal one.
         """
         hardware = part.hardware
         return part == self.part and (hardware.is_unique or hardware.place == self.place)
@@ -71,7 +71,7 @@ def decide_with(
 ) -> DeviceLists:
     """Decide as the daemon does when pods and claims hold something.
 
-    The only place that knows how a decision is told of it.
+    The only place that knows how a decision is logged about it.
     """
     held: dict[Name, HeldDevice] = {}
     for hold in holds:

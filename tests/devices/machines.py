@@ -63,7 +63,7 @@ class Part(NamedTuple):
 
     hardware: Hardware
     label: str
-    """The subsystem, and what tells several devices of it apart."""
+    """The subsystem, and what shows several devices of it apart."""
 
     def __repr__(self) -> str:
         return f"{self.hardware!r} as {self.label}"
@@ -229,7 +229,7 @@ class Machine:
         self.refresh()
 
     def unplug(self, *hardware: Hardware) -> list[Hardware]:
-        """Remove hardware, and what is on it; return everything that is gone."""
+        """Remove hardware, and what is on it; return everything that is missing."""
         gone = [
             each_device
             for each_device in self.plugged
@@ -284,7 +284,7 @@ class Hardware:
     """Something that appears and disappears; two of equal make are still two."""
 
     is_weak: ClassVar[bool] = False
-    """Whether nothing but a kernel name tells it apart from others at its place."""
+    """Whether nothing but a kernel name shows it apart from others at its place."""
     WHERE: ClassVar[str] = ""
     """Its place by its fields, as people say it; empty: that of what it is on."""
     UNIQUE: ClassVar[str] = ""
@@ -565,7 +565,7 @@ class SasDisk(ScsiDisk):
 
 @dataclass(eq=False)
 class VirtualDisk(ScsiDisk):
-    """A disk of virtio-scsi, or a volume of a RAID controller: channel, target and LUN tell it."""
+    """A disk of virtio-scsi, or a volume of a RAID controller: channel, target and LUN show it."""
 
     WHERE = "{controller} {channel}:{target}:{lun}"
     channel: int = 0
@@ -830,7 +830,7 @@ class SoundNode(OnCard):
 
 @dataclass(eq=False)
 class PciSerialPort(OnCard):
-    """A port of a serial card; since Linux 6.5 its place is told by the bus ``serial-base``."""
+    """A port of a serial card; since Linux 6.5 its place is shown by the bus ``serial-base``."""
 
     number: int = 0
     has_bus: bool = True

@@ -46,7 +46,7 @@ EVERYTHING = (
 
 
 def offered_shares(listed: Entry[Device]) -> tuple[str, ...]:
-    """Return the shares of a device that the kubelet is told are Healthy."""
+    """Return the shares of a device that are Healthy for the kubelet."""
     if not listed.is_healthy:
         return ()
     return tuple(share for share in listed.device.shares if share not in listed.withheld)

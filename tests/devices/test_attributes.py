@@ -1,4 +1,4 @@
-"""Test how texts are read as attributes that claims select a device by, if DRA serves it."""
+"""Test how strings are read as attributes that claims select a device by, if DRA serves it."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from tests.devices.making import decide, node, resource
 
 STRING, INT, BOOL, VERSION = AttributeType
 MAX = 2**63 - 1
-NO_INT, NO_BOOL = "' is no whole number of 64 bits", "' is neither true nor false"
-NO_VERSION = "' is no version such as 1.2.3"
+NO_INT, NO_BOOL = "' is not a whole number of 64 bits", "' is neither true nor false"
+NO_VERSION = "' is not a version such as 1.2.3"
 CUT = "cut: it has {} bytes, at most 64 are possible"
 
 
 @pytest.mark.parametrize(
     ("kind", "text", "value", "note"),
     [
-        (STRING, "a text ", "a text ", ""),
+        (STRING, "a string ", "a string ", ""),
         (STRING, "é" * 32, "é" * 32, ""),
         (STRING, "é" * 33, "é" * 32, CUT.format(66)),
         (STRING, "a" + "é" * 32, "a" + "é" * 31, CUT.format(65)),

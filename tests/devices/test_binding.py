@@ -41,7 +41,7 @@ def offered(properties: dict[str, str], **keys: object) -> Device:
 
 
 def test_a_probe_has_its_templates_expanded_once_and_stays_in_its_place() -> None:
-    """No shell and no second pass sees a text: it is one argument, as it is."""
+    """No shell and no second pass sees a string: it is one argument, as it is."""
     asked = (
         OpenCheck(mode="w"),
         ExecCheck(

@@ -55,7 +55,7 @@ def counted(work: Callable[[], object]) -> int:
 
 
 class Machine:
-    """A host of so many devices, all of which are listed."""
+    """A host of this many devices, all of which are listed."""
 
     def __init__(self, directory: Path, count: int) -> None:
         self.tree = Tree(directory)

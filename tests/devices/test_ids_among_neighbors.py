@@ -2,7 +2,7 @@
 
 Each example draws up to three families of hardware that share places, and plugs in and removes
 several of them in any order: in the running daemon, with a restart, and with a reboot that finds
-everything in another order. So 40 examples are 160 looks at machines of up to 30 parts.
+everything in another order. So 40 examples are 160 reads machines of up to 30 parts.
 """
 
 from __future__ import annotations

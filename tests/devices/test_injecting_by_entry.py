@@ -72,7 +72,7 @@ def test_the_texts_of_probes_and_hooks_count_once_in_a_group() -> None:
     ports = [node(f"/dev/ttyACM{n}", (166, n)) for n in range(64)]
 
     def offered(count: int) -> list[str]:
-        """Return the devices whose probe and hook have so many texts of 20 KB each."""
+        """Return the devices whose probe and hook have this many strings of 20 KB each."""
         command = Command(argv=(parse("/bin/x"), *[parse("a" * 20_000 + "$(device.name)")] * count))
         lists = decide(
             [

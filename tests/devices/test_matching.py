@@ -1,4 +1,4 @@
-"""Selectors: what they ask for."""
+"""Selectors: what they request."""
 
 from __future__ import annotations
 

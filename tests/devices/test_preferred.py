@@ -125,8 +125,8 @@ closest | d2 d1                         | d1    |  1 | d1           | no more th
 packed  | d2 d1                         | d1    |  1 | d1           | no more than must be packed
 none    | d1 d2                         | d1    |  1 |              | none at all
 spread  | d2 d1                         | d2 d1 |  2 | d1 d2        | nothing to choose
-spread  | d2 d1                         |       |  3 | d1 d2        | fewer than asked for
-spread  | d2 d1                         | d1 d2 |  1 |              | more than asked for
+spread  | d2 d1                         |       |  3 | d1 d2        | fewer than requested
+spread  | d2 d1                         | d1 d2 |  1 |              | more than requested
 spread  | d2 d1                         |       |  0 |              | of none
 spread  | d2 d1                         |       | -1 |              | of less than none
 spread  |                               |       |  2 |              | nothing available
@@ -181,7 +181,7 @@ def sum_of_pairs(where: Sequence[Spot], chosen: Sequence[int]) -> int:
 
 
 def asked(where: Sequence[Spot], free: Counter[int], held: Counter[int], size: int) -> list[int]:
-    """Return the devices of the shares that are given beside those that must be."""
+    """Return the devices of the shares that are given next to those that must be."""
     devices = {f"d{i}": spot for i, spot in enumerate(where)}
     must = [f"d{i}::{1000 + share}" for i, count in held.items() for share in range(count)]
     available = [f"d{i}::{share}" for i, count in free.items() for share in range(count)]
@@ -262,7 +262,7 @@ def test_of_many_devices_neighbors_are_given(
 def test_a_thousand_of_ten_thousand_devices_are_given_without_long_computing(
     preference: Preference,
 ) -> None:
-    """They sit on hardware of their own, so all are equally good."""
+    """They belong to hardware of their own, so all are equally good."""
     devices = {
         f"loop{i}": Spot(syspaths=(f"/sys/devices/virtual/block/loop{i}",)) for i in range(10_000)
     }
@@ -306,7 +306,7 @@ def test_spread_takes_each_share_where_the_container_has_the_fewest(
         ("", "1-1.4.3:1.0-tty", 1, "1-1.4.1:1.0-tty 1-1.4.3:1.0-tty"),
         ("", "", 1, "1-1.1:1.0-tty 1-1.2:1.0-tty"),
     ],
-    ids=["spread", "spread, as an ID tells", "closest to what must be", "closest"],
+    ids=["spread", "spread, as an ID shows", "closest to what must be", "closest"],
 )
 def test_auto_is_spread_with_shares_even_where_only_first_ones_are_left_else_closest(
     more: str, must: str, replicas: int, expected: str

@@ -136,7 +136,7 @@ SPOTS = {
     "the one member that is close": (spot((*BESIDE, f"{GPU}.0")), spot((f"{GPU}.1",)), D.DEVICE),
     "linked": (spot(NEAR, link="0xd1e"), spot(AWAY, link="0xd1e"), D.DEVICE),
     "linked to others": (spot(NEAR, link="a"), spot(AWAY, link="b"), D.OTHER),
-    "an empty text is none": (spot(NEAR, link=""), spot(AWAY, link=""), D.OTHER),
+    "an empty text is not one": (spot(NEAR, link=""), spot(AWAY, link=""), D.OTHER),
 }
 
 
@@ -172,7 +172,7 @@ def test_the_trees_of_the_topologies_are_read_as_they_are_meant(name: str, tmp_p
 
 @pytest.mark.parametrize("name", ["12", "noiommu-12"])
 def test_the_functions_of_its_group_are_below_a_vfio_node(name: str) -> None:
-    """Without the bridge above them, which is nobody's device."""
+    """Without the bridge above them, which is not an one's device."""
     known = Known(texts={"/sys/devices/system/node/online": "0-1"})
     for at, pci_class in (("00:01.0", "060400"), ("01:00.0", "030000"), ("01:00.1", "040300")):
         facts = {"numa_node": "1", "class": f"0x{pci_class}"}

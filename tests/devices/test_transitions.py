@@ -106,7 +106,7 @@ AFTER: dict[Event, tuple[State | None, ...]] = {
     Event.NOT_PROBED: (WAIT, PROBE, PROBE, PROBE, PROBE, LOST),
     Event.FAILING: (WAIT, BAD, BAD, BAD, BAD, LOST),
 }
-"""The state after that, from each state; None: there is no entry any more.
+"""The state after that, from each state; None: there is not an entry any more.
 
 A group that comes, or comes back, waits first, whatever else is true of it.
 """

@@ -1,4 +1,4 @@
-"""VFIO: what is remembered of a group is looked at again with the news of its functions."""
+"""VFIO: what is remembered of a group is read again with the news of its functions."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ class Machine(Known):
         return found[:1] if f"/sys/class/{subsystem}" in self.hidden else found
 
     def hide(self, fact: str, place: int, usb: str, tty: str) -> None:
-        """Make what tells of an adapter unreadable, or ambiguous."""
+        """Make what reports an adapter unreadable, or ambiguous."""
         if fact == "twice":
             self.links[f"/run/links/ttyUSB{place}/x"] = "/x"
             return

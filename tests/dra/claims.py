@@ -85,7 +85,7 @@ def unplug_stick(host: Host, port: int) -> None:
 
 
 class Machine:
-    """Devices, and what the API server has of claims: both outlive whoever prepares claims."""
+    """Devices, and what the API server has of claims: both outlive anyone who prepares claims."""
 
     def __init__(self, directory: Path, *devices: str, replicas: int = 1) -> None:
         self.host = Host(directory / "host")

@@ -63,7 +63,7 @@ class DraKubelet:
     """A kubelet that knows of DRA alone, below a directory that stands for /var/lib/kubelet.
 
     ``wipe`` deletes this node's ResourceSlices, of a driver or, if that is "", all of them: at the
-    start, and once a driver has had no connection for ``wipe_seconds``. With a stand-in for the API
+    start, and once a driver has had no connection for ``wipe_seconds``. With a fake for the API
     server: ``wipe=lambda driver: server.wipe("node-1", driver=driver)``.
     """
 
@@ -105,7 +105,7 @@ class DraKubelet:
         self._running = asyncio.get_running_loop().create_task(self._run())
 
     async def stop(self) -> None:
-        """End all connections, and tell nobody; raise what went wrong."""
+        """End all connections, and show no one; raise what went wrong."""
         if (running := self._running) is not None:
             self._running = None
             running.cancel()
@@ -113,7 +113,7 @@ class DraKubelet:
                 await running
 
     async def restart(self) -> None:
-        """Stop and start: slices are wiped, and drivers are registered anew."""
+        """Stop and start: slices are wiped, and drivers are registered again."""
         await self.stop()
         self.start()
 
@@ -266,7 +266,7 @@ class DraKubelet:
 
 
 def _sockets(directory: Path) -> dict[Path, tuple[int, int]]:
-    """Return the sockets that the kubelet looks at, with what tells one from another."""
+    """Return the sockets that the kubelet reads, with what shows one from another."""
     found = {}
     for path in sorted(directory.iterdir()):
         with suppress(FileNotFoundError):

@@ -44,7 +44,7 @@ def by_plugin(name: str = NAME, glob: str = "/dev/ttyUSB*", **keys: object) -> d
 
 
 def refused(why: str) -> Callable[[dict[str, Any]], bool]:
-    """Return whether ``/status`` tells of something that is not offered for a reason."""
+    """Return whether ``/status`` reports something that is not offered for a reason."""
     return lambda found: any(why in entry["reason"] for entry in found["notOffered"])
 
 
@@ -144,7 +144,7 @@ class DraNode:
         await self.until(lambda: sorted(self.pools().get(pool, ["none"])) == sorted(names))
 
     async def until(self, condition: Callable[[], object]) -> None:
-        """Wait until something holds, of which nobody tells."""
+        """Wait until something holds, of which no one shows."""
 
         async def ask() -> bool:
             return bool(condition())

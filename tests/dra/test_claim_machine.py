@@ -201,7 +201,7 @@ class Claims(RuleBasedStateMachine):
         if uid not in self.machine.claims:
             return
         if uid in self.uses and set(self.uses[uid].sticks) != set(self.results(uid)):
-            del self.uses[uid]  # it was made anew: the kubelet has ended what it was
+            del self.uses[uid]  # it was made again: the kubelet has ended what it was
         if not self.run(self.process.prepare(uid)):
             given = self.spec_sticks(uid)
             assert len(given) == len(self.results(uid))

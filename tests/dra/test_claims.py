@@ -149,7 +149,7 @@ async def test_a_claim_that_ends_without_unprepare_keeps_its_device_until_then(
         given = node.given(first)
         change(node)
         second = node.allocate(USB0, name="second")
-        # Not said while the spec of the first one is looked at.
+        # Not said while the spec of the first one is read.
         await node.refuses(second, "is prepared for claim default/first, which the API server no")
         assert "waiting for the kubelet to unprepare it" in await node.refusal(second)
         await node.offers(POOL, USB1)

@@ -37,7 +37,7 @@ async def serving(node: DraNode, **keys: Any) -> AsyncIterator[Daemon]:
 
 
 async def reported(daemon: Daemon, *why: str) -> None:
-    """Wait until it is told that claims get nothing, and why."""
+    """Wait until it is reported that claims get nothing, and why."""
     await daemon.shows(
         NAME,
         lambda found: not found["registered"] and all(reason in found["reason"] for reason in why),

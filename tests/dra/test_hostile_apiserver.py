@@ -117,7 +117,7 @@ def invented_in_our_pool(server: ApiServer) -> list[Json]:
 
 
 def with_numbers(server: ApiServer) -> list[Json]:
-    """Return what is stored, and slices with numbers that are none."""
+    """Return what is stored, and slices with numbers that are not."""
     found = []
     for place, number in enumerate((float("nan"), float("inf"), -1, -(10**400), 10**400, 1e308)):
         item = slice_of(pool=POOL)
@@ -168,7 +168,7 @@ ESCAPES = "\x1b[2J\x07\u202e\x9b31m\r\n"
 
 
 def others_too(server: ApiServer) -> list[Fault]:
-    """Have lists and watches tell of slices that nobody has selected."""
+    """Have lists and watches report slices that no one has selected."""
     server.selects = False
     return watch(
         lambda server: events(
@@ -218,7 +218,7 @@ CASES = [
     pytest.param(
         watch(lambda server: events(("DELETED", invented(server)[-1]))),
         "no watch of",
-        id="DELETED for what nobody knows",
+        id="DELETED for what no one knows",
     ),
     pytest.param(
         others_too, "listed slices are deleted", id="slices of others in lists and watches"
@@ -235,7 +235,7 @@ CASES = [
     pytest.param(
         listed(invented_in_our_pool), "no watch of", id="slices of our pool that never were"
     ),
-    pytest.param(listed(with_numbers), "malformed", id="numbers that are none"),
+    pytest.param(listed(with_numbers), "malformed", id="numbers that are not"),
     # From 3.12 on the calls around it do not count: what could be parsed can be written.
     pytest.param(
         lambda server: [
@@ -257,7 +257,7 @@ CASES = [
     pytest.param(
         lambda _: [{"verbs": {"get"}, "content": b'{"metadata":{"uid":7},"status":[]}'}],
         "malformed",
-        id="a Node that is none",
+        id="a Node that is not one",
     ),
     pytest.param(
         lambda _: [{"status": 500, "content": json.dumps({"message": ESCAPES + "no"}).encode()}],
@@ -344,7 +344,7 @@ def test_a_hostile_server_gets_few_requests_and_no_foreign_slice_and_is_forgiven
 def test_another_ca_gets_few_connections_and_is_forgiven(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """As after a restore of the control plane, until somebody replaces the kubeconfig."""
+    """As after a restore of the control plane, until someone replaces the kubeconfig."""
     proper, other = tmp_path / "proper", tmp_path / "other"
     proper.mkdir()
     other.mkdir()

@@ -1,4 +1,4 @@
-"""Claims while the daemon is killed, calls are cancelled, and the machine starts anew."""
+"""Claims while the daemon is killed, calls are cancelled, and the machine starts again."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ async def given_up(directory):
     assert process.files() == []
 
 async def gone(directory):
-    # The claim is gone in the API; the next one gets the device once it is unprepared.
+    # The claim is missing in the API; the next one gets the device once it is unprepared.
     allocate(None, [USB0])
     process = Process(machine, directory)
     if "first" in process.preparer.records.claims:

@@ -45,7 +45,7 @@ class Api:
         return self.slices[name]
 
     def carry_out(self, todo: list[tuple[str, Json]], most: int = 10_000) -> int:
-        """Carry out the first so many requests; return how many there were."""
+        """Carry out the first this many requests; return how many there were."""
         for verb, entry in todo[:most]:
             if verb == "create":
                 self.create(entry)

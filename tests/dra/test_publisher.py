@@ -1,4 +1,4 @@
-"""Publication of ResourceSlices, against the stand-in for an API server."""
+"""Publication of ResourceSlices, against the simulated kubelet for an API server."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ SECONDS = 30.0
 
 @cache
 def lists(count: int = 2, *, without: tuple[int, ...] = ()) -> Mapping[str, DeviceList]:
-    """So many serial ports, of which some have vanished."""
+    """This many serial ports, of which some have disappeared."""
     before = decide([SERIAL], USB[:count])
     present = [entry for number, entry in enumerate(USB[:count]) if number not in without]
     return decide([SERIAL], present, before)
@@ -74,7 +74,7 @@ async def publishing(
 
 
 async def shows(publisher: Publisher, **reasons: str) -> None:
-    """Wait until these resources have reasons with these texts; empty: none."""
+    """Wait until these resources have reasons with these strings; empty: none."""
     wanted = {f"example.com/{name}": why for name, why in reasons.items()}
 
     def is_so() -> bool:

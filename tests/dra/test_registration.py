@@ -84,7 +84,7 @@ async def running(plugin: DraPlugin) -> AsyncIterator[DraPlugin]:
 
 
 async def reason(plugin: DraPlugin, text: str) -> None:
-    """Wait until the reason for which a driver is not registered has a text."""
+    """Wait until the reason for which a driver is not registered has a string."""
     await poll_until(lambda: text in plugin.registration.reason)
 
 
@@ -135,10 +135,10 @@ async def test_what_is_no_utf_8_concerns_its_claim_alone(short_directory: Path) 
     odd = PreparedDevice(**{**CAMERA, "request_names": ["\ud800"]})
     claims = Claims()
     async with registered(short_directory, claims) as kubelet:
-        claims.answers = {CLAIM.uid: (odd,), OTHER.uid: "the device is gone: \udcff"}
+        claims.answers = {CLAIM.uid: (odd,), OTHER.uid: "the device is missing: \udcff"}
         assert await kubelet.prepare(DRIVER, CLAIM, OTHER) == {
             CLAIM.uid: "the name of a request is not valid UTF-8",
-            OTHER.uid: "the device is gone: ?",
+            OTHER.uid: "the device is missing: ?",
         }
         claims.answers = {CLAIM.uid: (odd,), OTHER.uid: (CAMERA,)}
         answers = await kubelet.prepare(DRIVER, CLAIM, OTHER)

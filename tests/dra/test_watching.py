@@ -1,4 +1,4 @@
-"""The local copy of the ResourceSlices in the API, against the stand-in for an API server."""
+"""The local copy of the ResourceSlices in the API, against a simulated API server."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ async def test_a_version_that_is_no_longer_known_leads_to_another_list_at_once(
         await knows(stored, created)
         await fails(stored, "")
     assert verbs(server).count("list") == 2
-    assert "answers 410" not in caplog.text, "that is no failure, after which it would wait"
+    assert "answers 410" not in caplog.text, "that is not a failure, after which it would wait"
 
 
 @pytest.mark.parametrize("line", [b"garbage\n", b'{"type":"ADDED"}\n', b"\xff\n"])

@@ -37,7 +37,7 @@ class Bench:
         self._await(resource, frozenset(ids).__eq__, f"{resource}: {ids}")
 
     def await_registered(self, *resources: str, since: int = 0, times: int = 1) -> None:
-        """Wait until the daemon has logged, after so many characters, that these are registered.
+        """Wait until the daemon has logged, after this many characters, that these are registered.
 
         The kubelet lists a resource a moment earlier, and one without devices never.
         """
@@ -54,7 +54,7 @@ class Bench:
         eventually(self.node.registrations, wanted.__eq__, what=f"registrations: {wanted}")
 
     def await_count(self, resource: str, count: int) -> frozenset[str]:
-        """Wait until the kubelet lists so many devices; give their ids."""
+        """Wait until the kubelet lists this many devices; give their ids."""
         return self._await(resource, lambda ids: len(ids) == count, f"{count} of {resource}")
 
     def _await(

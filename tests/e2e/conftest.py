@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def program() -> Path:
-    """Give the command under test: the one beside this Python."""
+    """Give the command under test: the one next to this Python."""
     beside = Path(sys.executable).parent / "genericdp"
     return Path(os.environ.get("GENERICDP_E2E_PROGRAM", beside))
 
@@ -105,7 +105,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def pytest_runtest_makereport(
     item: pytest.Item,
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Show what the daemon logged beside a failure."""
+    """Show what the daemon logged next to a failure."""
     report = yield
     bench = getattr(item, "funcargs", {}).get("bench")
     if report.failed and bench is not None:

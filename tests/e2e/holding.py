@@ -23,7 +23,7 @@ SHARES = "    replicas: 2\n"
 
 
 async def _held(scene: Node, count: int) -> tuple[list[Pod], set[str]]:
-    """Run so many pods that hold one each; return them and what they hold."""
+    """Run this many pods that hold one each; return them and what they hold."""
     pods = [await scene.pod({LOOP: 1}) for _ in range(count)]
     return pods, {share for pod in pods for _, share in pod.held}
 
@@ -50,7 +50,7 @@ async def _status_shows(scene: Node, holders: Sequence[Pod]) -> None:
 
 
 class OfHeldHardware:
-    """For nodes whose kubelet nobody else needs."""
+    """For nodes whose kubelet no one else needs."""
 
     async def test_pods_keep_their_devices_and_no_other_pod_gets_one_of_them(
         self, scene: Node

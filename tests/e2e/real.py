@@ -86,7 +86,7 @@ class RealPod:
 
     async def end(self) -> None:
         self._pod.end()
-        eventually(self._pod.state, lambda state: not state, what=f"{self.name} is gone")
+        eventually(self._pod.state, lambda state: not state, what=f"{self.name} is missing")
 
 
 def held(resources: PodResources, pod: str) -> frozenset[tuple[str, str]]:

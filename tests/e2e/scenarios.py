@@ -96,7 +96,7 @@ class Given(NamedTuple):
 
 
 class Pod(Protocol):
-    """A pod that runs until the test ends, or until it is told to end."""
+    """A pod that runs until the test ends, or until it has to end."""
 
     name: str
     held: frozenset[tuple[str, str]]
@@ -133,7 +133,7 @@ class Node(Protocol):
         """Wait until the kubelet has exactly these devices to give."""
 
     async def counts(self, resource: str, total: int, healthy: int) -> None:
-        """Wait until the kubelet was last told of so many devices."""
+        """Wait until the kubelet last heard about this many devices."""
 
     async def calls(self, resource: str) -> Calls:
         """Return how often the kubelet was called, once it has done with the last list."""
@@ -151,7 +151,7 @@ class Node(Protocol):
         """Do the same as a crash does it, where there is a process to kill."""
 
     async def replace(self, config: str) -> None:
-        """Do the same, and edit the config while there is no daemon."""
+        """Do the same, and edit the config while there is not a daemon."""
 
     async def restart_kubelet(self) -> None:
         """End the kubelet in good order and start it."""
@@ -172,13 +172,13 @@ class Node(Protocol):
         """Start a newer instance, and end the older one when the newer one has registered."""
 
     async def track_pods(self) -> None:
-        """Start the daemon anew so that it asks, and soon, what pods hold, and keeps a state."""
+        """Start the daemon again so that it asks, and soon, what pods hold, and keeps a state."""
 
     async def holders(self) -> dict[str, str]:
         """Return who has which share, as the daemon's status says, or why that is unknown."""
 
     async def says(self, text: str) -> None:
-        """Wait until the daemon has logged a text."""
+        """Wait until the daemon has logged a string."""
 
     def second(self, config: str, *, kill: bool) -> AbstractAsyncContextManager[object]:
         """Run a second daemon with another config meanwhile."""
@@ -202,7 +202,7 @@ def holders_in(status: Mapping[str, Any]) -> dict[str, str]:
 
 
 def unavailable(resource: str, requested: int, available: int) -> str:
-    """Return how a kubelet refuses a pod that asks for more than there is."""
+    """Return how a kubelet refuses a pod that requests more than there is."""
     return (
         "UnexpectedAdmissionError: Allocate failed due to requested number of devices unavailable"
         f" for {resource}. Requested: {requested}, Available: {available}, which is unexpected"
@@ -218,7 +218,7 @@ async def plugged(node: Node, *numbers: int) -> tuple[str, ...]:
 
 
 async def _sockets(node: Node, count: int) -> set[str]:
-    """Wait until daemons listen at so many; return their names."""
+    """Wait until daemons listen at this many; return their names."""
     found: set[str] = set()
 
     def listening() -> bool:
@@ -364,7 +364,7 @@ class OfNodes:
 
 
 class OfKubelets(OfNodes):
-    """For nodes whose kubelet nobody else needs."""
+    """For nodes whose kubelet no one else needs."""
 
     async def test_a_container_is_given_what_the_config_says(self, scene: Node) -> None:
         await plugged(scene, 60, 62)
@@ -402,7 +402,7 @@ class OfKubelets(OfNodes):
     ) -> None:
         """REG-9, REG-10: on both generations the last list counts, and the newest one allocates.
 
-        On generation A the end of the newer one leaves the resource without an endpoint, and tells
+        On generation A the end of the newer one leaves the resource without an endpoint, and shows
         the older one nothing.
         """
         await scene.plug(78)
@@ -461,7 +461,7 @@ class OfKubelets(OfNodes):
         await _is_well(scene, 60)
 
     async def test_broken_connections_are_made_anew(self, scene: Node) -> None:
-        """K3, KST-7, REG-11: the kubelet and our sockets live, the streams are gone."""
+        """K3, KST-7, REG-11: the kubelet and our sockets live, the streams are missing."""
         await plugged(scene, 60)
         of_fuse, of_loop = [(await scene.calls(name)).registrations for name in (FUSE, LOOP)]
         await scene.break_connections()

@@ -95,7 +95,7 @@ class SimulatedNode:
                 started.set()
                 await end.wait()
 
-        # It outlives whoever starts it.
+        # It outlives anyone who starts it.
         self._task = asyncio.get_running_loop().create_task(serve())
         await started.wait()
 
@@ -228,7 +228,7 @@ class SimulatedNode:
     @asynccontextmanager
     async def second(
         self, config: str, *, kill: bool
-    ) -> AsyncIterator[None]:  # there is no process
+    ) -> AsyncIterator[None]:  # there is not a process
         async with self.world.serving(config):
             yield
 

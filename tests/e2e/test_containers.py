@@ -46,7 +46,7 @@ def test_a_container_sees_the_nodes_files_and_env_of_the_config_and_no_others(be
 
     assert (sight.reads["/dev/disk0"], sight.writes["/dev/disk0"]) == ("ok", EPERM), "granted as r"
     assert (sight.reads["/dev/fuse"], sight.writes["/dev/fuse"]) == ("ok", "ok")
-    assert sight.reads["stranger"] == EPERM, "made in the container, granted by nobody"
+    assert sight.reads["stranger"] == EPERM, "made in the container, granted by no one"
     assert sight.files == {"/opt/read-only": "of-the-host", "/opt/writable": "of-the-host"}
     assert sight.writes["/opt/read-only"] == "Read-only file system"
     assert sight.writes["/opt/writable"] == "ok"

@@ -1,4 +1,4 @@
-"""A crash loop of the daemon, beside what happens in the scenarios."""
+"""A crash loop of the daemon, next to what happens in the scenarios."""
 
 from __future__ import annotations
 

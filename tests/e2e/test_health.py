@@ -76,9 +76,9 @@ def registrations(bench: Bench, resource: str) -> int:
     return sum("Got registration request" in line and f'"{resource}"' in line for line in lines)
 
 
-@pytest.mark.kubelets(*NEWEST)  # others do not tell a pod of its devices' health
+@pytest.mark.kubelets(*NEWEST)  # others do not show a pod of its devices' health
 def test_a_probe_takes_a_device_off_the_list_and_puts_it_back(bench: Bench) -> None:
-    """D6: Unhealthy forever after one error. LAW-10: who holds it runs on, and is told."""
+    """D6: Unhealthy forever after one error. LAW-10: who holds it runs on, and is reported."""
     loop.add(70)
     loop.add(71)
     bench.await_listed(PROBED, "loop70", "loop71")
@@ -95,14 +95,14 @@ def test_a_probe_takes_a_device_off_the_list_and_puts_it_back(bench: Bench) -> N
     said = f"device loop70 is Unhealthy: {reason}\n"
     eventually(lambda: said in bench.daemon.log(), what=f"log: {said}")
     reported = {"loop70": "Unhealthy", "loop71": "Healthy"}
-    eventually(pod.health, reported.__eq__, what="the pod's status tells of its device")
+    eventually(pod.health, reported.__eq__, what="the pod's status reports its device")
     assert container.process_id() == process_id
 
     broken.unlink()
     bench.await_listed(PROBED, "loop70", "loop71")
     reported["loop70"] = "Healthy"
-    eventually(pod.health, reported.__eq__, what="the pod's status tells that it is well again")
-    assert registrations(bench, PROBED) == before, "a change of health is no new registration"
+    eventually(pod.health, reported.__eq__, what="the pod's status shows that it is well again")
+    assert registrations(bench, PROBED) == before, "a change of health is not a new registration"
 
 
 def test_a_container_starts_when_its_hook_succeeds_at_the_second_try(bench: Bench) -> None:
@@ -121,7 +121,7 @@ def test_a_container_starts_when_its_hook_succeeds_at_the_second_try(bench: Benc
 
 
 def test_a_pod_fails_with_the_words_of_its_allocate_hook(bench: Bench) -> None:
-    """ALL-5: its message tells why, and the device is free for the next pod."""
+    """ALL-5: its message shows why, and the device is free for the next pod."""
     loop.add(73)
     bench.await_listed(WIPED, "loop73")
     locked = bench.directory / "locked"

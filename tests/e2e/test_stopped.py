@@ -1,4 +1,4 @@
-"""A kubelet that is held up in the middle of what it was told (REG-2, REG-3, REG-9c)."""
+"""A kubelet that is held up in the middle of what it was sent (REG-2, REG-3, REG-9c)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _AGAIN = re.compile(
     "(example.com/new-.*): the kubelet (?:did not (?:take the registration: failed to dial|open)"
     "|has ended)"
 )
-"""In whatever it was stopped, its time is over when it goes on: it refuses what it was dialling,
+"""In whatever it was stopped, its time is over when it continues: it refuses what it was dialling,
 has not called what it had answered, or ends the stream that it had just opened."""
 _RESOURCE = """\
   - name: NAME

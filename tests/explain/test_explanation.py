@@ -104,7 +104,7 @@ def test_it_never_contradicts_what_is_offered(testbed: Root) -> None:
 def test_each_selector_of_the_catalogue_takes_what_it_stands_beside(
     testbed: Root, tmp_path: Path
 ) -> None:
-    """Texts that YAML would read as something else are quoted."""
+    """Strings that YAML would read as something else are quoted."""
     config = tmp_path / "config.yaml"
     inventory = inventory_of(testbed)
     groups = catalogue(inventory)

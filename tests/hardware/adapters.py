@@ -1,4 +1,4 @@
-"""The machine with serial adapters, as several tests ask for it."""
+"""The machine with serial adapters, as several tests request it."""
 
 from __future__ import annotations
 
@@ -49,5 +49,5 @@ def offers(machine: Machine, *resources: Resource) -> DeviceLists:
 
 
 def events(action: str, machine: Machine, name: str) -> list[Uevent]:
-    """Return what the kernel tells of a device and all below it."""
+    """Return what the kernel reports a device and all below it."""
     return [Uevent(action=action, syspath=f"/sys{entry.path}") for entry in machine.below(name)]

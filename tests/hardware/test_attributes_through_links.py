@@ -1,4 +1,4 @@
-"""Attributes that are read through links: the device that they lead to tells when they change.
+"""Attributes that are read through links: the device that they lead to shows when they change.
 
 Here of the network card whose virtual function is bound to vfio: it is not above the function.
 """
@@ -33,7 +33,7 @@ resources:
 ONE = 'attributes: {physfn/sriov_numvfs: "1"}'
 MATCHES = {
     "attributes of the candidate": (f"[{{udev: {{subsystem: pci, {ONE}}}}}]", FUNCTION),
-    "attributes of what it sits on": (
+    "attributes of its parent": (
         f"[{{udev: {{subsystem: vfio-dev}}, hardware: {{udev: {{subsystem: pci, {ONE}}}}}}}]",
         f"{FUNCTION}-vfio-dev",
     ),

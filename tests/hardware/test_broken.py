@@ -1,4 +1,4 @@
-"""Hosts that are broken, do not answer or have not told all: what is left of them is offered."""
+"""Broken, silent and incomplete hosts: what is left of them is offered."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_whatever_is_damaged_every_command_answers(
         ):
             code = main(command)
             printed = capsys.readouterr()
-            # Without dev and sys it is no host: a mistake of the user's.
+            # Without dev and sys it is not a host: a mistake of the user's.
             assert printed.err if code == 2 else printed.out
         mend(Path(directory))
 

@@ -1,6 +1,6 @@
 """Each machine of the testbeds under umockdev: what the kernel plugs and unplugs gets to a kubelet.
 
-The daemon's supervisor runs with its own monitor and reader; it looks at everything only once.
+The daemon's supervisor runs with its own monitor and reader; it reads everything only once.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def ids(lists: DeviceLists) -> dict[str, set[str]]:
 def test_hardware_that_is_unplugged_and_plugged_in_again_is_listed_so(
     name: str, tmp_path: Path
 ) -> None:
-    """D3: as one look at everything would see it. Without ``Uevents`` nothing is told."""
+    """D3: as one read everything would see it. Without ``Uevents`` nothing is reported."""
     config = CASES / name / "config.yaml"
     wanted = load((config,)).resources
     machine = built(name, tmp_path / "copy")
@@ -218,7 +218,7 @@ def test_a_stick_goes_from_one_resource_to_the_other_as_its_firmware_is_loaded(
         machine.until(lambda: machine.healthy().get(COLD) == {"cold-2-1"})
         machine.until(lambda: machine.healthy().get(LOADED) == {"2-2"})
         machine.unplug(STICK)
-        # Gone, not Unhealthy: nobody waits for it to come back as it was.
+        # Gone, not Unhealthy: no one waits for it to come back as it was.
         machine.until(lambda: not machine.devices[COLD])
         loaded = blocks_of(f"{CORAL}-loaded")
         machine.plug({path: block for path, block in loaded.items() if path.startswith(STICK)})

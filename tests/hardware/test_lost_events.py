@@ -49,7 +49,7 @@ def control() -> Iterator[int]:
 @as_root
 @pytest.mark.skipif(not CONTROL.exists(), reason="this kernel has no loop devices")
 async def test_what_comes_and_goes_in_a_flood_of_events_is_not_lost(control: int) -> None:
-    """Without the call for a look at everything the list stays as it was before the flood."""
+    """Without the call for a read everything the list stays as it was before the flood."""
     discoverer = Discoverer(Root(Path("/")), look_again=lambda: None)
     async with hearing(few) as heard:
         offers = (await discoverer.discover([LOOPS], {})).lists

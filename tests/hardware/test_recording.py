@@ -1,4 +1,4 @@
-"""A new device waits until udev has recorded it, where somebody asks for that."""
+"""A new device waits until udev has recorded it, where someone requests that."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def machine(tmp_path: Path) -> Machine:
 
 
 def plug_unrecorded(machine: Machine, discoverer: Discoverer) -> None:
-    """Plug a device in and tell of it; udev has not seen it yet."""
+    """Plug a device in and report it; udev has not seen it yet."""
     machine.plug(FIRST, {})
     for entry in machine.below(FIRST):
         machine.path(f"/run/udev/data/{loading.record_name(entry)}").unlink(missing_ok=True)

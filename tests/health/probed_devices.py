@@ -32,7 +32,7 @@ PATIENCE_SECONDS = 60.0
 
 
 class Watched:
-    """The health of devices, and what it tells."""
+    """The health of devices, and what it shows."""
 
     def __init__(self, root: Root, **settings: Any) -> None:
         self.health = Health(root, changed=self._wake, **settings)
@@ -58,7 +58,7 @@ class Watched:
         return {name: text_of(reasons) for (name, _), reasons in reports.items() if reasons}
 
     async def until(self, reached: Callable[[], bool]) -> None:
-        """Wait until something holds, asked after each change that is told."""
+        """Wait until something holds, asked after each change that is reported."""
         async with asyncio.timeout(PATIENCE_SECONDS):
             while not reached():
                 self._woken.clear()

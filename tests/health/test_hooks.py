@@ -247,7 +247,7 @@ Job = tuple[str, int]
 
 
 class Jobs:
-    """Jobs that run until they are told to end."""
+    """Jobs that run until they have to end."""
 
     def __init__(self, slots: Slots, tasks: asyncio.TaskGroup) -> None:
         self.running: list[Job] = []

@@ -138,7 +138,7 @@ CRASH = "firmware crashed"
     ],
     ids=[
         "not recovered yet",
-        "recovered so long after its line",
+        "recovered this long after its line",
         "the line is older than the device",
         "the device is older than the line",
         "without where a line strikes all devices of the resource",

@@ -110,7 +110,7 @@ def fails_to_read(number: int) -> bool:
 
 
 async def strike(log: Following, number: int) -> None:
-    """Read until something is struck: the kernel tells ten such errors in 5 s at most."""
+    """Read until something is struck: the kernel shows ten such errors in 5 s at most."""
     async with asyncio.timeout(60):
         while not log.struck:
             assert fails_to_read(number)

@@ -104,7 +104,7 @@ def test_a_content_that_must_change_is_compared_with_the_one_before(
         before = outcome.digest
         said.append(outcome.reason.removeprefix(f"/sys/x is '{content.strip()}', "))
     assert said == wrong
-    # A value may lead to another file than before, which is no standstill.
+    # A value may lead to another file than before, which is not a standstill.
     elsewhere = replace(check, path="/sys/y")
     assert check_content(elsewhere, contents[-1], before).reason.endswith(LIKE_BEFORE) is False
 
@@ -213,7 +213,7 @@ class Refusing(Root):
 
 
 async def test_a_copied_tree_is_looked_at_instead_of_the_machine(tmp_path: Path) -> None:
-    """Its links stay within it. What is no text is shown escaped."""
+    """Its links stay within it. What is not a string is shown escaped."""
     root = Root(tmp_path)
     for name in ("sys", "dev"):
         (tmp_path / name).mkdir()
@@ -401,7 +401,7 @@ def test_where_no_thread_can_be_started_that_is_the_reason() -> None:
 
 @contextmanager
 def reads(path: Path) -> Iterator[Callable[[], int]]:
-    """Yield what tells how often a file has been read meanwhile."""
+    """Yield what shows how often a file has been read meanwhile."""
     with INotify() as inotify:
         inotify.add_watch(path, flags.ACCESS)
         yield lambda: len(inotify.read(timeout=0))

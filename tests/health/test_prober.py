@@ -80,11 +80,11 @@ class Runs:
         return outcome
 
     async def after(self, count: int) -> None:
-        """Wait until so many runs have begun."""
+        """Wait until this many runs have begun."""
         assert await until(lambda: len(self.begun.value) >= count, self.begun, timeout_seconds=60)
 
     async def more(self, count: int) -> list[str]:
-        """Wait for so many more runs, and give why each failed."""
+        """Wait for this many more runs, and give why each failed."""
         before, reasons = len(self.reasons.value), self.reasons
         enough = before + count
         assert await until(lambda: len(reasons.value) >= enough, reasons, timeout_seconds=60)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 NULL = "/sys/devices/virtual/mem/null"
 
-as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can make the kernel tell events")
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can make the kernel show events")
 
 
 class Heard:
@@ -37,7 +37,7 @@ class Heard:
         self.added.set()
 
     def pairs(self, *syspaths: str) -> list[tuple[str, str]]:
-        """Return what was told of these; other tests may plug devices at the same time."""
+        """Return what was sent about these; other tests may plug devices at the same time."""
         return [
             (event.action, event.syspath)
             for event in self.all
@@ -80,5 +80,5 @@ def few() -> pyudev.Monitor:
 
 
 def tell(action: str = "change", device: str = NULL) -> None:
-    """Let the kernel tell an event once more."""
+    """Let the kernel show an event once more."""
     Path(device, "uevent").write_text(action)

@@ -88,7 +88,7 @@ def test_in_a_copy_a_plain_file_is_a_node_if_sysfs_names_it(tree: Tree) -> None:
 
 
 class Vanishing(Root):
-    """A tree whose device vanishes while it is looked at: as in the kernel, its node first."""
+    """A tree whose device disappears while it is read: as in the kernel, its node first."""
 
     def read_link(self, path: str) -> str:
         if path == "/sys/dev/char/188:1":
@@ -134,14 +134,14 @@ def test_on_this_machine_wildcards_stay_out_of_fd() -> None:
 def elsewhere() -> Iterator[Path]:
     """A directory on another filesystem than /dev itself."""
     if not os.path.isdir("/dev/shm") or os.stat("/dev/shm").st_dev == os.stat("/dev").st_dev:
-        pytest.skip("/dev/shm is no filesystem of its own")
+        pytest.skip("/dev/shm is not a filesystem of its own")
     directory = Path(tempfile.mkdtemp(dir="/dev/shm", prefix="genericdp-"))
     yield directory
     shutil.rmtree(directory)
 
 
 def test_a_link_from_another_filesystem_smuggles_no_node_in(elsewhere: Path) -> None:
-    """D13: anybody can write to /dev/shm."""
+    """D13: anyone can write to /dev/shm."""
     (elsewhere / "innocent").symlink_to("/dev/null")
     (elsewhere / "directory").symlink_to("/dev")
     for name in ("innocent", "directory/null"):
@@ -156,7 +156,7 @@ def test_a_link_from_another_filesystem_smuggles_no_node_in(elsewhere: Path) -> 
 
 
 def test_a_node_on_another_filesystem_is_not_handed_out(elsewhere: Path) -> None:
-    """D13: whoever may make nodes in /dev/shm does not choose what is offered."""
+    """D13: anyone who may make nodes in /dev/shm does not choose what is offered."""
     node = elsewhere / "null"
     try:
         os.mknod(node, 0o600 | stat.S_IFCHR, os.makedev(1, 3))
@@ -237,7 +237,7 @@ def test_the_directories_to_watch_are_those_where_a_change_could_count(
 
 
 def test_identity_tells_every_way_in_which_a_device_can_be_another_one() -> None:
-    """D5, as a pure function: a number alone does not tell a replug."""
+    """D5, as a pure function: a number alone does not show a replug."""
     identity = Identity(
         inode=1, device_number=(188, 0), syspath="/sys/devices/a", plugged="usb 1:5"
     )
@@ -255,7 +255,7 @@ def test_identity_tells_every_way_in_which_a_device_can_be_another_one() -> None
 def test_a_node_that_was_removed_or_made_again_is_told(base: str | None) -> None:
     """D4, D5, on tmpfs (never reuses an inode) and where the temporary directory lies.
 
-    ext4 reuses an inode at once; there the USB number tells.
+    ext4 reuses an inode at once; there the USB number shows.
     """
     if base is not None and not os.path.isdir(base):
         pytest.skip(f"no {base}")

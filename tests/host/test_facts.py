@@ -48,8 +48,8 @@ def test_texts_are_stripped_and_remembered_until_their_device_is_forgotten(tree:
     tree.write(f"{GPU[1:]}/vendor", "0x10de\n")
     tree.write("proc/driver/information", "Minor: 4\n")
     facts.forget(Stale(syspaths={CARD}))
-    assert facts.attribute(GPU, "vendor") == "0x1002", "its own event will tell"
-    assert facts.text("/proc/driver/information") == "Minor: 4", "of files no event tells"
+    assert facts.attribute(GPU, "vendor") == "0x1002", "its own event will show"
+    assert facts.text("/proc/driver/information") == "Minor: 4", "of files no event shows"
     facts.forget(Stale(syspaths={GPU}))
     assert facts.attribute(GPU, "vendor") == "0x10de"
 
@@ -133,7 +133,7 @@ def test_an_attribute_behind_a_link_is_read_again_when_its_own_device_changes(
 
 
 def test_an_attribute_behind_a_link_to_what_is_no_ancestor(tree: Tree) -> None:
-    """As ``physfn/…`` of a virtual function, whose parent lies beside it."""
+    """As ``physfn/…`` of a virtual function, whose parent lies next to it."""
     other = "/sys/devices/pci0000:00/0000:0b:00.0"
     tree.write(f"{other[1:]}/uevent", "")
     tree.link(f"{GPU[1:]}/physfn", "../0000:0b:00.0")
@@ -195,7 +195,7 @@ FOREIGN = (
         pytest.param(
             lambda facts: facts.attribute(f"{GPU}/aer", "vendor"),
             [event(f"{GPU}/aer", "pcie")],
-            id="attribute of what nobody looked at",
+            id="attribute of what no one read",
         ),
         pytest.param(
             lambda facts: facts.text("/sys/devices/system/cpu/online"),
@@ -343,7 +343,7 @@ def test_devices_below_a_directory(tree: Tree) -> None:
 
 
 def test_what_moves_along_with_a_device_is_read_again(tree: Tree) -> None:
-    """The kernel tells of the device that moves, and of nothing that sits on it."""
+    """The kernel reports the device that moves, and of nothing that belongs to it."""
     facts = HostCache(tree.root)
     (card,) = facts.members("drm")
     assert (card.syspath, facts.attribute(GPU, "vendor")) == (CARD, "0x1002")

@@ -37,7 +37,7 @@ class Changes:
         self._event.set()
 
     async def set(self, *directories: Path, mask: int = ENTRIES) -> set[Path]:
-        """Watch these directories, and return which have to be looked at again."""
+        """Watch these directories, and return which have to be read again."""
         return set(
             map(
                 Path,
@@ -48,13 +48,13 @@ class Changes:
         )
 
     async def next(self) -> list[tuple[Path, str | None]]:
-        """Wait until something has been told, and return it."""
+        """Wait until something has been reported, and return it."""
         async with asyncio.timeout(60):
             await self._event.wait()
         return await self.settled()
 
     async def settled(self) -> list[tuple[Path, str | None]]:
-        """Return what has been told by now: inotify queues an event before the call returns."""
+        """Return what has been reported by now: inotify queues an event before the call returns."""
         for _ in range(3):
             await others_run()
         self._event.clear()
@@ -138,7 +138,7 @@ async def test_only_a_directory_that_is_another_one_has_to_be_looked_at_again(
 async def test_a_directory_that_is_watched_no_longer_tells_nothing(
     changes: Changes, tmp_path: Path
 ) -> None:
-    """The kernel tells of each removed watch, which would be a pass for nothing."""
+    """The kernel reports each removed watch, which would be a pass for nothing."""
     (tmp_path / "below").mkdir()
     await changes.set(tmp_path, tmp_path / "below")
     await changes.set(tmp_path)
@@ -151,7 +151,7 @@ async def test_a_directory_that_is_watched_no_longer_tells_nothing(
 async def test_a_directory_that_is_gone_before_its_watch_calls_for_one_more_look(
     changes: Changes, tmp_path: Path
 ) -> None:
-    """No event tells of it; that it is still missing later is no news."""
+    """No event reports it; that it is still missing later is not a news."""
     gone = tmp_path / "gone"
     assert await changes.set(gone) == {gone}
     assert await changes.set(gone) == set()
@@ -283,7 +283,7 @@ STEPS: dict[str, Callable[[Path], object]] = {
 def test_whatever_became_of_the_directories_the_next_entry_is_told(
     steps: list[tuple[str, bool]],
 ) -> None:
-    """As long as the owner sets the directories again whenever something is told of them."""
+    """As long as the owner sets the directories again whenever something is reported about them."""
 
     async def run(root: Path) -> None:
         directory, changes = root / "run/udev/data", Changes()

@@ -73,7 +73,7 @@ def test_no_bytes_raise(data: bytes) -> None:
 
 @given(st.text())
 def test_what_the_kernel_escapes_comes_back(text: str) -> None:
-    """As ``append_char`` of printk.c: what is no printable ASCII, and the backslash."""
+    """As ``append_char`` of printk.c: what is not a printable ASCII, and the backslash."""
     escaped = "".join(
         chr(byte) if 32 <= byte < 127 and byte != 0x5C else f"\\x{byte:02x}"
         for byte in text.encode(errors="replace")

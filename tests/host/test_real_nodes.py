@@ -77,7 +77,7 @@ def loops(control: int) -> Iterator[Loops]:
         if not any(os.path.exists(f"/dev/loop{number}") for number in numbers)
     ]
     if not free:
-        pytest.skip("loop devices 70 to 78 belong to somebody else")
+        pytest.skip("loop devices 70 to 78 belong to someone else")
     loops = Loops(control, free[0])
     yield loops
     loops.close()

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 OF_THIS_PROCESS = {"core", "fd", "stderr", "stdin", "stdout"}
-"""Links through /proc, some of whose own links are no paths."""
+"""Links through /proc, some of whose own links are not paths."""
 
 
 @pytest.fixture
@@ -124,7 +124,7 @@ def _bind(path: Path) -> None:
 def test_what_is_no_file_is_not_waited_for_and_says_what_it_is(
     make: Callable[[Path], object], reason: str, of_machine: bool, short_directory: Path
 ) -> None:
-    """Without the look at its kind a pipe would be waited for, and a serial port be opened."""
+    """Without the read its kind a pipe would be waited for, and a serial port be opened."""
     make(short_directory / "odd")
     if of_machine:
         root, path = Root(Path("/")), f"{short_directory}/odd"

@@ -51,7 +51,7 @@ def swapping(first: Path, other: Path) -> Iterator[None]:
 
 @contextmanager
 def listening(fifo: Path) -> Iterator[list[int]]:
-    """Note meanwhile each time that somebody else has a FIFO open for reading."""
+    """Note meanwhile each time that someone else has a FIFO open for reading."""
     held = os.open(fifo, os.O_PATH)
     noticed: list[int] = []
     ended = threading.Event()
@@ -77,7 +77,7 @@ def listening(fifo: Path) -> Iterator[list[int]]:
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
-    """A directory that anybody can write to, with a good file, beside a secret."""
+    """A directory that anyone can write to, with a good file, next to a secret."""
     (tmp_path / "private").mkdir()
     (tmp_path / "private/file").write_text("secret")
     directory = tmp_path / "home"
@@ -119,7 +119,7 @@ def test_a_file_that_is_swapped_for_a_link_never_gives_what_that_leads_to(
 
 
 def test_a_file_that_is_swapped_for_a_fifo_never_opens_that(home: Path) -> None:
-    """A writer that does not wait can open a FIFO only while somebody has it open for reading."""
+    """A writer that does not wait can open a FIFO only while someone has it open for reading."""
     os.mkfifo(home / "fifo")
     texts = set()
     with listening(home / "fifo") as noticed, swapping(home / "file", home / "fifo"):

@@ -1,4 +1,4 @@
-"""Links that somebody without rights could let lead elsewhere hand nothing out."""
+"""Links that someone without rights could let lead elsewhere hand nothing out."""
 
 from __future__ import annotations
 

@@ -115,5 +115,5 @@ class HangingRun(Root):
 
 
 def test_a_directory_of_udevd_that_hangs_is_as_good_as_none(tmp_path: Path) -> None:
-    """It is looked at on the loop, and HangsError is no OSError."""
+    """It is read on the loop, and HangsError is not an OSError."""
     assert not udevd_runs(HangingRun(tmp_path))

@@ -1,4 +1,4 @@
-"""Events of the kernel, which only root can make it tell."""
+"""Events of the kernel, which only root can make it show."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def zram() -> Iterator[str]:
 
 @pytest.fixture
 def loop_control() -> Iterator[int]:
-    """Return where loop devices are plugged; there are none of ours before and after."""
+    """Return where loop devices are plugged; there are not of ours before and after."""
     descriptor = os.open(LOOP_CONTROL, os.O_RDWR)
     for when in ("before", "after"):
         for number in LOOPS:

@@ -67,7 +67,7 @@ def line_of(process: subprocess.Popen[str]) -> str:
 
 
 def told_until(process: subprocess.Popen[str], syspath: str) -> list[str]:
-    """The syspaths that it hears of, up to this one."""
+    """The syspaths that it learns of, up to this one."""
     reported: list[str] = []
     while not reported or reported[-1] != syspath:
         reported.append(json.loads(line_of(process))["syspath"])
@@ -94,7 +94,7 @@ def network_interface(name: str) -> Iterator[str]:
 def test_a_pod_without_capabilities_hears_the_kernel_in_its_own_network() -> None:
     """With the source ``udev`` nothing arrives: those messages stay in udevd's namespace.
 
-    Nor do those of network interfaces, which the kernel tells in their own namespace.
+    Nor do those of network interfaces, which the kernel shows in their own namespace.
     """
     if subprocess.run(["unshare", "-n", *BARE, "true"], check=False).returncode:
         pytest.skip("no network namespace can be made here")

@@ -1,6 +1,6 @@
 """The hosts of this directory: one for each ``examples/configs/NAME.yaml``.
 
-    python -m tests.hosts.hosts NAME    # writes the golden files anew, to be looked at
+    python -m tests.hosts.hosts NAME    # writes the golden files again, to be read
 
 ``NAME/`` holds
 
@@ -145,7 +145,7 @@ class View:
     numa: dict[str, list[int]]
     """NUMA nodes of devices, for those that are named."""
     edits: dict[str, str]
-    """Text of the example and what replaces it first: a variant that its comments tell of."""
+    """Text of the example and what replaces it first: a variant that its comments report."""
     uncomment: tuple[str, ...] = ()
     """How commented blocks of the example begin that are part of the variant."""
 

@@ -200,7 +200,7 @@ async def test_a_look_that_hangs_is_given_up_and_not_begun_once_more(service: Se
         assert service.root.asked[NODE] == 1
         service.given.clear()
         await service.allocate("ttyUSB1")
-        assert service.given == [["ttyUSB1"]] * 2, "when it is asked for, and when it is given"
+        assert service.given == [["ttyUSB1"]] * 2, "when it is requested, and when it is given"
 
 
 async def test_a_device_whose_look_has_ended_is_looked_at_afresh(service: Service) -> None:
@@ -243,7 +243,7 @@ async def test_a_call_at_the_moment_when_a_check_ends_does_not_stop_the_loop(
     tell = loop.call_soon_threadsafe
 
     def tell_both(*call: Any, **options: Any) -> asyncio.Handle:
-        tell(ends.set)  # the next call goes on in the turn after the end of the check
+        tell(ends.set)  # the next call continues in the turn after the end of the check
         return tell(*call, **options)
 
     for _ in range(50):

@@ -33,7 +33,7 @@ def make_socket(directory: Path) -> None:
 async def watching(
     path: Path, poll_seconds: float = 60.0, **keys: int
 ) -> AsyncIterator[KubeletDirectory]:
-    """With a poll so slow that only inotify can have told."""
+    """With a poll so slow that only inotify can have reported."""
     directory = KubeletDirectory(path, poll_seconds=poll_seconds, **keys)
     async with asyncio.TaskGroup() as tasks:
         task = tasks.create_task(directory.watch())
@@ -102,7 +102,7 @@ def test_the_age_of_a_kubelet_is_that_of_its_socket_and_grows_whoever_sets_the_c
 
 
 def test_a_socket_with_the_same_inode_number_is_another_one(short_directory: Path) -> None:
-    """K4: the number is used again at once on many filesystems; the time of change tells.
+    """K4: the number is used again at once on many filesystems; the time of change shows.
 
     K5: looking again at the socket that is known changes nothing.
     """
@@ -140,7 +140,7 @@ async def test_a_directory_is_waited_for_and_followed_when_it_returns(
 
 
 class Doomed(PosixPath):
-    """A directory that is deleted as soon as somebody has looked at it."""
+    """A directory that is deleted as soon as someone has read it."""
 
     def stat(self, *, follow_symlinks: bool = True) -> os.stat_result:
         status = super().stat(follow_symlinks=follow_symlinks)
@@ -199,7 +199,7 @@ def deleted(place: Path) -> Iterator[Path]:
 
 
 async def test_a_directory_deleted_below_its_mount_ends_the_daemon(short_directory: Path) -> None:
-    """Inotify does not tell of it; only a restarted pod sees the new directory."""
+    """Inotify does not report it; only a restarted pod sees the new directory."""
     with (
         deleted(short_directory / "mount") as path,
         pytest.raises(KubeletError, match="deleted below its mount"),
@@ -212,8 +212,8 @@ async def test_a_directory_that_is_just_being_deleted_is_not_gone_for_good(
 ) -> None:
     """Seen with real kubelets on a busy machine: the daemon ended, or registered twice.
 
-    It looks again soon, though it doubts for long: a kubelet that came meanwhile was found a second
-    later, by when each plugin had registered with it.
+    It looks again soon, though it is uncertain for long: a kubelet that came meanwhile was found
+    a second later, by when each plugin had registered with it.
     """
     make_socket(short_directory)
     with deleted(short_directory / "kubelet") as path:
@@ -226,7 +226,7 @@ async def test_a_directory_that_is_just_being_deleted_is_not_gone_for_good(
 async def test_a_directory_that_somebody_holds_open_while_it_is_deleted_is_found_again(
     short_directory: Path,
 ) -> None:
-    """inotify tells of its end when nobody holds it any more: a new kubelet was found 5 s later."""
+    """inotify reports its end when no one holds it any more: a new kubelet was found 5 s later."""
     path = short_directory / "kubelet"
     path.mkdir()
     make_socket(path)

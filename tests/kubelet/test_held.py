@@ -60,7 +60,7 @@ class HeldWorld(World):
         await self.kubelet.wait_for(lambda: self.kubelet.devices(SERIAL) == wanted, 30)
 
     async def asked(self, times: int) -> None:
-        """Wait until the kubelet has been asked so many times more."""
+        """Wait until the kubelet has been asked this many times more."""
         observed = self.kubelet.observed
         wanted = observed.pod_resources_calls + times
         await self.kubelet.wait_for(lambda: observed.pod_resources_calls >= wanted, 30)
@@ -82,13 +82,13 @@ def is_refused(found: Mapping[str, Any]) -> bool:
 
 
 async def test_what_a_pod_holds_stays_until_it_ends(world: HeldWorld) -> None:
-    """LAW-10: the device that nobody holds is forgotten in time, the other one is not."""
+    """LAW-10: the device that no one holds is forgotten in time, the other one is not."""
     async with world.asking(FLEETING):
         await world.holds()
         await world.devices_are(ttyUSB0="Unhealthy")
         lists = world.kubelet.observed.lists[SERIAL]
         await world.asked(5)
-        assert world.kubelet.observed.lists[SERIAL] == lists, "to ask is no news for the kubelet"
+        assert world.kubelet.observed.lists[SERIAL] == lists, "to ask is not a news for the kubelet"
         world.host.plug("ttyUSB0")
         await world.devices_are(ttyUSB0="Healthy")
         world.host.unplug("ttyUSB0")

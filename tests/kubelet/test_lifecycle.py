@@ -19,7 +19,7 @@ pytestmark = pytest.mark.slow
 
 SERIAL = "example.com/serial"
 PATIENT = replace(FAST, first_retry=60.0, last_retry=60.0)
-"""Waits so long between attempts that only an event can have ended the wait."""
+"""Waits this long between attempts that only an event can have ended the wait."""
 LONGEST = f"{'d' * 60}.{'e' * 60}.{'f' * 60}.{'g' * 61}/{'n' * 63}"
 """What a kubelet takes as a name."""
 STORM = 20
@@ -58,7 +58,7 @@ async def test_a_change_after_a_restart_reaches_the_current_stream(world: World)
 
 @pytest.mark.parametrize("how", ["restart", "crash"])
 async def test_a_new_kubelet_gets_the_list_at_once(world: World, how: str) -> None:
-    """K2: no wait goes on when a new kubelet.sock is there, and pods that start then are served."""
+    """K2: a new kubelet.sock ends each wait, and pods that start then are served."""
     async with world.kubelet, world.serving(serial(), timing=PATIENT) as daemon:
         await daemon.registered(SERIAL)
         await (world.kubelet.stop() if how == "restart" else world.kubelet.crash())
@@ -156,7 +156,7 @@ async def test_a_directory_that_is_deleted_and_made_again_is_followed(world: Wor
 
 
 async def test_the_directory_may_be_deleted_below_a_living_kubelet(world: World) -> None:
-    """KST-1, KST-9: the open stream goes on; the next kubelet makes the directory anew."""
+    """KST-1, KST-9: the open stream continues; the next kubelet makes the directory again."""
     async with world.kubelet, world.serving(serial()) as daemon:
         await daemon.registered(SERIAL)
         shutil.rmtree(world.kubelet.directory)
@@ -169,7 +169,7 @@ async def test_the_directory_may_be_deleted_below_a_living_kubelet(world: World)
 
 
 async def test_a_kubelet_frozen_within_register_completes_it_when_it_goes_on(world: World) -> None:
-    """REG-2, REG-9c: the server goes on serving; the late registration is ours, with one stream."""
+    """REG-2, REG-9c: the server keeps serving; the late registration is ours, with one stream."""
     async with world.kubelet:
         world.kubelet.freeze()
         async with world.serving(serial()) as daemon:
@@ -204,7 +204,7 @@ async def test_a_kubelet_frozen_amid_the_lists_gets_the_latest_when_it_goes_on(
 
 @pytest.mark.parametrize("how", ["restart", "crash"])
 async def test_a_storm_of_restarts_leaves_one_stream_and_one_socket(world: World, how: str) -> None:
-    """KST-3, REG-11: nobody waits for a list between two restarts."""
+    """KST-3, REG-11: no one waits for a list between two restarts."""
     async with world.kubelet, world.serving(serial()) as daemon:
         await daemon.registered(SERIAL)
         for _ in range(STORM):
@@ -242,7 +242,7 @@ async def test_kubelets_that_are_away_for_long_are_no_work_of_another_plugin(wor
             await serves(world, daemon, "ttyUSB0")
             await world.kubelet.stop()
             await daemon.log.says("registering again in", times=number)
-            await asyncio.sleep(0.2)  # noqa: TID251 -- more than the pause, of which nothing tells the end
+            await asyncio.sleep(0.2)  # noqa: TID251 -- more than the pause, of which nothing shows the end
             await world.kubelet.start()
             await world.listed(SERIAL, "ttyUSB0")
         await daemon.registered(SERIAL)

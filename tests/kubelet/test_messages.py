@@ -1,4 +1,4 @@
-"""Test what the kubelet is told, in its own messages, and how long they may be."""
+"""Test what the kubelet gets, in its own messages, and how long they may be."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ DEVICES = 20
 
 
 def test_an_answer_has_an_entry_for_each_container() -> None:
-    """ALL-2: none would leak the ids, more than asked for would be dropped."""
+    """ALL-2: none would leak the ids, more than requested would be dropped."""
     edits = ContainerEdits(
         devices=(DeviceSpec(host_path="/dev/a", container_path="/dev/b", permissions="r"),),
         mounts=(BindMount(host_path="/h", container_path="/c", read_only=True),),
@@ -50,7 +50,7 @@ def test_an_answer_has_an_entry_for_each_container() -> None:
 
 
 class _Counting(dict[str, "Entry[Device]"]):
-    """Counts how often somebody goes through all devices."""
+    """Counts how often someone goes through all devices."""
 
     walks = 0
 
@@ -64,7 +64,7 @@ class _Counting(dict[str, "Entry[Device]"]):
 
 
 def test_a_list_is_gone_through_as_often_however_many_devices_there_are() -> None:
-    """For each device, all were asked for their NUMA nodes."""
+    """For each device, all were requested their NUMA nodes."""
     files = [node(f"/dev/ttyUSB{number}", (188, number)) for number in range(50)]
     listed = decide([resource_of("serial", "/dev/ttyUSB*")], files)[NAME]
     counting = _Counting(listed.devices)
@@ -77,7 +77,7 @@ def test_a_list_is_gone_through_as_often_however_many_devices_there_are() -> Non
 async def test_a_list_of_more_than_fits_never_passes_four_mebibytes_and_uses_them(
     short_directory: Path,
 ) -> None:
-    """K11: what counts is the size with all devices Unhealthy; the rest is not offered and told."""
+    """K11: the size with all devices Unhealthy counts; the rest is not offered, and reported."""
     world = World(short_directory)
     for number in range(DEVICES):
         world.host.plug(f"ttyUSB{number}")

@@ -41,7 +41,7 @@ class Peers:
         return set(self.own.peers.value)
 
     async def ended(self) -> None:
-        """Wait until something is told since the first look."""
+        """Wait until something is reported since the first look."""
         events = self.own.events
         assert await until(lambda: events.value > 0, events, timeout_seconds=60)
 
@@ -86,7 +86,7 @@ async def test_only_old_dead_sockets_of_ours_are_removed(
 
     assert dead in left(), "younger than a minute: it may be about to listen"
     monkeypatch.setattr(time, "time", lambda: wall() + 3600)
-    assert dead in left(), "only somebody has set the clock"
+    assert dead in left(), "only someone has set the clock"
     monkeypatch.setattr(time, "monotonic", lambda: monotonic() + 61)
     assert left() == {mine, live, plain, other}
 

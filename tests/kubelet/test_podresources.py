@@ -238,7 +238,7 @@ async def test_a_place_where_no_kubelet_is(short_directory: Path, what: str, rea
 
 
 async def hang_up(listener: sockets.socket, listens: bool) -> None:
-    """Answer each connection with what is no HTTP/2, and close it."""
+    """Answer each connection with what is not a HTTP/2, and close it."""
     while listens:
         connection, _ = await asyncio.get_running_loop().sock_accept(listener)
         with connection:

@@ -91,7 +91,7 @@ async def test_only_the_kubelet_that_was_looked_at_gets_the_registration(
 
 
 async def test_a_lack_of_descriptors_is_not_taken_for_silence(short_directory: Path) -> None:
-    """The reason is always the same, so that it is told once: it names no socket.
+    """The reason is always the same, so that it is reported once: it names no socket.
 
     What gRPC says ends where its text does: it once put NUL bytes into the log.
     """
@@ -109,7 +109,7 @@ async def test_a_lack_of_descriptors_is_not_taken_for_silence(short_directory: P
 async def test_a_kubelet_that_is_down_has_refused_nothing(
     short_directory: Path, is_left: bool
 ) -> None:
-    """Somebody who reads this at night should look for the kubelet, not at the name."""
+    """Someone who reads this at night should look for the kubelet, not at the name."""
     if is_left:
         with socket.socket(socket.AF_UNIX) as connection:
             connection.bind(str(short_directory / "kubelet.sock"))

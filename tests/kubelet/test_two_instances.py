@@ -48,7 +48,7 @@ async def test_the_end_of_another_does_not_take_the_devices_along(
 ) -> None:
     """K10: a rolling update, and one that is rolled back.
 
-    Up to 1.36 a kubelet drops us when an older plugin of the same resource ends, and nobody tells
+    Up to 1.36 a kubelet drops us when an older plugin of the same resource ends, and no one shows
     an older instance when a later one ends: its stream lives on without an endpoint (REG-9b).
     """
     plugin = BarePlugin(world.kubelet.directory, resource=SERIAL)
@@ -146,7 +146,7 @@ async def test_an_instance_that_leaves_amid_a_registration_costs_no_long_wait(
     """K10, REG-9b: an old instance ends between the kubelet's answer and the stream.
 
     Up to 1.36 the kubelet closes the new connection, and no stream ever comes. From 1.37 on it
-    lives on: where the stream is only late, nobody registers again (REG-10).
+    lives on: where the stream is only late, no one registers again (REG-10).
     """
     comes = delay < 1 and world.kubelet.generation is Generation.B
     timing = replace(FAST, stream=60.0, peer_return=60.0 if comes else FAST.peer_return)
@@ -189,7 +189,7 @@ async def test_two_instances_say_so_once_and_when_it_is_over(world: World) -> No
 
 
 async def test_two_instances_do_not_throw_each_other_out_for_ever(world: World) -> None:
-    """REG-9b, REG-13: once both have streams, nobody registers again."""
+    """REG-9b, REG-13: once both have streams, no one registers again."""
     async with world.kubelet, world.serving(serial()) as server, world.serving(serial()) as other:
         await both_active(world, server, other)
         await streams(world, 2)

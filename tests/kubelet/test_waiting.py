@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 SERIAL = "example.com/serial"
 PATIENT = replace(FAST, first_retry=60.0, last_retry=60.0, register=60.0, stream=60.0)
-"""Waits so long between attempts that only an event can have ended the wait."""
+"""Waits this long between attempts that only an event can have ended the wait."""
 MANY = 32
 """As many as register at once."""
 FAILURES = 10
@@ -111,7 +111,7 @@ async def test_a_hanging_register_ends_when_the_kubelet_is_replaced(world: World
 
 
 async def fails(daemon: Daemon, times: int) -> None:
-    """Wait until the metrics have so many failed registrations."""
+    """Wait until the metrics have this many failed registrations."""
     name = "registrations_total{example.com/serial,failure}"
     await daemon.counts_so(lambda found: found.get(name, 0) >= times)
 
@@ -136,7 +136,7 @@ async def test_a_new_socket_is_tried_again_soon_however_long_the_last_one_was_de
 
 
 async def test_registrations_that_hang_keep_no_other_one_waiting(plain_world: World) -> None:
-    """K6: a kubelet that hangs for 31 resources is asked for one more."""
+    """K6: a kubelet that hangs for 31 resources is requested one more."""
     kubelet = plain_world.kubelet
     kubelet.faults.register_delay_seconds = 3600.0
     resources = [resource(f"example.com/r{number}", "/dev/none") for number in range(MANY)]

@@ -25,7 +25,7 @@ HANGS = "took longer than 1 s"
 
 @pytest.fixture
 def check(short_directory: Path) -> Iterator[Path]:
-    """A program that cannot be started, nor be looked at."""
+    """A program that cannot be started, nor be read."""
     with hanging_mount(short_directory / "gone") as gone:
         yield gone / "check"
 

@@ -32,7 +32,7 @@ async def commands() -> AsyncIterator[Commands]:
 
 
 async def pids_in(file: Path, count: int) -> list[int]:
-    """Wait until so many processes have said which they are."""
+    """Wait until this many processes have said which they are."""
     await poll_until(lambda: file.exists() and file.read_text().count("\n") >= count)
     return [int(entry) for entry in file.read_text().split()]
 
@@ -49,7 +49,7 @@ async def test_an_orphan_is_killed_once_no_command_runs_that_may_have_started_it
         older = orphan.replace("NAME", "of_older") + "exec sleep 60"
         running = tasks.create_task(shell(commands, older, timeout_seconds=60))
         (of_older,) = await pids_in(tmp_path / "of_older", 1)
-        await asyncio.sleep(0.02)  # noqa: TID251 -- start times are told in hundredths of a second
+        await asyncio.sleep(0.02)  # noqa: TID251 -- start times are reported in hundredths of a second
         assert (await shell(commands, orphan.replace("NAME", "of_newer") + "exit 0")).ok
         (of_newer,) = await pids_in(tmp_path / "of_newer", 1)
         assert (await shell(commands, "exit 0")).ok
@@ -99,7 +99,7 @@ async def test_orphans_that_die_are_reaped_while_their_command_runs(commands: Co
 
 
 async def test_the_exit_codes_of_commands_are_not_taken_by_sweeps(commands: Commands) -> None:
-    """Fails if every dead child is reaped, whoever waits for it."""
+    """Fails if every dead child is reaped, anyone who waits for it."""
     async with asyncio.TaskGroup() as tasks:
         scripts = (f"(setsid sleep 0.01 &) ; exit {code}" for code in range(1, 61))
         running = [tasks.create_task(shell(commands, script)) for script in scripts]
@@ -145,7 +145,7 @@ async def test_a_run_that_is_canceled_at_once_leaves_nothing(commands: Commands)
 async def test_what_is_left_at_the_end_is_ended(tmp_path: Path) -> None:
     async with asyncio.TaskGroup() as tasks:
         async with Commands() as commands:
-            # Nobody waits for it: gRPC does not wait for the calls that it cancels.
+            # No one waits for it: gRPC does not wait for the calls that it cancels.
             script = f"trap '' TERM; {ESCAPE} echo > {tmp_path}/on; sleep 60"
             running = tasks.create_task(shell(commands, script))
             await poll_until((tmp_path / "on").exists)

@@ -77,7 +77,7 @@ class BarePlugin(rpc.DevicePluginServicer):
             stream.put_nowait(devices)
 
     def end_streams(self) -> None:
-        """End the streams in good order while the server goes on."""
+        """End the streams in good order while the server continues."""
         for stream in self._streams:
             stream.put_nowait(None)
 

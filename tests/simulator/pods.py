@@ -25,7 +25,7 @@ every_generation = pytest.mark.parametrize("generation", Generation)
 
 
 def pod(uid: str = "pod", **limits: int) -> Pod:
-    """A pod with one container; ``thing=2, other=1`` ask for these resources."""
+    """A pod with one container; ``thing=2, other=1`` request these resources."""
     asked = {f"example.com/{name}": amount for name, amount in limits.items()}
     return Pod(uid=uid, containers=(Container(name="main", limits=asked),))
 

@@ -88,7 +88,7 @@ async def test_only_the_first_of_several_answers_counts(
 async def test_devices_of_a_removed_pod_are_free_at_the_next_allocation(
     kubelet: Kubelet, plugin: BarePlugin
 ) -> None:
-    """ALL-3: there is no call that says so."""
+    """ALL-3: there is not a call that says so."""
     await show(kubelet, plugin, "a")
     first, second = pod("first", thing=1), pod("second", thing=1)
     assert (await kubelet.admit(first)).admitted

@@ -24,7 +24,7 @@ async def test_without_a_first_list_the_resource_is_absent(
 
 
 async def test_each_list_replaces_everything(kubelet: Kubelet, plugin: BarePlugin) -> None:
-    """LAW-2: what a list does not have is gone."""
+    """LAW-2: what a list does not have is missing."""
     plugin.show("a", "b", unhealthy=["c"])
     await plugin.register()
     await kubelet.wait_for(lambda: kubelet.capacity(RESOURCE) == 3)
@@ -104,7 +104,7 @@ async def test_a_stream_that_ends_is_never_opened_again(
 
 
 def _list_of(size: int) -> list[pb.Device]:
-    """Make a list whose message has exactly so many bytes."""
+    """Make a list whose message has exactly this many bytes."""
     devices = [pb.Device(ID=f"{n:060}", health="Healthy") for n in range(size // 100)]
     have = pb.ListAndWatchResponse(devices=devices).ByteSize()
     last = pb.Device(health="Healthy")

@@ -41,7 +41,7 @@ resources:
       - path: /dev/infiniband/*
 """
 BUSY = (1, 2, 1, 3, 2, 2, 1, 2)
-"""How many devices each of several pods asks for that all stay."""
+"""How many devices each of several pods requests that all stay."""
 
 
 def spots(machine: str, *, nics: bool = False) -> dict[str, Spot]:
@@ -62,7 +62,7 @@ def closest(ids: Collection[str], size: int, devices: Mapping[str, Spot]) -> fro
 
 
 class Node:
-    """A kubelet with the daemon beside it."""
+    """A kubelet with the daemon next to it."""
 
     def __init__(self, kubelet: Kubelet) -> None:
         self.kubelet = kubelet
@@ -109,7 +109,7 @@ async def running(machine: str, directory: Path) -> AsyncIterator[Node]:
 async def test_containers_get_the_closest_devices_that_are_free(
     machine: str, short_directory: Path
 ) -> None:
-    """On an idle machine, and beside pods that stay."""
+    """On an idle machine, and next to pods that stay."""
     devices = spots(machine)
     async with running(machine, short_directory) as node:
         for size in (1, 2, 3, 4):

@@ -1,4 +1,4 @@
-"""The stand-in's pod-resources service (PRS-1)."""
+"""The simulated kubelet's pod-resources service (PRS-1)."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ async def test_it_lists_active_pods_and_frees_what_others_held(
         for name, p in (("one", first), ("other", other))
     }
     kubelet.admitter.remove(first)
-    assert held_by(kubelet, first)["main"], "nothing happens until somebody asks"
+    assert held_by(kubelet, first)["main"], "nothing happens until someone asks"
     assert (await held(socket)).keys() == {"other"}
     assert held_by(kubelet, first)["main"] == {}
 

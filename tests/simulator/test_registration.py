@@ -58,7 +58,7 @@ async def test_a_registered_plugin_is_asked_for_its_list(
 
 @impatient
 async def test_register_dials_before_it_answers(kubelet: Kubelet, short_directory: Path) -> None:
-    """REG-1: a socket that nobody serves fails Register after the dial's budget."""
+    """REG-1: a socket that no one serves fails Register after the dial's budget."""
     plugin = BarePlugin(short_directory)
     with socket.socket(socket.AF_UNIX) as silent:
         silent.bind(str(short_directory / plugin.name))
@@ -189,7 +189,7 @@ async def test_while_the_kubelet_is_away_register_is_unavailable(
 async def test_a_caller_that_gives_up_leaves_a_ghost_registration(
     kubelet: Kubelet, plugin: BarePlugin
 ) -> None:
-    """REG-2, REG-3: the kubelet goes on; its stream comes to a plugin that has given up."""
+    """REG-2, REG-3: the kubelet continues; its stream comes to a plugin that has given up."""
     kubelet.faults.register_delay_seconds = 0.5
     plugin.show("a")
     async with registering(plugin):

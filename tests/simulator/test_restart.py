@@ -82,7 +82,7 @@ async def test_a_crash_leaves_a_socket_that_refuses_and_a_stop_leaves_none(
 async def test_after_a_restart_resources_are_known_without_devices(
     kubelet: Kubelet, plugin_with: Callable[..., BarePlugin]
 ) -> None:
-    """KST-6: until the list arrives a pod that asks for some fails for good."""
+    """KST-6: until the list arrives a pod that requests some fails for good."""
     await registered(kubelet, plugin_with, "a", "b")
     await kubelet.crash()
     await kubelet.start()
@@ -137,7 +137,7 @@ async def test_the_checkpoint_is_written_with_each_list(
 async def test_without_a_checkpoint_nothing_is_known(
     kubelet: Kubelet, plugin_with: Callable[..., BarePlugin]
 ) -> None:
-    """KST-10: a pod that asks for devices is admitted, and gets none."""
+    """KST-10: a pod that requests devices is admitted, and gets none."""
     await registered(kubelet, plugin_with, "a")
     await kubelet.stop()
     (kubelet.directory / CHECKPOINT).unlink()

@@ -52,7 +52,7 @@ def repacked(
     format_: int = tarfile.GNU_FORMAT,
     headers: dict[str, str] | None = None,
 ) -> bytes:
-    """Return an archive as anybody may write it, after a manifest as it should be."""
+    """Return an archive as anyone may write it, after a manifest as it should be."""
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode="w:gz", format=format_, pax_headers=headers or {}) as tar:
         tar.addfile(info(MANIFEST, size=13), io.BytesIO(b'{"format": 1}'))

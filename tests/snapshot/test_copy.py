@@ -45,10 +45,10 @@ def tree(tmp_path: Path) -> Tree:
 @pytest.mark.parametrize(
     ("path", "text", "mode", "is_copied"),
     [
-        pytest.param(f"{USB}/serial", "A50285BI\n", 0o644, True, id="a text of a device"),
+        pytest.param(f"{USB}/serial", "A50285BI\n", 0o644, True, id="a string of a device"),
         pytest.param(f"{USB}/config", "x", 0o644, False, id="a configuration"),
         pytest.param(f"{USB}/big", "x" * 4097, 0o644, False, id="a long text"),
-        pytest.param(f"{USB}/binary", "\0", 0o644, False, id="what is no text"),
+        pytest.param(f"{USB}/binary", "\0", 0o644, False, id="what is not a string"),
         pytest.param(f"{USB}/power/control", "on", 0o644, False, id="a control of power"),
         pytest.param(f"{USB}/idVendor", "0403\n", 0o440, False, id="what not all may read"),
         pytest.param(f"{DRIVERS}/usb/unbind", "", 0o644, False, id="a control of a driver"),

@@ -43,7 +43,7 @@ class Tally:
     unreachable: int = 0
     """No plugin was registered, or its socket went away: only while something restarts."""
     for_gone: int = 0
-    """Calls for devices that were gone when they began; each was refused."""
+    """Calls for devices that were missing when they began; each was refused."""
     milliseconds: list[float] = field(default_factory=list)
     """Of those that were answered."""
 
@@ -158,7 +158,7 @@ class Allocating:
         if path is None:
             tally.unreachable += 1
             if before.settled and not record.unsettled:
-                raise Violation(f"{kind}: no plugin is registered, and nothing is going on")
+                raise Violation(f"{kind}: no plugin is registered, and nothing is continuing")
             return
         if not before.plugged:
             tally.for_gone += 1
@@ -179,7 +179,7 @@ class Allocating:
             raise Violation(f"Allocate of {node} was {wrong} ({took:.0f} ms{said})")
 
     async def _problem(self, path: Path, device: str) -> str | None:
-        """Call; give what the answer complains of, None if it is what was asked for."""
+        """Call; give what the answer complains of, None if it is what was requested."""
         line = self._line(path)
         line.calls += 1
         try:

@@ -46,7 +46,7 @@ class Before:
 
 
 class Chapter:
-    """Runs steps on one world; ``journal`` is told of each."""
+    """Runs steps on one world; ``journal`` is reported about each."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class Chapter:
         self._record = world.record
 
     async def run(self, seconds: float) -> None:
-        """Go on for so long; raises Violation, or an ExceptionGroup that holds one."""
+        """Go on for this long; raises Violation, or an ExceptionGroup that holds one."""
         world, until = self._world, self._world.now() + seconds
         await self.begin()
         async with asyncio.TaskGroup() as tasks:
@@ -123,7 +123,7 @@ class Chapter:
             if node.rpartition("-")[0] in record.in_force:
                 self._allocating.also(node)
         # The end of an old instance may take a new one's devices along for a moment (K10).
-        # A real kubelet does not tell when it has noticed that one registers anew.
+        # A real kubelet does not show when it has noticed that one registers again.
         unseen = step.do is Do.RELOAD and anew and world.side.healthy_only
         # What was there for a moment may be listed for one.
         late = step.do in {Do.ROLL, Do.BLINK} or unseen
@@ -149,7 +149,7 @@ class Chapter:
         return change.added | change.removed | change.anew
 
     def _is_done(self, step: Step, before: Before, anew: frozenset[str]) -> bool:
-        """Say whether what cannot be told from the lists has happened, too."""
+        """Say whether what cannot be distinguished from the lists has happened, too."""
         world, record = self._world, self._record
         if step.do in CONFIG and world.daemon.configs_read == before.configs_read:
             return False
@@ -170,7 +170,7 @@ class Chapter:
         )
         rolled = step is not None and step.do is Do.ROLL
         period = self._record.places.period
-        # Amid a registration a stream that never comes is waited for so long (K10).
+        # Amid a registration a stream that never comes is waited for this long (K10).
         doubt = RegistrationTiming().doubtful_stream(1) if rolled else 0.0
         loads = self._loads(step) * self._world.load_seconds
         return TRUE_WITHIN_SECONDS + (PROBE_PERIODS * period if slow else 0.0) + doubt + loads
@@ -187,7 +187,7 @@ class Chapter:
     ) -> Taken:
         """Wait until the lists are true; raises Violation when that takes too long.
 
-        ``hold``: they count as true if they still are, or are again, so many seconds after the
+        ``hold``: they count as true if they still are, or are again, this many seconds after the
         mark. The time until they were true for good is what was taken.
         """
         world = self._world
@@ -220,7 +220,7 @@ class Chapter:
         return Taken(seconds=seconds, limit=limit, waited=waited)
 
     async def _until_answered(self, step: Step, mark: Mark, taken: Taken) -> Taken:
-        """Wait until replaced devices can be allocated: no list tells of them."""
+        """Wait until replaced devices can be allocated: no list reports them."""
         world, record = self._world, self._record
         offered = {node for kind in record.kinds for node in record.offered(kind)}
         for node in sorted(offered & set(step.nodes) - record.sick):

@@ -24,7 +24,7 @@ class Kind:
     source: str
     """The source of the config that may hold it."""
     forget: int = 0
-    """Seconds after which a vanished device is no longer listed."""
+    """Seconds after which a disappeared device is no longer listed."""
     probe: str = ""
     """``file``, ``exec`` or none."""
     devices: int = 8
@@ -141,7 +141,7 @@ BROKEN: Mapping[str, str] = {
     "unquoted": HEAD
     + f"resources:\n  - {{name: {DOMAIN}/bad, match: [{{usb: {{vendor: 0403}}}}]}}\n",
 }
-"""Texts that no daemon may take, by what is wrong with them."""
+"""Strings that no daemon may take, by what is wrong with them."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -153,7 +153,7 @@ class Difference:
     updated: frozenset[str]
     """Changed in place: the socket stays."""
     anew: frozenset[str]
-    """Changed in what a kubelet asks for once: they register again."""
+    """Changed in what a kubelet requests once: they register again."""
 
     @property
     def touched(self) -> frozenset[str]:

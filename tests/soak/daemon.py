@@ -43,7 +43,7 @@ class Held:
     blocks: int
     """Python's blocks of memory, garbage aside."""
     given_out: int
-    """Bytes that the C library has given out, large blocks aside; 0: it cannot tell."""
+    """Bytes that the C library has given out, large blocks aside; 0: it cannot show."""
     canceled: int
     """Calls of gRPC that were canceled since the first question."""
 
@@ -101,7 +101,7 @@ class Daemon:
         return self.process.pid
 
     def look_at_log(self, *, ended: bool = False) -> None:
-        """Read what it has logged since; raises Violation if that tells of a mistake in it."""
+        """Read what it has logged since; raises Violation if that reports a mistake in it."""
         with self.log.open("rb") as log:
             log.seek(self._offset)
             new = log.read()

@@ -70,8 +70,8 @@ class _Policy(asyncio.DefaultEventLoopPolicy):
 def _settle() -> None:
     """Have Python's table of interned strings grow now to what it takes forever.
 
-    pathlib interns each part of a path. When so many have come, gone or not, that the table is
-    full, it is made anew, three times as large as what is in it: half a megabyte more, once.
+    pathlib interns each part of a path. When this many have come, gone or not, that the table is
+    full, it is made again, three times as large as what is in it: half a megabyte more, once.
     """
     for number in range(_INTERNED):
         sys.intern(f"settling {number}")
@@ -80,7 +80,7 @@ def _settle() -> None:
 def _count_canceled() -> Counter[str]:
     """Count the calls of gRPC that are canceled from now on: each loses some memory of its own.
 
-    No public interface tells of them.
+    No public interface reports them.
     """
     from grpc.aio import _call  # not before the program, which sets its environment
 
@@ -96,7 +96,7 @@ def _count_canceled() -> Counter[str]:
 
 
 def _given_out() -> int:
-    """Give how many bytes the C library has given out, large blocks aside; 0: it cannot tell."""
+    """Give how many bytes the C library has given out, large blocks aside; 0: it cannot show."""
     try:
         mallinfo = ctypes.CDLL(None).mallinfo2
     except AttributeError:

@@ -90,7 +90,7 @@ class Figures:
             "Allocate": f"{tally.made} calls: {tally.answered} answered"
             f" (p50 {percentile(calls, 0.5):.1f}, p99 {percentile(calls, 0.99):.1f} ms),"
             f" {tally.refused} refused, {tally.unreachable} while no plugin was registered;"
-            f" {tally.for_gone} for devices that were gone: none answered",
+            f" {tally.for_gone} for missing devices: none answered",
             "resources that a reload does not concern": f"{self.spared} times left alone:"
             " no Register, the same socket, no list",
         }

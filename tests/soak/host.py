@@ -111,5 +111,5 @@ def _why_no_loops() -> str:
     if not os.access("/dev/loop-control", os.W_OK):
         return "no loop devices: /dev/loop-control cannot be written"
     if taken := [f"loop{n}" for n in LOOPS if Path(f"/sys/block/loop{n}").exists()]:
-        return f"no loop devices: somebody has {', '.join(taken)}"
+        return f"no loop devices: in use are {', '.join(taken)}"
     return ""

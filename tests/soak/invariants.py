@@ -42,7 +42,7 @@ def mistakes(
 ) -> list[str]:
     """Say what the kubelet's lists say wrongly; ``listed``: by type and id.
 
-    ``healthy_only``: where a kubelet only tells which devices are healthy.
+    ``healthy_only``: where a kubelet only shows which devices are healthy.
     """
     return [
         f"{kind}: {entry}"
@@ -97,12 +97,12 @@ def knowledge(record: Record, node: str, now: float) -> Knowledge:
 def wrong_answer(before: Knowledge, after: Knowledge, *, answered: bool) -> str:
     """Say what is wrong with an answer of Allocate, or with a refusal; empty: nothing.
 
-    A node that was gone when the call began, and stayed so, is never given. What the list must say
-    and what was not touched meanwhile counts as well.
+    A node that was missing when the call began, and stayed so, is never given. The expected list
+    and untouched devices count as well.
     """
     moved = before.epochs[1] != after.epochs[1]
     if answered and not before.plugged and not moved:
-        return "answered for a device that was gone"
+        return "answered for a device that was missing"
     if not (before.settled and after.settled) or before.epochs != after.epochs:
         return ""
     if answered and not before.healthy:

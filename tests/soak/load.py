@@ -24,7 +24,7 @@ class Mark:
     late: float
     threads: dict[str, float]
     children: dict[str, float]
-    """What each thread of the daemon's children had waited when it was last looked at."""
+    """What each thread of the daemon's children had waited when it was last read."""
 
 
 class Load:
@@ -47,7 +47,7 @@ class Load:
         return Mark(at=time.monotonic(), late=self.late, threads=threads, children={})
 
     def look_at_children(self, mark: Mark, pid: int) -> None:
-        """Take in what the daemon's children wait; they are gone when it is asked for."""
+        """Take in what the daemon's children wait; they are missing when it is requested."""
         for child in _children(pid):
             mark.children |= waited(child)
 
@@ -55,7 +55,7 @@ class Load:
         """Give by how much one thing after the other may have come later for want of a core.
 
         In seconds: the soak's own loop, the thread of the daemon that waited longest, and so of its
-        children. What waited beside these held up nothing more.
+        children. What waited next to these held up nothing more.
         """
         own = self.late - mark.late
         threads = waited(pid).items()

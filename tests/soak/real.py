@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
 _EACH_SECONDS = 45.0
-"""A version needs so long to be worth its start."""
+"""A version needs this long to be worth its start."""
 
 
 def versions(seed: int, seconds: float) -> tuple[tuple[str, ...], str]:
-    """Give those that are to be used, or why there are none."""
+    """Give those that are to be used, or why there are not."""
     if os.geteuid() != 0:
         return (), "not root"
     if not shutil.which("runc", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"):

@@ -84,13 +84,13 @@ class Record:
         (self.sick.discard if well else self.sick.add)(node)
 
     def write(self, source: str, specs: tuple[Spec, ...], now: float) -> Difference:
-        """Note that a good config was written; it is in force if all others are good too."""
+        """Note that a good config was written; it is active if all others are good too."""
         self.on_disk[source] = specs
         self.broken.pop(source, None)
         return self._take(now)
 
     def breaks(self, source: str, how: str) -> None:
-        """Note that a bad config was written: what is in force stays."""
+        """Note that a bad config was written: what is active stays."""
         self.broken[source] = how
 
     def would_change(self, source: str, specs: tuple[Spec, ...]) -> Difference:
@@ -119,7 +119,7 @@ class Record:
     def allowed(self, kind: str, now: float, *, patience: float = 0.0) -> dict[str, States]:
         """Give what a list may say of each id of a resource; of any other id: nothing.
 
-        ``patience``: for so long after its time a vanished device may still be listed.
+        ``patience``: for this long after its time a disappeared device may still be listed.
         """
         allowed: dict[str, States] = {}
         spec = self.in_force.get(kind)
@@ -135,12 +135,12 @@ class Record:
                 continue
             kept = gone.seen and now <= gone.at + forget
             allowed[first] = _GONE if kept else _MAYBE
-            # How many shares it had then does not matter to anybody.
+            # How many shares it had then does not matter to anyone.
             allowed |= dict.fromkeys(others, _MAYBE)
         return allowed
 
     def may_forget(self, kind: str, since: float, now: float, *, patience: float) -> bool:
-        """Say whether a vanished device may have left a list meanwhile, by itself."""
+        """Say whether a disappeared device may have left a list meanwhile, by itself."""
         spec = self.in_force.get(kind)
         if spec is None or not spec.kind.forget:
             return False  # it does so at once
@@ -166,7 +166,7 @@ class Record:
             self._follow(kind, now, {node} & self._seen[kind], {node})
 
     def _take(self, now: float) -> Difference:
-        """Put in force what is on disk, if all of it is good."""
+        """Put active what is on disk, if all of it is good."""
         if self.broken:
             return difference(self.in_force, self.in_force)
         before = {kind: self.offered(kind) for kind in self.kinds}

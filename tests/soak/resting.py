@@ -123,7 +123,7 @@ class Resting:
         """Do it for what the C library has given out: to gRPC, and Python's larger objects.
 
         Only in the later half of the rests: tables and dicts that churn grow to their final size
-        for some minutes (in a run of 900 s by 30 kB, and then no more). A leak goes on.
+        for some minutes (in a run of 900 s by 30 kB, and then no more). A leak continues.
         """
         samples = [
             (at, (held.given_out - _LOST_BY_GRPC_BYTES * held.canceled) / 1000)

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 _PROGRESS_SECONDS = 5.0
 _LAST_STEPS = 200
 _LAST_LINES = 400
-# The real ones first: it has just been seen that nobody else has one.
+# The real ones first: it has just been seen that no one else has one.
 _SHARES = {"real": 0.2, "restarts": 0.3, "one life": 0.5}
 _SIMULATED = (*HOST, *CONFIG, *KUBELET, *KUBELET_FAULTS)
 
@@ -77,7 +77,7 @@ class Book:
         shares = dict(_SHARES)
         versions, why_not = real.versions(self._seed, self._seconds)
         if kubelets == "simulated":
-            versions, why_not = (), "only simulated ones are asked for"
+            versions, why_not = (), "only simulated ones are requested"
         if not versions:
             self._left_out.append(f"no real kubelet: {why_not}")
             shares["one life"] += shares.pop("real")
@@ -162,7 +162,7 @@ class Book:
                     resting.conclude(self._figures)
 
     def _random(self, what: str) -> random.Random:
-        """Give one for each purpose: what happens in one chapter is no matter of the others."""
+        """Give one for each purpose: what happens in one chapter is not a matter of the others."""
         return random.Random(f"{self._seed} {what}")
 
     def _note(self, step: str) -> None:

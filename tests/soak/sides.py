@@ -35,7 +35,7 @@ class Side(Protocol):
 
     directory: Path
     healthy_only: bool
-    """Whether it only tells which devices are healthy."""
+    """Whether it only shows which devices are healthy."""
 
     async def start(self, generation: str) -> None:
         """Start it, as one of this generation if it can choose."""
@@ -44,10 +44,10 @@ class Side(Protocol):
         """End it."""
 
     async def lists(self) -> Lists:
-        """Give what it has been told last of each resource."""
+        """Give what it has been reported last of each resource."""
 
     async def changed(self, seconds: float) -> None:
-        """Wait until something may have changed, at most so long."""
+        """Wait until something may have changed, at most this long."""
 
     def socket(self, kind: str) -> Path | None:
         """Give the plugin's socket on which it would call Allocate."""
@@ -107,7 +107,7 @@ class SimulatedSide:
 
 
 class RealSide:
-    """A node of the end-to-end tests; its pod-resources service tells what it knows."""
+    """A node of the end-to-end tests; its pod-resources service shows what it knows."""
 
     healthy_only = True
 
@@ -148,7 +148,7 @@ class RealSide:
         return set() if newest is None else {newest}
 
     def registrations(self) -> Mapping[str, int]:
-        # A registration has a socket of its own, numbered; the kubelet's log would tell as much.
+        # A registration has a socket of its own, numbered; the kubelet's log would show as much.
         return {}
 
     def _sockets(self, kind: str) -> list[tuple[int, Path]]:

@@ -24,7 +24,7 @@ A0, A1, B0 = "soak_alpha-0", "soak_alpha-1", "soak_beta-0"
 
 @pytest.fixture
 def record() -> Record:
-    """Two devices of alpha, and one of beta that has vanished and is kept."""
+    """Two devices of alpha, and one of beta that has disappeared and is kept."""
     made = Record(Places(directory="soak", health="/health"), tuple(KINDS))
     for node in ("alpha-0", "alpha-1", "beta-0"):
         made.plug(node, 1.0)
@@ -93,9 +93,9 @@ TOUCHED = Knowledge(plugged=True, healthy=True, settled=True, epochs=(1, 0))
         (HERE, HERE, True, ""),
         (HERE, HERE, False, "refused for a device that is there"),
         (GONE, GONE, False, ""),
-        (GONE, GONE, True, "answered for a device that was gone"),
+        (GONE, GONE, True, "answered for a device that was missing"),
         # A moment after it was unplugged no list has to say so, but Allocate looks itself.
-        (GONE_UNSETTLED, GONE_UNSETTLED, True, "answered for a device that was gone"),
+        (GONE_UNSETTLED, GONE_UNSETTLED, True, "answered for a device that was missing"),
         (GONE_UNSETTLED, BACK, True, ""),
         (SICK, SICK, True, "answered for a device that is not on offer"),
         (HERE, TOUCHED, False, ""),

@@ -97,7 +97,7 @@ class Browser:
 
 
 class Page:
-    """A tab, with what it has said and asked for since it was opened."""
+    """A tab, with what it has said and requested since it was opened."""
 
     def __init__(self, browser: Browser, session: str) -> None:
         self._browser = browser
@@ -134,7 +134,7 @@ class Page:
             await asyncio.sleep(0.02)  # noqa: TID251 -- polls what has no event
 
     async def refresh(self) -> None:
-        """Have the page ask for the status now, as when a person comes back to its tab."""
+        """Have the page request the status now, as when a person comes back to its tab."""
         await self.ask("document.dispatchEvent(new Event('visibilitychange')); 1")
 
     async def look(self, *, width: int, dark: bool) -> None:
@@ -160,7 +160,7 @@ class Page:
         to.write_bytes(base64.b64decode(shot["data"]))
 
     def take(self, event: str, about: dict[str, Any]) -> None:
-        """Note what an event tells."""
+        """Note what an event shows."""
         if event == "Runtime.consoleAPICalled":
             self.said.append(json.dumps(about["args"]))
         elif event == "Runtime.exceptionThrown":

@@ -52,7 +52,7 @@ class Serving:
         return await self.says(request(path))
 
     async def are_left(self, count: int) -> None:
-        """Wait until there are so many connections."""
+        """Wait until there are this many connections."""
         await poll_until(lambda: connections() == count, seconds=PATIENCE_SECONDS)
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def static(*, shows_status: bool = True) -> Endpoints:
-    """Return endpoints of which only the page, and what is not there, can be asked for."""
+    """Return endpoints of which only the page, and what is not there, can be requested."""
     return Endpoints(cast("Sources", None), shows_status=shows_status)
 
 

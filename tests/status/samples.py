@@ -60,7 +60,7 @@ def resource(name: str, *devices: Document, **keys: object) -> Document:
 
 
 def config(**keys: object) -> Document:
-    """Return what is told of a config, of none unless the keys say so."""
+    """Return what is reported about a config, of none unless the keys say so."""
     return {
         "active": bool(keys.get("digest")),
         "digest": "",
@@ -106,7 +106,7 @@ def status(*resources: Document, **keys: object) -> Document:
 
 
 def many(resources: int, devices: int) -> Document:
-    """Return a status of so many resources of so many devices each, one in 50 Unhealthy."""
+    """Return a status of this many resources of this many devices each, one in 50 Unhealthy."""
     return status(
         *(
             resource(
@@ -138,7 +138,7 @@ EMPTY = status(
         "present": False,
         "reason": f"there is no {DIRECTORY}/kubelet.sock",
     },
-    notReady=["no config is in force", "there is no kubelet.sock"],
+    notReady=["no config is active", "there is no kubelet.sock"],
     config=config(
         differsSince=at(NOW - 11),
         problems=["/etc/genericdp/devices.yaml:1:1: it does not exist"],
@@ -219,7 +219,7 @@ NET = resource(
 _KINDS = (
     ("info", "example.com/serial", "ttyUSB1", "Unhealthy: modem does not answer to AT within 2 s"),
     ("warning", "example.com/fuse", "", "another instance serves it, too"),
-    ("error", "", "", "config refused: 2 problems, the one in force goes on"),
+    ("error", "", "", "config refused: 2 problems, the one active continues"),
     ("info", "", "", "active config: 5 resources, +1 -0 ~2 (/etc/genericdp/devices.yaml)"),
     ("info", "example.com/gpu", "", "registered"),
 )
@@ -232,7 +232,7 @@ REFUSED = config(
     resources=7,
     warnings=[
         "/etc/genericdp/devices.yaml:14:7: .resources[1].hooks: with replicas above 1, hooks of"
-        " one container may run beside those of another",
+        " one container may run next to those of another",
     ],
     differsSince=at(NOW - 95),
     refused="e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
@@ -269,7 +269,7 @@ RICH = status(
 
 
 def fleet(count: int) -> Document:
-    """Return RICH with so many resources, most of them with one device or empty."""
+    """Return RICH with this many resources, most of them with one device or empty."""
     kinds = [f"example.com/kind-{number}" for number in range(count - len(RICH["resources"]))]
     return {
         **RICH,

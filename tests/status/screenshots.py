@@ -1,4 +1,4 @@
-"""Pictures of the status page, to be looked at: ``python -m tests.status.screenshots DIRECTORY``.
+"""Pictures of the status page, to be read: ``python -m tests.status.screenshots DIRECTORY``.
 
 Samples of the tests, one of them of a daemon that no longer answers, in light and dark, on a screen
 and on a phone. It needs Chromium.

@@ -70,7 +70,7 @@ def devices(*listed: Entry[Device], not_offered: Mapping[str, str] | None = None
 
 
 def resource(name: str = NAME, *, count: int = 2, **keys: Any) -> ResourceState:
-    """Return a registered resource of so many devices, of which the second is Unhealthy."""
+    """Return a registered resource of this many devices, of which the second is Unhealthy."""
     listed = (device(n, reason="gone" if n == 1 else "") for n in range(count))
     known = {
         "resource": declared(name),

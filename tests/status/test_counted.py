@@ -1,4 +1,4 @@
-"""Test what really happens to a daemon's resources, as its metrics tell it."""
+"""Test what really happens to a daemon's resources, as its metrics show it."""
 
 from __future__ import annotations
 

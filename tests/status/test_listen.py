@@ -28,7 +28,7 @@ def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def reached(host: str, port: int) -> bool:
-    """Return whether somebody listens there."""
+    """Return whether someone listens there."""
     try:
         _, writer = await asyncio.open_connection(host, port)
     except OSError:

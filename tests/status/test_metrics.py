@@ -241,7 +241,7 @@ def test_whatever_an_id_holds_is_read_as_it_is(tally: Tally) -> None:
 
 
 def test_the_daemon_imports_none_of_it() -> None:
-    """Without --listen nobody pays for metrics."""
+    """Without --listen no one pays for metrics."""
     names = "genericdp.cli.run, genericdp.supervisor, genericdp.config.reload"
     unwanted = "prometheus_client", "h11", "http.server", "genericdp.status.metrics"
     code = f"import sys, {names}; sys.exit(any(one in sys.modules for one in {unwanted}))"

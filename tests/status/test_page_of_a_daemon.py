@@ -91,6 +91,6 @@ async def test_what_becomes_of_a_daemon_shows_by_itself(
         assert {entry.split("/")[2] for entry in page.requested if "data:" not in entry} == {
             address
         }
-        # That the daemon is gone Chromium itself notes at each attempt.
+        # That the daemon is missing Chromium itself notes at each attempt.
         assert [line for line in page.said if "ERR_CONNECTION_REFUSED" not in line] == []
     assert "Traceback" not in "".join(daemon.lines)

@@ -1,4 +1,4 @@
-"""``/readyz`` with real plugins, against the stand-in for the kubelet."""
+"""``/readyz`` with real plugins, against the simulated kubelet."""
 
 from __future__ import annotations
 

@@ -106,7 +106,7 @@ async def test_another_method_is_told_which_there_are() -> None:
 
 
 async def test_a_connection_ends_after_one_response() -> None:
-    """Whatever is asked for: nobody holds one that is not used."""
+    """Whatever is requested: no one holds one that is not used."""
     async with serving() as server:
         first = b"GET /a HTTP/1.1\r\n" + HOST + b"Connection: keep-alive\r\n\r\n"
         said = await server.says(first * 5)
@@ -118,7 +118,7 @@ async def test_a_connection_ends_after_one_response() -> None:
 
 
 async def test_what_follows_a_refused_body_is_no_request() -> None:
-    """Nothing is smuggled: what cannot be told from a body ends the connection."""
+    """Nothing is smuggled: what cannot be distinguished from a body ends the connection."""
     async with serving() as server:
         said = await server.says(
             b"GET / HTTP/1.1\r\n" + HOST + b"Content-Length: 5\r\n\r\n" + request("/smuggled")

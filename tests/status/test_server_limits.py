@@ -1,4 +1,4 @@
-"""Nobody who connects can cost the daemon much, or keep others from being answered."""
+"""No one who connects can cost the daemon much, or keep others from being answered."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ PIECE = b"GET /livez HTTP/1.1\r\nHost: no"
 
 @asynccontextmanager
 async def crowd(server: Serving, count: int, data: bytes) -> AsyncIterator[list[socket.socket]]:
-    """So many connections that have sent this and wait."""
+    """This many connections that have sent this and wait."""
     loop, sockets = asyncio.get_running_loop(), []
     try:
         for _ in range(count):

@@ -1,1 +1,1 @@
-"""Machines written down as umockdev's text, and what loads them and tells what is there."""
+"""Machines written down as umockdev's text, and what loads them and shows what is there."""

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def remove(path: Path) -> None:
-    """Remove what is there, unless a link of a damaged copy leads there: it may be anybody's."""
+    """Remove what is there, unless a link of a damaged copy leads there: it may be anyone's."""
     if os.path.realpath(path.parent) != str(path.parent):
         return
     if path.is_dir() and not path.is_symlink():
@@ -48,7 +48,7 @@ def _make_socket(path: Path) -> None:
 
 
 def _forbid(path: Path) -> None:
-    """Nobody may read it, but root and who has its capabilities."""
+    """No one may read it, but root and who has its capabilities."""
     path.chmod(0)
 
 
@@ -66,7 +66,7 @@ DAMAGES: dict[str, Callable[[Path], None]] = {
     "a pipe": _replaced_by(os.mkfifo),
     "a socket": _replaced_by(_make_socket),
     "forbidden": _forbid,
-    "an odd name beside": _hide,
+    "an odd name next to": _hide,
 }
 
 

@@ -35,7 +35,7 @@ _OF_UDEV = (
     *("CURRENT_TAGS", "DEVLINKS", "TAGS", "USEC_INITIALIZED"),
 )
 OF_UDEV = tuple(f"E: {key}" for key in _OF_UDEV)
-"""How lines begin that tell what udev has found out."""
+"""How lines begin that show what udev has found out."""
 _PRIVATE_RUN = 'mount --bind "$1" /run && shift && exec "$@"'
 
 

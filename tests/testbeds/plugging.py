@@ -109,7 +109,7 @@ class MadeUp:
         return answer
 
     def until_given(self, resource: str, device_id: str, nodes: list[str]) -> None:
-        """Allocate until it gives these nodes: no list tells of another one of a device.
+        """Allocate until it gives these nodes: no list reports another one of a device.
 
         Raises TimeoutError with the last answer.
         """
@@ -124,11 +124,11 @@ class MadeUp:
         self.seen.append(line["devices"])
 
     def below(self, directory: str) -> list[str]:
-        """The paths of a device and of all that sits on it, those above first."""
+        """The paths of a device and of all that belongs to it, those above first."""
         return [path for path in self.there if f"{path}/".startswith(f"{directory}/")]
 
     def unplug(self, directory: str) -> dict[str, str]:
-        """Remove a device with all that sits on it; gives their texts."""
+        """Remove a device with all that belongs to it; gives their strings."""
         paths = self.below(directory)
         for path in reversed(paths):
             self._remove(path)
@@ -149,9 +149,9 @@ class MadeUp:
             self.there[path] = block
 
     def _remove(self, path: str) -> None:
-        """Let the kernel's order appear: of what it tells to be removed, nothing is left.
+        """Let the kernel's order appear: of what it shows to be removed, nothing is left.
 
-        umockdev tells of what is there only; so the daemon stands still meanwhile.
+        umockdev reports what is there only; so the daemon stands still meanwhile.
         """
         (entry,) = loading.parse(self.there[path])
         self._daemon.process.send_signal(signal.SIGSTOP)
@@ -195,7 +195,7 @@ def complete(directory: Path, entry: loading.Entry) -> None:
 
 
 class _Lines:
-    """A process that is told and tells lines."""
+    """A process that is reported and shows lines."""
 
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
         self.process = process

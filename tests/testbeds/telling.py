@@ -1,4 +1,4 @@
-"""Tells as JSON what devices there are: by libudev (through pyudev), and by our own reader.
+"""Shows as JSON what devices there are: by libudev (through pyudev), and by our own reader.
 
     python -m tests.testbeds.telling [DIRECTORY]
 
@@ -20,13 +20,13 @@ Told = dict[str, dict[str, Any]]
 
 
 def told_by_pyudev() -> Told:
-    """Tell what libudev says of each device of this machine."""
+    """Show what libudev says of each device of this machine."""
     import pyudev
 
     return {
         device.sys_path: {
             "name": device.sys_name,
-            # Before the driver is asked for, which libudev then adds to them.
+            # Before the driver is requested, which libudev then adds to them.
             "properties": _comparable(dict(device.properties)),
             "subsystem": device.subsystem,
             "devtype": device.device_type or "",
@@ -43,7 +43,7 @@ def told_by_pyudev() -> Told:
 
 
 def told_by_genericdp(root: Root) -> Told:
-    """Tell what our reader says of each device below a root."""
+    """Show what our reader says of each device below a root."""
     devices = SysDevices(root)
     return {
         device.syspath: {

@@ -1,10 +1,10 @@
-"""The daemon's supervisor on this machine, and what a kubelet hears of it, as lines of JSON.
+"""The daemon's supervisor on this machine, and what a kubelet learns of it, as lines of JSON.
 
     python -m tests.testbeds.watching CONFIG
 
 ``{"lists": COUNT, "devices": {RESOURCE: {ID: "Healthy" | REASON}}}`` after each list. Asked with a
 line ``RESOURCE ID`` it answers ``{"given": [NODE, …]}`` or ``{"refused": REASON}``; a line with a
-path says that it has come or gone, which inotify does not tell on such a machine. It ends with its
+path says that it has come or gone, which inotify does not show on such a machine. It ends with its
 input.
 """
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 NEVER = Pace(full_look=3600.0)
-"""Only events tell of what changes."""
+"""Only events report what changes."""
 
 
 def _show(**line: object) -> None:
@@ -61,7 +61,7 @@ async def _watch(config: Path, directory: Path) -> None:
 
 async def _tell(supervisor: Supervisor, kubelet: Kubelet) -> None:
     await until(lambda: bool(supervisor.lists.value), supervisor.lists)
-    # It looks at everything once it hears the kernel: before that, events are told to nobody.
+    # It reads everything once it hears the kernel: before that, events are reported to no one.
     await poll_until(lambda: supervisor.reconciler.tally.events["resync"])
     before: object = None
     while True:

@@ -1,7 +1,7 @@
 """The daemon's service account, as ``components/dra`` makes it, for a daemon outside of a pod.
 
-The daemon of these tests is killed and started again, so it runs beside the kubelet, with a token
-as its pod would have it: bound to a pod of the node, which the admission policy asks for.
+The daemon of these tests is killed and started again, so it runs next to the kubelet, with a token
+as its pod would have it: bound to a pod of the node, which the admission policy requests.
 """
 
 from __future__ import annotations

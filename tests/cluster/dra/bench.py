@@ -1,4 +1,4 @@
-"""A cluster with the daemon beside its kubelet, as a DRA driver and as a device plugin."""
+"""A cluster with the daemon next to its kubelet, as a DRA driver and as a device plugin."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 DRIVER = "genericdp.io"
 ADDRESS = "127.0.0.1:10276"
-"""Where the daemon tells its state."""
+"""Where the daemon shows its state."""
 _SLICES = "/apis/resource.k8s.io/v1/resourceslices"
 _CLAIMS = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
 
@@ -37,7 +37,7 @@ class Bench:
     cluster: Cluster
     daemon: Daemon
     directory: Path
-    """Hooks tell here that they run."""
+    """Hooks show here that they run."""
 
     @property
     def state(self) -> Path:
@@ -45,7 +45,7 @@ class Bench:
         return self.cluster.directory / "kubelet/plugins" / DRIVER
 
     def audit(self) -> Audit:
-        """Look at what is asked of the API server from now on."""
+        """Watch the requests to the API server from now on."""
         return Audit(self.cluster.directory)
 
     def slices(self, resource: str) -> list[dict[str, Any]]:
@@ -68,11 +68,11 @@ class Bench:
         self.await_offer(resource, frozenset(names))
 
     def await_count(self, resource: str, count: int) -> None:
-        """Wait until so many are offered."""
+        """Wait until this many are offered."""
         self.await_offer(resource, count)
 
     def await_offer(self, resource: str, wanted: frozenset[str] | int) -> None:
-        """Wait until these, or so many, are offered."""
+        """Wait until these, or this many, are offered."""
 
         def offered() -> frozenset[str]:
             self.daemon.check_alive()
@@ -84,7 +84,7 @@ class Bench:
         eventually(offered, is_wanted, what=f"{resource}: {wanted}")
 
     def claim(self, name: str) -> dict[str, Any]:
-        """Give a claim; empty if there is none."""
+        """Give a claim; empty if there is not one."""
         return self.cluster.api.get(f"{_CLAIMS}/{name}")
 
     def allocated(self, name: str) -> list[str]:

@@ -60,5 +60,5 @@ _CONFIG = """\
 
 
 def config(directory: Path) -> str:
-    """Give it; hooks tell in ``directory`` that they run."""
+    """Give it; hooks show in ``directory`` that they run."""
     return HEAD + _CONFIG.replace("SCRATCH", str(directory)).replace("NODES", str(NODES))

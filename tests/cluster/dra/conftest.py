@@ -72,10 +72,10 @@ def bench(installed_bench: Bench) -> Bench:
 def pytest_runtest_makereport(
     item: pytest.Item,
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Show what the daemon logged beside a failure."""
+    """Show what the daemon logged next to a failure."""
     report = yield
     bench = getattr(item, "funcargs", {}).get("installed_bench")
-    # At the end of the session its directory is gone.
+    # At the end of the session its directory is missing.
     if report.failed and bench is not None and bench.directory.exists():
         report.sections.append(("the daemon's log", bench.daemon.log()))
     return report

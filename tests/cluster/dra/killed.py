@@ -26,7 +26,7 @@ def kill_at(directory: str, step: int) -> None:
         nonlocal steps, is_put
         if event in {"os.rename", "os.remove"}:
             found = _UID.search(" ".join(map(str, arguments)))
-            # exists() is no event of its own.
+            # exists() is not an event of its own.
             if not found or not os.path.exists(os.path.join(directory, found.group())):
                 return
             is_put = event == "os.rename"

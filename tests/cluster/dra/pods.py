@@ -72,15 +72,15 @@ class Pod:
         self._cluster = cluster
 
     def found(self) -> Manifest:
-        """Give the object; empty if there is none."""
+        """Give the object; empty if there is not one."""
         return self._cluster.api.get(f"/api/v1/namespaces/{self.namespace}/pods/{self.name}")
 
     def phase(self) -> str:
-        """Give its phase; empty if there is no such pod."""
+        """Give its phase; empty if there is not a such pod."""
         return str(self.found().get("status", {}).get("phase", ""))
 
     def is_running(self) -> bool:
-        """Tell whether all of its containers run."""
+        """Show whether all of its containers run."""
         return self.phase() == "Running"
 
     def await_running(self) -> Manifest:
@@ -113,11 +113,11 @@ class Pod:
         )
 
     def delete(self) -> None:
-        """Ask for its end, and wait for nothing."""
+        """Request its end, without waiting."""
         self._cluster.kubectl("-n", self.namespace, "delete", "pod", self.name, "--wait=false")
 
     def is_gone(self) -> bool:
-        """Tell whether there is no such pod."""
+        """Show whether there is not a such pod."""
         return not self.found()
 
     def await_gone(self) -> None:
@@ -190,14 +190,14 @@ def apply(cluster: Cluster, *manifests: Manifest) -> None:
 
 
 def delete(cluster: Cluster, *manifests: Manifest) -> None:
-    """Have these objects end, all at once, and wait until they are gone."""
+    """Have these objects end, all at once, and wait until they are missing."""
     words = ("delete", "--ignore-not-found", "--timeout=300s", "-f", "-")
     cluster.kubectl(*words, given=_list_of(manifests))
 
 
 @contextmanager
 def consumer(cluster: Cluster, name: str, resource: str) -> Iterator[Pod]:
-    """Make a pod that asks for one device of a resource."""
+    """Make a pod that requests one device of a resource."""
     made = pod(name, container(limits={resource: 1}))
     apply(cluster, made)
     try:

@@ -69,7 +69,7 @@ def test_a_claim_that_selects_by_an_attribute_gives_the_pod_that_device(
 
 @pytest.mark.clusters("1.37.0", "1.36.3")
 def test_plain_limits_get_devices_through_dra(bench: Bench) -> None:
-    """Before 1.36 a scheduler would have to be told to, and kubelets start the pod without."""
+    """Before 1.36 a scheduler would have to know, and kubelets start the pod without."""
     with bench.made(pod("plain", container(limits={FUSE: 2}))) as pods:
         status = pods["plain"].await_running()["status"]
         saw = pods["plain"].saw()

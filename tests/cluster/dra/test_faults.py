@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.cluster
 
 API_GONE_SECONDS = float(os.environ.get("API_GONE_SECONDS", "5"))
-"""How long nobody listens: see docs/development/e2e.md."""
+"""How long no one listens: see docs/development/e2e.md."""
 STRIDE = 1 if "KILLED_AT_EVERY_STEP" in os.environ else 2
 DISK_CLASS = "disk.example.com"
 DISKS = range(60, 70)
@@ -123,7 +123,7 @@ class Kills:
         )
 
     def happens(self, uid: str, act: Callable[[], object], otherwise: Callable[[], bool]) -> bool:
-        """Have something done for a claim; tell whether it is killed then, or ``otherwise``."""
+        """Have something done for a claim; show whether it is killed then, or ``otherwise``."""
         (self._armed / uid).touch()
         act()
 
@@ -140,7 +140,7 @@ def test_a_daemon_that_is_killed_at_any_step_loses_no_claim_and_gives_no_device_
 ) -> None:
     """In Prepare and in Unprepare, each time while it works on another pod's claim.
 
-    One of the pods ends while there is no daemon at all.
+    One of the pods ends while there is not a daemon at all.
     """
     kills, made = Kills(bench), list[Manifest]()
     try:
@@ -186,7 +186,7 @@ def killed_in_prepare(bench: Bench, kills: Kills, made: list[Manifest]) -> dict[
 
 
 def end_without_daemon(bench: Bench, entry: Pod) -> None:
-    """End a pod, and wait until the kubelet finds nobody to take back what it had."""
+    """End a pod, and wait until the kubelet finds no one to take back what it had."""
     known = len(bench.cluster.log("kubelet"))
     entry.delete()
     eventually(
@@ -302,7 +302,7 @@ def test_without_an_api_server_nothing_is_lost_and_the_device_plugin_does_not_no
 
 @contextmanager
 def without_api(cluster: Cluster) -> Iterator[None]:
-    """Have nobody listen, as long as the context lasts and for a while."""
+    """Have no one listen, as long as the context lasts and for a while."""
     until = time.monotonic() + API_GONE_SECONDS
     cluster.kill_control_plane()
     try:

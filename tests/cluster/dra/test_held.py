@@ -57,7 +57,7 @@ def delete_by_force(bench: Bench, name: str) -> None:
 
 @contextmanager
 def undying(process: int) -> Iterator[None]:
-    """Keep a container running, whatever the kubelet asks for: what would end it hangs."""
+    """Keep a container running, whatever the kubelet requests: what would end it hangs."""
     status = Path(f"/proc/{process}/status").read_text()
     shim = int(dict(line.split(":\t", 1) for line in status.splitlines())["PPid"])
     os.kill(shim, signal.SIGSTOP)
@@ -85,7 +85,7 @@ def test_a_pod_that_was_deleted_by_force_has_its_device_to_itself_until_its_cont
         assert disk_of(later) == ONLY
         assert bench.prepared() == bench.specs() == {uid_of(bench, "next")}
         bench.await_devices(DISK, ONLY)
-        eventually(lambda: bench.status()["goneClaims"], (0).__eq__, what="no claim is gone")
+        eventually(lambda: bench.status()["goneClaims"], (0).__eq__, what="no claim is missing")
         assert bench.hooks() == [f"{hook} {ONLY}" for hook in ("allocate", "release", "allocate")]
     bench.await_unprepared()
 

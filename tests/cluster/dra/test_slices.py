@@ -54,7 +54,7 @@ def many(bench: Bench) -> Iterator[None]:
 
 
 def await_count(bench: Bench, count: int) -> None:
-    """Wait until so many are offered and no slice is left to write."""
+    """Wait until this many are offered and no slice is left to write."""
     bench.await_count(MANY, count)
     # They are found in parts: the slice that changes last is not always written last.
     eventually(lambda: bench.slices(MANY), is_complete, what="the pool is complete")

@@ -62,14 +62,14 @@ class Daemon:
             )
 
     def reload(self, config: str) -> None:
-        """Put another config in the place of the one in force."""
+        """Put another config in the place of the one active."""
         self.config = config
         written = self._directory / "config.new"
         written.write_text(config)
         written.rename(self._directory / "config.yaml")
 
     def start_beside(self) -> None:
-        """Start another instance beside the one that runs, as a rolling update with surge does."""
+        """Start another instance next to the one that runs, as a rolling update with surge does."""
         self._older = self._process
         self.start()
 
@@ -91,7 +91,7 @@ class Daemon:
         self._end(signal.SIGKILL)
 
     def was_killed(self) -> bool:
-        """Tell whether it has been killed by itself; then it can be started again."""
+        """Show whether it has been killed by itself; then it can be started again."""
         ended = self._process is not None and self._process.poll() is not None
         if not ended:
             return False

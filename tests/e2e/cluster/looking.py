@@ -1,4 +1,4 @@
-"""Looks in a thread of its own while a test goes on."""
+"""Looks in a thread of its own while a test continues."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ _AUTOCLEAR = 4
 _ADD = 0x4C80
 _REMOVE = 0x4C81
 NUMBERS = range(60, 80)
-"""Those of the tests; nobody else has so many."""
+"""Those of the tests; no one else has this many."""
 
 
 def node_of(number: int) -> Path:
@@ -38,7 +38,7 @@ def add(number: int) -> None:
 
 
 def remove(number: int) -> None:
-    """Unplug it, as soon as nobody has it open."""
+    """Unplug it, as soon as no one has it open."""
 
     def removed() -> bool:
         try:
@@ -61,7 +61,7 @@ def remove_all(numbers: Iterable[int] = NUMBERS) -> None:
 
 @contextmanager
 def backed_by(number: int, file: Path) -> Iterator[None]:
-    """Put a file behind a loop device that is there; the kernel tells so by a change event."""
+    """Put a file behind a loop device that is there; the kernel shows so by a change event."""
     device = os.open(node_of(number), os.O_RDWR)
     try:
         with file.open("r+b") as image:

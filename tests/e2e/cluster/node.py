@@ -35,7 +35,7 @@ _REGISTRATIONS = re.compile(
 _HERE = Path(__file__).parent
 
 # The native snapshotter copies: it needs no overlay filesystem, and the images are small.
-# restrict_oom_score_adj: without CAP_SYS_RESOURCE nobody can lower a container's OOM score.
+# restrict_oom_score_adj: without CAP_SYS_RESOURCE no one can lower a container's OOM score.
 _CONTAINERD = """\
 version = 3
 root = "{directory}/containerd/root"
@@ -192,7 +192,7 @@ class Node:
 
     @contextmanager
     def stopped_kubelet(self) -> Iterator[None]:
-        """Hold it up, as an overloaded machine does: the kernel takes calls, nobody answers."""
+        """Hold it up, as an overloaded machine does: the kernel takes calls, no one answers."""
         kubelet = self._running["kubelet"]
         kubelet.send_signal(signal.SIGSTOP)
         try:
@@ -294,7 +294,7 @@ class Node:
 
 
 def _socket() -> tuple[int, int] | None:
-    """Tell one kubelet's socket from the next: the inode number is often used again."""
+    """Show one kubelet's socket from the next: the inode number is often used again."""
     try:
         status = (DEVICE_PLUGINS / "kubelet.sock").stat()
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""A made-up machine of several NUMA nodes, which only the processes that are told of it see.
+"""A made-up machine of several NUMA nodes, which only the processes that know of it see.
 
 Its files lie over those of sysfs in a mount namespace of such a process: the kernel's own view
 stays as it is for all others.

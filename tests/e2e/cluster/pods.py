@@ -142,7 +142,7 @@ class Pod:
         return eventually(self.state, taken, what=f"{self.name} is admitted")
 
     def container(self, restarts: int = 0) -> Container:
-        """Wait until its container runs, after so many restarts."""
+        """Wait until its container runs, after this many restarts."""
 
         def runs(state: Mapping[str, Any]) -> bool:
             if state.get("phase") == "Failed":
@@ -211,7 +211,7 @@ class Container:
 def _manifest(
     name: str, limits: Mapping[str, int], look_at: str, more: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Host network: a network of its own would need plugins and tell nothing about devices."""
+    """Host network: a network of its own would need plugins and show nothing about devices."""
     return {
         "apiVersion": "v1",
         "kind": "Pod",

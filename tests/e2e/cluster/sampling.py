@@ -25,7 +25,7 @@ class Sampler(Looking):
         self._resources = resources
         self._wanted = wanted
         self._samples: list[tuple[float, bool]] = []
-        """When, on the monotonic clock, and whether all were there. None while nobody answers."""
+        """When, on the monotonic clock, and whether all were there. None while no one answers."""
 
     def __enter__(self) -> Sampler:
         super().__enter__()

@@ -1,4 +1,4 @@
-"""A stand-in for a USB serial stick: the link that udev would make, and a terminal behind it."""
+"""A fake for a USB serial stick: the link that udev would make, and a terminal behind it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 LINK = Path("/dev/serial/by-id/usb-FTDI_FT230X_Basic_UART_DN05FSZ9-if00-port0")
 TERMINAL = Path("/dev/tty63")
-"""A virtual console that nobody uses."""
+"""A virtual console that no one uses."""
 _SEND_EVERY_SECONDS = 0.5
 
 
@@ -37,8 +37,8 @@ class Stick(Looking):
         unplug()
 
     def look(self) -> None:
-        """Send the line to whoever reads the terminal."""
-        # Opened anew: when a reader ends, all who have it open are hung up.
+        """Send the line to anyone who reads the terminal."""
+        # Opened again: when a reader ends, all who have it open are hung up.
         terminal = os.open(TERMINAL, os.O_RDWR | os.O_NOCTTY)
         try:
             with suppress(OSError):  # hung up meanwhile

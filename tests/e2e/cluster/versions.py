@@ -27,12 +27,12 @@ SYFT = "1.50.0"
 
 
 def chosen() -> tuple[str, ...]:
-    """Give the kubelets that the environment's KUBELETS asks for: ``all``, or their versions."""
+    """Give the kubelets that the environment's KUBELETS requests: ``all``, or their versions."""
     return _chosen("KUBELETS", tuple(KUBELETS), USUAL)
 
 
 def clusters() -> tuple[str, ...]:
-    """Give the clusters that the environment's VERSIONS asks for: ``all``, or their versions."""
+    """Give the clusters that the environment's VERSIONS requests: ``all``, or their versions."""
     return _chosen("VERSIONS", CLUSTERS, CLUSTERS[:1])
 
 
@@ -41,7 +41,7 @@ def _chosen(variable: str, known: tuple[str, ...], usual: tuple[str, ...]) -> tu
     if wanted == ("all",):
         return known
     if unknown := [version for version in wanted if version not in known]:
-        raise SystemExit(f"{variable}: {unknown[0]} is none of {', '.join(known)}")
+        raise SystemExit(f"{variable}: {unknown[0]} is not one of {', '.join(known)}")
     return wanted
 
 

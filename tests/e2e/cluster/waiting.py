@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 _LOOK_EVERY_SECONDS = 0.05
 PATIENCE_SECONDS = 180.0
-"""For all: a machine that is busy with something else passes, and only a failure takes so long."""
+"""For all: a machine that is busy with other work passes, and only a failure takes this long."""
 
 
 def eventually(

@@ -1,4 +1,4 @@
-"""A machine whose sysfs, udev database and /dev hold anything: a pass goes on and lists come.
+"""A machine whose sysfs, udev database and /dev hold anything: a pass continues and lists come.
 
 An input is a list of edits of a testbed's copy, each ``KIND PATH NAME CONTENT`` as in ``_edits``.
 """
@@ -174,7 +174,7 @@ def _changed(data: bytes, root: Root, paths: list[str]) -> Iterator[None]:
     undo: list[Callable[[], object]] = []
     try:
         for edit in _edits(data):
-            with suppress(OSError, ValueError):  # a name too long, a text no link can hold
+            with suppress(OSError, ValueError):  # a name too long, a string no link can hold
                 undo.append(_changed_one(edit, Path(root.real(paths[edit.path % len(paths)]))))
     finally:
         yield

@@ -1,4 +1,4 @@
-"""Records of the udev database, and events of the kernel that tell of anything."""
+"""Records of the udev database, and events of the kernel that report anything."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def _run(data: bytes, root: Root) -> None:
 
 
 def _device(message: bytes) -> SimpleNamespace:
-    """Return an event as libudev gives it; raises UnicodeError for what is no UTF-8."""
+    """Return an event as libudev gives it; raises UnicodeError for what is not a UTF-8."""
     header, *pairs = message.decode().split("\0")
     action, _, path = header.partition("@")
     properties = {key: value for key, _, value in (pair.partition("=") for pair in pairs)}
