@@ -7,7 +7,7 @@ CONFIG ?= examples/configs/this-machine.yaml
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 
-.PHONY: help run test cases lint words e2e cluster-e2e deploy-test soak bench generate lock image sbom base docs clean
+.PHONY: help run test cases lint e2e cluster-e2e deploy-test soak bench generate lock image sbom base docs clean
 .DEFAULT_GOAL := help
 
 help:
@@ -49,13 +49,11 @@ cases: $(VENV)/development.stamp ## write what is expected in tests/cases and te
 	@$(BIN)/python -m tests.cases.running $(CASES)
 	@$(BIN)/python -m tests.config.expectations $(CASES)
 
-lint: $(VENV)/development.stamp ## ruff, import-linter, mypy
+lint: $(VENV)/development.stamp ## ruff, import-linter, mypy, and the words of the project
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/lint-imports --no-logo 2>/dev/null || $(BIN)/lint-imports
 	@$(BIN)/mypy
-
-words: $(VENV)/development.stamp ## words that the project does not use, with what to write
 	@$(BIN)/python -m tools.words
 
 e2e: $(VENV)/development.stamp ## real kubelets: the newest and the oldest, or KUBELETS=all, KUBELETS="1.36.3 1.34.4"

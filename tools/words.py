@@ -1,4 +1,4 @@
-"""Check how the project speaks: ``make words``, a part of ``make lint``.
+"""Check how the project speaks: a part of ``make lint``; ``python -m tools.words FILE…``.
 
 Docs, help texts, messages, comments, docstrings and names are read by people to whom English is a
 second language, and by people who read a message at three in the morning. So a word has one
