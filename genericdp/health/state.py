@@ -48,7 +48,7 @@ class ProbeState:
         text = self.failure
         if self.contrary:
             threshold = self.bound.probe.success_threshold
-            text = f"{text} (well since, {self.contrary} of {threshold} times)"
+            text = f"{text} (passing again, {self.contrary} of {threshold} required successes)"
         return Reason(Code.PROBE_FAILED, text)
 
     def add(self, outcome: Outcome) -> None:

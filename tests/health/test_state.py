@@ -79,11 +79,11 @@ def test_the_reason_is_that_of_the_latest_failure_and_goes_with_it() -> None:
         "not probed yet",
         "a",
         "b",
-        "b (well since, 1 of 3 times)",
-        "b (well since, 2 of 3 times)",
+        "b (passing again, 1 of 3 required successes)",
+        "b (passing again, 2 of 3 required successes)",
         "c",
-        "c (well since, 1 of 3 times)",
-        "c (well since, 2 of 3 times)",
+        "c (passing again, 1 of 3 required successes)",
+        "c (passing again, 2 of 3 required successes)",
         "",
     ]
 
