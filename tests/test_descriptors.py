@@ -88,7 +88,7 @@ async def test_more_resources_than_descriptors_are_words_and_no_end(place: Place
         await daemon.says(" there are too few file descriptors: registering again in ")
         limits = Path(f"/proc/{daemon.process.pid}/limits").read_text()
         assert limits.partition("Max open files")[2].split()[:2] == ["64", "64"]
-        await daemon.says(" are in use, and each resource takes 2 or 3")
+        await daemon.says(" are in use (each resource takes 2 or 3")
         served = kubelet.observed.registrations
         await poll_until(lambda: 0 < len(served) < 60)
         begun = _cpu_seconds(daemon.process.pid)

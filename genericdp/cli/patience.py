@@ -39,6 +39,6 @@ def run_skipping_hangs(
             except HangsError as error:
                 raise GenericdpError(f"reading {error} timed out") from None
         what = f"reading '{printable(working.what)}' timed out"
-        print_lines([f"{what}: continuing without it"], file=sys.stderr)
+        print_lines([f"{what}; continuing without it"], file=sys.stderr)
         give_up(working)
     raise GenericdpError("too much of this host does not answer")

@@ -64,7 +64,7 @@ def _warnings(path: pathlib.Path, untrusted_link: str) -> Iterator[Problem]:
     except OSError:
         return
     if mode & (stat.S_IWGRP | stat.S_IWOTH):
-        who = "anybody" if mode & stat.S_IWOTH else "its group"
+        who = "any user" if mode & stat.S_IWOTH else "its group"
         yield unusable(path, f"{who} can write this policy, so it restricts nothing (chmod go-w)")
 
 

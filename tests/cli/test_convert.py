@@ -59,7 +59,7 @@ def test_it_writes_a_new_file_and_never_an_old_one(
     new.write_text("mine")
     assert main(command) == 2
     assert new.read_text() == "mine"
-    assert "it is not overwritten" in capsys.readouterr().err
+    assert "is not overwritten" in capsys.readouterr().err
 
 
 def test_json_tells_what_is_offered_and_what_is_not(config: Path, capsys: Output) -> None:

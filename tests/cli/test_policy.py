@@ -92,7 +92,7 @@ def test_validate_takes_a_policy_from_the_environment_too(
     assert main(["validate"]) == 2
     out = capsys.readouterr().out
     assert "(policy p.yaml:1 has no 'devices', which allows none)" in out
-    assert "p.yaml:1:1: warning: anyone can write this policy" in out
+    assert "p.yaml:1:1: warning: any user can write this policy" in out
     assert out.endswith("1 problem in 1 file\n")
 
 

@@ -273,7 +273,7 @@ async def test_a_restart_waits_for_first_results_of_probes(server: ApiServer) ->
     async with publishing(server, lists()) as publisher:
         await shows(publisher, serial="")
     async with publishing(server, unprobed(), probed_within=3600.0) as publisher:
-        await shows(publisher, serial="probed for the first time")
+        await shows(publisher, serial="first probe results")
         publisher.wanted.value = lists()
         await shows(publisher, serial="")
         assert verbs(server) == ["create"]
