@@ -94,12 +94,13 @@ async def test_events_that_change_nothing_do_not_restart(world: World) -> None:
 async def test_a_resource_that_is_refused_does_not_touch_the_others(world: World) -> None:
     """K6: one resource fails to register, for good: the others are served, and it is retried."""
     world.host.plug("ttyACM0", major=166)
-    fast = replace(FAST, permanent_retry=0.05)
+    rare = replace(FAST, permanent_retry=0.3)
     modem = resource("example.com/modem", "/dev/ttyACM*")
-    async with world.kubelet, world.serving(serial(), timing=fast) as daemon:
+    async with world.kubelet, world.serving(serial(), timing=rare) as daemon:
         await daemon.registered(SERIAL)
         world.kubelet.faults.refuse_register = 'the ResourceName "example.com/x" is invalid'
         await daemon.takes(modem, serial())
+        await daemon.log.says("is invalid: registering again in 0.3 s")
         tried = world.kubelet.observed.registrations
         await world.kubelet.wait_for(lambda: tried["example.com/modem"] > 2)
         await plug(world, 1)
