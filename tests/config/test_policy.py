@@ -72,7 +72,7 @@ def test_an_empty_policy_says_what_one_that_allows_nothing_has(tmp_path: Path, t
 
 
 @pytest.mark.parametrize(
-    ("mode", "who"), [(0o644, ""), (0o600, ""), (0o664, "its group"), (0o646, "anybody")]
+    ("mode", "who"), [(0o644, ""), (0o600, ""), (0o664, "its group"), (0o646, "any user")]
 )
 def test_a_policy_that_others_can_write_is_warned_about(
     tmp_path: Path, mode: int, who: str
