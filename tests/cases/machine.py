@@ -73,10 +73,8 @@ class Machine:
         }
         devices = dict(_flattened("/devices", {**nodes, **document.get("devices", {})}))
         absent = [path for path, keys in devices.items() if keys.pop("plugged", "") == "false"]
-        entries = [_entry(path, keys) for path, keys in devices.items() if "subsystem" in keys]
-        self._add_devices(
-            [item for item in entries if not any(_is_at(item.path, at) for at in absent)]
-        )
+        entries = [entry_of(path, keys) for path, keys in devices.items() if "subsystem" in keys]
+        self._add_devices([it for it in entries if not any(_is_at(it.path, at) for at in absent)])
         self.entries |= {entry.path: entry for entry in entries}
         for path, text in document.get("files", {}).items():
             self.write(path, text)
@@ -170,7 +168,7 @@ def _flattened(above: str, devices: Mapping[str, Any]) -> Iterator[tuple[str, di
         yield from _flattened(path, below)
 
 
-def _entry(path: str, keys: dict[str, Any]) -> Entry:
+def entry_of(path: str, keys: dict[str, Any]) -> Entry:
     """Return a device of its keys; raise MachineError."""
     name = path.rpartition("/")[2].replace("!", "/")
     properties = {"SUBSYSTEM": keys.pop("subsystem")}

@@ -1,4 +1,4 @@
-"""Holders of hardware: a model of a kubelet, and decisions that know what it holds.
+"""A model of a kubelet that holds hardware, and decisions that know what it holds.
 
 The model gives away only what the last list says is Healthy and what is free by its name. It also
 knows the hardware behind each name, which no kubelet does.
@@ -15,18 +15,23 @@ from genericdp.devices.held import Held, HeldDevice, Name
 from tests.devices.offering import offered_shares
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator
 
     from genericdp.devices.decide import DeviceLists
     from genericdp.devices.device import Device
-    from genericdp.devices.devicelist import DeviceList, Entry
+    from genericdp.devices.devicelist import Entry
     from genericdp.model import Resource, ServedBy
 
-    from tests.devices.machines import Machine, Part
+    from tests.devices.rack import Machine, Part
+
+
+def is_unique(part: Part) -> bool:
+    """Return whether a part has a fact that no other hardware has."""
+    return not part.hardware.startswith(("stick 3", "stick 4", "can"))
 
 
 class ShareName(NamedTuple):
-    """A share of a pod (or, with DRA, a claim), as Kubernetes knows it."""
+    """A share as Kubernetes knows it, of a pod or (with DRA) of a claim."""
 
     served_by: ServedBy
     resource: str
@@ -35,7 +40,7 @@ class ShareName(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Hold:
-    """The device of a pod or claim."""
+    """A share that a pod or claim has."""
 
     name: ShareName
     listed: Entry[Device]
@@ -47,53 +52,18 @@ class Hold:
 
     @property
     def replicas(self) -> int:
-        """Return how many shares there were; 1: the holder has the hardware alone."""
+        """The number of shares; 1: the holder has the hardware alone."""
         return self.listed.device.replicas
 
-    def is_of(self, part: Part) -> bool:
+    def is_of(self, part: Part, place: str) -> bool:
         """Return whether hardware is known to be what is held.
 
-        A stick without a serial number that has moved cannot be distinguished from an equal one.
+        A stick without a serial number that has moved looks like an equal one.
         """
-        hardware = part.hardware
-        return part == self.part and (hardware.is_unique or hardware.place == self.place)
+        return part == self.part and (is_unique(part) or place == self.place)
 
     def __str__(self) -> str:
         return f"{self.name.share} of {self.name.resource} by {self.name.served_by}: {self.part}"
-
-
-def decide_with(
-    holds: Iterable[Hold],
-    resources: Sequence[Resource],
-    machine: Machine,
-    previous: Mapping[str, DeviceList],
-    now: float,
-) -> DeviceLists:
-    """Decide as the daemon does when pods and claims hold something.
-
-    The only place that knows how a decision is logged about it.
-    """
-    held: dict[Name, HeldDevice] = {}
-    for hold in holds:
-        device = hold.listed.device
-        name = Name(hold.name.resource, device.id, hold.name.served_by)
-        known = held.get(name)
-        holders = {**(known.holders if known else {}), hold.name.share: ("pod default/p",)}
-        held[name] = HeldDevice(
-            name=name,
-            identities=device.identities,
-            replicas=device.replicas,
-            exclusive=device.exclusive,
-            holders=holders,
-        )
-    return decide(
-        resources,
-        machine.host(),
-        node_name="n",
-        previous=previous,
-        now=now,
-        held=Held(held.values()),
-    ).lists
 
 
 @dataclass
@@ -110,10 +80,36 @@ class Node:
     def look(self, seconds: float = 1.0) -> DeviceLists:
         """Let the daemon decide."""
         self.now += seconds
-        self.lists = decide_with(
-            self.holds.values(), self.resources, self.machine, self.lists, self.now
-        )
+        self.lists = decide(
+            self.resources,
+            self.machine.host,
+            node_name="n",
+            previous=self.lists,
+            now=self.now,
+            held=self._held(),
+        ).lists
         return self.lists
+
+    def _held(self) -> Held:
+        """Return what the daemon knows of pods and claims."""
+        held: dict[Name, HeldDevice] = {}
+        for hold in self.holds.values():
+            device = hold.listed.device
+            name = Name(hold.name.resource, device.id, hold.name.served_by)
+            known = held.get(name)
+            holders = {**(known.holders if known else {}), hold.name.share: ("pod default/p",)}
+            held[name] = HeldDevice(
+                name=name,
+                identities=device.identities,
+                replicas=device.replicas,
+                exclusive=device.exclusive,
+                holders=holders,
+            )
+        return Held(held.values())
+
+    def place(self, part: Part) -> str:
+        """Return where hardware is."""
+        return self.machine.rack.place(part.hardware).path
 
     def restart_daemon(self) -> None:
         """Let it forget what it has listed."""
@@ -134,7 +130,7 @@ class Node:
     def give(self, name: ShareName, listed: Entry[Device]) -> Hold:
         """Start a pod with a share; return what it has got."""
         part = self.machine.parts[listed.device.path]
-        hold = Hold(name=name, listed=listed, part=part, place=part.hardware.place)
+        hold = Hold(name=name, listed=listed, part=part, place=self.place(part))
         self.holds[name] = hold
         return hold
 
@@ -144,7 +140,9 @@ class Node:
         return [
             hold
             for hold in self.holds.values()
-            if hold.name != name and hold.is_of(part) and not (hold.replicas > 1 and replicas > 1)
+            if hold.name != name
+            and hold.is_of(part, self.place(part))
+            and not (hold.replicas > 1 and replicas > 1)
         ]
 
     def foreign(self) -> Iterator[str]:
@@ -156,7 +154,7 @@ class Node:
             if (hold := self.holds.get(name)) is None:
                 continue
             part = self.machine.parts[listed.device.path]
-            if hold.part != part and hold.part.hardware.is_unique and part.hardware.is_unique:
+            if hold.part != part and is_unique(hold.part) and is_unique(part):
                 yield f"{hold} is {part} now"
             for other in self.conflicts(name, listed):
                 if other.listed.device.id != listed.device.id:

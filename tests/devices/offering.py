@@ -1,4 +1,4 @@
-"""Decisions about machines of ``tests.devices.machines``, and what they offer of the hardware."""
+"""Decisions about machines of ``tests.devices.rack``, and what they offer of the hardware."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING
 from genericdp.devices.decide import decide
 from genericdp.model import Inject, Selector
 
-from tests.devices.machines import Part
 from tests.devices.making import inject, resource
+from tests.devices.rack import Part
 from tests.selecting import udev_selector, usb_selector
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from genericdp.devices.decide import DeviceLists
     from genericdp.devices.device import Device
     from genericdp.devices.devicelist import DeviceList, Entry
     from genericdp.model import Resource
 
-    from tests.devices.machines import Machine
+    from tests.devices.rack import Machine
 
 WITH_NODES = (
     *("block", "bsg", "drm", "hidraw", "i2c-dev", "infiniband_verbs", "input", "media"),
@@ -46,7 +46,7 @@ EVERYTHING = (
 
 
 def offered_shares(listed: Entry[Device]) -> tuple[str, ...]:
-    """Return the shares of a device that are Healthy for the kubelet."""
+    """Return the shares of a device that are Healthy in the list."""
     if not listed.is_healthy:
         return ()
     return tuple(share for share in listed.device.shares if share not in listed.withheld)
@@ -54,21 +54,14 @@ def offered_shares(listed: Entry[Device]) -> tuple[str, ...]:
 
 def offers(lists: Mapping[str, DeviceList], machine: Machine) -> Offers:
     """Return what is on offer, by what it is."""
-    found = Offers()
+    found, parts = Offers(), machine.parts
     for name, devices in lists.items():
         for device_id, listed in devices.devices.items():
             if offered_shares(listed):
-                part = machine.parts[listed.device.path]
-                found.setdefault((name, part), []).append(device_id)
+                found.setdefault((name, parts[listed.device.path]), []).append(device_id)
     return found
 
 
-def look(
-    machine: Machine,
-    resources: Sequence[Resource] = EVERYTHING,
-    previous: Mapping[str, DeviceList] | None = None,
-    now: float = 0.0,
-) -> DeviceLists:
-    """Decide about a machine, without any memory of what it was."""
-    host = machine.host()
-    return decide(resources, host, node_name="n", previous=previous or {}, now=now).lists
+def look(machine: Machine, previous: Mapping[str, DeviceList] | None = None) -> DeviceLists:
+    """Decide about a machine."""
+    return decide(EVERYTHING, machine.host, node_name="n", previous=previous or {}, now=0.0).lists

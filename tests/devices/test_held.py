@@ -1,4 +1,4 @@
-"""Holders that only the daemon's own records show: IDs of earlier versions, several claims."""
+"""Facts that only the daemon's own records have: IDs of earlier versions, several claims."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from genericdp.devices.identity import HardwareIdentity
 from genericdp.model import ServedBy
 from genericdp.reasons import Code
 
-from tests.devices.machines import Machine, Port, SataDisk
 from tests.devices.offering import resource_of
+from tests.devices.rack import FAMILIES, Machine, Rack
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from genericdp.devices.devicelist import DeviceList
     from genericdp.model import Resource
 
+RACK = Rack(FAMILIES["sata"], FAMILIES["can"])
 DISKS, PORTS = resource_of("block"), resource_of("net")
 FIRST, SECOND, THIRD = "0000:00:17.0-block", "0000:00:17.0-block-ata2", "0000:00:17.0-block-ata3"
 FORMER = f"{FIRST}.1"
@@ -29,20 +30,20 @@ FORMER = f"{FIRST}.1"
 
 @pytest.fixture
 def machine(tmp_path: Path) -> Machine:
-    return Machine(tmp_path / "machine")
+    return Machine(RACK, tmp_path / "machine")
 
 
 def listed(
     machine: Machine, resource: Resource, held: Held, previous: DeviceLists | None = None
 ) -> DeviceList:
     found = decide(
-        (resource,), machine.host(), node_name="n", previous=previous or {}, now=0.0, held=held
+        (resource,), machine.host, node_name="n", previous=previous or {}, now=0.0, held=held
     )
     return found.lists[resource.name]
 
 
 def test_a_former_id_stays_with_its_hardware_while_it_is_held(machine: Machine) -> None:
-    machine.plug(*(SataDisk(port, f"naa.5000c500{port}") for port in (2, 3)))
+    machine.plug("sata 2", "sata 3")
     assert {*listed(machine, DISKS, Held()).devices} == {SECOND, THIRD}
     before = listed(machine, DISKS, Held(former_ids={DISKS.name: {FORMER}}))
     assert {*before.devices} == {SECOND, FORMER}
@@ -57,7 +58,7 @@ def test_a_former_id_stays_with_its_hardware_while_it_is_held(machine: Machine) 
 
 
 def test_an_id_that_a_device_has_now_is_not_taken_for_a_former_one(machine: Machine) -> None:
-    machine.plug(*(SataDisk(port, f"naa.5000c500{port}") for port in (2, 3, 1)))
+    machine.plug("sata 2", "sata 3", "sata 1")
     former = Held(former_ids={DISKS.name: {FIRST}})
     assert {*listed(machine, DISKS, former).devices} == {FIRST, SECOND, THIRD}
 
@@ -67,19 +68,18 @@ def test_an_upgrade_leaves_a_held_id_with_its_hardware_although_it_names_another
     machine: Machine, *, is_upgrade: bool
 ) -> None:
     """The kernel found the second channel first, so an earlier version counted it first."""
-    second, first = (Port("0000:04:00.0", number, "can") for number in (1, 0))
-    machine.plug(second, first)
-    plain = "0000:04:00.0-net"
+    machine.plug("can 1", "can 0")
+    plain = "0000:09:00.0-net"
     found = listed(machine, PORTS, Held(former_ids={PORTS.name: {plain}}, is_upgrade=is_upgrade))
     owners = {
         device_id: machine.parts[entry.device.path].hardware
         for device_id, entry in found.devices.items()
     }
     if is_upgrade:
-        assert owners == {plain: second}
+        assert owners == {plain: "can 1"}
         assert any(entry.code is Code.ID_TAKEN for entry in found.not_offered)
     else:
-        assert owners == {plain: first, f"{plain}-port1": second}
+        assert owners == {plain: "can 0", f"{plain}-port1": "can 1"}
 
 
 def test_two_claims_of_one_device_hold_all_that_either_was_given() -> None:

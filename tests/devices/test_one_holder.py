@@ -7,7 +7,7 @@ of a kubelet starts pods and claims with what it is offered, and knows which har
 from __future__ import annotations
 
 import tempfile
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING
@@ -20,17 +20,16 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from tests.budget import examples
-from tests.devices import machines
 from tests.devices.holding import Node
-from tests.devices.machines import Machine
 from tests.devices.making import selector
 from tests.devices.offering import offers, resource_of
+from tests.devices.rack import FAMILIES, Machine, Rack
 from tests.selecting import udev_selector, usb_selector
 
 if TYPE_CHECKING:
     from genericdp.model import Resource
 
-    from tests.devices.machines import Hardware, Part, UsbDevice
+    from tests.devices.rack import Part, Tree
 
 pytestmark = pytest.mark.slow
 
@@ -69,32 +68,52 @@ class Wanted:
         )
 
 
+REST = ("sata 1", "sata 2", "sata 1 p1", "sata 2 p1", "can 0", "can 1")
+
+
 @dataclass
-class Sticks:
-    """Hardware that can be held, and where it is."""
+class Stick:
+    """A stick that can be held, and where it is."""
 
-    sticks: list[UsbDevice] = field(
-        default_factory=lambda: [
-            machines.UsbDevice("1-1.1", "A1", note="left"),
-            machines.UsbDevice("1-1.2", "A2", note="right"),
-            machines.UsbDevice("1-3", note="left"),
-            machines.UsbDevice("2-1"),
-        ]
-    )
-    rest: list[Hardware] = field(default_factory=list)
+    name: str
+    port: str
+    serial: str = ""
+    note: str = ""
+    """The text that a rule of udev adds about everything that it has."""
 
-    def __post_init__(self) -> None:
-        disks = [machines.SataDisk(port, f"naa.5000c500{port}") for port in (1, 2)]
-        self.rest += [*disks, *(machines.Partition(disk, 1) for disk in disks)]
-        self.rest += [machines.Port("0000:09:00.0", number, "can") for number in (0, 1)]
+    @property
+    def hardware(self) -> tuple[str, ...]:
+        """The stick, and what it brings along: two serial ports."""
+        return (self.name, f"{self.name} port 0", f"{self.name} port 1")
 
-    def ports_of(self, stick: UsbDevice) -> list[Hardware]:
-        """Return what a stick brings along: two serial ports."""
-        return self._ports.setdefault(
-            stick, [machines.SerialPort(stick, number) for number in (0, 1)]
-        )
+    def tree(self) -> Tree:
+        """Return it as a rack has it."""
+        bus, hub = self.port[0], "/1-1" if "." in self.port else ""
+        ports: Tree = {}
+        for number, name in enumerate(self.hardware[1:]):
+            tty = {"subsystem": "tty", "node": "188", "ID_BUS": "usb", "ID_NOTE": self.note}
+            links = [f"serial/by-id/{self.serial}-{number}"] if self.serial else []
+            ports[f"/ttyUSB<tty#{number}>"] = {
+                "is": name,
+                "subsystem": "usb-serial",
+                "port_number": str(number),
+                "/tty/ttyUSB<tty>": {**tty, "links": links},
+            }
+        usb = {"subsystem": "usb", "busnum": bus, "devnum": "<seq>", "idVendor": "0403"}
+        usb |= {"is": self.name, "DEVTYPE": "usb_device", "node": f"189 bus/usb/00{bus}/<seq>"}
+        usb |= {"serial": self.serial} if self.serial else {}
+        interface = {"subsystem": "usb", "DEVTYPE": "usb_interface", "bInterfaceNumber": "00"}
+        path = f"/pci0000:00/0000:00:14.0/usb{bus}{hub}/{self.port}"
+        return {path: {**usb, f"/{self.port}:1.0": {**interface, **ports}}}
 
-    _ports: dict[UsbDevice, list[Hardware]] = field(default_factory=dict)
+
+def sticks() -> list[Stick]:
+    return [
+        Stick("stick 1", "1-1.1", "A1", note="left"),
+        Stick("stick 2", "1-1.2", "A2", note="right"),
+        Stick("stick 3", "1-3", note="left"),
+        Stick("stick 4", "2-1"),
+    ]
 
 
 def first_config() -> list[Wanted]:
@@ -110,13 +129,13 @@ index = st.integers(0, 30)
 
 
 class Histories(RuleBasedStateMachine):
-    """Events on a node. After each step but a hidden one, the daemon decides."""
+    """Events of a node. After each step but a hidden one, the daemon decides."""
 
     def __init__(self) -> None:
         super().__init__()
         self._directory = tempfile.TemporaryDirectory()
-        self.machine = Machine(Path(self._directory.name, "machine"))
-        self.sticks = Sticks()
+        self.sticks = sticks()
+        self.machine = Machine(self._rack(*self.sticks), Path(self._directory.name, "machine"))
         self.config = first_config()
         self.renamed = 0
         self.node = Node(self.machine, ())
@@ -129,10 +148,16 @@ class Histories(RuleBasedStateMachine):
     def start(self, new_ids: list[str | None]) -> None:
         for wanted, new_id in enumerate(new_ids):
             self.config[wanted] = replace(self.config[wanted], id=new_id)
-        for stick in self.sticks.sticks[:3]:
-            self.machine.plug(stick, *self.sticks.ports_of(stick))
-        self.machine.plug(*self.sticks.rest[:3])
+        for stick in self.sticks[:3]:
+            self.machine.plug(*stick.hardware)
+        self.machine.plug(*REST[:3])
         self._take_config()
+
+    def _rack(self, *sticks: Stick) -> Rack:
+        """Return what these sticks are in, with what can always be plugged."""
+        hubs = {"/pci0000:00/0000:00:14.0": FAMILIES["usb serial"]["/pci0000:00/0000:00:14.0"]}
+        trees = (stick.tree() for stick in sticks)
+        return Rack(FAMILIES["sata"], FAMILIES["can"], hubs, *trees)
 
     def teardown(self) -> None:
         self._directory.cleanup()
@@ -159,18 +184,16 @@ class Histories(RuleBasedStateMachine):
         names: dict[Part, list[tuple[str, str]]] = {}
         for (name, part), ids in offers(self.node.lists, self.machine).items():
             names.setdefault(part, []).extend((name, device_id) for device_id in ids)
-        several = {part: each_name for part, each_name in names.items() if len(each_name) > 1}
+        several = {part: named for part, named in names.items() if len(named) > 1}
         assert not several, "hardware is offered under several names"
-        now = {(name[0][0], part, part.hardware.place): name[0][1] for part, name in names.items()}
+        now = {
+            (named[0][0], part, self.node.place(part)): named[0][1] for part, named in names.items()
+        }
         former = {key: self.ids[key] for key in now if key in self.ids}
         assert {key: now[key] for key in former} == former
         # Other hardware that has had one of these IDs may have lost it for good.
         passed = {(key[0], device_id) for key, device_id in now.items()}
-        rest = {
-            key: each_device_id
-            for key, each_device_id in self.ids.items()
-            if (key[0], each_device_id) not in passed
-        }
+        rest = {key: named for key, named in self.ids.items() if (key[0], named) not in passed}
         self.ids = rest | now
 
     def _check_holders(self) -> None:
@@ -193,7 +216,7 @@ class Histories(RuleBasedStateMachine):
 
     @rule(number=index, is_seen=st.booleans())
     def plug_or_unplug(self, number: int, *, is_seen: bool) -> None:
-        hardware = self.sticks.rest[number % len(self.sticks.rest)]
+        hardware = REST[number % len(REST)]
         if hardware in self.machine.plugged:
             self.machine.unplug(hardware)
         else:
@@ -203,7 +226,7 @@ class Histories(RuleBasedStateMachine):
     @rule(number=st.integers(0, 3), port=st.sampled_from(PORTS), is_seen=st.booleans())
     def plug_stick(self, number: int, port: str, *, is_seen: bool) -> None:
         """Into a port: the same one as before, a free one, or in place of another stick."""
-        self._plug(self.sticks.sticks[number], port)
+        self._plug(self.sticks[number], port)
         self._changed(is_seen=is_seen)
 
     @precondition(lambda self: self._held_sticks())
@@ -217,28 +240,33 @@ class Histories(RuleBasedStateMachine):
     @rule(number=index, other=st.integers(0, 3))
     def replace_held_stick(self, number: int, other: int) -> None:
         held = self._held_sticks()
-        self._plug(self.sticks.sticks[other], held[number % len(held)].port)
+        self._plug(self.sticks[other], held[number % len(held)].port)
         self._changed()
 
-    def _held_sticks(self) -> list[UsbDevice]:
-        hardware = {hold.part.hardware.under for hold in self.node.holds.values()}
-        return [stick for stick in self.sticks.sticks if stick in hardware]
+    def _held_sticks(self) -> list[Stick]:
+        hardware = {hold.part.hardware for hold in self.node.holds.values()}
+        return [stick for stick in self.sticks if not hardware.isdisjoint(stick.hardware)]
 
-    def _plug(self, stick: UsbDevice, port: str) -> None:
-        there = [other for other in self.sticks.sticks if other.port == port]
-        self.machine.unplug(stick, *there)
+    def _plugged(self) -> list[Stick]:
+        return [stick for stick in self.sticks if stick.name in self.machine.plugged]
+
+    def _plug(self, stick: Stick, port: str) -> None:
+        there = [other for other in self.sticks if other.port == port]
+        self.machine.unplug(stick.name, *(other.name for other in there))
         stick.port = port
-        self.machine.plug(stick, *self.sticks.ports_of(stick))
+        self.machine.rack = self._rack(stick, *self._plugged())
+        self.machine.plug(*stick.hardware)
 
     @rule(number=st.integers(0, 3), is_seen=st.booleans())
     def unplug_stick(self, number: int, *, is_seen: bool) -> None:
-        self.machine.unplug(self.sticks.sticks[number])
+        self.machine.unplug(self.sticks[number].name)
         self._changed(is_seen=is_seen)
 
     @rule(number=st.integers(0, 3), note=st.sampled_from(NOTES))
     def change_note(self, number: int, note: str) -> None:
         """A rule of udev says something else; a listed device keeps its ID."""
-        self.sticks.sticks[number].note = note
+        self.sticks[number].note = note
+        self.machine.rack = self._rack(*self._plugged())
         self.machine.refresh()
         self._changed()
 
@@ -273,7 +301,7 @@ class Histories(RuleBasedStateMachine):
     @precondition(lambda self: self.node.holds)
     @rule(number=index)
     def end_pod(self, number: int) -> None:
-        """Its device may be offered under the name that the config gives it now."""
+        """Its devices may be offered under the name that the config gives it now."""
         names = list(self.node.holds)
         del self.node.holds[names[number % len(names)]]
         self.ids.clear()
