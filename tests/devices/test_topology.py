@@ -17,6 +17,7 @@ from genericdp.devices.topology import (
     spot_of,
 )
 from genericdp.host.cache import HostCache
+from genericdp.host.root import Root
 from genericdp.kubelet.api import deviceplugin_pb2 as api
 from genericdp.kubelet.servicer import encode_list
 from genericdp.model import TopologyMode
@@ -159,7 +160,7 @@ def test_any_text_has_a_distance(first: str, other: str) -> None:
 @pytest.mark.parametrize("name", TOPOLOGIES)
 def test_the_trees_of_the_topologies_are_read_as_they_are_meant(name: str, tmp_path: Path) -> None:
     topology = TOPOLOGIES[name]()
-    facts = HostCache(topology.build(tmp_path).root)
+    facts = HostCache(Root(topology.build(tmp_path / "machine")))
     for spot in topology.spots.values():
         (syspath,), (path,) = spot.syspaths, spot.bus_paths
         device = facts.device(syspath)
