@@ -56,53 +56,49 @@ def test_one_or_two_are_the_best_of_all_choices(name: str, size: int, seed: int)
     ids = shares(devices, chance.choice([1, 1, 2]) if len(devices) < 10 else 1)
     available = chance.sample(ids, chance.randint(size, len(ids)))
     must = chance.sample(available, chance.randint(0, size - 1))
-    rest = [
-        each_device_id for each_device_id in ids if each_device_id in set(available) - set(must)
-    ]
+    rest = [device for device in ids if device in set(available) - set(must)]
     best = min(
         combinations(rest, size - len(must)), key=lambda some: total(devices, [*must, *some])
     )
-    expected = [device_id for device_id in ids if device_id in {*must, *best}]
+    expected = [device for device in ids if device in {*must, *best}]
     assert preferred_ids(available, must, size, devices, P.CLOSEST, replicas=1) == expected
 
 
-@pytest.mark.parametrize(
-    ("name", "must", "expected"),
-    [
-        pytest.param(
-            "two-sockets",
-            [],
-            ["0000:04:00.0-drm-renderD", "0000:05:00.0-drm-renderD"],
-            id="a-switch",
-        ),
-        pytest.param(
-            "two-sockets",
-            ["0000:94:00.0-drm-renderD"],
-            ["0000:94:00.0-drm-renderD", "0000:95:00.0-drm-renderD"],
-            id="the-switch-of-what-is-taken",
-        ),
-        pytest.param(
-            "two-sockets",
-            ["0000:94:00.0-drm-renderD"],
-            [f"0000:{bus}:00.0-drm-renderD" for bus in (84, 85, 94, 95)],
-            id="then-its-socket",
-        ),
-        pytest.param(
-            "nps4", ["0000:a2:00.0-nvme"], ["0000:a1:00.0-nvme", "0000:a2:00.0-nvme"], id="numa"
-        ),
-        pytest.param("one-unknown-node", [], ["0000:3b:00.0-accel", "0000:5e:00.0-accel"], id="-1"),
-        pytest.param("laptop", [], ["1-7:1.0-video4linux", "1-8:1.0-video4linux"], id="a-laptop"),
-        pytest.param(
-            "hub-tree", [], [f"1-1.4.{i}:1.0-tty" for i in (1, 2, 3, 4)], id="the-second-chip"
-        ),
-    ],
-)
-def test_the_closest_are_those_a_person_would_take(
-    name: str, must: list[str], expected: list[str]
-) -> None:
+ON_MACHINES = """
+two-sockets      |           | 1 | 04:00 05:00             | a switch
+two-sockets      | 94:00     | 1 | 94:00 95:00             | the switch of what is taken
+two-sockets      | 94:00     | 1 | 84:00 85:00 94:00 95:00 | then its socket
+nps4             | a2:00     | 1 | a1:00 a2:00             | NUMA
+one-unknown-node |           | 1 | 3b:00 5e:00             | -1
+laptop           |           | 1 | 1-7: 1-8:               | a laptop
+hub-tree         |           | 1 | 1-1.4.1 1-1.4.2 1-1.4.3 1-1.4.4 | the second chip
+hub-tree         | 1-1.4.3   | 2 | 1-1.1 1-1.4.3           | spread
+hub-tree         | 1-1.4.3   | 1 | 1-1.4.1 1-1.4.3         | closest to what must be
+hub-tree         |           | 1 | 1-1.1 1-1.2             | closest
+hub-tree         | 1-1.4.3 + | 1 | 1-1.1 1-1.4.3           | spread, as an ID of a share shows
+"""
+"""A machine, parts of the IDs that must be given (+: a second share is free), how many shares a
+device has, what is given by ``auto``, and why."""
+
+
+@pytest.mark.parametrize("row", ON_MACHINES.strip().splitlines())
+def test_auto_is_what_a_person_would_take_spread_with_shares_else_the_closest(row: str) -> None:
+    name, must, replicas, expected, _ = (cell.strip() for cell in row.split("|"))
     devices = MACHINES[name]
-    given = preferred_ids([*devices], must, len(expected), devices, P.CLOSEST, replicas=1)
-    assert given == expected
+
+    def full(part: str) -> str:
+        return next(device_id for device_id in devices if part in device_id)
+
+    named, more = must.removesuffix("+").split(), ["1-1.1:1.0-tty::1"] if "+" in must else []
+    given = preferred_ids(
+        [*devices, *more],
+        [full(part) for part in named],
+        len(expected.split()),
+        devices,
+        P.AUTO,
+        replicas=int(replicas),
+    )
+    assert given == [full(part) for part in expected.split()]
 
 
 CHOICES = """
@@ -165,7 +161,7 @@ anywhere = st.builds(
 def choices(
     draw: st.DrawFn, *, fewest: int = 1, most: int, shares: int
 ) -> tuple[list[Spot], Counter[int], Counter[int], int]:
-    """Draw places of devices, the free and the required shares, and a number."""
+    """Spots of devices, the free shares and those that must be given, and how many are wanted."""
     where = draw(st.lists(anywhere, min_size=fewest, max_size=most))
     free = Counter({i: draw(st.integers(1, shares)) for i in range(len(where))})
     held = draw(st.dictionaries(st.integers(0, len(where) - 1), st.integers(1, 2), max_size=2))
@@ -181,7 +177,7 @@ def sum_of_pairs(where: Sequence[Spot], chosen: Sequence[int]) -> int:
 
 
 def asked(where: Sequence[Spot], free: Counter[int], held: Counter[int], size: int) -> list[int]:
-    """Return the devices of the shares that are given next to those that must be."""
+    """Return the devices of the shares that are given in addition to those that must be."""
     devices = {f"d{i}": spot for i, spot in enumerate(where)}
     must = [f"d{i}::{1000 + share}" for i, count in held.items() for share in range(count)]
     available = [f"d{i}::{share}" for i, count in free.items() for share in range(count)]
@@ -196,7 +192,7 @@ def one_by_one(
     """Return the devices of the shares that are added, always the closest to those before."""
     chosen, left, added = list(chosen), units(free), []
     for _ in range(size):
-        best = min(left, key=lambda entry: sum_of_pairs(where, [*chosen, entry]))
+        best = min(left, key=lambda device: sum_of_pairs(where, [*chosen, device]))
         left.remove(best)
         chosen.append(best)
         added.append(best)
@@ -262,7 +258,7 @@ def test_of_many_devices_neighbors_are_given(
 def test_a_thousand_of_ten_thousand_devices_are_given_without_long_computing(
     preference: Preference,
 ) -> None:
-    """They belong to hardware of their own, so all are equally good."""
+    """Each has hardware of its own, so all are equally good."""
     devices = {
         f"loop{i}": Spot(syspaths=(f"/sys/devices/virtual/block/loop{i}",)) for i in range(10_000)
     }
@@ -283,38 +279,19 @@ def test_spread_takes_each_share_where_the_container_has_the_fewest(
     left, held = dict(free), Counter(taken)
     expected = Counter[int]()
     for _ in range(min(size, sum(free.values()))):
-        item = min(
-            (entry for entry in left if left[entry]),
-            key=lambda value: (held[value], -left[value], value),
+        device = min(
+            (device for device in left if left[device]),
+            key=lambda device: (held[device], -left[device], device),
         )
-        left[item] -= 1
-        held[item] += 1
-        expected[item] += 1
-    available = [f"d{entry}::{share}" for entry, count in free.items() for share in range(count)]
-    must = [f"d{entry}::{9 + share}" for entry, count in taken.items() for share in range(count)]
-    devices = {f"d{number}": Spot() for number in range(5)}
+        left[device] -= 1
+        held[device] += 1
+        expected[device] += 1
+    available = [f"d{device}::{share}" for device, count in free.items() for share in range(count)]
+    must = [f"d{device}::{9 + share}" for device, count in taken.items() for share in range(count)]
+    devices = {f"d{device}": Spot() for device in range(5)}
     given = preferred_ids(available, must, size + len(must), devices, P.SPREAD)
     chosen = Counter(int(share[1]) for share in set(given) - set(must))
     assert chosen == expected
-
-
-@pytest.mark.parametrize(
-    ("more", "must", "replicas", "expected"),
-    [
-        ("", "1-1.4.3:1.0-tty", 2, "1-1.1:1.0-tty 1-1.4.3:1.0-tty"),
-        ("1-1.1:1.0-tty::1", "1-1.4.3:1.0-tty", 1, "1-1.1:1.0-tty 1-1.4.3:1.0-tty"),
-        ("", "1-1.4.3:1.0-tty", 1, "1-1.4.1:1.0-tty 1-1.4.3:1.0-tty"),
-        ("", "", 1, "1-1.1:1.0-tty 1-1.2:1.0-tty"),
-    ],
-    ids=["spread", "spread, as an ID shows", "closest to what must be", "closest"],
-)
-def test_auto_is_spread_with_shares_even_where_only_first_ones_are_left_else_closest(
-    more: str, must: str, replicas: int, expected: str
-) -> None:
-    devices = MACHINES["hub-tree"]
-    available = [*devices, *more.split()]
-    given = preferred_ids(available, must.split(), 2, devices, P.AUTO, replicas=replicas)
-    assert given == expected.split()
 
 
 ids = st.sampled_from([*shares(FOUR, 3), "x", "x::1", "", "::", "d1::x", "9" * 5000]) | st.text()

@@ -5,18 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from genericdp.config.load import load
 from genericdp.devices.hardware import numa_node_of
 from genericdp.devices.topology import (
     NOWHERE,
     Distance,
     Spot,
-    bus_path,
     closeness,
     distance,
-    hardware_below,
+    group_number,
     spot_of,
 )
 from genericdp.host.cache import HostCache
+from genericdp.host.events import Uevent
 from genericdp.host.root import Root
 from genericdp.kubelet.api import deviceplugin_pb2 as api
 from genericdp.kubelet.servicer import encode_list
@@ -24,6 +25,9 @@ from genericdp.model import TopologyMode
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.cases.machine import Machine
+from tests.cases.running import DIRECTORY
+from tests.decisions import Discoverer
 from tests.devices.known import Known
 from tests.devices.making import decide, node, resource
 from tests.fixtures.topologies import TOPOLOGIES
@@ -34,53 +38,15 @@ if TYPE_CHECKING:
     from genericdp.template import Lookup
 
 D = Distance
+VFIO = DIRECTORY / "vfio/whole-groups"
 ROOT = "/sys/devices/pci0000:00"
 SWITCH = f"{ROOT}/0000:00:01.0/0000:01:00.0"
 SECOND = f"{SWITCH}/0000:02:08.0/0000:06:00.0"
 USB = f"{ROOT}/0000:00:14.0/usb1"
 VMD = f"{ROOT}/0000:00:05.5/pci10000:00"
+I2C = "/sys/devices/platform/soc/i2c-1"
+SMBUS = f"{ROOT}/0000:00:1f.4"
 SOC = "/sys/devices/platform/soc/fd500000.usb"
-
-
-@pytest.mark.parametrize(
-    ("syspath", "expected"),
-    [
-        pytest.param(
-            f"{SWITCH}/0000:02:00.0/0000:03:00.0/drm/renderD128",
-            (ROOT, "0000:00:01.0", "0000:01:00.0", "0000:02:00.0", "0000:03:00.0"),
-            id="what-sits-on-a-function",
-        ),
-        pytest.param(
-            f"{USB}/1-1/1-1.4/1-1.4:1.0/ttyUSB0/tty/ttyUSB0",
-            (ROOT, "0000:00:14.0", "usb1", "1-1", "1-1.4"),
-            id="interfaces-and-ports-of-a-driver-are-no-steps",
-        ),
-        pytest.param(f"{SOC}/usb2/2-1", (SOC, "usb2", "2-1"), id="usb-without-pci"),
-        pytest.param(
-            f"{ROOT}/0000:00:1f.4/i2c-0/0-50/0000:01:00.0",
-            (ROOT, "0000:00:1f.4", "0000:01:00.0"),
-            id="an-i2c-device-is-no-port",
-        ),
-        pytest.param(
-            f"{VMD}/10000:00:02.0/10000:01:00.0/nvme/nvme0",
-            (VMD, "10000:00:02.0", "10000:01:00.0"),
-            id="a-root-behind-a-function",
-        ),
-        pytest.param(
-            f"{USB}/1-2/1-2:1.0/i2c-1/1-0050", (ROOT, "0000:00:14.0", "usb1", "1-2"), id="i2c"
-        ),
-        pytest.param(
-            "/sys/devices/platform/soc/i2c-1/1-0050",
-            ("/sys/devices/platform/soc/i2c-1/1-0050",),
-            id="neither-pci-nor-usb",
-        ),
-        pytest.param("", ("",), id="nothing"),
-    ],
-)
-def test_a_bus_path_is_the_hardware_from_the_root_down(
-    syspath: str, expected: tuple[str, ...]
-) -> None:
-    assert bus_path(syspath) == expected
 
 
 PORT, GPU = f"{ROOT}/0000:00:01.0", f"{SWITCH}/0000:02:00.0/0000:03:00"
@@ -105,21 +71,15 @@ DISTANCES = {
     "two controllers": (STICK, f"{ROOT}/0000:00:1a.0/usb3/3-1", D.ROOT),
     "behind VMD": (f"{VMD}/10000:00:02.0/10000:01:00.0", STICK, D.OTHER),
     "two roots": (PORT, "/sys/devices/pci0000:80/0000:80:01.0", D.OTHER),
+    "USB without PCI": (f"{SOC}/usb2/2-1", f"{SOC}/usb2/2-2", D.SWITCH),
+    "chips of a USB device": (f"{STICK}/1-1:1.0/i2c-1/1-0050", f"{STICK}/1-1:1.0/tty", D.DEVICE),
+    "chips of another bus": (f"{I2C}/1-0050", f"{I2C}/1-0051", D.OTHER),
+    "no port but a chip": (f"{SMBUS}/i2c-0/0-50/0000:01:00.0", f"{SMBUS}/0000:02:00.0", D.SWITCH),
     "no hardware": (f"{VIRTUAL}/loop0", f"{VIRTUAL}/loop1", D.OTHER),
 }
 
 
-@pytest.mark.parametrize(("first", "other", "expected"), DISTANCES.values(), ids=DISTANCES)
-def test_the_nearest_common_ancestor_gives_the_distance(
-    first: str, other: str, expected: Distance
-) -> None:
-    a, b = Spot(syspaths=(first,)), Spot(syspaths=(other,))
-    assert (distance(a, b), distance(b, a)) == (expected, expected)
-
-
 FAR = ("/sys/devices/pci0000:00/0000:00:01.0", "/sys/devices/pci0000:80/0000:80:01.0")
-
-
 NEAR, AWAY = FAR[:1], FAR[1:]
 BESIDE = tuple(f"{ROOT}/0000:00:{number:02x}.0" for number in range(2, 30))
 
@@ -137,13 +97,21 @@ SPOTS = {
     "the one member that is close": (spot((*BESIDE, f"{GPU}.0")), spot((f"{GPU}.1",)), D.DEVICE),
     "linked": (spot(NEAR, link="0xd1e"), spot(AWAY, link="0xd1e"), D.DEVICE),
     "linked to others": (spot(NEAR, link="a"), spot(AWAY, link="b"), D.OTHER),
-    "an empty text is not one": (spot(NEAR, link=""), spot(AWAY, link=""), D.OTHER),
+    "an empty text is not a link": (spot(NEAR, link=""), spot(AWAY, link=""), D.OTHER),
 }
 
 
-@pytest.mark.parametrize(("first", "other", "expected"), SPOTS.values(), ids=SPOTS)
-def test_members_numa_nodes_and_links_count(first: Spot, other: Spot, expected: Distance) -> None:
-    assert (distance(first, other), distance(other, first)) == (expected, expected)
+SPOTS |= {
+    name: (spot((first,)), spot((second,)), expected)
+    for name, (first, second, expected) in DISTANCES.items()
+}
+
+
+@pytest.mark.parametrize(("first", "second", "expected"), SPOTS.values(), ids=SPOTS)
+def test_the_nearest_common_hardware_gives_the_distance(
+    first: Spot, second: Spot, expected: Distance
+) -> None:
+    assert (distance(first, second), distance(second, first)) == (expected, expected)
 
 
 def test_two_pairs_on_a_socket_are_closer_than_three_and_one_on_the_other() -> None:
@@ -153,8 +121,8 @@ def test_two_pairs_on_a_socket_are_closer_than_three_and_one_on_the_other() -> N
 
 
 @given(st.text(), st.text())
-def test_any_text_has_a_distance(first: str, other: str) -> None:
-    assert distance(Spot(syspaths=(first,)), Spot(syspaths=(other,))) in Distance
+def test_any_text_has_a_distance(first: str, second: str) -> None:
+    assert distance(Spot(syspaths=(first,)), Spot(syspaths=(second,))) in Distance
 
 
 @pytest.mark.parametrize("name", TOPOLOGIES)
@@ -167,23 +135,30 @@ def test_the_trees_of_the_topologies_are_read_as_they_are_meant(name: str, tmp_p
         assert device is not None
         node = numa_node_of(device, facts)
         assert spot.numa_nodes == (() if node is None else (node,))
-        above = [entry.name for entry in (device, *facts.ancestors(device))]
+        above = [ancestor.name for ancestor in (device, *facts.ancestors(device))]
         assert set(path[1:]) <= set(above)
 
 
-@pytest.mark.parametrize("name", ["12", "noiommu-12"])
-def test_the_functions_of_its_group_are_below_a_vfio_node(name: str) -> None:
-    """Without the bridge above them, which is not an one's device."""
-    known = Known(texts={"/sys/devices/system/node/online": "0-1"})
-    for at, pci_class in (("00:01.0", "060400"), ("01:00.0", "030000"), ("01:00.1", "040300")):
-        facts = {"numa_node": "1", "class": f"0x{pci_class}"}
-        function = known.add(f"0000:{at}", "pci", attributes=facts)
-        known.targets[f"/sys/kernel/iommu_groups/12/devices/0000:{at}"] = function.syspath
-    group = known.add(f"/sys/devices/virtual/vfio/{name}", "vfio")
-    spot = Spot(syspaths=(f"{ROOT}/0000:01:00.0", f"{ROOT}/0000:01:00.1"), numa_nodes=(1,))
-    assert spot_of([group], known) == spot
-    other = known.add("/sys/devices/virtual/vfio/9", "vfio")
-    assert hardware_below(other, known) == (other,), "a group that is being taken apart"
+async def test_a_function_that_is_bound_later_brings_its_group(tmp_path: Path) -> None:
+    unbound = "/sys/devices/pci0000:00/0000:03:00.1"
+    machine = Machine(VFIO / "machine.yaml", tmp_path)
+    resources = load([VFIO / "config.yaml"]).resources
+    discoverer = Discoverer(Root(tmp_path))
+    first = (await discoverer.discover(resources, {})).lists
+    assert "pci-13" not in first["example.com/pci"].devices
+    machine.link(f"{unbound}/driver", "../../../bus/pci/drivers/vfio-pci")
+    discoverer.mark_event(Uevent(action="bind", syspath=unbound))
+    assert (
+        "pci-13" in (await discoverer.discover(resources, first)).lists["example.com/pci"].devices
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "number"),
+    [("12", "12"), ("noiommu-0", "0"), ("vfio", None), ("vfio12", None), ("", None), ("1x", None)],
+)
+def test_nodes_are_called_by_their_groups(name: str, number: str | None) -> None:
+    assert group_number(name) == number
 
 
 @pytest.mark.parametrize(
@@ -215,7 +190,7 @@ def test_members_are_counted_once_and_close_by_what_all_agree_in(
     ids=["both", "one lacks it", "the config says none"],
 )
 def test_the_kubelet_is_told_the_numa_nodes_if_all_devices_have_one(
-    mode: TopologyMode, numa: tuple[str, ...], reported: list[list[int]], spoiler: str
+    mode: TopologyMode, numa: tuple[str, ...], expected: list[list[int]], spoiler: str
 ) -> None:
     """LAW-8: and -1 is never sent (D10). What is closest is known all the same."""
     known, files = Known(texts={"/sys/devices/system/node/online": "0-1"}), []
@@ -226,7 +201,7 @@ def test_the_kubelet_is_told_the_numa_nodes_if_all_devices_have_one(
         files.append(node(f"/dev/m{number}", (10, number), syspath=device.syspath))
     listed = decide([resource("m", "/dev/m*", topology=mode)], files, facts=known)["example.com/m"]
     sent = api.ListAndWatchResponse.FromString(encode_list(listed)).devices
-    assert [[each_node.ID for each_node in device.topology.nodes] for device in sent] == reported
+    assert [[numa.ID for numa in device.topology.nodes] for device in sent] == expected
     assert listed.numa_spoiler == spoiler
     first = next(iter(listed.devices.values())).device
     assert first.spot.numa_nodes == (0,)
