@@ -181,7 +181,7 @@ def test_members_are_counted_once_and_close_by_what_all_agree_in(
 
 
 @pytest.mark.parametrize(
-    ("mode", "numa", "reported", "spoiler"),
+    ("mode", "numa", "expected", "spoiler"),
     [
         (TopologyMode.AUTO, ("0", "1"), [[0], [1]], ""),
         (TopologyMode.AUTO, ("0", "-1"), [[], []], "0000:01:00.0-misc"),
