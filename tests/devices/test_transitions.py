@@ -1,4 +1,4 @@
-"""States of devices: where each event leads from each state."""
+"""States of devices: where each event leads from each state, and what is news for the log."""
 
 from __future__ import annotations
 
@@ -6,16 +6,18 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from genericdp.devices.decide import decide, with_states
+from genericdp.devices.changes import changes
+from genericdp.devices.decide import Decision, DeviceLists, decide, with_states
 from genericdp.devices.device import Unmade
 from genericdp.devices.devicelist import MAX_LIST_BYTES, Entry
 from genericdp.devices.inventory import Look
 from genericdp.devices.transitions import LISTED, Event, State
 from genericdp.health.kinds.file import FileCheck
 from genericdp.model import Probe
-from genericdp.reasons import Code, Reason
+from genericdp.reasons import NOT_PROBED, Code, Reason
 from genericdp.template import parse
 
+from tests.devices import making
 from tests.devices.known import Known
 from tests.devices.making import finds, inject, node, nodes, resource, selector
 
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 
     from genericdp.devices.decide import DeviceLists
     from genericdp.devices.inventory import FoundFile
+
 
 NAME = "example.com/video"
 CAM = [node(f"/dev/video{number}", (81, number)) for number in range(2)]
@@ -43,7 +46,7 @@ FAILING = {NAME: {("cam", CAM[0].identity): (HOT,)}}
 
 @dataclass(frozen=True)
 class World:
-    """The input of a reconcile: one camera, as a config sees it."""
+    """A host with one camera, as a config sees it."""
 
     video: Any = VIDEO
     files: tuple[FoundFile, ...] = (CAM[0],)
@@ -171,3 +174,62 @@ def test_since_tells_how_long_a_device_has_been_in_its_state() -> None:
         lists = world.lists(lists, now)
         found.append(lists[NAME].devices["cam"].since)
     assert found == [1.0, 2.0, 2.0, 4.0, 4.0]
+
+
+GPU = [node("/dev/gpu0", (195, 0))]
+
+
+def test_the_reason_of_a_missing_node_has_at_most_2000_characters() -> None:
+    long = f"/dev/{'x' * 60_000}"
+    given = inject(nodes(long), nodes("/dev/other"))
+    lists = making.decide([resource("gpu", "/dev/gpu0", given=given)], GPU)
+    assert lists["example.com/gpu"].devices["gpu0"].text == f"{long[:1999]}…"
+    lists = making.decide([resource("gpu", "/dev/gpu0", given=given)], GPU, lists)
+    assert len(lists["example.com/gpu"].devices["gpu0"].text) == 2000
+
+
+def failing(*reasons: Reason) -> DeviceLists:
+    listed = making.decide([resource("gpu", "/dev/gpu0")], GPU)["example.com/gpu"]
+    entry = listed.devices["gpu0"]
+    if reasons:
+        event = Event.NOT_PROBED if NOT_PROBED in reasons else Event.FAILING
+        entry = entry.after(event, *reasons)
+    return {"example.com/gpu": replace(listed, entries=(entry,))}
+
+
+def probe_failed(text: str, subject: str = "file") -> Reason:
+    return Reason(Code.PROBE_FAILED, f"{subject}: {text}", subject)
+
+
+@pytest.mark.parametrize(
+    ("former", "now", "news"),
+    [
+        (probe_failed("it has 91 C"), probe_failed("it has 95 C"), ""),
+        (probe_failed("cold"), probe_failed("hot"), ""),
+        (probe_failed("hot"), probe_failed("hot", "open"), "is now Unhealthy because: open: hot"),
+        (probe_failed("hot"), Reason(Code.GONE, "gone"), "is now Unhealthy because: gone"),
+        (NOT_PROBED, probe_failed("hot"), "is Unhealthy: file: hot"),
+    ],
+)
+def test_what_is_news_is_a_code_or_what_it_is_about_never_a_text(
+    former: Reason, now: Reason, news: str
+) -> None:
+    said = [change.text for change in changes(failing(former), Decision(lists=failing(now)))]
+    assert [text for text in said if text.startswith("device")] == (
+        [f"device gpu0 {news}"] if news else []
+    )
+
+
+def test_what_a_probe_prints_is_never_taken_for_a_state_of_genericdp() -> None:
+    """A command may print any of our own sentences."""
+    for text in ("not probed yet", "list full: 1 of 2", "excluded by the config"):
+        assert failing(probe_failed(text))["example.com/gpu"].is_probed
+        said = [
+            change.text
+            for change in changes(failing(), Decision(lists=failing(probe_failed(text))))
+        ]
+        assert said[-1] == f"device gpu0 is Unhealthy: file: {text}"
+
+
+def test_every_code_is_explained() -> None:
+    assert all(code.meaning.endswith(".") for code in Code)
