@@ -82,13 +82,13 @@ class Known:
 
     def members(self, subsystem: str) -> tuple[SysDevice, ...]:
         found = (device for device in self.devices.values() if device.subsystem == subsystem)
-        return tuple(sorted(found, key=lambda entry: natural_key(entry.syspath)))
+        return tuple(sorted(found, key=lambda device: natural_key(device.syspath)))
 
     def below(self, directory: str, subsystem: str) -> tuple[SysDevice, ...]:
         return tuple(
-            member
-            for member in self.members(subsystem)
-            if member.syspath.startswith(f"{directory}/")
+            device
+            for device in self.members(subsystem)
+            if device.syspath.startswith(f"{directory}/")
         )
 
     def subsystems(self) -> tuple[str, ...]:
@@ -127,26 +127,3 @@ class Known:
 
     def awaited(self, syspath: str) -> bool:
         return False
-
-
-PORT = "0000:00:14.0/usb1/1-1/1-1.4/1-1.4:1.0/ttyUSB0/tty/ttyUSB0"
-
-
-def adapter_and_card() -> Known:
-    """An FTDI adapter on a hub, and a network card with a virtual function."""
-    known = Known()
-    hub = "0000:00:14.0/usb1/1-1"
-    known.add("0000:00:14.0", "pci", driver="xhci_hcd", attributes={"vendor": "0x8086"})
-    known.usb("0000:00:14.0/usb1", idVendor="1d6b", idProduct="0002")
-    known.usb(hub, idVendor="05e3", idProduct="0608", bDeviceClass="09")
-    known.usb(f"{hub}/1-1.4", idVendor="0403", idProduct="6001", serial="aBc", bDeviceClass="ef")
-    known.interface(f"{hub}/1-1.4/1-1.4:1.0", "0a")
-    known.add(f"{hub}/1-1.4/1-1.4:1.0/ttyUSB0", "usb-serial", driver="ftdi_sio")
-    properties = {"ID_VENDOR_ID": "0403", "ID_MODEL_ID": "6001", "ID_BUS": "usb"}
-    known.add(PORT, "tty", properties=properties, attributes={"dev": "188:0", "flags": "0x3"})
-    links = {"physfn": "0000:3b:00.0", "iommu_group": "12"}
-    ids = {"vendor": "0x8086", "device": "0x1889", "class": "0x0200AF"}
-    known.add("0000:3b:01.0", "pci", driver="vfio-pci", links=links, attributes=ids)
-    known.add("0000:3b:00.0", "pci", driver="ice", attributes=ids)
-    known.add("0000:3b:00.0/net/ens1", "net", attributes={"type": "1", "address": "b4:96"})
-    return known

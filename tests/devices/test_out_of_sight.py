@@ -1,4 +1,4 @@
-"""Reads that hang, are denied, or fail, as no machine of a case can."""
+"""Files that cannot be read: they hang, are denied, or fail, as on no machine of a case."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from genericdp.devices.lookup import Names
 from genericdp.model import Selector, ValueKind, ValueSource
 from genericdp.template import UnusableValueError, expand, parse
 
-from tests.devices.known import PORT, ROOT, Known, adapter_and_card
+from tests.devices.known import Known
 from tests.devices.making import (
     decide,
     healthy,
@@ -132,43 +132,18 @@ def test_what_cannot_be_seen_is_not_known_to_be_absent(
     assert reason in empty
 
 
-def _why_empty(known: Known, **usb: tuple[str, ...]) -> tuple[str, str]:
+def test_nothing_is_read_once_it_is_decided_nor_for_the_reason() -> None:
+    known = Known()
+    known.usb("usb1", idVendor="1d6b", idProduct="0002", serial="1")
+    known.usb("usb1/1-4", idVendor="0403", idProduct="6001", serial="aBc")
     directories = [
         replace(plain(path, directory=True), identity=Identity(inode=1, syspath=path))
         for path in known.devices
     ]
-    wanted = resource("x", Selector(candidates=usb_selector(**usb)))
-    return decide([wanted], directories, facts=known)["example.com/x"].why_empty
-
-
-def test_what_may_match_but_cannot_be_read_is_named() -> None:
-    known = adapter_and_card()
-    for path in [path for path in known.texts if path.endswith("/idVendor")]:
-        del known.texts[path]
-        known.unreadable[path] = "denied"
-    empty, cause = _why_empty(known, vendor=("0403",))
-    assert cause == "not_offered"
-    assert "3 matched, but not offered: " in empty
-    assert "/idVendor cannot be read: denied" in empty
-
-
-def test_nothing_is_read_once_it_is_decided_nor_for_the_reason() -> None:
-    known = adapter_and_card()
-    assert _why_empty(known, vendor=("10c4",), product=("ea60",), serial=("1",))[1] == "not_matched"
+    usb = usb_selector(vendor=("10c4",), product=("ea60",), serial=("1",))
+    lists = decide([resource("x", Selector(candidates=usb))], directories, facts=known)
+    assert lists["example.com/x"].why_empty[1] == "not_matched"
     assert {path.rpartition("/")[2] for path in known.asked} == {"idVendor"}
-
-
-@pytest.mark.parametrize("template", [None, "tty"])
-def test_what_hardware_is_known_by_never_counts_as_absent(template: str | None) -> None:
-    """The device would get the ID of another one, or pass for it."""
-    known = adapter_and_card()
-    port = f"{ROOT}/{PORT.partition('/tty/')[0]}/port_number"
-    known.unreadable[port] = "denied"
-    tty = node("/dev/ttyUSB0", (188, 0), syspath=f"{ROOT}/{PORT}")
-    lists = decide([resource("x", "/dev/tty*", id=template)], [tty], facts=known)
-    assert refusals(lists, "x") == {
-        "/dev/ttyUSB0": f"its id depends on {port}: denied (write an id)"
-    }
 
 
 VALUES = {

@@ -1,4 +1,4 @@
-"""A failed read changes nothing but that there is less on offer.
+"""Unreadable facts change nothing but that there is less on offer.
 
 In ``exclude``, what cannot be read excludes. In ``match``, it is not offered, and no later entry
 and no later resource gets it; who had it before keeps it (D8).
@@ -65,7 +65,7 @@ class Machine(Known):
         return found[:1] if f"/sys/class/{subsystem}" in self.hidden else found
 
     def hide(self, fact: str, place: int, usb: str, tty: str) -> None:
-        """Make what reports an adapter unreadable, or ambiguous."""
+        """Make a fact of an adapter unreadable, or ambiguous."""
         if fact == "twice":
             self.links[f"/run/links/ttyUSB{place}/x"] = "/x"
             return
@@ -122,10 +122,10 @@ def resources_of(
         replace(
             resource(f"r{i}", values=VALUES, given=given),
             match=tuple(
-                replace(SELECTORS[item], inject=inject(env={"ENTRY": str(place)}))
-                for place, item in enumerate(match)
+                replace(SELECTORS[name], inject=inject(env={"ENTRY": str(place)}))
+                for place, name in enumerate(match)
             ),
-            exclude=tuple(SELECTORS[entry] for entry in exclude),
+            exclude=tuple(SELECTORS[name] for name in exclude),
         )
         for i, (match, exclude) in enumerate(names)
     ]
@@ -143,8 +143,8 @@ def offered(lists: Mapping[str, DeviceList]) -> set[tuple[str, str, str]]:
     """Return what is Healthy, as resource, hardware and the entry that takes it."""
     return {
         (name, listed.device.key, str(listed.device.env["ENTRY"].values[0]))
-        for name, list_ in lists.items()
-        for listed in list_.devices.values()
+        for name, devices in lists.items()
+        for listed in devices.devices.values()
         if not listed.reasons
     }
 
@@ -215,7 +215,7 @@ def test_what_another_resource_has_stays_there(names: list[str], unreadable: Unr
     """The first could have it now for all that is known, and did not take it before."""
     resources = resources_of([([name], []) for name in names])
     readable = lists_of(resources, machine("aba", frozenset(), {}))
-    second = {device for device in offered(readable) if device[0] == resources[1].name}
+    second = {offer for offer in offered(readable) if offer[0] == resources[1].name}
     assume(second)
     alone = lists_of(resources[1:], machine("aba", unreadable, {}))
     after = lists_of(resources, machine("aba", unreadable, {}), readable)
