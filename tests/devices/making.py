@@ -81,7 +81,7 @@ def inject(
     annotations: Mapping[str, str] | None = None,
     cdi: Iterable[str] = (),
 ) -> Inject:
-    """Return what a container gets; without devices: the candidates' own nodes."""
+    """Injected things; without devices: the candidates' own nodes."""
     return Inject(
         devices=devices or None,
         mounts=tuple(Mount(host_path=parse(a), container_path=parse(b)) for a, b in mounts),
@@ -106,10 +106,7 @@ def resource(
     return Resource(
         name=f"example.com/{name}",
         place=PLACE,
-        match=tuple(
-            each_selector if isinstance(each_selector, Selector) else selector(each_selector)
-            for each_selector in match
-        ),
+        match=tuple(entry if isinstance(entry, Selector) else selector(entry) for entry in match),
         exclude=tuple(map(selector, exclude)),
         id=None if id is None else parse(id),
         inject=given or Inject(),
@@ -138,13 +135,13 @@ def decision(
     facts: Known | None = None,
 ) -> Decision:
     """Decide about the resources if these are all the files of the host."""
-    present = sorted(files, key=lambda entry: natural_key(entry.path))
+    present = sorted(files, key=lambda file: natural_key(file.path))
     stuck = frozenset(hanging)
 
     def look(pattern: str) -> Look | None:
         if pattern in stuck:
             return None
-        return Look(files=tuple(entry for entry in present if finds(pattern, entry.path)))
+        return Look(files=tuple(file for file in present if finds(pattern, file.path)))
 
     host = facts or Known()
     host.look = look
@@ -168,17 +165,15 @@ def finds(pattern: str, path: str) -> bool:
 def healthy(offers: Mapping[str, DeviceList], name: str) -> list[str]:
     """The ids that are on offer and Healthy."""
     offered = offers[f"example.com/{name}"].devices
-    return [device_id for device_id, device in offered.items() if device.is_healthy]
+    return [device_id for device_id, entry in offered.items() if entry.is_healthy]
 
 
 def unhealthy(offers: Mapping[str, DeviceList], name: str) -> dict[str, str]:
     """The ids that are on offer and Unhealthy, with the reasons."""
     offered = offers[f"example.com/{name}"].devices
-    return {
-        device_id: device.text for device_id, device in offered.items() if not device.is_healthy
-    }
+    return {device_id: entry.text for device_id, entry in offered.items() if not entry.is_healthy}
 
 
 def refusals(offers: Mapping[str, DeviceList], name: str) -> dict[str, str]:
-    """Return what was matched and is not offered, with the reasons."""
+    """Candidates that are not offered, with the reasons."""
     return {entry.device.path: entry.text for entry in offers[f"example.com/{name}"].not_offered}

@@ -131,7 +131,7 @@ class Rack:
         inhabited = {above for path in keys if "is" in keys[path] for above in _above(path)}
         self.places: dict[str, Place] = {}
         for path in sorted(keys):
-            above = (self.places[it] for it in _above(path) if it in self.places)
+            above = (self.places[place] for place in _above(path) if place in self.places)
             self.places[path] = Place(
                 path=path,
                 keys=keys[path],
@@ -239,7 +239,9 @@ class Machine:
         """Show what is plugged in as files."""
         places = [place for hardware in self.plugged for place in self.rack.shown_by(hardware)]
         former, self.shown = self.shown, self._kernel.show(dict.fromkeys(places))
-        before, now = ({path: it[1] for path, it in some.items()} for some in (former, self.shown))
+        before, now = (
+            {path: entry for path, (_, entry) in some.items()} for some in (former, self.shown)
+        )
         changed = {path for path in before if _kernels(before[path]) != _kernels(now.get(path))}
         changed = {path for path in before if not changed.isdisjoint(_above(path))}
         for path in sorted(changed, reverse=True):
@@ -259,8 +261,12 @@ class Machine:
             name: place.part
             for place, entry in self.shown.values()
             if place.hardware
-            for name in (f"/sys{entry.path}", *(f"/dev/{it}" for it in (entry.node, *entry.links)))
+            for name in (f"/sys{entry.path}", *_nodes(entry))
         }
+
+
+def _nodes(entry: Entry) -> list[str]:
+    return [f"/dev/{name}" for name in (entry.node, *entry.links)]
 
 
 def _kernels(entry: Entry | None) -> Entry | None:

@@ -22,14 +22,16 @@ def device(device_id: str, replicas: int = 1) -> Device:
     )
 
 
-def real_bytes(entry: Device, *numa: int) -> int:
+def real_bytes(offered: Device, *numa: int) -> int:
     topology = api.TopologyInfo(nodes=[api.NUMANode(ID=node) for node in numa]) if numa else None
-    listed = [api.Device(ID=share, health="Unhealthy", topology=topology) for share in entry.shares]
+    listed = [
+        api.Device(ID=share, health="Unhealthy", topology=topology) for share in offered.shares
+    ]
     return api.ListAndWatchResponse(devices=listed).ByteSize()
 
 
-def listed_bytes(entry: Device) -> int:
-    return entry.replicas * entry_bytes(entry.shares[-1], entry.numa_nodes)
+def listed_bytes(listed: Device) -> int:
+    return listed.replicas * entry_bytes(listed.shares[-1], listed.numa_nodes)
 
 
 @given(
@@ -41,10 +43,10 @@ def test_a_list_is_never_larger_than_it_is_taken_for(
     device_id: str, replicas: int, numa: list[int]
 ) -> None:
     """LAW-6, K11: all Unhealthy."""
-    sample = replace(device(device_id, replicas), numa_nodes=tuple(numa))
-    shorter = sum(len(sample.shares[-1]) - len(share) for share in sample.shares)
+    listed = replace(device(device_id, replicas), numa_nodes=tuple(numa))
+    shorter = sum(len(listed.shares[-1]) - len(share) for share in listed.shares)
     shorter += replicas  # the length of an entry, too, may take a byte less
-    assert listed_bytes(sample) - shorter <= real_bytes(sample, *numa) <= listed_bytes(sample)
+    assert listed_bytes(listed) - shorter <= real_bytes(listed, *numa) <= listed_bytes(listed)
 
 
 @given(
@@ -56,7 +58,7 @@ def test_a_list_never_passes_the_limit_and_those_on_offer_stay(
     replicas: dict[str, int], limit: int, data: st.DataObject
 ) -> None:
     """K11: a list that a kubelet does not take makes it reconnect forever."""
-    offered = [Entry(device=device(entry, replicas[entry])).after(Event.MADE) for entry in replicas]
+    offered = [Entry(device=device(name, replicas[name])).after(Event.MADE) for name in replicas]
     listed = data.draw(st.sets(st.sampled_from([*replicas]))) if replicas else set()
     before = DeviceList(entries=tuple(entry for entry in offered if entry.device.id in listed))
     previous = within_limit(before, {}, entry_bytes, limit).devices
@@ -66,7 +68,7 @@ def test_a_list_never_passes_the_limit_and_those_on_offer_stay(
     assert previous.keys() <= kept.keys()
     assert {*kept, *(entry.device.path for entry in found.not_offered)} == {*replicas}
     assert list(kept) == [name for name in replicas if name in kept]
-    fitting = sum(item.device.replicas for item in kept.values())
+    fitting = sum(entry.device.replicas for entry in kept.values())
     said = f"list full: {fitting} of {sum(replicas.values())} devices, shares counted, fit into the"
     texts = [entry.text for entry in found.not_offered]
     assert all(text.startswith(f"{said} {limit} bytes ") for text in texts)
@@ -74,9 +76,9 @@ def test_a_list_never_passes_the_limit_and_those_on_offer_stay(
 
 def test_the_limit_is_met_to_the_byte_with_real_messages() -> None:
     """K11: LAW-6 allows 4 MiB and not a byte more."""
-    spec = resource("x", "/dev/d*", replicas=10_000)
+    wanted = resource("x", "/dev/d*", replicas=10_000)
     files = [node(f"/dev/d{i}", (240, i)) for i in range(20)]
-    offer = decide([spec], files)["example.com/x"]
+    offer = decide([wanted], files)["example.com/x"]
     size = sum(real_bytes(each.device) for each in offer.devices.values())
     assert 0 < len(offer.devices) < 20
     assert len(offer.devices) + len(offer.not_offered) == 20

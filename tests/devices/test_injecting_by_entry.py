@@ -1,4 +1,4 @@
-"""Entries of ``match`` inject as a resource would, within limits."""
+"""Entries of ``match`` that inject: their limits, and that they do what a resource would."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def entry(glob: str, given: Inject) -> Selector:
     return replace(selector(glob), inject=given)
 
 
-def texts(count: int, *, with_reference: bool = True) -> Inject:
+def strings(count: int, *, with_reference: bool = True) -> Inject:
     """Variables of 60 KiB each."""
     reference = "$(device.name)" if with_reference else ""
     return inject(env={f"E{n}{reference[:1]}": "a" * 60_000 + reference for n in range(count)})
@@ -49,15 +49,15 @@ def texts(count: int, *, with_reference: bool = True) -> Inject:
 @pytest.mark.parametrize(
     ("first", "second", "is_offered"),
     [
-        (texts(8), Inject(), True),
-        (texts(9), Inject(), False),
-        (texts(8), texts(1), True),
-        (texts(8), texts(2), False),
-        (texts(17, with_reference=False), Inject(), True),
-        (texts(17, with_reference=False), texts(1), False),
+        (strings(8), Inject(), True),
+        (strings(9), Inject(), False),
+        (strings(8), strings(1), True),
+        (strings(8), strings(2), False),
+        (strings(17, with_reference=False), Inject(), True),
+        (strings(17, with_reference=False), strings(1), False),
     ],
 )
-def test_the_texts_of_a_device_are_those_of_the_entries_of_its_members(
+def test_the_strings_of_a_device_are_those_of_the_entries_of_its_members(
     first: Inject, second: Inject, is_offered: bool
 ) -> None:
     """Literal text without a template counts once, other text for each member of its entry."""
@@ -65,10 +65,10 @@ def test_the_texts_of_a_device_are_those_of_the_entries_of_its_members(
     lists = decide([resource("modem", *match, group_by=parse("all"))], [*WDM, TTY[0]])
     assert bool(healthy(lists, "modem")) is is_offered
     reasons = refusals(lists, "modem")
-    assert all("its strings take more than 1 MiB together" in reason for reason in reasons.values())
+    assert all("its strings take more than 1 MiB together" in text for text in reasons.values())
 
 
-def test_the_texts_of_probes_and_hooks_count_once_in_a_group() -> None:
+def test_the_strings_of_probes_and_hooks_count_once_in_a_group() -> None:
     ports = [node(f"/dev/ttyACM{n}", (166, n)) for n in range(64)]
 
     def offered(count: int) -> list[str]:
@@ -109,13 +109,13 @@ def test_what_all_entries_inject_is_what_the_resource_would(
 ) -> None:
     def answers(own: Inject, each: Inject) -> object:
         match = [
-            Selector(candidates=PathSelector(globs=(entry,)), inject=each)
-            for entry in dict.fromkeys(globs)
+            Selector(candidates=PathSelector(globs=(glob,)), inject=each)
+            for glob in dict.fromkeys(globs)
         ]
         wanted = resource("modem", *match, given=own, group_by=parse(group_by))
         listed = decide([wanted], WDM + TTY)["example.com/modem"]
         return {
-            name: (edits([device.device]), device.text) for name, device in listed.devices.items()
+            name: (edits([entry.device]), entry.text) for name, entry in listed.devices.items()
         }, listed.not_offered
 
     assert answers(NONE, given) == answers(given, Inject())

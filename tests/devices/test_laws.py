@@ -141,9 +141,9 @@ def test_any_candidates_in_any_order_give_the_same_devices_ids_and_answers(
         group_needs=needs,
         replicas=2,
     )
-    told = _told(decide([wanted], files))
+    answers = _told(decide([wanted], files))
     random.shuffle(files)  # type: ignore[attr-defined]
-    assert _told(decide([wanted], files)) == told
+    assert _told(decide([wanted], files)) == answers
     sizes = {group: sum(other == group for _, other in numbers) for _, group in numbers}
     offered = healthy(decide([wanted], files), "sound")
     assert offered == sorted(group for group, size in sizes.items() if size >= (needs or 1))

@@ -1,4 +1,4 @@
-"""Selectors: what they request."""
+"""Selectors: the files that they read."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ ASKED = Hook(command=Command(argv=(parse("/bin/true"), PROPERTY)))
 
 
 @pytest.mark.parametrize(
-    ("entry", "reads"),
+    ("wanted", "reads"),
     [
         (resource("x", "/dev/a"), False),
         (resource("x", Selector(candidates=udev_selector(attributes={"dev": ("*",)}))), False),
@@ -64,6 +64,6 @@ ASKED = Hook(command=Command(argv=(parse("/bin/true"), PROPERTY)))
     ],
 )
 def test_a_resource_that_reads_what_udev_records_is_known_wherever_it_says_so(
-    entry: Resource, reads: bool
+    wanted: Resource, reads: bool
 ) -> None:
-    assert reads_properties(entry) is reads
+    assert reads_properties(wanted) is reads

@@ -49,25 +49,21 @@ def member(name: str, port: str, serial: str = "") -> Member:
 def test_a_member_is_missing_where_neither_it_nor_the_same_hardware_is_there(
     before: list[tuple[str, ...]], now: list[tuple[str, ...]], gone: list[str]
 ) -> None:
-    was, here = ([member(*entry) for entry in several] for several in (before, now))
-    assert [item.path for item in missing(was, here)] == gone
+    was, present = ([member(*facts) for facts in several] for several in (before, now))
+    assert [lost.path for lost in missing(was, present)] == gone
 
 
 def test_a_member_that_stays_is_not_taken_for_its_neighbor_whatever_its_facts_say() -> None:
     stays = member("video1", "a.1")
     moved = replace(stays, hardware=member("video0", "a").hardware)
-    assert [entry.path for entry in missing([member("video0", "a"), stays], [moved])] == [
-        "/dev/video0"
-    ]
+    lost = missing([member("video0", "a"), stays], [moved])
+    assert [video.path for video in lost] == ["/dev/video0"]
 
 
 def test_a_member_has_the_identity_by_which_it_would_be_known_again() -> None:
     cam = decide([VIDEO], CAM)[VIDEO.name].devices["cam"].device
-    assert [each_member.hardware.location for each_member in cam.members] == [
-        "/dev/video0",
-        "/dev/video1",
-    ]
-    assert cam.identities == tuple(member.hardware for member in cam.members)
+    assert [video.hardware.location for video in cam.members] == ["/dev/video0", "/dev/video1"]
+    assert cam.identities == tuple(video.hardware for video in cam.members)
 
 
 def test_a_device_on_offer_need_not_wait_because_its_group_was_refused_under_another_name() -> None:
