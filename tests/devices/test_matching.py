@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import pytest
+from genericdp.config.load import load
 from genericdp.devices.inventory import Inventory
 from genericdp.devices.matching import reads_properties
 from genericdp.devices.selectors import why_not
-from genericdp.model import Command, Hook, Resource, Selector, ValueKind, ValueSource
-from genericdp.template import parse
+from genericdp.model import Selector
 
 from tests.devices.known import Known
-from tests.devices.making import inject, resource, selector
-from tests.selecting import hardware, udev_selector, usb_selector
+from tests.devices.making import resource
+from tests.selecting import udev_selector
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+CONFIG = """apiVersion: genericdp.io/v1alpha1
+kind: DevicePluginConfig
+resources: [{name: %s}]
+"""
 
 
 def test_conditions_are_asked_in_turn_until_one_fails() -> None:
@@ -27,43 +35,35 @@ def test_conditions_are_asked_in_turn_until_one_fails() -> None:
     assert known.asked == []
 
 
-RECORDED = udev_selector(properties={"ID_BUS": ("usb",)})
-ID_BUS = "$(property.ID_BUS)"
-PROPERTY = parse("a$(device.name)$(property.ID_BUS)")
-ASKED = Hook(command=Command(argv=(parse("/bin/true"), PROPERTY)))
+MATCH = "match: [{path: /dev/a}]"
+RECORDED = "udev: {subsystem: tty, properties: {ID_BUS: usb}}"
 
 
 @pytest.mark.parametrize(
-    ("wanted", "reads"),
+    ("keys", "reads"),
     [
-        (resource("x", "/dev/a"), False),
-        (resource("x", Selector(candidates=udev_selector(attributes={"dev": ("*",)}))), False),
-        (resource("x", Selector(candidates=usb_selector(vendor=("1",)))), False),
-        (resource("x", "/dev/a", given=inject(env={"A": "$(attribute.dev)"})), False),
-        (resource("x", "/dev/a", Selector(candidates=RECORDED)), True),
-        (
-            resource("x", Selector(candidates=usb_selector(), hardware=hardware(udev=RECORDED))),
-            True,
-        ),
-        (replace(resource("x", "/dev/a"), exclude=(Selector(candidates=RECORDED),)), True),
-        (resource("x", "/dev/a", id=ID_BUS), True),
-        (resource("x", "/dev/a", given=inject(env={"A": "1", "B": "$(property.A)"})), True),
-        (resource("x", "/dev/a", given=inject(mounts=[("/a", "/b/$(property.A)")])), True),
-        (resource("x", "/dev/a", hooks={"preStart": ASKED}), True),
-        (resource("x", replace(selector("/dev/a"), inject=inject(env={"A": "a"}))), False),
-        (resource("x", replace(selector("/dev/a"), inject=inject(env={"A": ID_BUS}))), True),
-        (resource("x", "/dev/a", names=("a",), name_template=PROPERTY), True),
-        (
-            resource(
-                "x",
-                "/dev/a",
-                values={"v": ValueSource(kind=ValueKind.TEXT, source=PROPERTY)},
-            ),
-            True,
-        ),
+        (MATCH, False),
+        ("match: [{udev: {subsystem: tty, attributes: {dev: x}}}]", False),
+        ("match: [{usb: {vendor: '0001'}}]", False),
+        (f"{MATCH}, inject: {{env: {{A: $(attribute.dev)}}}}", False),
+        ("match: [{path: /dev/a, inject: {env: {A: a}}}]", False),
+        (f"match: [{{path: /dev/a}}, {{{RECORDED}}}]", True),
+        ("match: [{usb: {}, hardware: {udev: {properties: {ID_BUS: usb}}}}]", True),
+        (f"{MATCH}, exclude: [{{{RECORDED}}}]", True),
+        (f"{MATCH}, id: $(property.ID_BUS)", True),
+        (f"{MATCH}, inject: {{env: {{A: '1', B: $(property.A)}}}}", True),
+        (f"{MATCH}, inject: {{mounts: [{{hostPath: /a, containerPath: /b/$(property.A)}}]}}", True),
+        (f"{MATCH}, hooks: {{preStart: {{exec: {{command: [/bin/true, $(property.A)]}}}}}}", True),
+        ("match: [{path: /dev/a, inject: {env: {A: $(property.ID_BUS)}}}]", True),
+        (f"{MATCH}, values: {{v: {{text: a$(property.A)}}}}, id: $(value.v)", True),
+        (f"example.com/$(property.A), names: [example.com/*], {MATCH}", True),
     ],
 )
 def test_a_resource_that_reads_what_udev_records_is_known_wherever_it_says_so(
-    wanted: Resource, reads: bool
+    keys: str, reads: bool, tmp_path: Path
 ) -> None:
-    assert reads_properties(wanted) is reads
+    config = tmp_path / "config.yaml"
+    config.write_text(CONFIG % (keys if keys.startswith("example") else f"example.com/x, {keys}"))
+    loaded = load([config])
+    assert not loaded.problems
+    assert [*map(reads_properties, loaded.resources)] == [reads]
