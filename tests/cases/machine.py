@@ -74,7 +74,9 @@ class Machine:
         devices = dict(_flattened("/devices", {**nodes, **document.get("devices", {})}))
         absent = [path for path, keys in devices.items() if keys.pop("plugged", "") == "false"]
         entries = [entry_of(path, keys) for path, keys in devices.items() if "subsystem" in keys]
-        self._add_devices([it for it in entries if not any(_is_at(it.path, at) for at in absent)])
+        self._add_devices(
+            [path for path in entries if not any(_is_at(path.path, at) for at in absent)]
+        )
         self.entries |= {entry.path: entry for entry in entries}
         for path, text in document.get("files", {}).items():
             self.write(path, text)

@@ -170,7 +170,7 @@ RULES: Sequence[tuple[str, Json]] = [
     ("no domain", slice_of(device("d", **{"/b": {"int": 1}}))),
     ("64 bytes", _with_value(string="ü" * 32)),
     ("65 bytes", _with_value(string="ü" * 32 + "a")),
-    ("an empty text", _with_value(string="")),
+    ("an empty string", _with_value(string="")),
     ("a control character", _with_value(string="\n\x00")),
     ("a version", _with_value(version="1.2.3-rc.1+b")),
     ("half a version", _with_value(version="1.2")),

@@ -92,8 +92,8 @@ def test_each_hook_has_its_templates_expanded_and_its_own_time() -> None:
 
 STRING, INT, BOOL, VERSION = AttributeType
 MAX = 2**63 - 1
-NO_INT, NO_BOOL = "' is no whole number of 64 bits", "' is neither true nor false"
-NO_VERSION = "' is no version such as 1.2.3"
+NO_INT, NO_BOOL = "' is not a whole number of 64 bits", "' is neither true nor false"
+NO_VERSION = "' is not a version such as 1.2.3"
 CUT = "cut: it has {} bytes, at most 64 are possible"
 
 

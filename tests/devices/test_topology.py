@@ -97,7 +97,7 @@ SPOTS = {
     "the one member that is close": (spot((*BESIDE, f"{GPU}.0")), spot((f"{GPU}.1",)), D.DEVICE),
     "linked": (spot(NEAR, link="0xd1e"), spot(AWAY, link="0xd1e"), D.DEVICE),
     "linked to others": (spot(NEAR, link="a"), spot(AWAY, link="b"), D.OTHER),
-    "an empty text is not a link": (spot(NEAR, link=""), spot(AWAY, link=""), D.OTHER),
+    "an empty string is not a link": (spot(NEAR, link=""), spot(AWAY, link=""), D.OTHER),
 }
 
 

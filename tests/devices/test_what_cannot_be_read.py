@@ -48,8 +48,8 @@ SERIAL, SLOW = resource("x", "/dev/ttyUSB*"), "/mnt/slow/*"
 @pytest.mark.parametrize(
     ("after", "hanging", "reason"),
     [
-        (SERIAL, "/dev/ttyUSB*", "reading /dev/ttyUSB* does not end"),
-        (resource("x", "/dev/ttyUSB*", exclude=[SLOW]), SLOW, f"reading {SLOW} does not end"),
+        (SERIAL, "/dev/ttyUSB*", "reading /dev/ttyUSB* timed out"),
+        (resource("x", "/dev/ttyUSB*", exclude=[SLOW]), SLOW, f"reading {SLOW} timed out"),
         (resource("x", "/dev/ttyUSB*", SLOW), SLOW, "/dev/ttyUSB0 does not exist"),
     ],
     ids=["its own directory hangs", "what is excluded hangs", "another directory hangs"],
@@ -77,7 +77,7 @@ def test_while_exclude_cannot_be_looked_at_nothing_is_offered_nor_given_to_other
     resources = [first, resource("second", "/dev/ttyUSB*"), resource("other", "/dev/sd*")]
     disk = node("/dev/sda", (8, 0), block=True)
     offers = decide(resources, [TTY0, TTY1, disk], hanging=[SLOW])
-    reason = f"may be excluded, but reading {SLOW} does not end"
+    reason = f"may be excluded, but reading {SLOW} timed out"
     assert refusals(offers, "first") == {"/dev/ttyUSB0": reason, "/dev/ttyUSB1": reason}
     assert (healthy(offers, "second"), healthy(offers, "other")) == ([], ["sda"])
 
@@ -99,7 +99,7 @@ def test_an_undecided_resource_keeps_nothing_from_those_that_share_with_it() -> 
     ("path", "reason"),
     [
         ("/dev/bad*", "/dev/bad\\n: its name holds a control character"),
-        (SLOW, f"reading {SLOW} does not end"),
+        (SLOW, f"reading {SLOW} timed out"),
     ],
 )
 def test_a_node_that_cannot_be_had_makes_the_device_unhealthy(path: str, reason: str) -> None:
@@ -127,7 +127,7 @@ def _broken(pattern: str) -> Look:
 @pytest.mark.parametrize(
     ("look", "reason"),
     [
-        (lambda _: None, "reading /dev/ttyUSB* does not end"),
+        (lambda _: None, "reading /dev/ttyUSB* timed out"),
         (_denied, "/dev cannot be read: denied"),
         (_broken, "it cannot be decided what is offered: ValueError"),
     ],
