@@ -70,8 +70,11 @@ def test_a_list_is_gone_through_as_often_however_many_devices_there_are() -> Non
     counting = _Counting(listed.devices)
     vars(listed)["devices"] = counting
     encoded = messages.encode_list(listed)
-    assert len(api.ListAndWatchResponse.FromString(encoded).devices) == 50
+    found = api.ListAndWatchResponse.FromString(encoded).devices
+    assert len(found) == 50
     assert counting.walks <= 2
+    # The kubelet would take an empty topology for a constraint that no node meets (LAW-8).
+    assert not any(device.HasField("topology") for device in found)
 
 
 async def test_a_list_of_more_than_fits_never_passes_four_mebibytes_and_uses_them(
