@@ -8,7 +8,6 @@ from genericdp.glob import (
     is_glob,
     matches,
     matches_any,
-    path_problem,
     pattern_problem,
     unescape,
 )
@@ -64,48 +63,3 @@ def test_no_pattern_takes_long() -> None:
     begin = time.thread_time()
     assert not matches("*a" * 30 + "b", "a" * 2000)
     assert time.thread_time() - begin < 5
-
-
-@pytest.mark.parametrize(
-    ("pattern", "problem"),
-    [
-        ("a[b", "the bracket at character 2 of 'a[b' is not closed"),
-        ("[]", "the bracket at character 1 of '[]' is not closed"),
-        ("[!]", "the bracket at character 1 of '[!]' is not closed"),
-        ("[a][b", "the bracket at character 4 of '[a][b' is not closed"),
-        ("[z-a]", "the range 'z-a' in '[z-a]' runs backwards and matches nothing"),
-        ("[!]]", None),
-        ("[a-z]*", None),
-        ("a]b", None),
-    ],
-)
-def test_a_broken_pattern_says_what_is_wrong(pattern: str, problem: str | None) -> None:
-    """C5: ``return None`` at the start of ``pattern_problem`` brings it back."""
-    assert pattern_problem(pattern) == problem
-
-
-@pytest.mark.parametrize(
-    ("pattern", "problem"),
-    [
-        ("/dev/fuse", None),
-        ("/dev/*/x[0-9]", None),
-        ("/", None),
-        ("/dev/a..b", None),
-        ("dev/fuse", "not an absolute path"),
-        ("", "not an absolute path"),
-        ("/dev/../x", "'..'"),
-        ("/dev/..", "'..'"),
-        ("/dev/**/x", "'**'"),
-        ("/dev/a**", "'**'"),
-        ("/dev/", "ends in '/'"),
-        ("//dev", "'//'"),
-        ("/dev/./x", "'/./'"),
-        ("/dev/[", "not closed"),
-        ("/dev/a\0", "NUL"),
-    ],
-)
-def test_a_pattern_for_paths_is_absolute_and_stays_where_it_says(
-    pattern: str, problem: str | None
-) -> None:
-    found = path_problem(pattern)
-    assert found is None if problem is None else problem in (found or "")
