@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -76,20 +74,6 @@ async def test_what_has_changed_since_anybody_has_looked_is_not_handed_out(
         else:
             raise AssertionError("the daemon has always looked before")
         assert refused == (UNUSABLE, f"{NAME}: device ttyUSB0: {why}")
-
-
-async def test_a_device_that_vanishes_is_unhealthy_at_once_and_comes_back(world: World) -> None:
-    """D3: seen at once, both ways; K1 has it after restarts."""
-    async with world.serving(serial()):
-        await world.listed(NAME, "ttyUSB0")
-        world.host.unplug("ttyUSB0")
-        await world.listed(NAME)
-        assert world.kubelet.devices(NAME) == {"ttyUSB0": "Unhealthy"}
-        assert "no healthy devices present" in await world.refusal(serial=1)
-        why = "device ttyUSB0 is Unhealthy: /dev/ttyUSB0 does not exist"
-        assert await refusal(world, "ttyUSB0") == (UNUSABLE, f"{NAME}: {why}")
-        world.host.plug("ttyUSB0")
-        await world.listed(NAME, "ttyUSB0")
 
 
 async def test_what_cannot_be_given_is_refused_with_the_remedy(world: World) -> None:
@@ -205,16 +189,3 @@ async def test_a_pre_start_hook_that_fails_first_lets_the_container_start_later(
         assert "its preStart hook /bin/sh exited with 1: not ready" in first.message
         flag.touch()
         assert (await world.kubelet.start_container(pod, container)).given is not None
-
-
-async def test_the_end_of_the_daemon_ends_a_hook_that_hangs(world: World) -> None:
-    begun = world.directory / "begun"
-    os.mkfifo(begun)
-    async with asyncio.TaskGroup() as tasks:
-        async with world.serving(hooked(f"echo $$ > {begun}; exec sleep 60", timeoutSeconds=1)):
-            await world.listed(NAME, "ttyUSB0")
-            asked = tasks.create_task(world.refusal(serial=1))
-            pid = int(await asyncio.to_thread(begun.read_text))
-            assert Path(f"/proc/{pid}").exists()
-        await asked
-    assert not Path(f"/proc/{pid}").exists()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
-import signal
 import subprocess
 import sys
 from contextlib import asynccontextmanager
@@ -109,27 +108,6 @@ class Place:
                 process.kill()
             await process.wait()
             close_pipes(process)
-
-
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-async def test_a_signal_ends_it_with_exit_code_0_and_no_socket(
-    place: Place, number: signal.Signals
-) -> None:
-    """K12: the kubelet calls us within Register: the loop that waits for it must answer.
-
-    The kubelet runs in another process here, so only the daemon would stand still.
-    """
-    place.config.write_text(GOOD)
-    async with Kubelet(place.kubelet_directory) as kubelet:
-        async with place.daemon("--log-format=json") as daemon:
-            await kubelet.wait_for(lambda: kubelet.capacity("example.com/serial") == 1)
-            assert '"resource": "example.com/serial"' in await daemon.says("registered")
-            assert kubelet.observed.registrations["example.com/serial"] == 1
-            daemon.process.send_signal(number)
-            assert await daemon.ends() == 0
-        assert number.name in daemon.lines[-1]
-        assert list(place.kubelet_directory.glob("genericdp-*")) == []
-    assert "Traceback" not in "".join(daemon.lines)
 
 
 @pytest.mark.parametrize(

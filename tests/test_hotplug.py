@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 from contextlib import contextmanager
 from pathlib import Path
@@ -76,27 +75,3 @@ async def test_devices_that_come_change_and_go_are_listed_at_once(world: World) 
                     in {(device["id"], device["reason"]) for device in found["devices"]}
                 ),
             )
-
-
-async def test_a_device_that_returns_is_healthy_at_once_and_nothing_else_is_logged(
-    world: World, caplog: pytest.LogCaptureFixture
-) -> None:
-    """D3: inotify reports the node before the kernel reports the device."""
-    caplog.set_level(logging.INFO)
-    with plugged() as name:
-        pass
-    async with world.serving(zram(), root=ROOT) as daemon, asyncio.timeout(60):
-        await daemon.registered(NAME)
-        for _ in range(5):
-            # In a thread: what is reported while the loop stands still would be reported together.
-            number = await asyncio.to_thread((ZRAM / "hot_add").read_text)
-            try:
-                assert f"zram{number.strip()}" == name, "the kernel gives the lowest free number"
-                await healthy(world, name)
-            finally:
-                await asyncio.to_thread((ZRAM / "hot_remove").write_text, number)
-            await healthy(world, name, there=False)
-        reasons = {
-            record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING
-        }
-    assert reasons == {f"device {name} is Unhealthy: /dev/{name} does not exist"}

@@ -144,31 +144,6 @@ def test_two_late_answers_without_it_prove_that_a_device_is_free(
     assert (daemon.holders(305.0) == {}) is is_free
 
 
-def test_a_device_that_is_offered_again_has_to_be_proven_free_again() -> None:
-    daemon = Daemon()
-    daemon.look(TTY0, now=0.0)
-    daemon.look(now=5.0)
-    daemon.answer(65.0)
-    daemon.look(TTY0, now=70.0)
-    daemon.look(now=71.0)
-    for asked_at in (75.0, 130.9, 131.0):
-        daemon.answer(asked_at)
-        daemon.look(now=asked_at)
-        assert daemon.holders(asked_at) == {"ttyUSB0": {}}
-    daemon.answer(141.0)
-    assert daemon.holders(141.0) == {}
-    daemon.look(TTY0, now=142.0)
-    assert daemon.holders(142.0) == {"ttyUSB0": {}}, "a pod may get it from now on"
-
-
-def test_a_device_that_is_offered_is_never_proven_free() -> None:
-    daemon = Daemon()
-    daemon.look(TTY0, now=0.0)
-    for asked_at in range(60, 600, 10):
-        daemon.answer(float(asked_at))
-        assert daemon.holders(float(asked_at)) == {"ttyUSB0": {}}
-
-
 @pytest.mark.parametrize(("before", "after"), [(1, 2), (2, 1)])
 def test_no_answer_from_before_a_pod_is_known_lets_an_edit_share_what_it_has(
     before: int, after: int
@@ -188,37 +163,6 @@ def test_no_answer_from_before_a_pod_is_known_lets_an_edit_share_what_it_has(
     daemon.look(TTY0, now=165.0)
     listed = daemon.lists[NAME].devices["ttyUSB0"]
     assert offered_shares(listed) == ("ttyUSB0", "ttyUSB0::1")[:after]
-
-
-def test_a_renamed_id_is_free_once_two_late_answers_say_so() -> None:
-    daemon = Daemon()
-    daemon.look(TTY0, now=0.0)
-    daemon.answer(1.0, HELD)
-    daemon.resources = [RENAMED]
-    daemon.look(TTY0, now=2.0)
-    assert healthy(daemon.lists, "x") == ["ttyUSB0"]
-    assert daemon.answer(12.0), "the pod has ended: that is news"
-    daemon.look(TTY0, now=12.0)
-    reason = "it becomes new-ttyUSB0 once the kubelet confirms that no pod holds it"
-    for asked_at in (71.9, 72.0, 81.9):
-        daemon.answer(asked_at)
-        daemon.look(TTY0, now=asked_at)
-        assert unhealthy(daemon.lists, "x") == {"ttyUSB0": reason}
-    daemon.answer(82.0)
-    daemon.look(TTY0, now=82.0)
-    assert healthy(daemon.lists, "x") == ["new-ttyUSB0"]
-    daemon.look(TTY0, now=83.0)
-    assert daemon.holders(83.0) == {"new-ttyUSB0": {}}
-
-
-def test_an_answer_counts_by_when_it_was_asked_for_and_not_by_when_it_came() -> None:
-    daemon = Daemon()
-    daemon.look(TTY0, now=0.0)
-    daemon.look(now=100.0)
-    daemon.answer(99.0)
-    daemon.answer(159.0)
-    daemon.answer(161.0)
-    assert daemon.holders(161.0) == {"ttyUSB0": {}}
 
 
 @pytest.mark.parametrize(
@@ -286,36 +230,6 @@ def test_an_answer_is_news_only_if_something_waits_for_it() -> None:
     daemon.resources = [RENAMED]
     daemon.look(TTY0, now=4.0)
     assert daemon.answer(5.0, HELD)
-
-
-def test_without_pod_resources_nothing_is_held_and_the_kubelet_is_never_asked() -> None:
-    daemon = Daemon(timing=None)
-    daemon.look(TTY0, now=0.0)
-    daemon.resources = [RENAMED]
-    daemon.look(TTY0, now=1.0)
-    assert healthy(daemon.lists, "x") == ["new-ttyUSB0"]
-    assert (daemon.holders(1.0), daemon.ledger.due(0.0)) == ({}, inf)
-
-
-def test_after_a_restart_everything_that_was_listed_may_be_held(tmp_path: Path) -> None:
-    daemon = Daemon(directory=tmp_path)
-    daemon.look(TTY0, TTY1, now=0.0)
-    daemon.answer(1.0, HELD)
-    daemon.restart(now=100.0)
-    daemon.resources = [resource("y", "/dev/ttyUSB*")]
-    daemon.look(TTY0, TTY1, now=100.0)
-    assert healthy(daemon.lists, "y") == []
-    daemon.answer(101.0, HELD)
-    daemon.look(TTY0, TTY1, now=101.0)
-    assert healthy(daemon.lists, "y") == []
-    for asked_at in (160.0, 170.0):
-        daemon.answer(asked_at, HELD)
-        daemon.look(TTY0, TTY1, now=asked_at)
-    assert healthy(daemon.lists, "y") == ["ttyUSB1"]
-    for asked_at in (180.0, 190.0):
-        daemon.answer(asked_at)
-        daemon.look(TTY0, TTY1, now=asked_at)
-    assert healthy(daemon.lists, "y") == ["ttyUSB0", "ttyUSB1"]
 
 
 def test_what_is_free_leaves_the_file_and_what_may_be_held_does_not(tmp_path: Path) -> None:
@@ -524,26 +438,6 @@ def test_whatever_hardware_says_of_itself_is_read_back(identities: list[Hardware
         daemon.restart(now=1.0)
         found = {hold.name.device_id: hold.identities for hold in daemon.ledger.held(1.0)}
     assert found["ttyUSB0"] == tuple(identities)
-
-
-def test_a_kubelet_that_has_lost_its_checkpoint_frees_nothing_until_the_pod_ends(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    """It lists the pod without its device, and would give that to another one."""
-    daemon = Daemon()
-    daemon.look(TTY0, now=0.0)
-    daemon.answer(1.0, HELD)
-    daemon.resources = [RENAMED]
-    for asked_at in range(100, 200, 10):
-        daemon.answer(float(asked_at), pods=[POD], kubelet=SECOND_KUBELET)
-        daemon.look(TTY0, now=float(asked_at))
-        assert daemon.holders(float(asked_at)) == {"ttyUSB0": {"ttyUSB0": (POD,)}}
-    lost = f"the kubelet lists {POD} without device ttyUSB0, which it had"
-    assert caplog.text.count(lost) == 1
-    for asked_at in range(200, 280, 10):
-        daemon.answer(float(asked_at), kubelet=SECOND_KUBELET)
-        daemon.look(TTY0, now=float(asked_at))
-    assert healthy(daemon.lists, "x") == ["new-ttyUSB0"]
 
 
 def test_a_pod_that_has_another_device_now_has_lost_nothing() -> None:

@@ -154,27 +154,6 @@ async def test_a_device_that_turned_unhealthy_the_moment_before_is_refused(world
         world.kubelet.thaw()
 
 
-async def test_status_tells_since_when_a_device_is_as_it_is(world: World) -> None:
-    plug(world, 2)
-    async with world.serving(serial()) as daemon:
-
-        async def since(name: str) -> str:
-            found = {
-                device["id"]: device["since"] for device in (await daemon.resource(NAME))["devices"]
-            }
-            return str(found[name])
-
-        await daemon.counts(NAME, 2)
-        first, other = await since("ttyUSB0"), await since("ttyUSB1")
-        world.host.unplug("ttyUSB0")
-        await daemon.offers(NAME, ttyUSB0="/dev/ttyUSB0 does not exist", ttyUSB1="")
-        gone = await since("ttyUSB0")
-        world.host.plug("ttyUSB0")
-        await daemon.offers(NAME, ttyUSB0="", ttyUSB1="")
-        assert first < gone < await since("ttyUSB0")
-        assert await since("ttyUSB1") == other
-
-
 async def test_metrics_call_probes_by_kind_and_place_and_never_by_what_they_run(
     world: World,
 ) -> None:
@@ -234,43 +213,6 @@ async def test_the_devices_that_a_container_gets_are_those_that_are_preferred(
         assert world.kubelet.observed.registrations[NAME] == 1
         await daemon.takes(serial(replicas=4, prefer="none"))
         await world.kubelet.wait_for(lambda: world.kubelet.observed.registrations[NAME] == 2)
-
-
-async def test_a_removed_resource_sends_an_empty_list_and_the_others_stay(world: World) -> None:
-    """KST-11: the node shows 0 at once instead of n of 0 for five minutes."""
-    plug(world, 1)
-    world.host.plug("ttyACM0", major=166)
-    elsewhere = serial("example.com/elsewhere", nodeNames=["edge-*"])
-    here = serial(nodeNames=["node-[0-9]"])
-    async with world.serving(elsewhere, here, resource(MODEM, "/dev/ttyACM*")) as daemon:
-        await world.listed(NAME, "ttyUSB0")
-        await daemon.registered(MODEM)
-        await daemon.takes(elsewhere, here)
-        await world.kubelet.wait_for(lambda: world.kubelet.capacity(MODEM) == 0)
-        await world.kubelet.wait_for(lambda: world.kubelet.streams(MODEM) == 0)
-        assert world.kubelet.observed.registrations == {NAME: 1, MODEM: 1}, "none of other nodes"
-        assert world.kubelet.streams(NAME) == 1
-        assert [
-            each_resource["name"] for each_resource in (await daemon.status())["resources"]
-        ] == [NAME]
-
-
-async def test_two_resources_with_one_id_are_warned_of(world: World) -> None:
-    """LAW-4: kubelets up to 1.36 show devices apart by their id alone."""
-
-    def directories(name: str) -> dict[str, object]:
-        (world.host.directory / name / "same").mkdir(parents=True, exist_ok=True)
-        return resource(
-            f"example.com/{name}",
-            match=[{"path": f"/{name}/*", "type": "directory"}],
-            id="$(device.name)",
-            inject={"mounts": [{"hostPath": "$(device.path)", "containerPath": "/data"}]},
-        )
-
-    async with world.serving(directories("one"), directories("two")) as daemon:
-        await daemon.log.says("warning ids used by several resources, which kubelets mix up: same")
-        await daemon.takes(directories("one"))
-        await daemon.log.says("info ids no longer used by several resources: same")
 
 
 async def test_sockets_of_crashed_runs_are_removed_at_the_start(

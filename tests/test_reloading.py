@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 import signal
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.config.changing import BAD, HEAD, ConfigMap, config
-from tests.polling import ask_until, poll_until
+from tests.config.changing import BAD, config
+from tests.polling import poll_until
 from tests.test_daemon import Place
 from tests.world import World, counts, resource, serial
 
@@ -27,41 +26,6 @@ def place(short_directory: Path) -> Place:
     place = Place(short_directory)
     place.host.plug("ttyUSB1")
     return place
-
-
-async def test_a_swapped_config_map_is_served_and_what_is_equal_is_left_alone(
-    place: Place,
-) -> None:
-    """C7: a config change needs a restart of everything, or is never read."""
-    place.config = place.config.with_name("volume")
-    volume = ConfigMap(place.config, {"a.yaml": config("ttyUSB0", replicas=2)})
-    async with place.serving() as (kubelet, daemon):
-        await kubelet.wait_for(lambda: kubelet.capacity(ONE) == 2)
-        before = counts(kubelet, ONE)
-        volume.update({"a.yaml": config("ttyUSB1"), "b.yaml": config("ttyUSB0", replicas=2)})
-        await daemon.says("active config: 2 resources, 1 added, 0 removed, 0 changed")
-        await kubelet.wait_for(lambda: kubelet.capacity(OTHER) == 1)
-        volume.update({"a.yaml": config("ttyUSB1", replicas=3), "b.yaml": config("ttyUSB0")})
-        await kubelet.wait_for(lambda: kubelet.capacity(OTHER) == 3)
-        await kubelet.wait_for(lambda: kubelet.capacity(ONE) == 1)
-        volume.update({"a.yaml": config("ttyUSB0")})
-        await kubelet.wait_for(lambda: kubelet.capacity(OTHER) == 0)
-        await daemon.says("stopped")
-        assert counts(kubelet, ONE) == (before[0], before[1] + 1, before[2])
-        assert kubelet.observed.registrations[OTHER] == 1
-
-
-async def test_a_reload_of_the_policy_alone_says_so(place: Place) -> None:
-    policy = place.config.with_name("policy.yaml")
-    bounds = HEAD.replace("Config", "Policy").replace("resources:", "devices: {}")
-    same = "active config: 1 resource, nothing to change, under another policy"
-    place.config.write_text(config("ttyUSB0"))
-    policy.write_text(bounds)
-    async with place.daemon(f"--policy={policy}") as daemon:
-        for said in ("active config: 1 resource", same):
-            digest = hashlib.sha256(policy.read_bytes()).hexdigest()[:12]
-            await daemon.says(f"{said} ({place.config}; policy {policy}, SHA-256 {digest})")
-            policy.write_text(bounds.replace("{}", "{block: true}"))
 
 
 async def test_a_hangup_reloads_and_a_bad_config_changes_nothing(place: Place) -> None:
@@ -96,26 +60,6 @@ async def test_a_restart_with_a_bad_config_serves_the_last_good_one(place: Place
         await daemon.says("registered")
         place.config.write_text(config("ttyUSB1"))
         await kubelet.wait_for(lambda: kubelet.capacity(OTHER) == 1)
-
-
-async def test_a_reload_of_many_resources_sends_the_one_list_that_changed(
-    world: World,
-) -> None:
-    names = [f"ttyACM{i}" for i in range(10)]
-    for name in names:
-        world.host.plug(name, major=166)
-    resources = {name: resource(f"example.com/{name}", f"/dev/{name}") for name in names}
-    async with world.serving(*resources.values()) as daemon:
-        for name in names:
-            await daemon.registered(f"example.com/{name}")
-        before = {name: counts(world.kubelet, f"example.com/{name}") for name in names}
-        resources["ttyACM4"]["replicas"] = 2
-        await daemon.takes(*reversed(resources.values()))  # on other lines, too
-        await world.listed("example.com/ttyACM4", "ttyACM4", "ttyACM4::1")
-        after = {name: counts(world.kubelet, f"example.com/{name}") for name in names}
-        assert [name for name in names if before[name] != after[name]] == ["ttyACM4"]
-        registrations, lists, paths = before["ttyACM4"]
-        assert after["ttyACM4"] == (registrations, lists + 1, paths)
 
 
 async def test_one_that_is_removed_holds_up_none_of_the_others(world: World) -> None:
@@ -171,27 +115,3 @@ async def test_other_options_are_registered_anew_without_an_empty_list(world: Wo
         await world.kubelet.wait_for(lambda: lists["example.com/serial"] >= 2)
         await world.listed("example.com/serial", "ttyUSB0")
         assert lists["example.com/serial"] == 2
-
-
-async def test_what_an_entry_of_match_injects_changes_in_place(world: World) -> None:
-    name = "example.com/serial"
-    world.host.plug("ttyUSB0")
-    world.host.plug("ttyACM0", major=166)
-
-    def wanted(text: str) -> dict[str, object]:
-        usb = {"path": "/dev/ttyUSB0", "inject": {"env": {"KIND": text}}}
-        return {"name": name, "match": [usb, {"path": "/dev/ttyACM0"}]}
-
-    async def given(device: str) -> tuple[list[str], dict[str, str]]:
-        (answer,) = (await world.allocated(name, [device])).container_responses
-        return [each_device.host_path for each_device in answer.devices], dict(answer.envs)
-
-    async with world.serving(wanted("a")) as daemon:
-        await world.listed(name, "ttyACM0", "ttyUSB0")
-        before = counts(world.kubelet, name)
-        assert await given("ttyUSB0") == (["/dev/ttyUSB0"], {"KIND": "a"})
-        assert await given("ttyACM0") == (["/dev/ttyACM0"], {})
-        await daemon.takes(wanted("b"))
-        new = ["/dev/ttyUSB0"], {"KIND": "b"}
-        await ask_until(lambda: given("ttyUSB0"), lambda answer: answer == new)
-        assert counts(world.kubelet, name) == before

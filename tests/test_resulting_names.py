@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import io
 from contextlib import redirect_stdout
 from typing import TYPE_CHECKING
@@ -40,69 +39,6 @@ def gpus(*names: str, **keys: object) -> dict[str, object]:
 def plug(world: World, number: int, model: str) -> None:
     world.host.write(f"/sys/devices/virtual/tty/ttyUSB{number}/model", f"{model}\n")
     world.host.plug(f"ttyUSB{number}")
-
-
-async def test_each_name_that_results_is_a_resource_that_pods_can_ask_for(world: World) -> None:
-    for number, model in enumerate(("a100", "h100", "a100")):
-        plug(world, number, model)
-    async with world.serving(gpus()) as daemon:
-        await world.listed("example.com/a100", "ttyUSB0", "ttyUSB2")
-        await world.listed("example.com/h100", "ttyUSB1")
-        edits = await world.container(a100=2)
-        assert [node.host_path for node in edits.devices] == ["/dev/ttyUSB0", "/dev/ttyUSB2"]
-        assert set(world.kubelet.observed.registrations) == {"example.com/a100", "example.com/h100"}
-        assert await daemon.resource(GPU) == {}, "nothing to show next to its resources"
-        assert await daemon.get("/readyz") == (200, "ready\n")
-
-
-async def test_a_device_of_a_new_model_registers_a_resource_and_its_going_ends_it(
-    world: World,
-) -> None:
-    plug(world, 0, "a100")
-    async with world.serving(gpus()) as daemon:
-        await world.listed("example.com/a100", "ttyUSB0")
-        before = counts(world.kubelet, "example.com/a100")
-        plug(world, 1, "h100")
-        await world.listed("example.com/h100", "ttyUSB1")
-        world.host.unplug("ttyUSB1")
-        await world.listed("example.com/h100")
-        await daemon.log.says("example.com/h100: stopped")
-        await world.kubelet.wait_for(lambda: not world.kubelet.paths("example.com/h100"))
-        assert counts(world.kubelet, "example.com/a100") == before
-        plug(world, 2, "h100")
-        await world.listed("example.com/h100", "ttyUSB2")
-
-
-async def test_the_probes_of_a_device_of_a_new_model_wait_for_their_initial_delay(
-    world: World,
-) -> None:
-    plug(world, 0, "a100")
-    check = {"file": {"path": "$(device.syspath)/model", "regex": "."}, "initialDelaySeconds": 1}
-    async with world.serving(gpus(health=[check])) as daemon:
-        await world.listed("example.com/a100", "ttyUSB0")
-        asked = asyncio.get_running_loop().time()
-        plug(world, 1, "h100")
-        await daemon.offers("example.com/h100", ttyUSB1="file: not probed yet")
-        await world.listed("example.com/h100", "ttyUSB1")
-        assert asyncio.get_running_loop().time() - asked >= 1
-
-
-async def test_a_reload_ends_what_is_no_longer_allowed_and_leaves_the_others_alone(
-    world: World,
-) -> None:
-    plug(world, 0, "a100")
-    plug(world, 1, "h100")
-    async with world.serving(gpus()) as daemon:
-        await world.listed("example.com/a100", "ttyUSB0")
-        await world.listed("example.com/h100", "ttyUSB1")
-        before = counts(world.kubelet, "example.com/a100")
-        await daemon.takes(gpus("example.com/a100"))
-        await daemon.log.says("example.com/h100: stopped")
-        assert counts(world.kubelet, "example.com/a100") == before
-        (refused,) = (await daemon.resource(GPU))["notOffered"]
-        assert refused["path"] == "/dev/ttyUSB1"
-        wanted = "the name 'example.com/h100' is not among its names: example.com/a100"
-        assert refused["reason"] == wanted
 
 
 async def test_a_name_that_is_written_out_takes_over_what_had_resulted(world: World) -> None:
