@@ -26,7 +26,7 @@ pytestmark = pytest.mark.cluster
 SAYS = b"21.5 C\n"
 STATE = Path("/var/lib/genericdp")
 ONLY_OF_A_REAL_STICK = "genericdp hardware"
-"""tests/test_getting_started.py reads its output, and at ``make run``."""
+"""tests/test_pages.py checks its output, and at ``make run``."""
 DIFFERS = {"1-1.3:1.0-tty": r"\S+", "node1": r"\S+"}
 FUNCTIONS = f"""
 make() {{
