@@ -156,13 +156,6 @@ def hooked(script: str, *, when: str = "allocate", **keys: object) -> dict[str, 
     return serial(hooks={when: {"exec": {"command": ["/bin/sh", "-c", script]}, **keys}})
 
 
-async def test_an_allocate_hook_that_fails_refuses_the_pod_and_says_why(world: World) -> None:
-    async with world.serving(hooked("echo locked; exit 1")):
-        await world.listed(NAME, "ttyUSB0")
-        message = await world.refusal(serial=1)
-    assert "device ttyUSB0: its allocate hook /bin/sh exited with 1: locked" in message
-
-
 async def test_a_device_that_its_hook_makes_anew_is_given_as_it_is_then(world: World) -> None:
     """A hook that resets a card may re-enumerate it (an inode of its own, the same id)."""
     node = world.host.directory / "dev/ttyUSB0"

@@ -54,28 +54,6 @@ async def test_directories_that_come_and_go_are_followed_by_events_alone(world: 
         await world.listed(NAME, "new_by-id_c")
 
 
-async def test_what_a_dangling_link_leads_to_is_seen_when_it_comes(world: World) -> None:
-    """D3: udev may leave a link alone while its target goes and returns."""
-    link(world.host.directory / "dev/mine/modem", "../slot/ttyUSB9")
-    async with followed(world, "/dev/mine/*"):
-        for _ in range(2):
-            world.host.plug("slot/ttyUSB9")
-            await world.listed(NAME, "mine_modem")
-            world.host.unplug("slot/ttyUSB9")
-            await world.listed(NAME)
-
-
-async def test_a_link_among_the_directories_that_is_turned_is_followed(world: World) -> None:
-    dev = world.host.directory / "dev"
-    link(dev / "cards/one/card", "../../ttyUSB0")
-    link(dev / "cards/two/card", "../../ttyUSB1")
-    link(dev / "current", "cards/one")
-    async with followed(world, "/dev/current/*", id="$(device.name)"):
-        await world.listed(NAME, "ttyUSB0")
-        link(dev / ".next", "cards/two").rename(dev / "current")
-        await world.listed(NAME, "ttyUSB1")
-
-
 async def test_a_directory_that_is_renamed_before_it_is_watched_is_missed_at_once(
     world: World,
 ) -> None:

@@ -1,4 +1,4 @@
-"""The documentation agrees with the project."""
+"""Docs, labels of clauses and cases, and forms: what they say is true of the project."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import re
 import shlex
 import subprocess
 import sys
+import tomllib
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,16 +33,8 @@ def test_what_is_generated_is_fresh() -> None:
     assert (ended.returncode, ended.stdout) == (0, "")
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_links_lead_somewhere(page: Path) -> None:
-    text = page.read_text()
-    targets = re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", text)
-    missing = [target for target in targets if not (page.parent / target).exists()]
-    assert missing == []
-
-
 def anchors(page: Path) -> set[str]:
-    """Give what the headings of a page can be reached by, as GitHub makes it."""
+    """Return what the headings of a page can be reached by, as GitHub makes it."""
     prose = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
     headings = re.findall(r"^#+ (.+)$", prose, re.MULTILINE)
     kept = (re.sub(r"[^\w\- ]", "", heading.lower()) for heading in headings)
@@ -48,11 +42,14 @@ def anchors(page: Path) -> set[str]:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_links_lead_to_headings_that_there_are(page: Path) -> None:
-    links = re.findall(r"\]\(([^)#:]*)#([^)]+)\)", page.read_text())
+def test_links_lead_to_files_and_headings_that_there_are(page: Path) -> None:
+    links = re.findall(r"\]\(([^)#]*)(?:#([^)]*))?\)", page.read_text())
+    missing = [target for target, _ in links if not (page.parent / target).exists()]
+    assert missing == []
     missing = [
         (target, anchor)
         for target, anchor in links
+        if anchor and ":" not in target
         if anchor not in anchors(page.parent / target if target else page)
     ]
     assert missing == []
@@ -72,52 +69,6 @@ def test_a_command_that_a_page_names_is_taken(command: str) -> None:
     parse(argv)
 
 
-def configs() -> list[tuple[str, str]]:
-    """Give the configs of the pages, and parts of configs made whole, each with its page."""
-    found = []
-    for page in PAGES:
-        for block in _YAML.findall(page.read_text()):
-            for start, head, indent in _WHOLE:
-                if block.startswith(start):
-                    inner = re.sub(r"(?m)^(?=.)", indent, block)
-                    found.append((page.name, head + inner))
-    return found
-
-
-_OUTPUTS = re.compile(r"^```(?:text|console)\n(.*?)^```", re.MULTILINE | re.DOTALL)
-_TRANSCRIPTS = "".join(file.read_text() for file in ROOT.glob("tests/cases/docs/*/expect.txt"))
-_NOT_OF_CASES = {
-    " node  ": "a picture",
-    "date ": "a run of the benchmark",
-    "GOBIN=": "commands",
-    "make ": "commands",
-    "count by": "a query",
-    "2026-11-23T": "a line of the log, as tests/test_logs.py has it",
-    "ResourceSlices:": "shortened; tests/test_dra_page.py runs the page",
-    "$ genericdp status": "a daemon's status, as tests/cli/test_status.py has it",
-    "/var/run/cdi/": "what tests/e2e/test_cdi_podman.py does with a real podman",
-    "$ podman": "what tests/e2e/test_cdi_podman.py does with a real podman",
-    "daemon set": "what tests/cluster/test_getting_started.py does in a cluster",
-    "pod/listen": "what tests/cluster/test_getting_started.py does in a cluster",
-    "1 file, 2 resources": "what tests/cluster/test_getting_started.py does in a cluster",
-}
-"""How outputs begin that no case prints, and what they are."""
-
-
-def outputs() -> list[tuple[str, str]]:
-    """Return the outputs that pages quote from cases, each with its page."""
-    blocks = [(page.name, block) for page in PAGES for block in _OUTPUTS.findall(page.read_text())]
-    return [pair for pair in blocks if not pair[1].startswith(tuple(_NOT_OF_CASES))]
-
-
-@pytest.mark.parametrize(("page", "output"), outputs())
-def test_an_output_that_a_page_shows_is_that_of_a_case(page: str, output: str) -> None:
-    lines = [line.partition(" # ")[0].strip() for line in output.splitlines()]
-    lines = [line.replace("/etc/genericdp/", "") for line in lines]
-    shown = [line for line in lines if line and line != "…" and not line.startswith("$ ")]
-    assert [line for line in shown if line not in _TRANSCRIPTS] == []
-
-
 _HEAD = "apiVersion: genericdp.io/v1alpha1\nkind: DevicePluginConfig\n"
 _WHOLE = (
     (_HEAD, "", ""),
@@ -125,21 +76,23 @@ _WHOLE = (
     ("  - name:", _HEAD + "resources:\n", ""),
     ("match:\n", _HEAD + "resources:\n  - name: example.com/part\n", "    "),
 )
+_BLOCKS = [(page.name, block) for page in PAGES for block in _YAML.findall(page.read_text())]
+CONFIGS = [
+    (page, head + re.sub(r"(?m)^(?=.)", indent, block))
+    for page, block in _BLOCKS
+    for start, head, indent in _WHOLE
+    if block.startswith(start)
+]
+"""Those of the pages, and parts of configs made whole."""
+POLICIES = [two for two in _BLOCKS if two[1].startswith(_HEAD.replace("Config", "Policy"))]
 
 
-@pytest.mark.parametrize(("page", "config"), configs())
+@pytest.mark.parametrize(("page", "config"), CONFIGS)
 def test_a_config_that_a_page_shows_is_valid(page: str, config: str) -> None:
     assert load([STDIN], pipes={STDIN: config.encode()}).problems == ()
 
 
-def policies() -> list[tuple[str, str]]:
-    """Return the policies of the pages, each with its page."""
-    head = _HEAD.replace("Config", "Policy")
-    blocks = [(page.name, hit) for page in PAGES for hit in _YAML.findall(page.read_text())]
-    return [(page, block) for page, block in blocks if block.startswith(head)]
-
-
-@pytest.mark.parametrize(("page", "policy"), policies())
+@pytest.mark.parametrize(("page", "policy"), POLICIES)
 def test_a_policy_that_a_page_shows_is_valid(page: str, policy: str, tmp_path: Path) -> None:
     (tmp_path / "policy.yaml").write_text(policy)
     assert not load([], policy=tmp_path / "policy.yaml").policy_is_unusable
@@ -168,11 +121,94 @@ def keys_used(name: str, part: dict[str, Any], value: object) -> Iterator[str]:
     if "$ref" in part:
         name = part["$ref"].rpartition("/")[2]
         part = schema()["$defs"][name]
-    for entry in value if isinstance(value, list) else ():
-        yield from keys_used(name, part["items"], entry)
+    for item in value if isinstance(value, list) else ():
+        yield from keys_used(name, part["items"], item)
     for key, inner in value.items() if isinstance(value, dict) else ():
         if key in part.get("properties", {}):
             yield f"{name}.{key}"
             yield from keys_used(f"{name}.{key}", part["properties"][key], inner)
         elif isinstance(part.get("additionalProperties"), dict):
             yield from keys_used(name, part["additionalProperties"], inner)
+
+
+DEFINITIONS = ("docs/explanation/kubelet.md", "docs/development/regressions.md")
+CLAUSE = re.compile(
+    r"\b(?:REG|TRN|KST|LAW|ALL|PRF|PRE|PWR|CKP|PRS|MET|GATE|DRA)-[1-9][0-9]?[a-z]?\b"
+)
+CASE = re.compile(r"\b[KDC](?:[1-9]|1[0-9])\b")
+_SUFFIXES = {".py", ".md", ".yaml", ".toml", ".json", ".proto", ""}
+_WITHOUT_CASES = ("docs/coming-from", "tests/hosts", "tests/fixtures")
+"""Devices and their manuals, which have letters and numbers of their own."""
+
+
+@cache
+def strings() -> dict[str, str]:
+    """Return the content of each file that may cite a label."""
+    directories = ("genericdp", "tests", "docs", "bench", "tools", "examples", "deploy", "schemas")
+    files = [*ROOT.glob("*.md"), ROOT / "Makefile"]
+    files += [file for directory in directories for file in (ROOT / directory).rglob("*")]
+    return {
+        str(file.relative_to(ROOT)): file.read_text(errors="replace")
+        for file in files
+        if file.suffix in _SUFFIXES and file.is_file() and "corpus" not in file.parts
+    }
+
+
+@cache
+def defined() -> dict[str, str]:
+    """Return each label and the page that defines it."""
+    found: dict[str, str] = {}
+    for page in DEFINITIONS:
+        for line in strings()[page].splitlines():
+            if match := re.match(
+                r"(?:- )?\*\*([A-Z0-9]+-[0-9a-z]+)\.\*\*|\| ([KDC][0-9]+) \|", line
+            ):
+                label = match[1] or match[2]
+                assert label not in found, f"{label} is defined twice"
+                found[label] = page
+    assert {*found.values()} == {*DEFINITIONS}
+    return found
+
+
+def test_every_cited_clause_of_the_kubelet_is_defined() -> None:
+    cited = {label: file for file, text in strings().items() for label in CLAUSE.findall(text)}
+    assert len(cited) > 50
+    assert {label: file for label, file in cited.items() if label not in defined()} == {}
+
+
+def test_every_cited_case_is_defined() -> None:
+    """In docstrings and comments of tests and code: elsewhere K80 is a graphics card."""
+    cited = {
+        label: file
+        for file, text in strings().items()
+        if file.endswith(".py") and not file.startswith(_WITHOUT_CASES)
+        for quoted in re.findall(r'"""(.*?)"""|#\s([^\n]*)', text, re.DOTALL)
+        for label in CASE.findall(quoted[0] or quoted[1])
+    }
+    assert {"K3", "D9", "C7"} <= cited.keys()
+    assert {label: file for label, file in cited.items() if label not in defined()} == {}
+
+
+def test_the_security_policy_names_the_contact_that_is_set() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["genericdp"]
+    text = (ROOT / "SECURITY.md").read_text()
+    assert project["contact"] in text
+    assert ("@" in text) == ("@" in project["contact"])
+
+
+@pytest.mark.parametrize(
+    "form", sorted(ROOT.glob(".github/ISSUE_TEMPLATE/[!c]*.yml")), ids=lambda form: form.name
+)
+def test_an_issue_form_has_different_questions_and_the_first_is_required(form: Path) -> None:
+    template = yaml.safe_load(form.read_text())
+    assert {"name", "description", "body"} <= set(template)
+    questions = [part for part in template["body"] if part["type"] != "markdown"]
+    assert all(question["attributes"]["label"] for question in questions)
+    assert len({question["id"] for question in questions}) == len(questions)
+    assert questions[0]["validations"]["required"]
+
+
+def test_the_hooks_of_pre_commit_run_what_make_lint_installs() -> None:
+    [local] = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"]
+    programs = {hook["entry"].split()[0] for hook in local["hooks"]}
+    assert programs == {f".venv/bin/{name}" for name in ("ruff", "lint-imports", "genericdp")}

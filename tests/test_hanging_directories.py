@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 from asyncio.subprocess import PIPE
-from contextlib import ExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -106,18 +106,6 @@ async def test_a_mount_that_hangs_is_given_up_once_whatever_a_config_names_on_it
         async with plugged.serving(lost, resource(OTHER, *globs, "/dev/ttyACM*")) as daemon:
             await plugged.container(other=1)
             assert daemon.log.count(GIVEN_UP) == 1
-
-
-async def test_a_mount_that_answers_again_is_looked_at_again(plugged: World) -> None:
-    place = plugged.host.directory / "mnt"
-    with ExitStack() as stack:
-        stack.enter_context(hanging_mount(place))
-        async with plugged.serving(resource(OTHER, "/mnt/*", "/dev/ttyACM*")) as daemon:
-            await plugged.container(other=1)
-            stack.close()
-            (place / "ttyUSB0").symlink_to("/dev/ttyUSB0")
-            await daemon.log.says("has ended")
-            await plugged.listed(OTHER, "ttyACM0", "_mnt_ttyUSB0")
 
 
 async def test_a_kubelet_root_that_is_no_directory_concerns_the_resources_of_claims(

@@ -181,18 +181,6 @@ def test_an_old_answer_does_not_say_who_holds_a_device(
     assert (held.is_known, held.may_be_held) == (is_known, not is_known)
 
 
-def test_who_holds_which_share() -> None:
-    daemon = Daemon(resources=[resource("x", "/dev/ttyUSB*", replicas=3)])
-    daemon.look(TTY0, TTY1, now=0.0)
-    daemon.answer(1.0, {NAME: {"ttyUSB0": ("pod a/a",), "ttyUSB0::2": ("pod a/a", "pod b/b")}})
-    assert daemon.holders(1.0) == {
-        "ttyUSB0": {"ttyUSB0": ("pod a/a",), "ttyUSB0::2": ("pod a/a", "pod b/b")},
-        "ttyUSB1": {},
-    }
-    (first, _) = daemon.ledger.held(1.0)
-    assert (first.replicas, first.exclusive, first.holder) == (3, True, "pod a/a, pod b/b")
-
-
 def test_a_pod_keeps_a_member_that_its_group_has_lost_until_it_ends() -> None:
     daemon = Daemon(resources=[replace(SERIAL, group_by=parse("all"))])
     daemon.look(TTY0, TTY1, now=0.0)
@@ -208,6 +196,7 @@ def test_the_kubelet_is_asked_more_often_while_something_waits_for_its_answer() 
     """PRS-1: all its clients share its rate limit."""
     daemon = Daemon()
     assert daemon.ledger.due(-inf) == -inf, "at once"
+    assert Ledger(None, None).due(0.0) == inf, "without pod resources it is never asked"
     daemon.look(TTY0, now=0.0)
     assert daemon.ledger.due(100.0) == 160.0
     daemon.look(now=5.0)

@@ -1,3 +1,5 @@
+"""The log, and what else shows strings of others: printable lines, which hold nothing up."""
+
 from __future__ import annotations
 
 import asyncio
@@ -7,14 +9,32 @@ import os
 import subprocess
 import sys
 from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from genericdp import logs
+from genericdp.config.files import Loaded
+from genericdp.config.reload import ConfigState
+from genericdp.errors import Problem
 from genericdp.logs import QueuedLines
+from genericdp.observed import Observed
+from genericdp.process.run import Commands
+from genericdp.settings import Settings
+from genericdp.status.endpoints import Endpoints
+from genericdp.status.state import Events, Sources
+from genericdp.supervisor import Supervisor
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from tests.status.states import declared
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+EVIL = "a\x1b]0;owned\x07\u202egnp\x9b31m\r\nready\n\u2028\x00\x7f\udcff"
+STRINGS = st.text(st.characters(exclude_categories=()))
 
 log = logging.getLogger("test")
 
@@ -203,3 +223,43 @@ def test_a_log_that_is_closed_is_no_trouble(pipe: tuple[int, int], closed: int) 
 )
 def test_a_time_has_its_zone_and_milliseconds(seconds: float, said: str) -> None:
     assert logs.timestamp(seconds) == said
+
+
+@pytest.mark.parametrize("log_format", ["text", "json"])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(text=STRINGS, subject=STRINGS, error=STRINGS)
+@example(text=EVIL, subject=EVIL, error=EVIL)
+def test_the_log_is_printable(
+    log_format: str, text: str, subject: str, error: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    capsys.readouterr()
+    logs.set_up(log_format=log_format, level="info")
+    about = {"resource": subject, "device": subject}
+    log.warning("%s", text, extra=about)
+    log.error("failed", exc_info=OSError(error), extra=about)
+    logs.flush()
+    lines = capsys.readouterr().err.removesuffix("\n").split("\n")
+    assert all(line.isprintable() for line in lines)
+    assert lines[0].startswith("{" if log_format == "json" else "2")
+    assert "warning" in lines[0]
+    assert "failed" in lines[1]
+
+
+@given(name=STRINGS, path=STRINGS, message=STRINGS)
+@example(name=EVIL, path=EVIL, message=EVIL)
+def test_what_readyz_says_is_a_printable_line_for_each_reason(
+    name: str, path: str, message: str
+) -> None:
+    nowhere = Path("/nonexistent")
+    directories = {"kubelet_directory": nowhere, "cdi_directory": nowhere, "root": nowhere}
+    own = Settings(configs=(), node_name="n", **directories)
+    supervisor = Supervisor(own, commands=Commands())
+    supervisor.resources.value = (replace(declared(), name=name),)
+    problem = Problem(file=path, line=1, column=1, path=path, message=message)
+    config = Observed(ConfigState(refused=Loaded(problems=(problem,))))
+    sources = Sources(supervisor=supervisor, config=config, events=Events(), started=0.0)
+    response = asyncio.run(Endpoints(sources).respond("/readyz"))
+    lines = response.body.decode().removesuffix("\n").split("\n")
+    assert response.status == 503
+    assert len(lines) == 2
+    assert all(line.isprintable() for line in lines)

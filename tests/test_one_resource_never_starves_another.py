@@ -51,20 +51,3 @@ async def test_an_allocate_hook_does_not_wait_for_hanging_pre_start_hooks(world:
         await hanging.has_begun(32)
         await world.container("quick", serial=1)
         start.cancel()
-
-
-async def test_hanging_probes_of_eight_resources_delay_no_probe_of_another(world: World) -> None:
-    """Four of each took all 32 slots, and other probes waited for their timeouts."""
-    hanging = Hanging(world.directory)
-    for number in range(8):
-        for digit in range(4):
-            world.host.plug(f"ttyACM{number}{digit}", major=166)
-    hung = {"exec": {"command": hanging.command}, "timeoutSeconds": 60, "periodSeconds": 60}
-    hangs = [resource(f"example.com/h{i}", f"/dev/ttyACM{i}?", health=[hung]) for i in range(8)]
-    works = resource(SERIAL, "/dev/ttyUSB*", health=[{"exec": {"command": ["/bin/true"]}}])
-    async with world.serving(*hangs, works) as daemon:
-        await hanging.has_begun(32)
-        world.host.plug("ttyUSB0")
-        await world.listed(SERIAL, "ttyUSB0")
-        await daemon.counts("example.com/h0", 4)
-        assert set(world.kubelet.observed.registrations) == {SERIAL}, "they have no result yet"

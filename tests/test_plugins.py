@@ -2,21 +2,10 @@
 
 from __future__ import annotations
 
-import socket
-import time
-from typing import TYPE_CHECKING
-
 import grpc
 import pytest
-from genericdp.kubelet.api import deviceplugin_pb2 as api
-from genericdp.kubelet.directory import KubeletDirectory
 
 from tests.world import World, resource, serial
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tests.world import Daemon
 
 NAME, MODEM = "example.com/serial", "example.com/modem"
 STATE = {"path": "/state/$(device.name)", "equals": "1"}
@@ -34,32 +23,6 @@ def plug(world: World, count: int, state: str = "1") -> list[str]:
         world.host.write(f"state/{name}", state)
         world.host.plug(name)
     return names
-
-
-def of_devices(daemon: Daemon) -> list[str]:
-    """Return what the log says of the resource's devices."""
-    lines = (line.partition(f" {NAME}: ")[2] for line in daemon.log.lines)
-    return [line for line in lines if "device" in line]
-
-
-async def test_the_log_has_one_line_for_each_device_that_changes(world: World) -> None:
-    plug(world, 2)
-    steps: list[tuple[str, Callable[[], object]]] = [
-        ("2 of 2 devices healthy", lambda: world.host.unplug("ttyUSB1")),
-        (
-            "device ttyUSB1 is Unhealthy: /dev/ttyUSB1 does not exist",
-            lambda: world.host.plug("ttyUSB1"),
-        ),
-        ("device ttyUSB1 is Healthy again", lambda: world.host.plug("ttyUSB3")),
-        ("device ttyUSB3 is new", lambda: world.host.unplug("ttyUSB0")),
-        ("device ttyUSB0 is Unhealthy: /dev/ttyUSB0 does not exist", bool),
-        ("device ttyUSB0 has left the list", bool),
-    ]
-    async with world.serving(serial(forgetAfterSeconds=1)) as daemon:
-        for line, do in steps:
-            await daemon.log.says(line)
-            do()
-        assert of_devices(daemon) == [line for line, _ in steps]
 
 
 async def test_many_devices_that_change_at_once_are_one_line(world: World) -> None:
@@ -119,17 +82,6 @@ async def test_what_changes_within_a_moment_goes_out_together(world: World) -> N
         assert world.kubelet.observed.lists[NAME] - lists <= 15
 
 
-async def test_a_restart_makes_nothing_unhealthy_that_is_well(world: World) -> None:
-    """The first list that a kubelet gets is that after the first results."""
-    plug(world, 20)
-    command = {"exec": {"command": ["/bin/sleep", "0.05"]}}
-    both = serial(health=[{"file": STATE, "periodSeconds": 60}, command])
-    async with world.serving(both):
-        await world.listed_once(NAME)
-        assert set(world.kubelet.devices(NAME).values()) == {"Healthy"}
-        assert world.kubelet.observed.lists[NAME] == 1
-
-
 async def test_a_device_that_appears_later_is_unhealthy_until_its_first_result(
     world: World,
 ) -> None:
@@ -172,31 +124,6 @@ async def test_metrics_call_probes_by_kind_and_place_and_never_by_what_they_run(
         assert "token" not in (await daemon.get("/metrics"))[1]
 
 
-async def test_all_devices_of_a_list_carry_their_numa_nodes_or_none_does(world: World) -> None:
-    """LAW-8: a kubelet takes a device without nodes for one that fits everywhere."""
-    world.host.write("/sys/devices/system/node/online", "0-1")
-    plug(world, 2)
-    for number in (0, 1):
-        world.host.write(f"/sys/devices/virtual/tty/ttyUSB{number}/numa_node", str(number))
-
-    def nodes(reported: api.ListAndWatchResponse) -> dict[str, list[int]]:
-        return {
-            device.ID: [node.ID for node in device.topology.nodes] for device in reported.devices
-        }
-
-    async with world.serving(serial(forgetAfterSeconds=0)):
-        await world.listed(NAME, "ttyUSB0", "ttyUSB1")
-        async with world.plugin(NAME) as plugin:
-            lists = aiter(plugin.ListAndWatch(api.Empty()))
-            assert nodes(await anext(lists)) == {"ttyUSB0": [0], "ttyUSB1": [1]}
-            world.host.plug("ttyUSB2")
-            assert nodes(await anext(lists)) == {"ttyUSB0": [], "ttyUSB1": [], "ttyUSB2": []}
-            world.host.unplug("ttyUSB2")
-            while "ttyUSB2" in (listed := nodes(await anext(lists))):
-                assert not any(listed.values())
-            assert listed == {"ttyUSB0": [0], "ttyUSB1": [1]}
-
-
 async def test_the_devices_that_a_container_gets_are_those_that_are_preferred(
     world: World,
 ) -> None:
@@ -213,20 +140,6 @@ async def test_the_devices_that_a_container_gets_are_those_that_are_preferred(
         assert world.kubelet.observed.registrations[NAME] == 1
         await daemon.takes(serial(replicas=4, prefer="none"))
         await world.kubelet.wait_for(lambda: world.kubelet.observed.registrations[NAME] == 2)
-
-
-async def test_sockets_of_crashed_runs_are_removed_at_the_start(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """K9: sockets of crashed runs do not pile up."""
-    dead = world.kubelet.directory / KubeletDirectory(world.kubelet.directory).next_name("a/b")
-    with socket.socket(socket.AF_UNIX) as server:
-        server.bind(str(dead))
-    real = time.time  # noqa: TID251
-    monkeypatch.setattr(time, "time", lambda: real() + 61)  # younger ones may be about to listen
-    async with world.serving(serial()) as daemon:
-        await daemon.log.says(f"removed {dead.name}, left by a run that crashed")
-        assert not dead.exists()
 
 
 async def test_a_flip_is_one_list_of_one_resource_and_no_registration(world: World) -> None:

@@ -2,45 +2,15 @@
 
 from __future__ import annotations
 
-import signal
-from typing import TYPE_CHECKING
-
 import pytest
-from genericdp.simulator.kubelet import Kubelet
 
 from tests.config.bounded import HEAD
-from tests.config.changing import config
-from tests.test_daemon import Place
 from tests.world import World, counts, resource
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 pytestmark = pytest.mark.slow
 
 
-ONE, SERIAL = "example.com/ttyUSB0", "example.com/serial"
-
-
-async def test_a_policy_that_is_spoilt_ends_a_daemon_only_at_its_start(
-    short_directory: Path,
-) -> None:
-    place = Place(short_directory)
-    place.config.write_text(config("ttyUSB0"))
-    policy = short_directory / "p.yaml"
-    policy.write_text(f"{HEAD}devices: {{}}\n")
-    async with Kubelet(place.kubelet_directory) as kubelet:
-        async with place.daemon(f"--policy={policy}") as daemon:
-            await kubelet.wait_for(lambda: kubelet.capacity(ONE) == 1, 20)
-            policy.write_text("")
-            await daemon.says("the policy cannot be used: the active one stays until")
-            assert kubelet.capacity(ONE) == 1
-            daemon.process.send_signal(signal.SIGTERM)
-            assert await daemon.ends() == 0
-        for more in ([], [f"--state-dir={short_directory}/state"]):
-            async with place.daemon(f"--policy={policy}", *more) as daemon:
-                assert await daemon.ends() == 2
-                assert "a policy that allows nothing has two lines" in "".join(daemon.lines)
+SERIAL = "example.com/serial"
 
 
 async def test_another_policy_leaves_what_it_allows_healthy_and_takes_back_the_rest(
@@ -51,7 +21,7 @@ async def test_another_policy_leaves_what_it_allows_healthy_and_takes_back_the_r
     link = world.host.directory / "dev/by-id/one"
     link.parent.mkdir()
     link.symlink_to("../ttyUSB0")
-    spec = resource(
+    serial = resource(
         SERIAL,
         "/dev/by-id/*",
         id="$(device.name)",
@@ -66,19 +36,46 @@ async def test_another_policy_leaves_what_it_allows_healthy_and_takes_back_the_r
             "devices: {paths: [/dev/by-id]}\n",
         )
     )
-    async with world.serving(spec, policy=wide) as daemon:
+    async with world.serving(serial, policy=wide) as daemon:
         await daemon.registered(SERIAL)
         await world.listed(SERIAL, "ttyUSB0")
         before = counts(world.kubelet, SERIAL)
-        await daemon.takes(spec, policy=other)
+        await daemon.takes(serial, policy=other)
         await daemon.log.says("nothing to change, under another policy")
         await world.container(serial=1)
         assert counts(world.kubelet, SERIAL) == before
-        await daemon.takes(spec, policy=narrow)
+        await daemon.takes(serial, policy=narrow)
         await world.listed(SERIAL)
         assert world.kubelet.devices(SERIAL) == {"ttyUSB0": "Unhealthy"}
         refusal = "/dev/ttyUSB0 is not among the device nodes that are allowed"
         await daemon.shows(SERIAL, lambda found: refusal in found["devices"][0]["reason"])
-        await daemon.takes(spec, policy=wide)
+        await daemon.takes(serial, policy=wide)
         await world.listed(SERIAL, "ttyUSB0")
         assert counts(world.kubelet, SERIAL)[0] == before[0]
+
+
+async def test_a_link_that_is_turned_after_the_device_was_listed_is_refused_at_allocate(
+    world: World,
+) -> None:
+    world.host.plug("ttyUSB0")
+    for directory in ("opt/lib", "etc"):
+        (world.host.directory / directory).mkdir(parents=True)
+    link = world.host.directory / "opt/driver"
+    link.symlink_to("lib")
+    mounts = [{"hostPath": "/opt/driver", "containerPath": "/x"}]
+    inject = {"devices": [{"path": "$(device.path)"}], "mounts": mounts}
+    policy = f"{HEAD}devices: {{}}\nmounts: [{{hostPath: /opt}}]\n"
+    async with world.serving(
+        resource(SERIAL, "/dev/ttyUSB0", inject=inject), policy=policy
+    ) as daemon:
+        await daemon.registered(SERIAL)
+        await world.listed(SERIAL, "ttyUSB0")
+        link.unlink()
+        link.symlink_to("../etc")
+        assert "/etc is not among the mounts that are allowed (policy " in await world.refusal(
+            serial=1
+        )
+        await daemon.log.says(
+            "device ttyUSB0 is Unhealthy: /dev/ttyUSB0: /etc is not among the mounts"
+        )
+        assert daemon.log.count("is not offered") == 0, "one line says it"

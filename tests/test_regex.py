@@ -36,11 +36,6 @@ def test_group_1_else_the_whole_hit(pattern: str, text: str, expected: str | Non
 @pytest.mark.parametrize(
     ("pattern", "said"),
     [
-        ("(", "missing )"),
-        ("[a", "missing ]"),
-        ("a**", "bad repetition operator"),
-        (r"(a)\1", "invalid escape sequence"),
-        ("(?=a)", "invalid perl operator"),
         ("(" * 20_000 + "a" + ")" * 20_000, "20000 groups: at most 32"),  # took 6 GiB
         ("(ab){900}.*c", "it is too large"),  # took 33 s for 1 MB
     ],

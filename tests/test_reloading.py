@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.config.changing import BAD, config
-from tests.polling import poll_until
 from tests.test_daemon import Place
 from tests.world import World, counts, resource, serial
 
@@ -44,22 +43,6 @@ async def test_a_hangup_reloads_and_a_bad_config_changes_nothing(place: Place) -
         daemon.process.send_signal(signal.SIGHUP)
         await kubelet.wait_for(lambda: kubelet.capacity(OTHER) == 1)
         assert counts(kubelet, ONE) == before
-
-
-async def test_a_restart_with_a_bad_config_serves_the_last_good_one(place: Place) -> None:
-    """C10: a node that reboots crash-loops, or offers nothing."""
-    state = place.config.with_name("state")
-    place.config.write_text(config("ttyUSB0"))
-    async with place.serving(f"--state-dir={state}") as (_, daemon):
-        await daemon.says("registered")
-        await poll_until(lambda: list(state.glob("last-good/*/*")))
-    place.config.write_text(BAD)
-    async with place.serving(f"--state-dir={state}") as (kubelet, daemon):
-        await daemon.says("unknown key 'matches'")
-        await daemon.says("the last good one, from")
-        await daemon.says("registered")
-        place.config.write_text(config("ttyUSB1"))
-        await kubelet.wait_for(lambda: kubelet.capacity(OTHER) == 1)
 
 
 async def test_one_that_is_removed_holds_up_none_of_the_others(world: World) -> None:

@@ -41,6 +41,19 @@ def plug(world: World, number: int, model: str) -> None:
     world.host.plug(f"ttyUSB{number}")
 
 
+async def test_a_template_is_shown_for_what_has_no_name_and_needs_no_registration(
+    world: World,
+) -> None:
+    plug(world, 0, "a100")
+    plug(world, 1, "other")
+    async with world.serving(gpus()) as daemon:
+        await world.listed("example.com/a100", "ttyUSB0")
+        await daemon.registered("example.com/a100")
+        (refused,) = (await daemon.resource(GPU))["notOffered"]
+        assert refused["path"] == "/dev/ttyUSB1"
+        assert await daemon.get("/readyz") == (200, "ready\n")
+
+
 async def test_a_name_that_is_written_out_takes_over_what_had_resulted(world: World) -> None:
     plug(world, 0, "a100")
     async with world.serving(gpus()) as daemon:

@@ -192,30 +192,6 @@ async def test_one_more_signal_ends_at_once_what_does_not_end() -> None:
     await poll_until(lambda: not is_alive(child))
 
 
-async def test_after_a_crash_the_next_one_starts_as_ever(place: Place) -> None:
-    """Sockets, a half written state and the command of a probe are left, and hinder nothing."""
-    state = place.config.with_name("state")
-    place.config.write_text(PROBED.replace("SCRIPT", script(place)))
-    arguments = (f"--state-dir={state}",)
-    async with Kubelet(place.kubelet_directory) as kubelet:
-        async with place.daemon(*arguments) as daemon:
-            await daemon.says("registered")
-            daemon.process.kill()
-            assert await daemon.ends() == -signal.SIGKILL
-        assert sockets(place)
-        (state / ".last-good-abc").write_text("{")
-        try:
-            place.config.write_text(GOOD)
-            await kubelet.wait_for(lambda: kubelet.allocatable(SERIAL) == 0)
-            async with place.daemon(*arguments) as daemon:
-                await daemon.says("registered")
-                await kubelet.wait_for(lambda: kubelet.allocatable(SERIAL) == 1)
-                await ends_in_time(daemon)
-        finally:
-            for pid in left():  # where the daemon is started by hand no one else ends them
-                os.kill(int(pid), signal.SIGKILL)
-
-
 async def test_a_log_that_nobody_reads_holds_nothing_up(place: Place) -> None:
     """stderr is a pipe that is full."""
     place.config.write_text(GOOD)

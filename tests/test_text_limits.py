@@ -7,12 +7,17 @@ import tracemalloc
 from typing import TYPE_CHECKING
 
 import pytest
+from genericdp.cli import main
 from genericdp.config.load import load
 from genericdp.devices.decide import decide
 from genericdp.host.cache import HostCache
 from genericdp.host.root import Root
 
 from tests.config.changing import HEAD
+from tests.fixtures.make_tree import Tree
+from tests.printed import resources_in
+from tests.world import config as config_text
+from tests.world import resource
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -62,12 +67,22 @@ def chain(length: int, *, times: int = 1) -> dict[str, object]:
     return values
 
 
-def test_values_may_be_32_deep_and_the_first_that_is_deeper_is_a_problem(
-    tmp_path: Path, host: Path
+@pytest.mark.parametrize(
+    ("values", "env", "at"),
+    [
+        (chain(32), "$(value.v32)", ""),
+        (chain(150), "$(value.v150)", "values.v33"),
+        ({}, "a" * 64 * KIB, ""),
+        ({}, "é" * 33 * KIB, "inject.env.X"),
+        ({"v": {"file": "/x", "regex": r"(\pL{1,300}){1,3}"}}, "", "values.v.regex"),
+    ],
+    ids=["32 deep", "deeper", "64 KiB", "more bytes than characters", "memory for an expression"],
+)
+def test_the_first_that_is_too_much_is_a_problem(
+    tmp_path: Path, values: dict[str, object], env: str, at: str
 ) -> None:
-    assert refusals(config_of(tmp_path, chain(32), X="$(value.v32)"), host) == []
-    (problem,) = load([config_of(tmp_path, chain(150), X="$(value.v150)")]).problems
-    assert problem.path == ".resources[0].values.v33"
+    problems = load([config_of(tmp_path, values, X=env)]).problems
+    assert [problem.path for problem in problems] == [f".resources[0].{at}"] * bool(at)
 
 
 def test_values_that_contain_the_previous_one_twice_stop_at_the_longest_text(
@@ -85,20 +100,6 @@ def test_a_value_that_cannot_be_had_is_looked_for_once(tmp_path: Path, host: Pat
         values[f"v{number}"] = {"text": f"$(value.v{last}:-)$(value.v{last})"}
     config = config_of(tmp_path, values, X="$(value.v32)")
     assert refusals(config, host) == ["the value 'v1': /absent: it does not exist"]
-
-
-def test_a_text_of_more_than_64_kib_is_a_problem(tmp_path: Path) -> None:
-    assert load([config_of(tmp_path, {}, A="a" * 64 * KIB)]).problems == ()
-    (problem,) = load([config_of(tmp_path, {}, A="é" * 33 * KIB)]).problems
-    assert problem.path == ".resources[0].inject.env.A"
-    assert "has 67,584 bytes, at most 65,536" in problem.message
-
-
-def test_an_expression_that_takes_too_much_memory_is_a_problem(tmp_path: Path) -> None:
-    values: dict[str, object] = {"v": {"file": "/x", "regex": r"(\pL{1,300}){1,3}"}}
-    (problem,) = load([config_of(tmp_path, values)]).problems
-    assert problem.path == ".resources[0].values.v.regex"
-    assert "it takes more than 1 MiB of memory" in problem.message
 
 
 @pytest.mark.parametrize(
@@ -174,3 +175,29 @@ def test_files_that_were_searched_do_not_stay_in_memory(tmp_path: Path, host: Pa
         tracemalloc.stop()
     assert len(found.lists[NAME].devices) == 1
     assert kept < 2 * KIB * KIB
+
+
+@pytest.mark.slow
+def test_one_resource_with_slow_expressions_does_not_keep_the_others(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each search is within its bounds; together they would take half a minute."""
+    tree = Tree(tmp_path / "root")
+    for number in range(8):
+        tree.node(f"ttyS{number}", f"4:{64 + number}")
+    (tmp_path / "root/big").write_text("ab" * 30_000)
+    text = {"text": "$(value.big)$(device.name)", "regex": "[ab]*a[ab]{900}c"}
+    greedy = resource(
+        "example.com/greedy",
+        "/dev/ttyS[0-6]",
+        values={"big": {"file": "/big"}, **{f"v{i}": text for i in range(10)}},
+        inject={"env": {f"V{i}": f"$(value.v{i}:-none)" for i in range(10)}},
+    )
+    file = tmp_path / "config.yaml"
+    file.write_text(config_text(greedy, resource("example.com/modest", "/dev/ttyS*")))
+    options = ["--config", str(file), "--root", str(tmp_path / "root"), "-o", "json"]
+    assert main(["discover", *options]) == 0
+    found = resources_in(capsys.readouterr().out)
+    assert [device["id"] for device in found["example.com/modest"]["devices"]] == ["ttyS7"]
+    (refusal,) = found["example.com/greedy"]["notOffered"]
+    assert "its regular expressions take more than 2 s" in refusal["reason"]

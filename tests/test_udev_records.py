@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
 from typing import TYPE_CHECKING
 
 import pytest
@@ -73,33 +72,3 @@ async def test_a_udevd_that_starts_later_is_waited_for(there: str, world: World)
         await is_of(world, NONE)
         record(world, "a")
         await is_of(world, "a")
-
-
-async def test_a_database_that_is_moved_away_or_deleted_is_replaced(world: World) -> None:
-    directory = record(world, "a").parent
-    async with world.serving(*RESOURCES):
-        await is_of(world, "a")
-        directory.rename(directory.with_name("away"))
-        await is_of(world, NONE)
-        record(world, "b")
-        await is_of(world, "b")
-        shutil.rmtree(world.host.directory / "run")
-        await is_of(world, NONE)
-        record(world, "c")
-        await is_of(world, "c")
-
-
-async def test_a_listed_device_keeps_its_id_when_its_record_changes(world: World) -> None:
-    """Containers get what the record says."""
-    text = "$(property.ID_SERIAL:-unknown)"
-    given = {"devices": [{"path": "$(device.path)"}], "env": {"SERIAL": text}}
-    record(world, "a")
-    async with world.serving(resource(NAME, "/dev/ttyUSB*", id=text, inject=given)):
-        await world.listed(NAME, "a")
-        record(world, "b")
-        world.host.plug("ttyUSB1")
-        await world.listed(NAME, "a", "unknown")
-        answer = await world.allocated(NAME, ["a"])
-        assert dict(answer.container_responses[0].envs) == {"SERIAL": "b"}
-    async with world.serving(resource(NAME, "/dev/ttyUSB*", id=text, inject=given)):
-        await world.listed(NAME, "b", "unknown")

@@ -7,20 +7,17 @@ import errno
 import os
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
-from genericdp.cli import main
 from genericdp.errors import HostError
 from genericdp.host.root import Root
 from genericdp.prepare import why_unusable
 
-from tests.config.loading import HEAD
 from tests.decisions import Discoverer
 from tests.devices.making import resource
 from tests.fixtures.make_tree import Tree
 from tests.polling import poll_until
-from tests.printed import resources_in
 from tests.resource_limits import spare_descriptors
 
 if TYPE_CHECKING:
@@ -117,50 +114,6 @@ async def test_a_directory_whose_entries_cannot_be_looked_at_is_no_empty_one(
     with forbidden(short_directory / directory, 0o444):
         assert (await discoverer.discover(wanted, before)).lists == before
     assert "(Permission denied); keeping the last known state" in caplog.text
-
-
-@pytest.mark.parametrize(
-    ("directory", "exclude"),
-    [
-        ("dev/mapper", "path: /dev/mapper/*"),
-        ("sys/class/scsi_disk", "udev: {subsystem: scsi_disk}"),
-        ("sys/class", 'udev: {name: "sd*"}'),
-        ("run/udev/data", 'udev: {subsystem: tty, properties: {ID_BUS: "*"}}'),
-    ],
-)
-def test_a_directory_that_cannot_be_read_may_hold_what_is_excluded(
-    short_directory: Path, capsys: pytest.CaptureFixture[str], directory: str, exclude: str
-) -> None:
-    machine = Tree(short_directory / "root")
-    machine.node("a", "8:0")
-    machine.link("sys/devices/virtual/misc/a/subsystem", "../../../../class/tty")
-    machine.link("sys/class/tty/a", "../../devices/virtual/misc/a")
-    for path in ("dev/mapper/control", "run/udev/data/x", "sys/class/scsi_disk/x"):
-        machine.write(path, "")
-    file = short_directory / "config.yaml"
-    file.write_text(
-        f"{HEAD}  - name: a/b\n    match: [{{path: /dev/a}}]\n    exclude: [{{{exclude}}}]\n"
-    )
-
-    def found() -> dict[str, Any]:
-        command = [
-            "discover",
-            "--config",
-            str(file),
-            "--root",
-            str(machine.directory),
-            "-o",
-            "json",
-        ]
-        assert main(command) == 0
-        return dict(resources_in(capsys.readouterr().out)["a/b"])
-
-    assert len(found()["devices"]) == 1
-    with forbidden(machine.directory / directory):
-        unknown = found()
-    assert unknown["devices"] == []
-    reason = f"may be excluded, but /{directory} cannot be read"
-    assert unknown["notOffered"][0]["reason"].startswith(reason)
 
 
 async def test_without_a_descriptor_nothing_is_concluded_until_there_is_one(
