@@ -100,68 +100,42 @@ async def test_a_mount_that_begins_to_hang_fails_one_allocate_at_most(world: Wor
             await daemon.offers(NAME, ttyUSB0="")
 
 
-POD = "/var/lib/kubelet/pods/5c1e7a2e-8a57-4d27-9d2c-0f2ab55b1b7c"
-CONTAINERD = f"""
-1029 812 0:310 / / rw,relatime master:405 - overlay overlay rw,lowerdir=/x,upperdir=/y
-1030 1029 0:320 / /proc rw,nosuid,nodev,noexec,relatime - proc proc rw
-1031 1029 0:5 / /dev rw,nosuid - devtmpfs devtmpfs rw,size=16384k,mode=755
-1032 1031 0:322 / /dev/pts rw,nosuid,noexec,relatime - devpts devpts rw,gid=5,mode=620
-1033 1031 0:290 / /dev/shm rw,nosuid,nodev,noexec,relatime - tmpfs shm rw,size=65536k
-1034 1029 0:21 / /sys ro,nosuid,nodev,noexec,relatime - sysfs sysfs ro
-1035 1034 0:26 / /sys/fs/cgroup ro,nosuid,nodev,noexec,relatime - cgroup2 cgroup rw
-1036 1031 8:1 {POD}/containers/x/37d0 /dev/termination-log rw,relatime - ext4 /dev/sda1 rw
-1037 1029 8:1 {POD}/etc-hosts /etc/hosts rw,relatime - ext4 /dev/sda1 rw
-1038 1029 8:1 /opt/driver /opt/driver ro,relatime - ext4 /dev/sda1 rw
-1039 1029 0:23 /udev /run/udev ro,nosuid,nodev - tmpfs tmpfs rw,size=3278k,mode=755
-1040 1029 8:1 {POD}/volumes/kubernetes.io~empty-dir/tmp /tmp rw,relatime - ext4 /dev/sda1 rw
-1041 1029 8:1 {POD}/volumes/kubernetes.io~empty-dir/t /opt/tools rw,relatime - ext4 /dev/sda1 rw
-1042 1029 0:301 / /opt/memory rw,relatime - tmpfs tmpfs rw,size=65861652k
-1043 1029 0:280 / /run/secrets/kubernetes.io/serviceaccount ro,relatime - tmpfs tmpfs rw
-1044 1029 0:281 /..2026_11_23_08_00_00.1/a /etc/genericdp/a.yaml ro - tmpfs tmpfs rw
-1045 1029 8:1 {POD}/volume-subpaths/b/c/0 /srv/b ro,relatime - ext4 /dev/sda1 rw
-1046 1029 8:32 / /data rw,relatime - ext4 /dev/sdc rw
-1047 1029 8:1 / /host ro,relatime - ext4 /dev/sda1 rw
-1048 1029 8:1 /home/bin/nvidia /usr/local/nvidia ro,relatime - ext4 /dev/sda1 rw
-1049 1029 0:5 /dri /host/dev/dri rw,nosuid - devtmpfs devtmpfs rw,mode=755
-1050 1030 0:320 /bus /proc/bus ro,nosuid,nodev,noexec,relatime - proc proc rw
-1051 1030 0:323 / /proc/acpi ro,relatime - tmpfs tmpfs ro
-1052 1030 0:5 /null /proc/kcore rw,nosuid - devtmpfs devtmpfs rw,mode=755
-1053 1038 8:1 {POD}/volumes/kubernetes.io~empty-dir/c /opt/driver/cache rw - ext4 /dev/sda1 rw
+# The mounts of recorded containers, each ROOT>MOUNT POINT>TYPE; POD is a directory of the kubelet.
+CONTAINERD = """
+/>/>overlay />/proc>proc />/dev>devtmpfs />/dev/pts>devpts />/dev/shm>tmpfs />/sys>sysfs
+/>/sys/fs/cgroup>cgroup2 /POD/containers/x/37d0>/dev/termination-log>ext4
+/POD/etc-hosts>/etc/hosts>ext4 /opt/driver>/opt/driver>ext4 /udev>/run/udev>tmpfs
+/POD/volumes/kubernetes.io~empty-dir/tmp>/tmp>ext4
+/POD/volumes/kubernetes.io~empty-dir/t>/opt/tools>ext4 />/opt/memory>tmpfs
+/>/run/secrets/kubernetes.io/serviceaccount>tmpfs
+/..2026_11_23_08_00_00.1/a>/etc/genericdp/a.yaml>tmpfs /POD/volume-subpaths/b/c/0>/srv/b>ext4
+/>/data>ext4 />/host>ext4 /home/bin/nvidia>/usr/local/nvidia>ext4 /dri>/host/dev/dri>devtmpfs
+/bus>/proc/bus>proc />/proc/acpi>tmpfs /null>/proc/kcore>devtmpfs
+/POD/volumes/kubernetes.io~empty-dir/c>/opt/driver/cache>ext4
 """
 CRIO = """
-2201 2100 0:410 / / rw,relatime - overlay overlay rw,lowerdir=/x
-2202 2201 0:411 / /dev rw,nosuid - tmpfs tmpfs rw,size=65536k,mode=755
-2203 2202 0:5 /fuse /dev/fuse rw,nosuid - devtmpfs devtmpfs rw,mode=755
-2204 2201 0:25 /containers/storage/c/userdata/hostname /etc/hostname rw - tmpfs t rw
-2205 2201 0:25 /containers/storage/c/userdata/run/secrets /run/secrets rw - tmpfs t rw
-2206 2201 253:3 /lib/kubelet/device-plugins /var/lib/kubelet/device-plugins rw - xfs /dev/dm-3 rw
-2207 2201 253:4 / /opt/partition ro - xfs /dev/dm-4 rw
-2208 2201 0:25 /udev /run/udev ro,nosuid,nodev - tmpfs tmpfs rw,mode=755
+/>/>overlay />/dev>tmpfs /fuse>/dev/fuse>devtmpfs
+/containers/storage/c/userdata/hostname>/etc/hostname>tmpfs
+/containers/storage/c/userdata/run/secrets>/run/secrets>tmpfs
+/lib/kubelet/device-plugins>/var/lib/kubelet/device-plugins>xfs />/opt/partition>xfs
+/udev>/run/udev>tmpfs
 """
 DOCKER = """
-640 590 0:58 / / rw,relatime - overlay overlay rw,lowerdir=/x
-641 640 0:61 / /dev rw,nosuid - tmpfs tmpfs rw,size=65536k,mode=755
-642 640 259:2 /var/lib/docker/containers/3f0c/hostname /etc/hostname rw - ext4 /dev/nvme0n1p2 rw
-643 640 259:2 /var/lib/docker/volumes/tools/_data /opt/tools rw - ext4 /dev/nvme0n1p2 rw
-644 640 259:2 /srv/models /srv/models ro - ext4 /dev/nvme0n1p2 rw
-645 640 0:22 /devices /sys/devices rw,nosuid - sysfs sysfs rw
-646 640 259:2 /opt/a\\040b /opt/a\\040b ro - ext4 /dev/nvme0n1p2 rw
+/>/>overlay />/dev>tmpfs /var/lib/docker/containers/3f0c/hostname>/etc/hostname>ext4
+/var/lib/docker/volumes/tools/_data>/opt/tools>ext4 /srv/models>/srv/models>ext4
+/devices>/sys/devices>sysfs /opt/a\\040b>/opt/a\\040b>ext4
 """
 PODMAN = """
-811 700 0:70 / / rw,relatime - fuse.fuse-overlayfs fuse-overlayfs rw,user_id=0
-812 811 0:71 / /dev rw,nosuid - tmpfs tmpfs rw,size=65536k
-813 811 0:24 /containers/storage/c/userdata/.containerenv /run/.containerenv rw - tmpfs tmpfs rw
-814 811 0:40 /@/opt/driver /opt/driver ro - btrfs /dev/sda2 rw,subvol=/@
-815 811 0:40 /home/u/models /home/u/models ro - btrfs /dev/sda2 rw,subvol=/home
-816 811 0:24 / /run/tools rw - tmpfs tmpfs rw
+/>/>fuse.fuse-overlayfs />/dev>tmpfs
+/containers/storage/c/userdata/.containerenv>/run/.containerenv>tmpfs
+/@/opt/driver>/opt/driver>btrfs /home/u/models>/home/u/models>btrfs />/run/tools>tmpfs
 """
 
 
-def parsed(lines: str) -> list[tuple[str, str, str]]:
-    """Return root, mount point and type of the filesystem of lines of /proc/self/mountinfo."""
-    split = [line.replace("\\040", " ").split(" - ") for line in lines.split("\n") if line]
-    fields = [(line.split()[:5], kind.split()[0]) for line, kind in split]
-    return [(root, point, kind) for (*_, root, point), kind in fields]
+def parsed(mounts: str) -> list[tuple[str, str, str]]:
+    """Return root, mount point and type of filesystem of mounts, as /proc/self/mountinfo does."""
+    found = (mount.replace("\\040", " ").split(">") for mount in mounts.split())
+    return [(root, point, kind) for root, point, kind in found]
 
 
 @pytest.mark.parametrize(
