@@ -132,11 +132,11 @@ def _is_for_people(node: ast.expr) -> bool:
 
 
 def compared(code: str) -> Iterator[str]:
-    """Yield each comparison of a field with a text for people, and each attempt to parse one."""
+    """Yield comparisons of fields with human-readable strings, and attempts to parse one."""
     for node in ast.walk(ast.parse(code)):
         if isinstance(node, ast.Compare):
             sides = [node.left, *node.comparators]
-            if any(isinstance(one, _COMPARISONS) for one in node.ops) and any(
+            if any(isinstance(operator, _COMPARISONS) for operator in node.ops) and any(
                 map(_is_for_people, sides)
             ):
                 yield ast.unparse(node)
@@ -156,8 +156,8 @@ def test_the_check_finds_what_it_is_for() -> None:
 
 def test_no_text_for_people_is_compared() -> None:
     found = {
-        f"{path.relative_to(PRODUCT)}: {one}"
+        f"{path.relative_to(PRODUCT)}: {comparison}"
         for path in (*PRODUCT.glob("*.py"), *(p for d in CORE for p in (PRODUCT / d).rglob("*.py")))
-        for one in compared(path.read_text())
+        for comparison in compared(path.read_text())
     }
     assert found - NO_TEXTS == set()

@@ -24,7 +24,7 @@ _SECONDS = 30
 
 
 def words(text: str) -> list[bytes]:
-    r"""Split a text into words for ``attempt``; escapes as in Python, with ``\s`` for a space."""
+    r"""Split a string into words for ``attempt``; escapes as in Python, with ``\s`` for a space."""
     spaced = text.replace(r"\s", r"\x20")
     return [word.encode().decode("unicode_escape").encode("latin-1") for word in spaced.split()]
 
