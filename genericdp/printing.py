@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import unicodedata
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -10,7 +12,9 @@ if TYPE_CHECKING:
 MAX_QUOTED = 80
 """Characters of a string that messages quote."""
 _MAX_GUESSED = 40
-_MAX_LISTED = 20
+_MAX_LISTED = 8
+_LOOKALIKE = re.compile("[\u00a0\u2010-\u201f\u202f\u2212\u3000\uff07\uff02]")
+"""Spaces, dashes and quotes that look like those of ASCII."""
 
 
 def printable(text: str) -> str:
@@ -86,3 +90,12 @@ def suggestion(word: str, known: Iterable[str], taken: Container[str] = ()) -> s
     if (meant := closest(word, [name for name in ordered if name not in taken])) is not None:
         return f"did you mean {meant!r}?"
     return f"known: {first_few(ordered, _MAX_LISTED)}"
+
+
+def lookalike_hint(text: str) -> str:
+    """Return which character of a string was probably meant to be one of ASCII, as a hint."""
+    if (found := _LOOKALIKE.search(text)) is None:
+        return ""
+    kind = unicodedata.category(found[0])
+    meant = {"Zs": "a plain space", "Pd": "-"}.get(kind, "' or \", the quotes of YAML")
+    return f"it has U+{ord(found[0]):04X} {unicodedata.name(found[0]).lower()}: write {meant}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,7 @@ from genericdp.cli.root import node_name_of, root_of, root_option
 from genericdp.devices.inventory import Inventory
 from genericdp.errors import UsageError
 from genericdp.explain.describe import claim_lines
-from genericdp.explain.find import names_like
+from genericdp.explain.find import names_in_other_case, names_like
 from genericdp.explain.weak_ids import weak_ids
 from genericdp.glob import escape, has_wildcard, unescape
 from genericdp.printing import printable
@@ -117,6 +118,13 @@ def _unread(resource: view.Document) -> list[view.Document]:
     return [refused for refused in resource["notOffered"] if refused["code"] is Code.HANGING]
 
 
+_LITERAL = {
+    re.compile(r"\{.*\}"): "braces do not list alternatives: write a list of globs",
+    re.compile(r"\.\*"): "'.*' is literal in a glob: * matches any characters",
+}
+"""What has no meaning in a glob, and what to write."""
+
+
 def _dangling_target(pattern: str, root: Root) -> str:
     """Return what is written in a link that leads nowhere; empty if it is not the path of one."""
     if not pattern.startswith("/") or has_wildcard(pattern):
@@ -131,11 +139,13 @@ def _hint(pattern: str, inventory: Inventory, root: Root, given: Container[str])
     """Suggest existing device files, not ``given`` yet, for a glob that matches nothing."""
     if not pattern.startswith("/"):
         return ""
+    if other_case := names_in_other_case(pattern, inventory):
+        return f"upper and lower case count: there is {other_case}"
+    if literal := next((why for sign, why in _LITERAL.items() if sign.search(pattern)), ""):
+        return literal
     files = ((path, inventory.file(path)) for path in names_like(pattern, inventory))
     if near := [path for path, file in files if file is not None and file.key not in given]:
         return f"there is {' and '.join(near[:_MAX_NEAR])}"
-    if "{" in pattern and "}" in pattern:
-        return "braces do not list alternatives: write a list of globs"
     directory = ""
     for name in pattern.split("/")[1:-1]:
         directory = f"{directory}/{name}"

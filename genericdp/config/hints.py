@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from genericdp.config.schema import CONFIG, KINDS, keys_of, resolved_schema
 from genericdp.config.strict import conforms
 from genericdp.config.texts import check_text, formatted
-from genericdp.printing import MAX_QUOTED, closest, suggestion
+from genericdp.printing import MAX_QUOTED, closest, lookalike_hint, suggestion
 from genericdp.scalars import meant_boolean, meant_numbers, single_quoted, yaml_flow
 
 if TYPE_CHECKING:
@@ -21,15 +21,25 @@ if TYPE_CHECKING:
 
 _OTHER_WORDS = {
     "ATTR": "attributes",
+    "DEVNAME": "name",
     "ENV": "properties",
     "KERNEL": "name",
     "count": "replicas",
     "hostPath": "path",
     "interval": "periodSeconds",
+    "httpGet": "exec",
     "intervalSeconds": "periodSeconds",
+    "livenessProbe": "health",
     "mountPath": "containerPath",
     "nodeSelector": "nodeNames",
     "nodes": "devices",
+    "probes": "health",
+    "readinessProbe": "health",
+    "selector": "match",
+    "selectors": "match",
+    "startupProbe": "health",
+    "tcpSocket": "exec",
+    "volumes": "mounts",
     "path": "hostPath",
     "paths": "path",
     "shares": "replicas",
@@ -37,6 +47,18 @@ _OTHER_WORDS = {
     "target": "containerPath",
 }
 """What other plugins, Kubernetes and the rules of udev call a key."""
+_ADVICE: dict[tuple[str, str], str] = {
+    ("match", "devices"): "select devices with 'match'",
+    ("match", "limits"): "limits belong to the pod",
+    ("match", "requests"): "requests belong to the pod",
+    ("match", "shared"): "share a device with 'replicas'",
+    ("match", "sharing"): "share a device with 'replicas'",
+    ("resources", "metadata"): "omit it: this is not an object of Kubernetes",
+    ("resources", "spec"): "write what is below it at the top level",
+    ("vendor", "id"): "write vendor and product, as in vendor: '10c4'",
+    ("vendor", "ids"): "write vendor and product, as in vendor: '10c4'",
+}
+"""By a known key, which shows the mapping, and an unknown one in it: what to write."""
 _OF_PARENTS = {"ATTRS", "DRIVERS", "KERNELS", "SUBSYSTEMS"}
 """Keys of udev's rules for the parents of a device."""
 _SECOND_IDS: dict[KeyPath, str] = {
@@ -56,6 +78,8 @@ def for_type(field: Field, part: Schema) -> str:
         return "write '' for the empty string"
     if isinstance(value, dict) and part["type"] == "array" and (known := keys_of(part)):
         key, entry = next(iter(value.items()), ("", None))
+        if advice := _ADVICE.get(("match", key)):
+            return advice
         is_named = "name" in part["items"].get("required", ()) and key not in known
         named = entry.get("name", key) if is_named and isinstance(entry, dict) else None
         return f"begin each entry with '- {'' if named is None else f'name: {named}'}'"
@@ -94,15 +118,24 @@ def for_text(field: Field, part: Schema) -> str:
     ids = [_fixed(field, half, part, pads=True) for half in (first, second)]
     if (key := _SECOND_IDS.get(field.path[-2:])) and all(ids):
         return f"write {single_quoted(ids[0])}, and {key}: {single_quoted(ids[1])}"
-    return "templates are not allowed here" if "$(" in text else ""
+    if field.key in {"vendor", "product"} and text.isalpha():
+        return "genericdp hardware lists the numbers of devices"
+    return lookalike_hint(text) or ("templates are not allowed here" if "$(" in text else "")
 
 
 def for_key(field: Field, key: str, known: Mapping[str, Schema]) -> str:
     """Return what to do about an unknown key of a mapping."""
     if key.partition("{")[0] in _OF_PARENTS and {"udev", "subsystem"} & known.keys():
         return "the parents of a device are selected by 'hardware', next to 'udev'"
+    # 'devices' next to 'match' belong below 'inject'.
+    is_misplaced = key == "devices" and "match" in field.written()
+    for (sibling, unknown), advice in _ADVICE.items():
+        if key == unknown and sibling in known and not is_misplaced:
+            return advice
     if place := _right_place(field, key):
         return f"it belongs {place}: check the indentation"
+    if not field.path and closest(key, known) is None:
+        return f"a key that only holds anchors begins with x-, as in 'x-{key}'"
     # To write another one twice would be the next mistake.
     return suggestion(_term(key, known), known, taken=field.written())
 

@@ -12,6 +12,7 @@ import yaml
 from genericdp.config.document import INVALID, Document, Mark, YamlNode, problem_at
 from genericdp.config.files import SUFFIXES
 from genericdp.config.schema import KINDS
+from genericdp.printing import lookalike_hint
 from genericdp.scalars import plain, reading, single_quoted
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 MAX_DEPTH = 32
 MAX_REPEATED = 10_000
 
-_IF_EMPTY = "see 'genericdp schema'"
+_IF_EMPTY = "'genericdp init' writes one for this machine"
 _PARSER = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
 _TAGS = {
     yaml.ScalarEvent: "tag:yaml.org,2002:str",
@@ -324,6 +325,8 @@ def _syntax_hint(lines: list[str], place: Mark, begun: list[yaml.Mark]) -> str:
         return "omit this line: YAML 1.1 and 1.2 are read"
     if "${" in line or "{{" in line:
         return "templates are written $(device.path)"
+    if hint := lookalike_hint(line):
+        return hint
     for begin in begun:
         first = lines[begin.line][begin.column : begin.column + 1]
         if first and first in "*&!%@`":

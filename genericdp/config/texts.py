@@ -17,9 +17,9 @@ from genericdp.devices.hardware import BUSES, KINDS
 from genericdp.devices.resourcenames import name_problem
 from genericdp.glob import has_wildcard, is_glob, path_problem, pattern_problem
 from genericdp.model import Attribute, AttributeType, is_cdi_name
-from genericdp.printing import MAX_QUOTED, quoted, shortened, suggestion
+from genericdp.printing import MAX_QUOTED, lookalike_hint, quoted, shortened, suggestion
 from genericdp.regex import PatternError, compiled
-from genericdp.scalars import plain
+from genericdp.scalars import plain, yaml_flow
 from genericdp.template import may_be_absolute
 
 if TYPE_CHECKING:
@@ -50,9 +50,15 @@ _WITH_ID = {"attributes", "inject", "health", "hooks"}
 """Keys whose templates may use the device's ID."""
 
 # All of these are linear in the input, which may be long.
-_FOREIGN = re.compile(rf"\$\{{[^{{}}$]*\}}|\{{\{{[^{{}}]*\}}\}}|\$(?:{'|'.join(SCOPES)})\.\w+")
+_FOREIGN = re.compile(
+    rf"\$\{{[^{{}}$]*\}}|\{{\{{[^{{}}]*\}}\}}|\$(?:{'|'.join(SCOPES)})\.\w+|(?<!\$)\$[A-Z][A-Z0-9_]+\b"
+)
 _OF_A_SCOPE = re.compile(rf"\$\{{(?:{'|'.join(SCOPES)})\.[^{{}}$]*\}}")
 _BRACES = re.compile(r"\{(?=[^{}]*(?:,|\.\.))[^{}]*\}")
+_OF_REGEX = re.compile(r"\\[dws]|\]\+|\([^()]*\|[^()]*\)|^\^|(?<=[\w*+?\])])\$$")
+"""What a regular expression has, and hardly a path: a class, a count, alternatives, an anchor."""
+_COUNTED_CLASS = re.compile(r"(?:\\[dws]|\[[^]]*\])\+|(?<=[A-Za-z])\.[*+]")
+_LISTED = re.compile(r",\s*/")
 _WILDCARD = re.compile(r"\[[^]]*\]|[*?]")
 _OF_PERL = re.compile(r"\(\?<?[=!]|\\[1-9]")
 _COUNT = re.compile(r"\{[0-9]")
@@ -113,9 +119,29 @@ def _warn_of_literal(field: Field, text: str, form: str) -> None:
     is_script = before is not None and re.fullmatch("-[a-z]*c", str(before.scalar))
     if "glob" in form and (found := _BRACES.search(text)):
         field.warn(f"{quoted(found[0])} is literal in a glob", "write a list of globs")
+    elif "glob" in form and (found := _OF_REGEX.search(text)):
+        message = f"{quoted(found[0])} is literal in a glob, which is not a regular expression"
+        field.warn(message, _meant_glob(text))
+    elif "glob" in form and (found := _LISTED.search(text)):
+        listed = yaml_flow([part.strip() for part in text.split(",")])
+        field.warn(f"{quoted(found[0])} is literal in a glob", f"write a list: {listed}")
+    elif hint := lookalike_hint(text):
+        field.warn(f"{quoted(text)} is used literally", hint)
     elif found := (_OF_A_SCOPE if is_script else _FOREIGN).search(text):
         hint = _SYNTAX if "template" in form else "templates are not allowed here"
         field.warn(f"{quoted(found[0])} is not a template and is used literally", hint)
+
+
+def _meant_glob(text: str) -> str:
+    """Return the glob that a regular expression was probably meant as, in a hint."""
+    choices = re.search(r"\(([^()]*\|[^()]*)\)", text)
+    several = (
+        [text.replace(choices[0], word) for word in choices[1].split("|")] if choices else [text]
+    )
+    globs = [_COUNTED_CLASS.sub("*", glob.strip("^$")).replace("\\d", "[0-9]") for glob in several]
+    if any(_OF_REGEX.search(glob) for glob in globs):
+        return "* matches any characters, ? one, and [0-9] one of a range"
+    return f"write {yaml_flow(globs) if choices else quoted(globs[0])}"
 
 
 def complaint(
@@ -215,7 +241,9 @@ def _check_glob(field: Field, text: str, *, path: bool = False) -> None:
         hint = "only in name, values, groupBy, id, attributes, inject, health and hooks"
         field.refuse(message, hint)
     elif problem := problem_of(text, shortened(text, MAX_QUOTED)):
-        field.refuse(problem, "templates are not allowed here" if _FOREIGN.search(text) else "")
+        regex_hint = _meant_glob(text) if _OF_REGEX.search(text) else ""
+        foreign_hint = "templates are not allowed here" if _FOREIGN.search(text) else ""
+        field.refuse(problem, lookalike_hint(text) or regex_hint or foreign_hint)
     elif path:
         _check_wildcards(field, text, text)
 
@@ -239,6 +267,8 @@ def _check_resource_name(field: Field, text: str, parsed: Template) -> None:
 
 def _name_hint(name: str) -> str:
     """Return a resource name that the kubelet takes, as a hint for one that it refuses."""
+    if hint := lookalike_hint(name):
+        return hint
     domain, slash, rest = name.rpartition("/")
     domain = domain.lower().replace("_", "-") if slash and domain else "example.com"
     meant = f"{domain}/{rest}"

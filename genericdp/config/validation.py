@@ -57,6 +57,7 @@ _OTHER_KINDS = {
     CONFIG: "this is a config: give it with --config, or as the PATH of validate",
     POLICY: "this is a policy: give it with --policy",
     "List": "give each of its items as a document of its own",
+    "Configuration": "convert one of akri: genericdp convert --from akri FILE",
 }
 """What other documents that are taken for one are, and what to do with them."""
 
@@ -217,7 +218,9 @@ def _missing(field: Field, error: Violation) -> None:
     meant = {hints.meant_key(key, known) for key in unknown}
     for key in error.validator_value:
         if key not in error.instance and key not in meant:
-            field.refuse(f"the key {key!r} is required")
+            constant = known.get(key, {}).get("const")
+            hint = f"write {key}: {constant}" if constant else ""
+            field.refuse(f"the key {key!r} is required", hint)
 
 
 def _alternatives(field: Field, error: Violation) -> None:

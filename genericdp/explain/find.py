@@ -171,6 +171,16 @@ def every(inventory: Inventory) -> Iterator[SysDevice]:
         yield from inventory.host.members(subsystem)
 
 
+def names_in_other_case(pattern: str, inventory: Inventory) -> str:
+    """Return a device file that a glob would find if case did not matter, or an empty string."""
+    directory, _, name = pattern.rpartition("/")
+    for file in inventory.found(f"{directory}/*"):
+        own = file.path.rpartition("/")[2]
+        if glob.matches_any([name], own, ignore_case=True):
+            return printable(file.path)
+    return ""
+
+
 def names_like(pattern: str, inventory: Inventory) -> tuple[str, ...]:
     """Return device files of a glob's directory whose names are like it but for the number.
 

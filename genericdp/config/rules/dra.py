@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from genericdp.config.document import Field
 
 _DRA = "servedBy: dra"
+_NO_RELEASE = (
+    "a device plugin does not learn when a container ends: preStart runs before each one starts,"
+    " and can clean up what the last one left"
+)
 
 
 def check_served_by(resource: Field) -> None:
@@ -28,9 +32,12 @@ def check_served_by(resource: Field) -> None:
         _check_choice(resource)
         _check_attributes(resource["attributes"])
     elif "servedBy" not in resource.written() or resource["servedBy"].value is not None:
-        for key, field in (("attributes", resource), ("release", resource["hooks"])):
+        for key, field, hint in (
+            ("attributes", resource, ""),
+            ("release", resource["hooks"], _NO_RELEASE),
+        ):
             if key in field.written():
-                field[key].refuse(f"{key!r} is only allowed with '{_DRA}'", of_key=True)
+                field[key].refuse(f"{key!r} is only allowed with '{_DRA}'", hint, of_key=True)
 
 
 def check_classes(resources: Iterable[Field]) -> None:

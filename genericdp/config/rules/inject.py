@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from genericdp.config.document import shown_path
 from genericdp.config.rules.parts import injects, is_served_by_dra, references_in, replicas
+from genericdp.config.rules.selectors import may_find_several
 from genericdp.devices.resourcenames import name_problem
 from genericdp.glob import is_glob
 from genericdp.model import EnvVar, InjectBy, is_cdi_kind
@@ -32,6 +33,21 @@ def check_inject(resource: Field) -> None:
     _check_entries(injects(resource))
     _check_by_cdi(resource)
     _check_share_mounts(resource)
+    _warn_of_one_place(resource)
+
+
+def _warn_of_one_place(resource: Field) -> None:
+    """Warn where each of several devices would be at the same path of a container."""
+    if is_served_by_dra(resource) or not may_find_several(resource["match"]):
+        return
+    for entry in (entry for inject in injects(resource) for entry in inject["devices"]):
+        path = entry["containerPath"]
+        inside = _fixed_path(path.text, None)
+        if inside is not None and "$(device." in str(entry["path"].value):
+            path.warn(
+                "a container that requests two devices is refused: both would be at this path",
+                f"write {quoted(f'{inside}$(allocation.index)')}",
+            )
 
 
 def _check_entries(listed: Sequence[Field]) -> None:
