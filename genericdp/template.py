@@ -1,4 +1,7 @@
-"""Templates: ``$(scope.name)`` or ``$(scope.name:-default)``; ``$$(`` is a literal ``$(``."""
+"""Templates: ``$(scope.name)``, ``$(scope.name:-default)`` or ``$(scope.name:-$(other.name))``.
+
+``$$(`` is a literal ``$(``.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ MAX_VALUES = 32
 """How deep values may be nested, each with a reference to the next."""
 
 _NAME = re.compile(r"[A-Za-z0-9_.:/@+,-]+")
-_PARENTHESIS = re.compile(r"\$\$\(|\)")
+_PARENTHESIS = re.compile(r"\$?\$\(|\)")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _ABSOLUTE = {("device", "path"), ("device", "syspath")}
 _MAYBE_ABSOLUTE = {"property", "attribute"}
@@ -69,10 +72,18 @@ class Reference:
     scope: str
     name: str
     default: str | None = None
+    fallback: Reference | None = None
+    """Inserted in place of this one if the device lacks it; instead of a default."""
     offset: int = 0
+
+    @property
+    def has_default(self) -> bool:
+        """Return whether something else is inserted if the device lacks it."""
+        return self.default is not None or self.fallback is not None
 
     def __str__(self) -> str:
         default = "" if self.default is None else f":-{literal(self.default)}"
+        default = default if self.fallback is None else f":-{self.fallback}"
         return f"$({self.scope}.{self.name}{default})"
 
 
@@ -84,8 +95,11 @@ class Template:
 
     @property
     def references(self) -> tuple[Reference, ...]:
-        """The references, in the order of the text."""
-        return tuple(part for part in self.parts if isinstance(part, Reference))
+        """The references and their fallbacks, in the order of the text."""
+        found = (part for part in self.parts if isinstance(part, Reference))
+        return tuple(
+            reference for part in found for reference in (part, part.fallback) if reference
+        )
 
     def __str__(self) -> str:
         return "".join(literal(part) if isinstance(part, str) else str(part) for part in self.parts)
@@ -139,7 +153,7 @@ def parse(text: str) -> Template:
 
 
 def _end_of_reference(text: str, at: int) -> int:
-    """Return where it is closed; a literal ``$(`` in its default has a parenthesis of its own."""
+    """Return where it is closed; each ``$(`` in its default has a parenthesis of its own."""
     depth = 1
     for found in _PARENTHESIS.finditer(text, at):
         depth += -1 if found[0] == ")" else 1
@@ -150,15 +164,33 @@ def _end_of_reference(text: str, at: int) -> int:
 
 def _reference(inner: str, offset: int) -> Reference:
     name, colon, default = inner.partition(":-")
+    fallback = None
     if "$(" in default.replace("$$(", ""):
-        raise TemplateSyntaxError("a default cannot hold another template", offset)
+        fallback, default, colon = _fallback(default, offset), "", ""
     default = default.replace("$$(", "$(")
     scope, dot, rest = name.partition(".")
     if not dot or not scope or not _NAME.fullmatch(rest):
         raise TemplateSyntaxError(
             f"'$({inner})' is not of the form $(scope.name), as in $(device.path)", offset
         )
-    return Reference(scope=scope, name=rest, default=default if colon else None, offset=offset)
+    return Reference(
+        scope=scope,
+        name=rest,
+        default=default if colon else None,
+        fallback=fallback,
+        offset=offset,
+    )
+
+
+def _fallback(default: str, offset: int) -> Reference:
+    """Return the one reference that a default consists of; raise TemplateSyntaxError."""
+    parts = parse(default).parts
+    if len(parts) != 1 or not isinstance(found := parts[0], Reference):
+        message = "a default is a string or one template, as in $(value.a:-$(value.b))"
+        raise TemplateSyntaxError(message, offset)
+    if found.fallback is not None:
+        raise TemplateSyntaxError("a default in a default cannot hold another template", offset)
+    return found
 
 
 def bind(
@@ -179,14 +211,13 @@ def bind(
     literal = ""
     parts: list[str | Reference] = []
     size = 0
-    for part in template.parts:
-        if isinstance(part, Reference) and (
-            part.scope in later or f"{part.scope}.{part.name}" in later
-        ):
+    for written in template.parts:
+        at_start = written is template.parts[0]
+        part = written if isinstance(written, str) else _available(written, lookup, later)
+        if isinstance(part, Reference) and _is_later(part, later):
             parts += [literal, part] if literal else [part]
             literal = ""
             continue
-        at_start = part is template.parts[0]
         if isinstance(part, str):
             text = part
         else:
@@ -232,6 +263,21 @@ def byte_length(text: str) -> int:
     return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
 
 
+def _is_later(reference: Reference, later: Collection[str]) -> bool:
+    return reference.scope in later or f"{reference.scope}.{reference.name}" in later
+
+
+def _available(reference: Reference, lookup: Lookup, later: Collection[str]) -> Reference:
+    """Return the reference, or its fallback if the lookup lacks it."""
+    if reference.fallback is None or _is_later(reference, later):
+        return reference
+    try:
+        found = lookup(reference.scope, reference.name)
+    except LackingValueError:
+        found = None
+    return reference.fallback if found is None else reference
+
+
 def _inserted(reference: Reference, lookup: Lookup, *, path: bool, at_start: bool) -> str:
     try:
         text = lookup(reference.scope, reference.name)
@@ -268,6 +314,8 @@ def is_utf8(text: str) -> bool:
 
 def may_be_absolute(reference: Reference) -> bool:
     """Return whether a reference can give a whole path."""
+    if reference.fallback is not None and not may_be_absolute(reference.fallback):
+        return False
     whole = (reference.scope, reference.name) in _ABSOLUTE
     return whole or reference.scope in {*_MAYBE_ABSOLUTE, "value"}
 

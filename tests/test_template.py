@@ -66,6 +66,17 @@ def _lookup(scope: str, name: str) -> str | None:
         ("$(usb.serial:-none)", (Reference(scope="usb", name="serial", default="none"),)),
         ("$(usb.serial:-)", (Reference(scope="usb", name="serial", default=""),)),
         ("$(usb.serial:-$$(A))", (Reference(scope="usb", name="serial", default="$(A)"),)),
+        (
+            "$(usb.serial:-$(usb.port:-$$(x)))!",
+            (
+                Reference(
+                    scope="usb",
+                    name="serial",
+                    fallback=Reference(scope="usb", name="port", default="$(x)"),
+                ),
+                "!",
+            ),
+        ),
         ("$(property.A:-a:-b)", (Reference(scope="property", name="A", default="a:-b"),)),
         ("$$(device.path)", ("$(device.path)",)),
         ("$$$(x)", ("$$(x)",)),

@@ -685,7 +685,7 @@ def declared_attributes(resource: Resource) -> tuple[str, ...]:
             return ()
         for reference in template.references:
             source = resource.values.get(reference.name)
-            if reference.scope == "attribute" and reference.default is None:
+            if reference.scope == "attribute" and not reference.has_default:
                 found.add(reference.name)
             elif reference.scope == "value" and source is not None:
                 # What is read from a file has no template with attributes of this device alone.
