@@ -227,7 +227,9 @@ def _claims(probed: Sequence[Probed]) -> Iterator[str]:
 
 
 def _nothing_found(found: Sequence[view.Document], arguments: argparse.Namespace) -> Iterator[str]:
-    patterns = [(resource, pattern) for resource in found for pattern in resource["nothingFound"]]
+    # Where a resource has devices, other entries need not match.
+    empty = [resource for resource in found if not resource["devices"]]
+    patterns = [(resource, pattern) for resource in empty for pattern in resource["nothingFound"]]
     # Globs before selectors.
     for resource, pattern in sorted(patterns, key=lambda pair: pair[1][:1] != "/"):
         target, near = resource["danglingLinks"].get(pattern), resource["nearest"].get(pattern)

@@ -54,7 +54,8 @@ EXAMPLE = (
 ARGUMENTS = {
     "DEVICE": argument(
         "a device file, a link to one, a directory of /sys, a PCI address (03:00.0), a USB port"
-        " (1-1.4), a network interface, the kernel's name of a device, or the id of one on offer",
+        " (1-1.4), VENDOR:PRODUCT (0403:6001), a network interface, the kernel's name of a device,"
+        " or the id of one on offer",
     ),
 }
 

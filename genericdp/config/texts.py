@@ -63,6 +63,7 @@ _WILDCARD = re.compile(r"\[[^]]*\]|[*?]")
 _OF_PERL = re.compile(r"\(\?<?[=!]|\\[1-9]")
 _COUNT = re.compile(r"\{[0-9]")
 _SYNTAX = "templates are written $(device.path)"
+_OF_PARENTS = "a value can cut a path: {text: $(device.syspath), regex: '(.*)/[^/]*'}"
 
 
 def formatted(field: Field, part: Schema) -> Iterator[tuple[Field, str]]:
@@ -222,7 +223,8 @@ def _check_path(
     if not glob:
         shape = shape.translate(dict.fromkeys(map(ord, "*?[]"), "x"))
     if (problem := path_problem(shape, shortened(text, MAX_QUOTED))) is not None:
-        field.refuse(problem, _SYNTAX if _FOREIGN.match(text) else "")
+        hint = _SYNTAX if _FOREIGN.match(text) else ""
+        field.refuse(problem, _OF_PARENTS if "$(device.syspath)/.." in text else hint)
     elif glob:
         _check_wildcards(field, shape, text)
 

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from genericdp.model import Resource
 
 _PCI_ADDRESS = re.compile(r"([0-9a-f]{4,8}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]", re.IGNORECASE)
+_IDS = re.compile(r"[0-9A-Fa-f]{4}:[0-9A-Fa-f]{4}")
+_ID_FILES = {"usb": ("idVendor", "idProduct"), "pci": ("vendor", "device")}
 _DEVICES = "/sys/devices/"
 _MAX_NEAR = 5
 _LIKE = 0.7
@@ -146,6 +148,9 @@ def _by_name(text: str, inventory: Inventory) -> Iterator[tuple[str, Candidate |
         address = text.lower() if text.count(":") == 2 else f"0000:{text.lower()}"
         yield f"no PCI function has the address {address}", _named("pci", address, inventory)
         return
+    if _IDS.fullmatch(text):
+        yield f"no USB device or PCI function has the numbers {name}", _by_ids(text, inventory)
+        return
     yield f"no USB device is at a port {name}", _named("usb", text, inventory)
     yield f"no network interface is called {name}", _named("net", text, inventory)
     if "/" not in text.strip("/"):
@@ -153,6 +158,17 @@ def _by_name(text: str, inventory: Inventory) -> Iterator[tuple[str, Candidate |
         yield f"there is no /dev/{name}", None if file is None else inventory.of_file(file)
     anything = (device for device in every(inventory) if device.name == text)
     yield f"the kernel calls no device {name}", _first(anything, inventory)
+
+
+def _by_ids(text: str, inventory: Inventory) -> Candidate | None:
+    """Return the first USB device or PCI function with a VENDOR:PRODUCT as lsusb and lspci show."""
+    wanted = text.lower().split(":")
+    for subsystem, names in _ID_FILES.items():
+        for device in inventory.host.members(subsystem):
+            found = [inventory.host.attribute(device.syspath, name) or "" for name in names]
+            if [number.lower().removeprefix("0x") for number in found] == wanted:
+                return inventory.of_device(device)
+    return None
 
 
 def _named(subsystem: str, name: str, inventory: Inventory) -> Candidate | None:
