@@ -56,7 +56,7 @@ class Discoverer(HostReader):
         work = partial(self._decided, resources, previous)
         wants_records = any(map(reads_properties, resources))
         decision = await self.ask(lambda: work, full=full, wants_records=wants_records)
-        dues = [entry for entry in (decision.due, self.due) if entry is not None]
+        dues = [due for due in (decision.due, self.due) if due is not None]
         return Found(decision, min(dues, default=None))
 
     def _decided(

@@ -61,7 +61,7 @@ def missing_lines(shown: str, printed: str, differs: Mapping[str, str] | None = 
         pattern = re.escape(line).replace("…", ".*")
         for text, expression in (differs or {}).items():
             pattern = pattern.replace(re.escape(text), expression)
-        if not any(re.fullmatch(pattern, text_line) for text_line in lines):
+        if not any(re.fullmatch(pattern, printed_line) for printed_line in lines):
             missing.append(line)
             lines = iter(_words(printed))
     return missing

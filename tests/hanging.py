@@ -1,4 +1,4 @@
-"""A mount on which every look hangs, as on a server that is missing."""
+"""A mount on which every look hangs, as of a server that is missing."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 @contextmanager
 def hanging_mount(directory: Path) -> Iterator[Path]:
-    """Mount a FUSE file system of which no one answers; at the end all that hang on it go on."""
+    """Mount a FUSE file system that no process answers; at the end all that hang on it go on."""
     if os.geteuid() != 0:
         pytest.skip("only root can mount a file system that hangs")
     directory.mkdir(exist_ok=True)

@@ -44,9 +44,9 @@ def isolated() -> Iterator[list[str]]:
     if (mask := os.umask(umask)) != umask:
         left.append(f"umask {mask:03o}")
     for number, handler in signals.items():
-        if (theirs := signal.getsignal(number)) != handler:
-            if not (getattr(theirs, "__module__", None) or "").startswith("genericdp."):
-                left.append(f"{theirs} for {signal.strsignal(number)}")
+        if (own := signal.getsignal(number)) != handler:
+            if not (getattr(own, "__module__", None) or "").startswith("genericdp."):
+                left.append(f"{own} for {signal.strsignal(number)}")
             signal.signal(number, handler)
 
 
@@ -59,7 +59,9 @@ def _restored(logger: logging.Logger, before: dict[str, tuple[Any, ...]]) -> Ite
     logger.setLevel(was[0])
     logger.propagate, logger.disabled, logger.handlers[:], logger.filters[:] = was[1:]
     added = [handler for handler in found[3] if handler not in was[3]]
-    if not all(isinstance(entry, logging.NullHandler) or _is_of_main(entry) for entry in added):
+    if not all(
+        isinstance(handler, logging.NullHandler) or _is_of_main(handler) for handler in added
+    ):
         yield f"handlers of {logger.name}: {added}"
     if (found[2], found[4]) != (was[2], was[4]):
         yield f"filters of {logger.name}"

@@ -32,7 +32,7 @@ def resource(
     return Resource(
         name=name,
         place=PLACE,
-        match=tuple(Selector(candidates=PathSelector(globs=(glob_,))) for glob_ in globs),
+        match=tuple(Selector(candidates=PathSelector(globs=(glob,))) for glob in globs),
         replicas=replicas,
         forget_after_seconds=forget,
         inject=inject or Inject(),

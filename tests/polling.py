@@ -19,7 +19,7 @@ async def others_run() -> None:
 
 
 async def poll_until(reached: Callable[[], object], *, seconds: float = 60) -> None:
-    """Wait until a condition holds; raises TimeoutError after this many seconds."""
+    """Wait until a condition holds; raises TimeoutError after these seconds."""
 
     async def ask() -> object:
         return reached()

@@ -1,4 +1,4 @@
-"""Output of commands with ``-o json``."""
+"""The output of commands with ``-o json``."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ _REPOSITORY = Path(__file__).parent.parent
 
 
 def last_line(program: str) -> str:
-    """Return what a program of Python says last; it has to end well."""
+    """Return the last line of a program of Python, which has to end well."""
     done = subprocess.run(
         [sys.executable, "-c", program],
         env={**os.environ, "PYTHONPATH": os.fspath(_REPOSITORY)},

@@ -1,4 +1,4 @@
-"""Real limits of a process, for a while."""
+"""Limits of this process: real ones, for a while."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def spare_descriptors(count: int) -> Iterator[None]:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-        for each_filler in fillers:
-            os.close(each_filler)
+        for filler in fillers:
+            os.close(filler)
 
 
 def start_no_more_threads() -> int:

@@ -34,13 +34,8 @@ def pci_selector(**keys: Globs) -> SysSelector:
     return SysSelector(kind="pci", keys=_set(keys))
 
 
-def net_selector(**keys: Globs) -> SysSelector:
-    """Select network interfaces."""
-    return SysSelector(kind="net", keys=_set(keys))
-
-
 def hardware(**selectors: SysSelector) -> tuple[SysSelector, ...]:
-    """Return what a candidate must be or belong to, by kinds."""
+    """Return the selectors of a candidate or its parents, by kinds."""
     return tuple(selectors[kind] for kind in KINDS if kind in selectors)
 
 

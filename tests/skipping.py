@@ -1,4 +1,4 @@
-"""A skipped test is a failure with CI set, else a line about what to install."""
+"""Skipped tests: each is a failure with CI set, else a line about what to install."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Print a line about the skipped tests and what they need."""
     skipped = terminalreporter.stats.get("skipped", [])
     if skipped:
-        terminalreporter.write_line(advice([reason_of(entry) for entry in skipped]))
+        terminalreporter.write_line(advice([reason_of(report) for report in skipped]))
 
 
 def reason_of(report: pytest.TestReport | pytest.CollectReport) -> str:
@@ -73,6 +73,6 @@ def advice(reasons: Iterable[str]) -> str:
         if not found:
             others.add("root" if "root" in words else reason.splitlines()[0])
     needs = [f"apt-get install {' '.join(sorted(packages))}"] if packages else []
-    needs += [f"needs {other}" if other == "root" else other for other in sorted(others)]
+    needs += [f"needs {need}" if need == "root" else need for need in sorted(others)]
     tests = "1 test" if len(reasons) == 1 else f"{len(reasons)} tests"
     return f"skipped {tests}: {'; '.join(needs)}"

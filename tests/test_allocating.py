@@ -1,7 +1,8 @@
-"""Test what Allocate and the other calls of a kubelet give, when they refuse, and what hooks do."""
+"""Calls of a kubelet: their answers and refusals, and the hooks that run in them."""
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,10 +11,12 @@ import pytest
 from genericdp.kubelet.api import deviceplugin_pb2 as api
 from genericdp.simulator.pods import Container, Pod
 
+from tests.polling import poll_until
 from tests.world import World, resource, serial
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
 
 NAME = "example.com/serial"
 TIMES = 20
@@ -52,7 +55,7 @@ def swap(node: Path) -> None:
 async def test_what_has_changed_since_anybody_has_looked_is_not_handed_out(
     world: World, change: Callable[[Path], None], why: str
 ) -> None:
-    """D4, D5: no one has looked since; Allocate does, and refuses.
+    """D4, D5: only Allocate reads the host again, and refuses.
 
     After a change of the list the daemon rests a moment before it looks again.
     """
@@ -110,7 +113,7 @@ async def test_each_container_of_a_request_gets_its_own_devices(world: World) ->
 async def test_the_other_calls_have_an_answer_though_nobody_needs_to_ask(world: World) -> None:
     """PRF-4: an error of GetPreferredAllocation would reject the pod.
 
-    TRN-5: the socket is private, as anyone who can call it can request devices.
+    TRN-5: the socket is private, since any caller gets devices.
     """
     async with world.serving(serial()):
         await world.listed(NAME, "ttyUSB0")
@@ -133,8 +136,8 @@ async def test_every_stream_gets_every_change(world: World) -> None:
             streams = [aiter(plugin.ListAndWatch(api.Empty())) for _ in range(2)]
             for names in (["ttyUSB0"], ["ttyUSB0", "ttyUSB1"]):
                 world.host.plug(names[-1])
-                values = [await anext(stream) for stream in streams]
-                assert [[device.ID for device in line.devices] for line in values] == [names] * 2
+                lists = [await anext(stream) for stream in streams]
+                assert [[device.ID for device in sent.devices] for sent in lists] == [names] * 2
         await world.listed(NAME, "ttyUSB0", "ttyUSB1")
 
 
@@ -182,3 +185,43 @@ async def test_a_pre_start_hook_that_fails_first_lets_the_container_start_later(
         assert "its preStart hook /bin/sh exited with 1: not ready" in first.message
         flag.touch()
         assert (await world.kubelet.start_container(pod, container)).given is not None
+
+
+SERIAL = "example.com/serial"
+
+
+class Hanging:
+    """A command that says that it has begun, and hangs."""
+
+    def __init__(self, directory: Path) -> None:
+        self._begun = directory / "begun"
+        self.command = ["/bin/sh", "-c", f"echo >> {self._begun}; exec sleep 60"]
+
+    async def has_begun(self, times: int) -> None:
+        self._begun.touch()
+        await poll_until(lambda: self._begun.stat().st_size >= times)
+
+
+async def test_an_allocate_hook_does_not_wait_for_hanging_pre_start_hooks(world: World) -> None:
+    """32 of them made it miss its 9.5 s, and the pod was rejected for good."""
+    many, kubelet, hanging = "example.com/many", world.kubelet, Hanging(world.directory)
+    container = Container(name="main", limits={many: 40})
+    slow = Pod(uid="slow", containers=(container,))
+    for number in range(40):
+        world.host.plug(f"ttyACM{number}", major=166)
+    world.host.plug("ttyUSB0")
+    hangs = {"preStart": {"exec": {"command": hanging.command}, "timeoutSeconds": 25}}
+    works = {"allocate": {"exec": {"command": ["/bin/true"]}}}
+    async with (
+        world.serving(
+            resource(many, "/dev/ttyACM*", hooks=hangs),
+            resource(SERIAL, "/dev/ttyUSB*", hooks=works),
+        ),
+        asyncio.TaskGroup() as tasks,
+    ):
+        await kubelet.wait_for(lambda: kubelet.allocatable(many) == 40)
+        assert (await kubelet.admit(slow)).admitted
+        start = tasks.create_task(kubelet.start_container(slow, container))
+        await hanging.has_begun(32)
+        await world.container("quick", serial=1)
+        start.cancel()

@@ -160,7 +160,7 @@ NOBODY = ("setpriv", "--reuid=65534", "--clear-groups", sys.executable)
 
 
 def nobody_can_run_it() -> bool:
-    """Say whether we can become someone else who may read this checkout."""
+    """Return whether another user can read this checkout."""
     words = [*NOBODY, "-c", "import genericdp"]
     return (
         bool(shutil.which(NOBODY[0])) and not subprocess.run(words, capture_output=True).returncode

@@ -71,7 +71,7 @@ needs_prlimit = pytest.mark.skipif(not shutil.which("prlimit"), reason="needs pr
 
 
 def written(place: Place, resources: int) -> None:
-    """Have a config of this many; all want the same device."""
+    """Write a config of this many; all want the same device."""
     head, entry, rest = GOOD.partition("  - name: example.com/serial\n")
     names = (entry.replace("serial", f"r{i}") + rest for i in range(resources))
     place.config.write_text(head + "".join(names))

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 NAME = "example.com/x"
 IN_TIME_SECONDS = 20
-"""The next read everything comes only after 30 s."""
+"""The next full scan comes only after 30 s."""
 
 
 @asynccontextmanager
@@ -68,7 +68,7 @@ async def test_a_directory_that_is_renamed_before_it_is_watched_is_missed_at_onc
         return True
 
     async with world.serving(resource(NAME, "/dev/many/*")) as daemon:
-        daemon.log.addFilter(rename_once_logged)  # before anyone who logs it continues
+        daemon.log.addFilter(rename_once_logged)  # before the daemon continues
         await daemon.log.says("device many_x1 is Unhealthy")
         gone.rename(directory)
         await daemon.log.says("device many_x1 is Healthy again")

@@ -1,4 +1,4 @@
-"""Test what happens when a directory does not answer, and what is reported during a scan."""
+"""Directories that do not answer, and events during a scan."""
 
 from __future__ import annotations
 
@@ -79,11 +79,11 @@ async def test_a_directory_that_hangs_concerns_its_devices_alone_until_it_answer
 async def test_a_node_to_inject_that_hangs_makes_its_device_unhealthy(tree: Tree) -> None:
     root = HangingRoot(tree.directory, "/dev/snd/ttyUSB1")
     given = inject(nodes("$(device.path)"), nodes("/dev/snd/$(device.name)", optional=True))
-    spec = resource("serial", "/dev/ttyUSB*", given=given)
+    optional = resource("serial", "/dev/ttyUSB*", given=given)
     required = resource("input", "/dev/input/event0", given=inject(nodes("/dev/snd/ttyUSB1")))
     again = asyncio.Event()
     discoverer = Discoverer(root, look_again=again.set, look_seconds=0.5)
-    found = await discoverer.discover([spec, required], {})
+    found = await discoverer.discover([optional, required], {})
     assert healthy(found.lists, "serial") == ["ttyUSB0", "ttyUSB1"]
     assert unhealthy(found.lists, "input") == {"event0": "reading /dev/snd/ttyUSB1 timed out"}
     root.answer()
@@ -112,7 +112,7 @@ async def test_a_changed_file_that_hangs_hides_no_other_change(tree: Tree) -> No
 async def test_what_is_told_during_a_look_counts_if_it_is_about_what_that_has_read(
     tree: Tree,
 ) -> None:
-    """Before the look ends, no one knows what it will read."""
+    """Before a scan ends, it is unknown which files it will read."""
     loop, woken = asyncio.get_running_loop(), 0
 
     def wake() -> None:
@@ -121,9 +121,9 @@ async def test_what_is_told_during_a_look_counts_if_it_is_about_what_that_has_re
 
     reader = HostReader(tree.root, look_again=wake)
 
-    async def look(reported: str) -> int:
+    async def look(path: str) -> int:
         def work(host: HostCache) -> None:
-            asyncio.run_coroutine_threadsafe(tell(reported), loop).result()
+            asyncio.run_coroutine_threadsafe(tell(path), loop).result()
             host.look("/dev/ttyUSB*")
 
         before = woken
@@ -140,7 +140,7 @@ async def test_what_is_told_during_a_look_counts_if_it_is_about_what_that_has_re
 
 
 async def test_a_device_whose_node_is_met_first_still_waits_for_its_record(tree: Tree) -> None:
-    """Nothing had asked about the device when the kernel reported it; its node made it one."""
+    """Nothing had asked about the device at the event of the kernel; its node made it one."""
     now, new = 0.0, "/sys/devices/virtual/tty/ttyUSB7"
     tree.write("run/udev/control", "")
     reader = HostReader(tree.root, look_again=lambda: None, now=lambda: now)
@@ -167,7 +167,7 @@ async def test_a_device_whose_node_is_met_first_still_waits_for_its_record(tree:
 async def test_what_hangs_after_something_else_is_given_up_sooner(
     tree: Tree, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Ten mounts of a server that is missing took 50 s."""
+    """Ten mounts of a missing server took 50 s."""
     root = HangingRoot(tree.directory, "/mnt/a", "/mnt/b", "/mnt/c")
     discoverer = Discoverer(root, look_seconds=3)
     try:

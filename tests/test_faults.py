@@ -67,7 +67,7 @@ async def test_without_inotify_everything_is_polled_and_that_is_said_once(
         await kubelet.wait_for(lambda: kubelet.capacity("example.com/other") == 3, 20)
     said = [line for line in daemon.lines if "cannot be watched" in line or "inotify" in line]
     for watched in ("device directories", "the config", "the kubelet's directory"):
-        (line,) = [text_line for text_line in said if watched in text_line]
+        (line,) = [text for text in said if watched in text]
         assert f"({why}): polled instead; raise fs.inotify.max_user_instances" in line
     assert len(said) == 3, said
 
@@ -119,14 +119,14 @@ async def test_a_full_disk_for_the_state_is_a_warning_and_no_more(place: Place) 
         place.config.write_text(big.replace("serial", "other"))
         await kubelet.wait_for(lambda: kubelet.capacity("example.com/other") == 1)
         left = os.listdir(f"/proc/{daemon.process.pid}/root{state}")
-    assert not [entry for entry in left if entry.startswith(".last-good")], "half written files"
+    assert not [name for name in left if name.startswith(".last-good")], "half written files"
 
 
 @pytest.mark.skipif(not CAN_MOUNT, reason="no filesystem can be mounted here")
 async def test_a_kubelets_directory_that_is_read_only_for_a_while_is_told_once(
     place: Place,
 ) -> None:
-    """It was not a good at the start: exit code 2. Later everything continues that can."""
+    """At the start that is exit code 2. Later everything continues that can."""
     directory = str(place.kubelet_directory)
     launch = (*MOUNT_NAMESPACE, 'mount --bind "$1" "$1"; shift; exec "$0" "$@"', sys.executable)
     async with place.serving(launch=(*launch, directory)) as (kubelet, daemon):
@@ -140,7 +140,7 @@ async def test_a_kubelets_directory_that_is_read_only_for_a_while_is_told_once(
         await daemon.says("registered")
         await remount("ro")
         await daemon.says("the kubelet's directory cannot be used just now: no permission to make")
-        place.host.plug("ttyUSB1")  # what is there continues
+        place.host.plug("ttyUSB1")  # present devices continue
         await kubelet.wait_for(lambda: kubelet.capacity(SERIAL) == 2)
         await kubelet.restart()
         line = await daemon.says("cannot make a socket in ")

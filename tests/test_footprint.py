@@ -1,4 +1,4 @@
-"""Test how much the daemon holds once it serves, in counts that do not depend on the load."""
+"""Resources that the daemon holds once it serves, in counts that do not depend on the load."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _LAUNCH = ("env", "MALLOC_ARENA_MAX=1", sys.executable)
 
 
 class Process:
-    """The kernel's figures of a process that do not depend on other processes."""
+    """Numbers of the kernel about a process, which do not depend on other processes."""
 
     def __init__(self, pid: int) -> None:
         self.pid = pid
@@ -43,17 +43,17 @@ class Process:
     def descriptors(self) -> int:
         """Without those of which gRPC opens more when many things happen at once."""
         found = []
-        for file in (self._directory / "fd").iterdir():
+        for descriptor in (self._directory / "fd").iterdir():
             with suppress(FileNotFoundError):  # it has been closed meanwhile
-                found.append(os.readlink(file))
-        return sum(match not in POOLED for match in found)
+                found.append(os.readlink(descriptor))
+        return sum(target not in POOLED for target in found)
 
     def threads(self) -> tuple[int, int]:
         """Those named as the process is, and all; gRPC gives its own other names."""
         names = []
-        for file in (self._directory / "task").iterdir():
+        for thread in (self._directory / "task").iterdir():
             with suppress(FileNotFoundError, ProcessLookupError):  # it has ended meanwhile
-                names.append((file / "comm").read_text())
+                names.append((thread / "comm").read_text())
         return names.count((self._directory / "comm").read_text()), len(names)
 
     def anonymous(self) -> float:

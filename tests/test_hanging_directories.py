@@ -179,7 +179,7 @@ async def test_a_signal_ends_a_command_whose_path_hangs(gone: Path, words: list[
 
 def hangs(pid: int) -> bool:
     """Return whether a thread of a process waits in a call that nothing interrupts."""
-    stats = [file.read_text() for file in Path(f"/proc/{pid}/task").glob("*/stat")]
+    stats = [stat.read_text() for stat in Path(f"/proc/{pid}/task").glob("*/stat")]
     return any(stat.rpartition(")")[2].split()[0] == "D" for stat in stats)
 
 

@@ -23,15 +23,13 @@ from genericdp.devices.devicelist import NOTHING
 from genericdp.host.cache import HostCache, HostReader, Stale
 from genericdp.host.events import Uevent
 from genericdp.host.root import Root
-from genericdp.model import DeviceNodeSelector, Selector, SysSelector, ValueKind, ValueSource
 from genericdp.reasons import Code
-from genericdp.template import parse
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.budget import examples
-from tests.devices.making import healthy, inject, nodes, resource, unhealthy
-from tests.selecting import hardware, udev_selector, usb_selector
+from tests.config.loading import HEAD, loaded
+from tests.devices.making import healthy, unhealthy
 from tests.testbeds.loading import Entry, build_entries, record_name, remove_entry
 
 if TYPE_CHECKING:
@@ -44,74 +42,65 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.slow
 
-INFORMATION = ValueSource(
-    kind=ValueKind.FILE, source=parse("/proc/driver/$(usb.port)"), regex="([0-9]+)"
-)
-NEIGHBOUR = ValueSource(
-    kind=ValueKind.LINK, source=parse("/sys/bus/usb/devices/$(usb.port)/*/video*/*")
-)
+
+def resources_of(entries: str) -> tuple[Resource, ...]:
+    """Return the resources of a config, which must have no problems."""
+    found = loaded(HEAD + entries)
+    assert found.problems == ()
+    return found.resources
 
 
-def of_tty(**keys: Any) -> SysSelector:
-    return udev_selector(subsystem=("tty",), **keys)
-
-
-TIED = (
-    resource(
-        "links",
-        "/dev/serial/by-id/*",
-        id="$(usb.serial:-none)",
-        exclude=["/dev/out/*"],
-        given=inject(nodes("$(device.path)"), nodes("/dev/control", optional=True)),
-        forget_after_seconds=3,
-    ),
-    resource(
-        "kinds",
-        Selector(candidates=of_tty(properties={"ID_KIND": ("a*",)})),
-        given=inject(
-            nodes("$(device.path)"),
-            DeviceNodeSelector(subsystem="video4linux", optional=True),
-            nodes("/dev/aux/$(device.name)*", optional=True),
-            env={"SERIAL": "$(usb.serial)", "KIND": "$(property.ID_KIND)"},
-        ),
-    ),
-    resource(
-        "values",
-        Selector(candidates=of_tty(), values={"information": ("2",)}),
-        values={"information": INFORMATION},
-        given=inject(nodes("$(device.path)"), env={"I": "$(value.information)"}),
-    ),
-    resource("paths", "/dev/ttyUSB[0-2]", "/dev/*/ttyUSB*", exclude=["/dev/out/*"]),
-    resource(
-        "neighbours",
-        Selector(
-            candidates=of_tty(name=("ttyUSB3",)),
-            hardware=hardware(usb=usb_selector(vendor=("0403",), serial=("S", "T"))),
-        ),
-        values={"neighbour": NEIGHBOUR},
-        given=inject(nodes("$(device.path)"), env={"N": "$(value.neighbour:-none)"}),
-    ),
-    resource(
-        "usb",
-        Selector(candidates=usb_selector(vendor=("0403",))),
-        given=inject(nodes("/dev/$(device.name)", optional=True), env={"N": "$(device.numa:-x)"}),
-    ),
-    resource("rest", "/dev/*", "/dev/video*", exclude=["/dev/out/*"]),
-)
-LOOSE = (
-    resource(
-        "ttys",
-        Selector(candidates=of_tty()),
-        values={"information": INFORMATION},
-        given=inject(
-            nodes("$(device.path)"),
-            DeviceNodeSelector(subsystem="video4linux", optional=True),
-            env={"S": "$(usb.serial)", "I": "$(value.information:-none)"},
-        ),
-    ),
-    resource("files", "/dev/aux/*", "/dev/out/*", id="$(device.name)", forget_after_seconds=3),
-    resource("control", "/dev/control"),
-)
+TIED = resources_of("""
+  - name: example.com/links
+    match: [{path: /dev/serial/by-id/*}]
+    exclude: [{path: /dev/out/*}]
+    id: $(usb.serial:-none)
+    inject: {devices: [{path: $(device.path)}, {path: /dev/control, optional: true}]}
+    forgetAfterSeconds: 3
+  - name: example.com/kinds
+    match: [{udev: {subsystem: tty, properties: {ID_KIND: a*}}}]
+    inject:
+      devices:
+        - path: $(device.path)
+        - {subsystem: video4linux, optional: true}
+        - {path: /dev/aux/$(device.name)*, optional: true}
+      env: {SERIAL: $(usb.serial), KIND: $(property.ID_KIND)}
+  - name: example.com/values
+    match: [{udev: {subsystem: tty}, values: {information: "2"}}]
+    values: {information: {file: /proc/driver/$(usb.port), regex: "([0-9]+)"}}
+    inject: {devices: [{path: $(device.path)}], env: {I: $(value.information)}}
+  - name: example.com/paths
+    match: [{path: "/dev/ttyUSB[0-2]"}, {path: /dev/*/ttyUSB*}]
+    exclude: [{path: /dev/out/*}]
+  - name: example.com/neighbours
+    match:
+      - udev: {subsystem: tty, name: ttyUSB3}
+        hardware: {usb: {vendor: "0403", serial: [S, T]}}
+    values: {neighbour: {link: /sys/bus/usb/devices/$(usb.port)/*/video*/*}}
+    inject: {devices: [{path: $(device.path)}], env: {NEAR: $(value.neighbour:-none)}}
+  - name: example.com/usb
+    match: [{usb: {vendor: "0403"}}]
+    inject:
+      devices: [{path: /dev/$(device.name), optional: true}]
+      env: {NUMA: $(device.numa:-x)}
+  - name: example.com/rest
+    match: [{path: /dev/*}, {path: /dev/video*}]
+    exclude: [{path: /dev/out/*}]
+""")
+LOOSE = resources_of("""
+  - name: example.com/ttys
+    match: [{udev: {subsystem: tty}}]
+    values: {information: {file: /proc/driver/$(usb.port), regex: "([0-9]+)"}}
+    inject:
+      devices: [{path: $(device.path)}, {subsystem: video4linux, optional: true}]
+      env: {S: $(usb.serial), I: $(value.information:-none)}
+  - name: example.com/files
+    match: [{path: /dev/aux/*}, {path: /dev/out/*}]
+    id: $(device.name)
+    forgetAfterSeconds: 3
+  - name: example.com/control
+    match: [{path: /dev/control}]
+""")
 """Hardly anything of one device concerns another one."""
 
 PCI = "/devices/pci0000:00/0000:00:14.0"
@@ -340,7 +329,7 @@ def is_offer_of_a_start(offer: DeviceList, started: DeviceList, before: DeviceLi
 def is_known_as(device: Device, former: Device) -> bool:
     """Return whether it is a listed device: not plugged in again, or the same hardware."""
     pairs = zip(device.identities, former.identities, strict=True)
-    return device.identity == former.identity or all(own.is_same(pair) for own, pair in pairs)
+    return device.identity == former.identity or all(own.is_same(other) for own, other in pairs)
 
 
 def is_contested(*offers: DeviceList) -> bool:

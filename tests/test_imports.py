@@ -49,7 +49,7 @@ def test_a_circle_is_found_however_it_is_closed(statement: str) -> None:
 
 
 def test_claims_are_prepared_without_the_messages_of_the_kubelet() -> None:
-    """Each resource that DRA serves encoded a device list for ListAndWatch that no one read."""
+    """Each resource that DRA serves encoded a device list for ListAndWatch that no client read."""
     messages = ("google.", "grpc", "genericdp.kubelet")
     assert [name for name in _loaded_with(prepare) if name.startswith(messages)] == []
 
@@ -132,7 +132,7 @@ def _is_for_people(node: ast.expr) -> bool:
 
 
 def compared(code: str) -> Iterator[str]:
-    """Yield comparisons of fields with human-readable strings, and attempts to parse one."""
+    """Yield each comparison of a human-readable field, and each attempt to parse one."""
     for node in ast.walk(ast.parse(code)):
         if isinstance(node, ast.Compare):
             sides = [node.left, *node.comparators]

@@ -1,4 +1,4 @@
-"""Test what becomes of a test that leaves something changed, and of one that is skipped."""
+"""A test that leaves something changed, and a test that is skipped."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ ROOT = Path(__file__).parents[1]
 HEAD = "import logging, os, signal\nfrom genericdp.cli import main\n"
 ROOT_LOGGER, LOGGER = "logging.getLogger()", "logging.getLogger('genericdp.x')"
 LEAVING = [
-    # what a test leaves, and whether it is missing in the next one
+    # what a test leaves, and whether the next test has it undone
     (
         f"{ROOT_LOGGER}.addHandler(logging.StreamHandler())",
         f"'StreamHandler' not in str({ROOT_LOGGER}.handlers)",

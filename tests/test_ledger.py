@@ -8,8 +8,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from math import inf
 from pathlib import Path
+from random import Random
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 from genericdp.devices.held import Held
@@ -27,11 +28,12 @@ from tests.devices.offering import offered_shares
 from tests.memory import little_memory
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from genericdp.devices.decide import DeviceLists
     from genericdp.devices.inventory import FoundFile
     from genericdp.model import Resource
+
 
 TTY0, TTY1 = (node(f"/dev/ttyUSB{number}", (188, number)) for number in range(2))
 SERIAL = resource("x", "/dev/ttyUSB*", forget_after_seconds=300)
@@ -71,7 +73,7 @@ class Daemon:
         """Decide, and write down what is about to be listed."""
         held = Held(self.ledger.held(now), former_ids=self.ledger.former_ids)
         found = decision(self.resources, files, self.lists, now=now, held=held)
-        by_name = {each_resource.name: each_resource for each_resource in self.resources}
+        by_name = {wanted.name: wanted for wanted in self.resources}
         self.ledger.note(found.lists, by_name, found.awaited, now)
         if self.ledger.has_changed:
             self.ledger.save()
@@ -99,7 +101,7 @@ class Daemon:
 
     def holders(self, now: float) -> dict[str, Mapping[str, tuple[str, ...]]]:
         """Return the IDs that are held or may be, with their holders."""
-        return {hold.name.device_id: hold.holders for hold in self.ledger.held(now)}
+        return {held.name.device_id: held.holders for held in self.ledger.held(now)}
 
 
 FREE: dict[str, dict[str, tuple[str]]] = {}
@@ -148,7 +150,7 @@ def test_two_late_answers_without_it_prove_that_a_device_is_free(
 def test_no_answer_from_before_a_pod_is_known_lets_an_edit_share_what_it_has(
     before: int, after: int
 ) -> None:
-    """The ledger knows when a device was given away, and the kubelet reports the pod later."""
+    """The ledger knows when a device was given away, and the kubelet lists the pod later."""
     daemon = Daemon(resources=[replace(SERIAL, replicas=before)])
     daemon.look(TTY0, now=0.0)
     daemon.answer(100.0)
@@ -251,11 +253,7 @@ def test_a_file_that_cannot_be_written_is_logged_once(
     daemon = Daemon(directory=tmp_path / "state")
     daemon.look(TTY0, now=0.0)
     daemon.look(TTY0, TTY1, now=1.0)
-    said = [
-        each_record.getMessage()
-        for each_record in caplog.records
-        if each_record.levelno == logging.WARNING
-    ]
+    said = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
     assert len([text for text in said if "cannot be written" in text]) == 1
     assert healthy(daemon.lists, "x") == ["ttyUSB0", "ttyUSB1"], "it is offered all the same"
     (tmp_path / "state").unlink()
@@ -404,7 +402,7 @@ IDENTITIES = st.builds(
     location=st.text(min_size=1, max_size=20),
     part=TEXTS,
     unique=st.dictionaries(TEXTS, TEXTS, max_size=3).map(
-        lambda value: tuple(sorted(value.items()))
+        lambda numbers: tuple(sorted(numbers.items()))
     ),
     model=TEXTS,
     is_unreadable=st.booleans(),
@@ -425,7 +423,7 @@ def test_whatever_hardware_says_of_itself_is_read_back(identities: list[Hardware
         assert held.identities == tuple(identities)
         daemon.look(TTY1, now=0.0)
         daemon.restart(now=1.0)
-        found = {hold.name.device_id: hold.identities for hold in daemon.ledger.held(1.0)}
+        found = {held.name.device_id: held.identities for held in daemon.ledger.held(1.0)}
     assert found["ttyUSB0"] == tuple(identities)
 
 
@@ -449,3 +447,161 @@ def test_ids_that_pods_held_before_there_was_a_ledger_are_former_ones(tmp_path: 
     daemon.restart(now=2.0)
     daemon.answer(3.0, holding("a-tty.1"))
     assert (daemon.ledger.is_new, daemon.ledger.former_ids) == (False, {})
+
+
+TTYS = tuple(node(f"/dev/ttyUSB{number}", (188, number), inode=number + 1) for number in range(3))
+OTHER = resource("y", "/dev/ttyUSB*", forget_after_seconds=300)
+FIRST_ONLY = resource("y", "/dev/ttyUSB0", id="first", forget_after_seconds=300)
+CONFIGS: Sequence[list[Resource]] = (
+    *([SERIAL], [RENAMED], [OTHER], [OTHER, SERIAL], [FIRST_ONLY, RENAMED], []),
+)
+PAUSES = (1.0, 9.0, 10.0, 20.0, 61.0, 310.0)
+STEPS = 150
+
+
+class Pod(NamedTuple):
+    """A pod and what it has."""
+
+    name: str
+    resource: str
+    share: str
+    path: str
+    """Of the hardware."""
+    admitted_at: float
+
+
+class Offer(NamedTuple):
+    """A share that the kubelet could give to a pod."""
+
+    resource: str
+    share: str
+    path: str
+
+
+class Node:
+    """A daemon, and a kubelet with pods."""
+
+    def __init__(self, directory: Path, random: Random) -> None:
+        self.random = random
+        self.now = 1000.0
+        self.plugged = dict.fromkeys(TTYS)
+        self.pods: dict[str, Pod] = {}
+        self.started = 0
+        self.kubelet, self.kubelet_since = 1, 0.0
+        self.daemon = Daemon(directory=directory)
+        self.look()
+
+    def look(self) -> None:
+        self.daemon.look(*self.plugged, now=self.now)
+        self.check()
+
+    def step(self) -> None:
+        """Let something happen."""
+        events = {
+            self.time_passes: 1,
+            self.the_kubelet_answers: 8,
+            self.a_device_comes_or_goes: 3,
+            self.the_config_is_edited: 3,
+            self.a_pod_starts: 5,
+            self.a_pod_ends: 2,
+            self.the_kubelet_restarts: 1,
+            self.the_daemon_restarts: 1,
+        }
+        (event,) = self.random.choices(list(events), weights=list(events.values()))
+        event()
+
+    def time_passes(self) -> None:
+        self.now += self.random.choice(PAUSES)
+        self.look()
+
+    def the_kubelet_answers(self) -> None:
+        """Ask it, once it surely knows its pods."""
+        self.now += self.random.choice(PAUSES[:-1])
+        if self.now - self.kubelet_since < TIMING.pods_known:
+            return
+        hides_new_pods = self.random.random() < 0.7
+        holders: dict[str, dict[str, tuple[str, ...]]] = {}
+        for pod in self.pods.values():
+            if not hides_new_pods or self.now - pod.admitted_at >= TIMING.pods_known:
+                holders.setdefault(pod.resource, {})[pod.share] = (pod.name,)
+        self.daemon.answer(self.now, holders, kubelet=(1, 1, self.kubelet))
+        self.look()
+
+    def a_device_comes_or_goes(self) -> None:
+        file = self.random.choice(TTYS)
+        if file in self.plugged:
+            del self.plugged[file]
+        else:
+            self.plugged[file] = None
+        self.look()
+
+    def the_config_is_edited(self) -> None:
+        self.daemon.resources = self.random.choice(CONFIGS)
+        self.look()
+
+    def a_pod_starts(self) -> None:
+        taken = {(pod.resource, pod.share) for pod in self.pods.values()}
+        free = [offer for offer in self.offers() if (offer.resource, offer.share) not in taken]
+        if free:
+            self.started += 1
+            name = f"pod default/p{self.started}"
+            self.pods[name] = Pod(name, *self.random.choice(free), admitted_at=self.now)
+
+    def a_pod_ends(self) -> None:
+        if self.pods:
+            del self.pods[self.random.choice(sorted(self.pods))]
+
+    def the_kubelet_restarts(self) -> None:
+        self.kubelet += 1
+        self.kubelet_since = self.now
+
+    def the_daemon_restarts(self) -> None:
+        self.now += self.random.choice(PAUSES)
+        self.daemon.restart(self.now)
+        self.look()
+
+    def offers(self) -> Iterator[Offer]:
+        for name, offered in self.daemon.lists.items():
+            for listed in offered.devices.values():
+                for share in offered_shares(listed):
+                    yield Offer(name, share, listed.device.path)
+
+    def check(self) -> None:
+        """Check that what a pod has may be held, and is offered under no other name."""
+        held = {held.name[:2] for held in self.daemon.ledger.held(self.now)}
+        for pod in self.pods.values():
+            assert (pod.resource, pod.share) in held, pod
+            for offer in self.offers():
+                is_its_own = (pod.resource, pod.share) == (offer.resource, offer.share)
+                assert pod.path != offer.path or is_its_own, (pod, offer)
+
+    def check_the_end(self) -> None:
+        """Check that without pods everything comes to be offered under its present name."""
+        self.pods.clear()
+        self.kubelet_since = self.now - TIMING.pods_known
+        for seconds in (10, 60, 10, 300, 60, 10, 60, 10):
+            self.now += seconds
+            self.daemon.answer(self.now, kubelet=(1, 1, self.kubelet))
+            self.look()
+        wanted = Daemon(resources=self.daemon.resources)
+        wanted.look(*self.plugged, now=self.now)
+        names = {
+            (name, device_id)
+            for name, offered in wanted.lists.items()
+            for device_id in offered.devices
+        }
+        assert {(offer.resource, offer.share) for offer in self.offers()} == names
+        held = {held.name[:2] for held in self.daemon.ledger.held(self.now)}
+        assert held == names
+
+
+@pytest.mark.slow
+@given(seed=st.integers(0, 2**32))
+@settings(max_examples=examples(30), deadline=None)
+def test_what_a_pod_has_is_held_until_it_ends_and_then_free(seed: int) -> None:
+    """A kubelet may not list a pod for a minute after it has admitted that pod."""
+    with TemporaryDirectory() as directory:
+        life = Node(Path(directory), Random(seed))
+        for _ in range(STEPS):
+            life.step()
+        life.check_the_end()

@@ -11,7 +11,7 @@ import sys
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from genericdp import logs
@@ -210,7 +210,7 @@ def test_a_log_that_is_closed_is_no_trouble(pipe: tuple[int, int], closed: int) 
     handler = handler_to(pipe[1])
     os.close(pipe[closed])
     for _ in range(3):
-        log.info("no one is there")
+        log.info("no reader is there")
     handler.flush()
 
 
@@ -251,7 +251,9 @@ def test_what_readyz_says_is_a_printable_line_for_each_reason(
     name: str, path: str, message: str
 ) -> None:
     nowhere = Path("/nonexistent")
-    directories = {"kubelet_directory": nowhere, "cdi_directory": nowhere, "root": nowhere}
+    directories: dict[str, Any] = dict.fromkeys(
+        ("kubelet_directory", "cdi_directory", "root"), nowhere
+    )
     own = Settings(configs=(), node_name="n", **directories)
     supervisor = Supervisor(own, commands=Commands())
     supervisor.resources.value = (replace(declared(), name=name),)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 async def world() -> AsyncIterator[World]:
-    """Not below /dev/shm, as elsewhere: tests next to this one walk through the machine's /dev."""
+    """Not below /dev/shm, as elsewhere: other tests walk through the machine's /dev."""
     with tempfile.TemporaryDirectory(prefix="g", dir="/var/tmp") as place:
         world = World(Path(place))
         async with world.kubelet:
@@ -35,7 +35,7 @@ async def world() -> AsyncIterator[World]:
 
 
 class Looks:
-    """Reads two globs, on a clock of their own; ``listed``: which directories were listed."""
+    """Scans two globs, on a clock of their own; ``listed``: which directories were listed."""
 
     WANTED = (of_globs("serial", "/dev/serial/*"), of_globs("other", "/dev/null*"))
 

@@ -1,4 +1,4 @@
-"""Devices that change, in the kubelet, the log, ``/status`` and ``/metrics``."""
+"""Devices that change, in the kubelet's list, the log, ``/status`` and ``/metrics``."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ async def test_many_devices_that_change_at_once_are_one_line(world: World) -> No
         await daemon.takes(resource(NAME, "/dev/other/*"))
         first = "many_x0, many_x1, many_x2, many_x3, many_x4 and 100 more"
         line = await daemon.log.says(f"105 devices are Unhealthy: {first} (many_x0: ")
-        assert line.startswith("info "), "someone has edited the config"
+        assert line.startswith("info "), "the config was edited"
         await daemon.takes(resource(NAME, "/dev/many/*"))
         line = await daemon.log.says(f"105 devices are Healthy again: {first}")
         assert line.endswith(" more")

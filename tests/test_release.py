@@ -1,4 +1,4 @@
-"""Test what a release is made of: ``[tool.genericdp]``, the version and the package."""
+"""The parts of a release: ``[tool.genericdp]``, the version and the package."""
 
 from __future__ import annotations
 
@@ -21,9 +21,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[1]
 HATCH = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]
 WHEEL = HATCH["build"]["targets"]["wheel"]
-BESIDE = {
-    entry.split("/")[0] for part in WHEEL.values() if isinstance(part, dict) for entry in part
-}
+BESIDE = {path.split("/")[0] for part in WHEEL.values() if isinstance(part, dict) for path in part}
 """What the wheel takes from outside of the package."""
 UNSET = {"repository": "", "registry": "", "site": "", "contact": ""}
 REGISTRY = {"registry": "registry.example/someone"}
@@ -43,7 +41,7 @@ def checkout(tmp_path: Path) -> Path:
 
 
 def set_in(directory: Path, **settings: str) -> None:
-    """Write pyproject.toml with these settings, as someone would in an editor."""
+    """Write pyproject.toml with these settings, as in an editor."""
     text = (ROOT / "pyproject.toml").read_text()
     for name, value in {**UNSET, **settings}.items():
         text, places = re.subn(rf'^{name} = ".*?"', f'{name} = "{value}"', text, flags=re.MULTILINE)
@@ -66,11 +64,13 @@ def test_the_package_names_the_urls_that_are_set_and_the_pythons_that_are_tested
     set_in(checkout)
     metadata = packaged(checkout)
     assert (metadata["Version"], metadata.get_all("Project-URL")) == (__version__, None)
-    classifiers = [value.rpartition(" :: ")[2] for value in metadata.get_all("Classifier", [])]
+    classifiers = [
+        classifier.rpartition(" :: ")[2] for classifier in metadata.get_all("Classifier", [])
+    ]
     tested = re.search(r"python: \[(.*)\]", (ROOT / ".github/workflows/ci.yml").read_text())
     assert tested is not None
     assert re.findall(r"[\d.]+", tested[1]) == [
-        classifier for classifier in classifiers if "." in classifier
+        version for version in classifiers if "." in version
     ]
     set_in(checkout, repository="https://example.com/genericdp/", site="https://example.org")
     assert packaged(checkout).get_all("Project-URL") == [

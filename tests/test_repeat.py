@@ -1,4 +1,4 @@
-"""A failure that lasts is logged once and tried ever more rarely; so is a slow step."""
+"""Failures are logged once and retried ever more rarely; so is work that takes long."""
 
 from __future__ import annotations
 

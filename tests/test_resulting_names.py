@@ -72,8 +72,8 @@ def discovered(tree: Tree, *resources: Mapping[str, object]) -> tuple[set[str], 
     with redirect_stdout(io.StringIO()) as out:
         assert main(["discover", f"--config={file}", f"--root={tree.directory}", "-o", "json"]) == 0
     found = resources_in(out.getvalue())
-    names = {name for name, match in found.items() if match["devices"]}
-    refused = [refusal for hit in found.values() for refusal in hit["notOffered"]]
+    names = {name for name, shown in found.items() if shown["devices"]}
+    refused = [refusal for shown in found.values() for refusal in shown["notOffered"]]
     return names, {refusal["path"]: refusal["reason"] for refusal in refused}
 
 

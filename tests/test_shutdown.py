@@ -42,7 +42,7 @@ def script(place: Place, more: str = "") -> str:
 
 
 def left() -> list[str]:
-    """Return what is left of such commands."""
+    """Return the processes that are left of such commands."""
     found = []
     for directory in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
@@ -111,7 +111,7 @@ async def test_a_probe_that_not_even_sigkill_ends_does_not_hold_it_up(place: Pla
 
 
 async def test_a_register_that_is_never_answered_does_not_hold_it_up(place: Place) -> None:
-    """A kubelet that is stopped (SIGSTOP): its socket takes connections, and no one answers."""
+    """A kubelet that is stopped (SIGSTOP): its socket takes connections, and no process answers."""
     place.config.write_text(GOOD)
     with socket.socket(socket.AF_UNIX) as stopped:
         stopped.bind(str(place.kubelet_directory / "kubelet.sock"))

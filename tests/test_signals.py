@@ -41,7 +41,7 @@ class Started:
         given = ["-"] if command == "validate" else [CONFIG, *own.get(command, ())]
         self.process = subprocess.Popen(
             [sys.executable, "-m", "genericdp", *command.split(), *given],
-            stdin=subprocess.PIPE,  # validate waits for a config that no one writes
+            stdin=subprocess.PIPE,  # validate waits for a config that is never written
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             text=True,

@@ -1,4 +1,4 @@
-"""The site of ``docs/``: what can be reported without the program that makes it."""
+"""The site of ``docs/``: checks without the program that makes it."""
 
 from __future__ import annotations
 

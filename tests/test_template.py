@@ -144,7 +144,7 @@ def test_a_literal_survives_when_its_references_are_escaped(text: str) -> None:
             },
         ),
     ],
-    ids=["a string", "a path"],
+    ids=["plain", "a path"],
 )
 def test_references_are_replaced_by_what_the_device_has(
     path: bool, expansions: dict[str, str]
@@ -167,7 +167,7 @@ $(value.none:-/a/../b) /x/$(value.none:-/a) /x/$(usb.vendor) /x/$(usb.vendor)/ $
 @pytest.mark.parametrize(
     ("path", "texts"),
     [(False, "$(net.name) $(usb.product) $(attribute.odd)"), (True, _NO_PATHS)],
-    ids=["a string", "a path"],
+    ids=["plain", "a path"],
 )
 def test_what_is_missing_or_leads_elsewhere_is_not_inserted(path: bool, texts: str) -> None:
     """The cases values/refused, policies/templates and names/refused have the reasons."""

@@ -1,4 +1,4 @@
-"""No text of a config grows without bounds: how long strings and how deep values may be."""
+"""No string of a config grows without bounds: limits of lengths and of depths."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_values_that_contain_the_previous_one_twice_stop_at_the_longest_text(
 
 
 def test_a_value_that_cannot_be_had_is_looked_for_once(tmp_path: Path, host: Path) -> None:
-    """With a default for each, 31 levels of it would be requested 2**31 times."""
+    """With a default for each, 31 levels of it would be read 2**31 times."""
     values: dict[str, object] = {"v1": {"file": "/absent"}}
     for number in range(2, 33):
         last = number - 1

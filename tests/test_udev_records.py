@@ -1,4 +1,4 @@
-"""New facts of udev about a device are reported as soon as they are recorded."""
+"""Records of udev count as soon as they are written."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 NAME = "example.com/serial"
 UNKNOWN = resource("example.com/unknown", "/dev/ttyUSB*", forgetAfterSeconds=0)
 IN_TIME_SECONDS = 20
-"""The next read everything comes only after 30 s."""
+"""The next full scan comes only after 30 s."""
 
 
 @pytest.fixture

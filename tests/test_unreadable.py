@@ -1,4 +1,4 @@
-"""A failed read is not an absence: real errors."""
+"""Unreadable is not missing: real errors, none of which is an absence."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ OTHER = resource("other", "/dev/null*")
 
 
 class Looking:
-    """A discoverer that reads a tree whenever it is asked to."""
+    """A discoverer that scans a tree when called."""
 
     def __init__(self, tree: Tree) -> None:
         self.discoverer = Discoverer(tree.root, look_again=lambda: None)
@@ -42,9 +42,9 @@ class Looking:
         self.lists = found.lists
         self.due = found.due
         return {
-            device_id: device.text
+            device_id: entry.text
             for offer in found.lists.values()
-            for device_id, device in offer.devices.items()
+            for device_id, entry in offer.devices.items()
         }
 
 
@@ -59,7 +59,7 @@ def looking(short_directory: Path) -> Looking:
 
 @contextmanager
 def forbidden(directory: Path, mode: int = 0) -> Iterator[None]:
-    """Make a directory one that this process may not read, anyone who it is."""
+    """Make a directory one that this process may not read, even as root."""
     directory.chmod(mode)
     is_root = os.geteuid() == 0
     if is_root:
@@ -86,7 +86,7 @@ async def test_devices_whose_directory_cannot_be_read_stay_as_they_are(
     (short_directory / "dev/null").unlink()
     with forbidden(short_directory / "dev/serial"):
         gone["null"] = "/dev/null does not exist"
-        for full in (True, True, False, True):  # what is elsewhere continues
+        for full in (True, True, False, True):  # other directories are followed
             assert await looking.states(full=full) == gone
         assert looking.due is not None
     (short_directory / "dev/serial/s1").unlink()

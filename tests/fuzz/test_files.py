@@ -153,7 +153,7 @@ def _hear(data: bytes, root: Root) -> None:
 
 
 def _device(message: bytes) -> SimpleNamespace:
-    """Return an event as libudev gives it; raises UnicodeError for invalid UTF-8."""
+    """Return an event as libudev gives it; raises UnicodeError if it cannot be decoded."""
     header, *pairs = message.decode().split("\0")
     action, _, path = header.partition("@")
     properties = {key: value for key, _, value in (pair.partition("=") for pair in pairs)}
@@ -220,9 +220,7 @@ def test_whatever_sysfs_and_dev_hold_a_pass_goes_on_and_lists_come(tmp_path: Pat
             copy = shutil.copytree(machine, Path(place) / "m", symlinks=True)
             for edit in data.split(NEXT)[:8]:
                 if len(edit) > 2:
-                    with suppress(
-                        OSError, ValueError
-                    ):  # a name too long, a string no link can hold
+                    with suppress(OSError, ValueError):  # a name too long, no string for a link
                         _edit(copy / paths[edit[1] % len(paths)], edit[0] % 5, edit[2:])
             _look(Root(copy), f"/{paths[len(data) % len(paths)]}", loaded.resources)
 

@@ -15,9 +15,7 @@ from genericdp.devices.decide import decide
 from genericdp.errors import ApiError, KubeletError
 from genericdp.host.cache import HostCache
 from genericdp.kubelet.api import deviceplugin_pb2 as api
-from genericdp.kubelet.api import podresources_pb2
 from genericdp.kubelet.directory import KUBELET_SOCKET
-from genericdp.kubelet.podresources import list_pods, pod_holders
 from genericdp.kubelet.server import SERVICE, RegistrationError, check, listening, register
 from genericdp.kubelet.servicer import Servicer
 from genericdp.model import Preference
@@ -183,12 +181,12 @@ class HostileKubelet:
         for directory in (self._by_call, self._by_bytes):
             directory.mkdir()
         server = grpc.aio.server()
-        methods: dict[str, grpc.RpcMethodHandler[Any, Any]] = {
-            name: grpc.unary_unary_rpc_method_handler(self._answer)
-            for name in ("Register", "GetDevicePluginOptions", "List")
-        }
-        for service in ("v1beta1.Registration", SERVICE, "v1.PodResourcesLister"):
-            handler = grpc.method_handlers_generic_handler(service, methods)
+        answer: grpc.RpcMethodHandler[Any, Any] = grpc.unary_unary_rpc_method_handler(self._answer)
+        for service, method in (
+            ("v1beta1.Registration", "Register"),
+            (SERVICE, "GetDevicePluginOptions"),
+        ):
+            handler = grpc.method_handlers_generic_handler(service, {method: answer})
             server.add_generic_rpc_handlers((handler,))
         server.add_insecure_port(f"unix:{self._by_call / KUBELET_SOCKET}")
         await server.start()
@@ -253,25 +251,6 @@ async def _register(data: bytes, kubelet: HostileKubelet) -> None:
         str(error).encode("utf-8", "backslashreplace")
     with suppress(KubeletError):
         await check(directory / KUBELET_SOCKET, timeout_seconds=timeout)
-
-
-def test_any_answer_about_pods_is_read_or_a_declared_error(short_directory: Path) -> None:
-    devices = podresources_pb2.ContainerDevices(resource_name="a/b", device_ids=["x", "y::1"])
-    container = podresources_pb2.ContainerResources(name="main", devices=[devices, devices])
-    pod = podresources_pb2.PodResources(name="p", namespace="n", containers=[container])
-    answers = [podresources_pb2.ListPodResourcesResponse(pod_resources=[pod] * n) for n in (0, 2)]
-    seeds = [b"\0\xff" + answer.SerializeToString() for answer in answers]
-    likely = [*OF_KUBELETS, *words(r"\x0a \x12 \x1a ::1 \xff\xff\xff\xff\x0f \xed\xa0\x80")]
-    with asking(HostileKubelet(short_directory).serving(), _list) as run:
-        attempt(run, [*seeds, *ANSWERS], likely)
-
-
-async def _list(data: bytes, kubelet: HostileKubelet) -> None:
-    directory, timeout = kubelet.answering(data)
-    try:
-        pod_holders(await list_pods(directory / KUBELET_SOCKET, timeout_seconds=timeout))
-    except KubeletError as error:
-        str(error).encode("utf-8", "backslashreplace")
 
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
