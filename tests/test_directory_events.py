@@ -1,11 +1,12 @@
-"""Directories and links that come, go and turn are followed by events alone."""
+"""Directories and records of udev that come, go and change are followed by events alone."""
 
 from __future__ import annotations
 
 import asyncio
 import shutil
-from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
+
+import pytest
 
 from tests.world import World, resource
 
@@ -14,22 +15,19 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
+
 NAME = "example.com/x"
 IN_TIME_SECONDS = 20
 """The next full scan comes only after 30 s."""
 
 
-@asynccontextmanager
-async def followed(world: World, glob: str, **keys: object) -> AsyncIterator[Path]:
-    """Serve what a glob finds; give the host's /dev."""
+@pytest.fixture
+async def world(world: World) -> AsyncIterator[World]:
     world.host.plug("ttyUSB0")
-    world.host.plug("ttyUSB1")
-    async with (
-        asyncio.timeout(IN_TIME_SECONDS),
-        world.serving(resource(NAME, glob, forgetAfterSeconds=0, **keys)) as daemon,
-    ):
-        await daemon.registered(NAME)
-        yield world.host.directory / "dev"
+    subsystem = world.host.directory / "sys/devices/virtual/tty/ttyUSB0/subsystem"
+    subsystem.symlink_to("../../../../class/tty")
+    async with asyncio.timeout(IN_TIME_SECONDS):
+        yield world
 
 
 def link(path: Path, target: str) -> Path:
@@ -40,7 +38,11 @@ def link(path: Path, target: str) -> Path:
 
 async def test_directories_that_come_and_go_are_followed_by_events_alone(world: World) -> None:
     """D3: a plugged device is never seen."""
-    async with followed(world, "/dev/new/by-id/*") as dev:
+    world.host.plug("ttyUSB1")
+    dev = world.host.directory / "dev"
+    followed = resource(NAME, "/dev/new/by-id/*", forgetAfterSeconds=0)
+    async with world.serving(followed) as daemon:
+        await daemon.registered(NAME)
         link(dev / "new/by-id/a", "../../ttyUSB0")
         await world.listed(NAME, "new_by-id_a")
         shutil.rmtree(dev / "new")
@@ -72,3 +74,48 @@ async def test_a_directory_that_is_renamed_before_it_is_watched_is_missed_at_onc
         await daemon.log.says("device many_x1 is Unhealthy")
         gone.rename(directory)
         await daemon.log.says("device many_x1 is Healthy again")
+
+
+UNKNOWN = resource("example.com/unknown", "/dev/ttyUSB*", forgetAfterSeconds=0)
+
+
+def record(world: World, serial: str) -> Path:
+    """Write the record of the device as udev does: under a hidden name first."""
+    hidden = world.host.write("/run/udev/data/.#c188:0Xy12z", f"E:ID_SERIAL={serial}\n")
+    return hidden.rename(hidden.with_name("c188:0"))
+
+
+def recorded(serial: str) -> dict[str, object]:
+    """A resource of the adapter with this serial number, which udev knows and not the kernel."""
+    properties = {"ID_SERIAL": serial}
+    match = {"path": "/dev/ttyUSB*", "hardware": {"udev": {"properties": properties}}}
+    return {"name": f"example.com/{serial}", "match": [match], "forgetAfterSeconds": 0}
+
+
+RESOURCES = (*map(recorded, "abc"), UNKNOWN)
+
+
+async def is_of(world: World, kind: str) -> None:
+    """Wait until the device is one of this resource, and of no other one."""
+    for name in "a", "b", "c", "unknown":
+        await world.listed(f"example.com/{name}", *(["ttyUSB0"] if name == kind else []))
+
+
+async def test_a_record_that_is_written_changed_or_removed_is_told(world: World) -> None:
+    world.host.write("/run/udev/data/c1:3", "E:ID_SERIAL=of-another\n")
+    file = record(world, "a")
+    async with world.serving(*RESOURCES):
+        await is_of(world, "a")
+        record(world, "b")
+        await is_of(world, "b")
+        file.unlink()
+        await is_of(world, "unknown")
+
+
+@pytest.mark.parametrize("there", ["", "run", "run/udev"])
+async def test_a_udevd_that_starts_later_is_waited_for(there: str, world: World) -> None:
+    (world.host.directory / there).mkdir(exist_ok=True, parents=True)
+    async with world.serving(*RESOURCES):
+        await is_of(world, "")  # without records it may be of any
+        record(world, "a")
+        await is_of(world, "a")
