@@ -155,7 +155,7 @@ def test_what_results_from_a_name_is_told_of_unless_it_has_resulted_just_before(
 
 
 class BrokenFacts(Known):
-    """A host on which one attribute cannot be requested."""
+    """A host on which one attribute cannot be read."""
 
     def attribute(self, syspath: str, name: str) -> str | None:
         if name == "broken":

@@ -109,14 +109,14 @@ async def test_a_resource_costs_two_descriptors_no_thread_and_little_memory(
     short_directory: Path,
 ) -> None:
     """Fails if a channel to ``kubelet.sock`` stays open, or each plugin has a thread of its own."""
-    values, eleven = [await at_rest(short_directory / str(count), count) for count in (1, 11)]
-    assert values[0] <= MAX_DESCRIPTORS
-    assert eleven[0] - values[0] == 20
-    for _, own, all_threads, _ in (values, eleven):
+    single, eleven = [await at_rest(short_directory / str(count), count) for count in (1, 11)]
+    assert single[0] <= MAX_DESCRIPTORS
+    assert eleven[0] - single[0] == 20
+    for _, own, all_threads, _ in (single, eleven):
         assert own <= MAX_OWN_THREADS
         assert all_threads <= MAX_THREADS
-    assert one[3] <= MAX_ANONYMOUS
-    assert (eleven[3] - one[3]) / 10 <= MAX_ANONYMOUS_EACH
+    assert single[3] <= MAX_ANONYMOUS
+    assert (eleven[3] - single[3]) / 10 <= MAX_ANONYMOUS_EACH
 
 
 @pytest.fixture

@@ -109,8 +109,8 @@ PLACES = range(4)
 
 
 @dataclass(slots=True)
-class Reported:
-    """Reports of kernel, udev and inotify since the last reconcile."""
+class Events:
+    """The events of kernel, udev and inotify since the last pass."""
 
     syspaths: set[str] = field(default_factory=set)
     records: set[str] = field(default_factory=set)
@@ -118,12 +118,12 @@ class Reported:
 
 
 class Changing:
-    """A machine of serial adapters at the ports of a hub; each method reports what it does."""
+    """A machine of serial adapters at the places of a hub; each method sends its events."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self.root = Root(directory)
-        self.reported = Reported()
+        self.pending = Events()
         self._plugged: dict[str, Entry] = {}
         self._known: dict[str, Entry] = {}
         for name in ("bus/usb/devices", "bus/pci/devices", "class/tty", "class/video4linux"):
@@ -172,14 +172,14 @@ class Changing:
             self._tell(entry)
 
     def _tell(self, entry: Entry) -> None:
-        self.reported.syspaths.add(f"/sys{entry.path}")
+        self.pending.syspaths.add(f"/sys{entry.path}")
         if entry.node:
-            self.reported.paths |= {f"/dev/{name}" for name in (entry.node, *entry.links)}
-            self.reported.records.add(record_name(entry))
+            self.pending.paths |= {f"/dev/{name}" for name in (entry.node, *entry.links)}
+            self.pending.records.add(record_name(entry))
 
     def events(self) -> Iterator[Uevent]:
-        """Yield what the kernel has reported since the last pass."""
-        for path in sorted(self.reported.syspaths):
+        """Yield the events of the kernel since the last pass."""
+        for path in sorted(self.pending.syspaths):
             entry = self._known[path.removeprefix("/sys")]
             major, _, minor = entry.number.partition(":")
             yield Uevent(
@@ -211,7 +211,7 @@ class Changing:
             self._add(tty.path, "tty", self._free(place, minor), tty.links)
 
     def unplug(self, place: int) -> None:
-        """Take an adapter away, all that belongs to it first."""
+        """Take an adapter away, its children first."""
         self.drop_camera(place)
         for path in (tty_of(place), interface_of(place), usb_of(place)):
             self._remove(path)
@@ -229,13 +229,13 @@ class Changing:
         """Change what the USB device says of itself, with an event of it."""
         if usb_of(place) in self._plugged:
             self._write(f"sys{usb_of(place)}/{name}", text)
-            self.reported.syspaths.add(f"/sys{usb_of(place)}")
+            self.pending.syspaths.add(f"/sys{usb_of(place)}")
 
     def set_numa_node(self, node: str, online: str) -> None:
         """Change where the controller hangs, and what is online."""
         self._write(f"sys{PCI}/numa_node", node)
         self._write("sys/devices/system/node/online", online)
-        self.reported.syspaths.add(f"/sys{PCI}")
+        self.pending.syspaths.add(f"/sys{PCI}")
 
     def record(self, minor: int, text: str) -> None:
         """Let udev write what it knows of a tty; nothing: the record is removed."""
@@ -243,40 +243,40 @@ class Changing:
         (self.directory / "run/udev/data" / name).unlink(missing_ok=True)
         if text:
             self._write(f"run/udev/data/{name}", f"E:ID_KIND={text}")
-        self.reported.records.add(name)
+        self.pending.records.add(name)
 
     def change_driver(self, place: int, text: str) -> None:
         """Change a file outside sysfs along with its device."""
         self._write(f"proc/driver/1-{place}", text)
         if usb_of(place) in self._known:
-            self.reported.syspaths.add(f"/sys{usb_of(place)}")
-        self.reported.syspaths.add(f"/sys{MISC}")
+            self.pending.syspaths.add(f"/sys{usb_of(place)}")
+        self.pending.syspaths.add(f"/sys{MISC}")
 
     def change_outside(self, place: int, text: str) -> None:
         """Change a file outside sysfs; some event comes later."""
         self._write(f"proc/driver/1-{place}", text)
-        self.reported.syspaths.add(f"/sys{MISC}")
+        self.pending.syspaths.add(f"/sys{MISC}")
 
     def change_file(self, path: str, *, there: bool) -> None:
         """Make or remove a file or a link, without an event of a device."""
         (self.directory / path).unlink(missing_ok=True)
         if there:
             self._write(path, "")
-        self.reported.paths.add(f"/{path}")
+        self.pending.paths.add(f"/{path}")
 
     def turn(self, path: str, target: str) -> None:
         """Make a link, or turn it elsewhere."""
         if (self.directory / path).parent.is_dir():
             (self.directory / path).unlink(missing_ok=True)
             (self.directory / path).symlink_to(target)
-            self.reported.paths.add(f"/{path}")
+            self.pending.paths.add(f"/{path}")
 
     def replace_directory(self, *, kept: bool) -> None:
         """Remove a directory of links, and perhaps make it again, empty."""
         shutil.rmtree(self.directory / "dev/serial", ignore_errors=True)
         if kept:
             (self.directory / "dev/serial/by-id").mkdir(parents=True)
-        self.reported.paths.add("/dev/serial")
+        self.pending.paths.add("/dev/serial")
 
 
 def usb_of(place: int) -> str:
@@ -351,14 +351,14 @@ class Passes:
         return decide(self.resources, host, node_name="n", previous=before, now=self.now)
 
     def fresh(self, before: DeviceLists) -> Decision:
-        """Decide by a read everything."""
+        """Decide by a full scan."""
         return self.decided(HostCache(self.machine.root), before)
 
-    def run(self, reported: Reported) -> Decision:
+    def run(self, events: Events) -> Decision:
         """Decide as ``Discoverer`` does it, without threads, and check that."""
         self.now += 1.0
         self.host.forget(
-            Stale(syspaths=reported.syspaths, records=reported.records, paths=reported.paths)
+            Stale(syspaths=events.syspaths, records=events.records, paths=events.paths)
         )
         found, before = self.decided(self.host, self.lists), self.lists
         self.host.files.drop_outdated()
@@ -369,7 +369,7 @@ class Passes:
         ]
         assert found.due == fresh.due
         again = self.fresh(found.lists)
-        assert again.lists == found.lists, "a read what has not changed changes nothing"
+        assert again.lists == found.lists, "a scan without changes changes nothing"
         started = self.fresh({}).lists
         if not is_contested(*found.lists.values(), *started.values()):
             for name, offer in started.items():
@@ -377,23 +377,23 @@ class Passes:
         self.lists = found.lists
         return found
 
-    def run_told(self) -> Decision:
-        """Run a pass that knows all that has been reported."""
-        reported, self.machine.reported = self.machine.reported, Reported()
-        return self.run(reported)
+    def run_pending(self) -> Decision:
+        """Run a pass that knows all events."""
+        events, self.machine.pending = self.machine.pending, Events()
+        return self.run(events)
 
 
-def test_a_file_that_is_told_of_before_its_device_is_not_taken_for_an_unknown_one(
+def test_a_file_that_is_due_of_before_its_device_is_not_taken_for_an_unknown_one(
     tmp_path: Path,
 ) -> None:
     """D3: inotify reports a node some milliseconds before the kernel reports its device."""
     passes = Passes(tmp_path)
     passes.machine.plug(0)
-    passes.run_told()
+    passes.run_pending()
     passes.machine.unplug(0)
-    assert list(unhealthy(passes.run_told().lists, "links")) == ["S"]
+    assert list(unhealthy(passes.run_pending().lists, "links")) == ["S"]
     passes.machine.plug(0)
-    early, late = passes.machine.reported, Reported(syspaths={f"/sys{tty_of(0)}"})
+    early, late = passes.machine.pending, Events(syspaths={f"/sys{tty_of(0)}"})
     early.syspaths -= late.syspaths
     back = passes.run(early)
     assert healthy(back.lists, "links") == ["S"]
@@ -441,7 +441,7 @@ CHANGES = (
     change("replace_directory", kept=st.booleans()),
 )
 OUTSIDE = change("change_outside", place=place, text=st.sampled_from("123"))
-"""Where events alone show when to look again, nothing reports it."""
+"""No event reports this where only events cause scans."""
 batches = st.lists(
     st.tuples(st.lists(st.one_of(*CHANGES, OUTSIDE), max_size=8), st.sampled_from([0.5, 2, 5])),
     max_size=6,
@@ -465,34 +465,34 @@ def test_a_decision_from_cached_facts_is_one_that_reads_everything(
             if number in forgetting:
                 passes.host = HostCache(passes.machine.root, passes.host)
             passes.now += seconds
-            passes.run_told()
+            passes.run_pending()
 
 
-@example(  # the first record is written after one that is reported about, and is not there
+@example(  # the first record is written after an event of a missing one
     changes=[("record", {"minor": 5, "text": ""}), ("record", {"minor": 2, "text": "a"})]
 )
 @settings(max_examples=examples(15), deadline=None)
 @given(changes=st.lists(st.one_of(*CHANGES), max_size=30))
 def test_events_tell_when_to_look_again_and_at_what(changes: list[Change]) -> None:
-    """After each change: an event of another one would have all of it read."""
+    """After each change: any later event would have all of it read."""
     with tempfile.TemporaryDirectory() as directory:
-        passes = Passes(Path(directory), TIED[:-1])  # whose last reads all files
+        passes = Passes(Path(directory), TIED[:-1])  # the last one reads all files
         machine, due = passes.machine, -inf
-        is_told = [True]
-        reader = HostReader(machine.root, look_again=partial(is_told.append, True))
+        is_due = [True]
+        reader = HostReader(machine.root, look_again=partial(is_due.append, True))
         for name, arguments in [("plug", {"place": 0}), *changes]:
             getattr(machine, name)(**arguments)
             passes.now += 1.0
             for event in machine.events():
                 reader.mark_event(event)
-            for record in machine.reported.records:
+            for record in machine.pending.records:
                 reader.mark_record(record)
-            for path in machine.reported.paths:
+            for path in machine.pending.paths:
                 reader.mark_file(path)
-            machine.reported = Reported()
+            machine.pending = Events()
             before = passes.lists
-            if is_told or due <= passes.now:
-                is_told.clear()
+            if is_due or due <= passes.now:
+                is_due.clear()
 
                 work = partial(passes.decided, before=before)
                 found = asyncio.run(reader.ask(partial(partial, work), full=False))

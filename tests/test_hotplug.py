@@ -51,7 +51,7 @@ async def healthy(world: World, name: str, *, there: bool = True) -> None:
 async def test_devices_that_come_change_and_go_are_listed_at_once(world: World) -> None:
     """D3. Without ``Uevents`` the next full look would be half a minute later.
 
-    What is written to an attribute is reported by no one; the kernel's change event is.
+    No event reports what is written to an attribute; the kernel's change event does.
     """
     wanted = zram(**{"initstate": "0", "queue/rotational": "0"})
     with plugged() as sure:

@@ -137,7 +137,7 @@ def test_only_what_searches_take_counts_toward_their_time() -> None:
     with limited(0.1):
         begun = time.thread_time()
         while time.thread_time() - begun < 0.15:
-            pass  # as thousands of devices take that are read
+            pass  # as a scan of thousands of devices takes
         assert extract("a+", "xaa") == "aa"
         with pytest.raises(SearchTimeError, match=r"more than 0\.1 s"):
             while True:
