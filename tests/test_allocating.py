@@ -187,41 +187,27 @@ async def test_a_pre_start_hook_that_fails_first_lets_the_container_start_later(
         assert (await world.kubelet.start_container(pod, container)).given is not None
 
 
-SERIAL = "example.com/serial"
-
-
-class Hanging:
-    """A command that says that it has begun, and hangs."""
-
-    def __init__(self, directory: Path) -> None:
-        self._begun = directory / "begun"
-        self.command = ["/bin/sh", "-c", f"echo >> {self._begun}; exec sleep 60"]
-
-    async def has_begun(self, times: int) -> None:
-        self._begun.touch()
-        await poll_until(lambda: self._begun.stat().st_size >= times)
-
-
 async def test_an_allocate_hook_does_not_wait_for_hanging_pre_start_hooks(world: World) -> None:
     """32 of them made it miss its 9.5 s, and the pod was rejected for good."""
-    many, kubelet, hanging = "example.com/many", world.kubelet, Hanging(world.directory)
+    many, kubelet, begun = "example.com/many", world.kubelet, world.directory / "begun"
+    begun.touch()
+    hanging = ["/bin/sh", "-c", f"echo >> {begun}; exec sleep 60"]
     container = Container(name="main", limits={many: 40})
     slow = Pod(uid="slow", containers=(container,))
     for number in range(40):
         world.host.plug(f"ttyACM{number}", major=166)
-    world.host.plug("ttyUSB0")
-    hangs = {"preStart": {"exec": {"command": hanging.command}, "timeoutSeconds": 25}}
+    hangs = {"preStart": {"exec": {"command": hanging}, "timeoutSeconds": 25}}
     works = {"allocate": {"exec": {"command": ["/bin/true"]}}}
     async with (
         world.serving(
             resource(many, "/dev/ttyACM*", hooks=hangs),
-            resource(SERIAL, "/dev/ttyUSB*", hooks=works),
+            resource(NAME, "/dev/ttyUSB*", hooks=works),
         ),
         asyncio.TaskGroup() as tasks,
     ):
         await kubelet.wait_for(lambda: kubelet.allocatable(many) == 40)
         assert (await kubelet.admit(slow)).admitted
         start = tasks.create_task(kubelet.start_container(slow, container))
-        await hanging.has_begun(32)
+        await poll_until(lambda: begun.stat().st_size >= 32)
         await world.container("quick", serial=1)
         start.cancel()
