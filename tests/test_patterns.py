@@ -1,10 +1,11 @@
-"""Globs and regular expressions: what they match, and that no pattern takes long."""
+"""Globs, regular expressions and natural order: what they match, in a time that is bounded."""
 
 from __future__ import annotations
 
 import time
 
 import pytest
+from genericdp.devices.inventory import natural_key
 from genericdp.glob import (
     escape,
     is_glob,
@@ -143,3 +144,13 @@ def test_only_what_searches_take_counts_toward_their_time() -> None:
             while True:
                 extract("[ab]*a[ab]{900}c", "ab" * 3_000)
     assert extract("a+", "xaa") == "aa"
+
+
+def test_numbers_count_as_numbers() -> None:
+    ordered = ["a", "a01", "a1", "a2", "a2b", "a10", "a10-2", "a10-10", "b", "ttyUSB2", "ttyUSB10"]
+    assert sorted([*ordered[5:], *ordered[:5]], key=natural_key) == ordered
+
+
+@given(st.lists(st.text(alphabet="a0129-²٣", max_size=6)))
+def test_the_order_is_total_and_does_not_depend_on_where_it_starts(texts: list[str]) -> None:
+    assert sorted(texts, key=natural_key) == sorted([*texts[1:], *texts[:1]], key=natural_key)
