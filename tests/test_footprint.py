@@ -157,7 +157,7 @@ async def test_it_is_said_once_when_they_run_short_and_when_no_longer(
         watching.cancel()
     first, second, *_ = [record.getMessage() for record in caplog.records]
     assert len(caplog.records) == 4
-    assert first.startswith("descriptors run short: ")
+    assert first.startswith("running out of file descriptors: ")
     assert second.startswith("descriptors no longer run short: ")
 
 
@@ -179,16 +179,19 @@ async def test_more_resources_than_descriptors_are_words_and_no_end(place: Place
     """Some are served, the others say why not, the loop does not spin, and the end is as ever."""
     written(place, 60)
     async with place.serving(launch=FEW) as (kubelet, daemon):
-        await daemon.says(" descriptors run short: registering again in ")
+        await daemon.says(" there are too few file descriptors: registering again in ")
         limits = Path(f"/proc/{daemon.process.pid}/limits").read_text()
         assert limits.partition("Max open files")[2].split()[:2] == ["64", "64"]
-        await daemon.says(" are in use, and each resource takes 2 or 3")
+        await daemon.says(" are in use (each resource takes 2 or 3")
         served = kubelet.observed.registrations
         await poll_until(lambda: 0 < len(served) < 60)
         begun = _cpu_seconds(daemon.process.pid)
         await asyncio.sleep(2)  # noqa: TID251 -- measures what happens meanwhile
         assert _cpu_seconds(daemon.process.pid) - begun < 1.5
-    said = sum(" descriptors run short: registering again in " in line for line in daemon.lines)
+    said = sum(
+        " there are too few file descriptors: registering again in " in line
+        for line in daemon.lines
+    )
     assert said <= 60, "once for each"
 
 
@@ -199,7 +202,7 @@ async def test_a_smaller_config_is_taken_where_one_was_too_much(place: Place) ->
     async with place.serving(launch=FEW) as (kubelet, daemon):
         await daemon.says("active config: 5 resources (")
         written(place, 45)
-        await daemon.says(" descriptors run short: ")
+        await daemon.says(" running out of file descriptors: ")
         written(place, 10)
         await daemon.says("active config: 10 resources, 0 added, 35 removed, 0 changed")
         served = kubelet.observed.registrations

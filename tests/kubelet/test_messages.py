@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import tomllib
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import grpc
+import pytest
 from genericdp.devices.device import BindMount, ContainerEdits, DeviceSpec
 from genericdp.kubelet import servicer as messages
 from genericdp.kubelet.api import deviceplugin_pb2 as api
@@ -75,6 +77,20 @@ def test_a_list_is_gone_through_as_often_however_many_devices_there_are() -> Non
     assert counting.walks <= 2
     # The kubelet would take an empty topology for a constraint that no node meets (LAW-8).
     assert not any(device.HasField("topology") for device in found)
+
+
+@pytest.mark.parametrize(("known", "sent"), [(2, [[0], [0]]), (1, [[], []])])
+def test_numa_nodes_are_sent_if_all_devices_have_some(known: int, sent: list[list[int]]) -> None:
+    """LAW-8: a kubelet takes a device without nodes for one that fits everywhere."""
+    files = [node(f"/dev/ttyUSB{number}", (188, number)) for number in range(2)]
+    listed = decide([resource_of("serial", "/dev/ttyUSB*")], files)[NAME]
+    entries = [
+        replace(entry, device=replace(entry.device, numa_nodes=(0,) if i < known else ()))
+        for i, entry in enumerate(listed.devices.values())
+    ]
+    encoded = messages.encode_list(replace(listed, entries=tuple(entries)))
+    found = api.ListAndWatchResponse.FromString(encoded).devices
+    assert [[numa.ID for numa in device.topology.nodes] for device in found] == sent
 
 
 async def test_a_list_of_more_than_fits_never_passes_four_mebibytes_and_uses_them(
