@@ -162,6 +162,19 @@ async def test_options_list_and_preference_need_no_request(service: Service) -> 
         stream.cancel()
 
 
+async def test_a_refused_allocate_has_the_device_looked_at_again(service: Service) -> None:
+    """D4: the list is wrong then, and perhaps no event says so."""
+    looks: list[str] = []
+    service.look_again = lambda: looks.append("look")
+    async with service.serving():
+        await service.allocate("ttyUSB0")
+        assert looks == []
+        service.node.rename(service.node.with_name("away"))
+        with pytest.raises(grpc.aio.AioRpcError, match="/dev/ttyUSB0 does not exist"):
+            await service.allocate("ttyUSB0")
+        assert looks == ["look"]
+
+
 async def test_a_request_above_4_mib_is_refused_before_it_is_parsed(service: Service) -> None:
     """15 MB of empty names held up every resource for many seconds."""
     exhausted = grpc.StatusCode.RESOURCE_EXHAUSTED
