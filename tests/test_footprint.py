@@ -158,7 +158,7 @@ async def test_it_is_said_once_when_they_run_short_and_when_no_longer(
     first, second, *_ = [record.getMessage() for record in caplog.records]
     assert len(caplog.records) == 4
     assert first.startswith("running out of file descriptors: ")
-    assert second.startswith("descriptors no longer run short: ")
+    assert second.startswith("there are enough file descriptors again: ")
 
 
 needs_prlimit = pytest.mark.skipif(not shutil.which("prlimit"), reason="needs prlimit")
