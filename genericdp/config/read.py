@@ -325,7 +325,7 @@ def _syntax_hint(lines: list[str], place: Mark, begun: list[yaml.Mark]) -> str:
         return "omit this line: YAML 1.1 and 1.2 are read"
     if "${" in line or "{{" in line:
         return "templates are written $(device.path)"
-    if hint := lookalike_hint(line):
+    if hint := lookalike_hint(line.partition(" #")[0]):
         return hint
     for begin in begun:
         first = lines[begin.line][begin.column : begin.column + 1]

@@ -126,7 +126,7 @@ def _warn_of_literal(field: Field, text: str, form: str) -> None:
     elif "glob" in form and (found := _LISTED.search(text)):
         listed = yaml_flow([part.strip() for part in text.split(",")])
         field.warn(f"{quoted(found[0])} is literal in a glob", f"write a list: {listed}")
-    elif hint := lookalike_hint(text):
+    elif {"glob", "path"} & {*form.split("-")} and (hint := lookalike_hint(text)):
         field.warn(f"{quoted(text)} is used literally", hint)
     elif found := (_OF_A_SCOPE if is_script else _FOREIGN).search(text):
         hint = _SYNTAX if "template" in form else "templates are not allowed here"
