@@ -393,7 +393,7 @@ class OfKubelets(OfNodes):
     async def test_an_update_waits_for_the_probes_of_the_newer_instance(self, scene: Node) -> None:
         """It runs them before it registers: they take nothing away."""
         probe = "    health: [{exec: {command: [/bin/sleep, '0.1']}}]\n"
-        await scene.edit(config(fuse(), loops(more=probe)))
+        await scene.replace(config(fuse(), loops(more=probe)))
         await self.update(scene)
 
     @pytest.mark.parametrize("kill", [False, True], ids=["SIGTERM", "kill -9"])

@@ -6,6 +6,7 @@ import asyncio
 import shutil
 from collections import Counter
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from genericdp.kubelet.podresources import PodResourcesTiming, list_pods, pods_in
@@ -16,7 +17,7 @@ from genericdp.simulator.settings import Generation
 
 from tests.e2e.cluster.listing import CHECKPOINT
 from tests.e2e.scenarios import FUSE, LOOP, START, Calls, Given, holders_in
-from tests.world import PATIENCE_SECONDS, World
+from tests.world import FAST, PATIENCE_SECONDS, World
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
     from tests.world import Daemon
 
+_TIMING = replace(FAST, same_age=0.01)
+"""Instances follow each other within a second here, and are not taken for equally old."""
 _PROMPT = PodResourcesTiming(period=0.05, refresh=0.1, pods_known=0.1)
 
 
@@ -90,7 +93,7 @@ class SimulatedNode:
         end = self._end
 
         async def serve() -> None:
-            async with self.world.serving(self._config, **self._settings) as daemon:
+            async with self.world.serving(self._config, timing=_TIMING, **self._settings) as daemon:
                 self.daemon: Daemon = daemon
                 started.set()
                 await end.wait()
