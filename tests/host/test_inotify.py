@@ -151,7 +151,7 @@ async def test_a_directory_that_is_watched_no_longer_tells_nothing(
 async def test_a_directory_that_is_gone_before_its_watch_calls_for_one_more_look(
     changes: Changes, tmp_path: Path
 ) -> None:
-    """No event reports it; that it is still missing later is not a news."""
+    """No event reports it; that it is still missing later is not news."""
     gone = tmp_path / "gone"
     assert await changes.set(gone) == {gone}
     assert await changes.set(gone) == set()

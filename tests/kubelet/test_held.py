@@ -7,6 +7,7 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import grpc
 import pytest
 from genericdp.kubelet.podresources import PodResourcesTiming
 from genericdp.simulator.pods import Container, Pod
@@ -88,13 +89,28 @@ async def test_what_a_pod_holds_stays_until_it_ends(world: HeldWorld) -> None:
         await world.devices_are(ttyUSB0="Unhealthy")
         lists = world.kubelet.observed.lists[SERIAL]
         await world.asked(5)
-        assert world.kubelet.observed.lists[SERIAL] == lists, "to ask is not a news for the kubelet"
+        assert world.kubelet.observed.lists[SERIAL] == lists, "to ask is not news for the kubelet"
         world.host.plug("ttyUSB0")
         await world.devices_are(ttyUSB0="Healthy")
         world.host.unplug("ttyUSB0")
         await world.devices_are(ttyUSB0="Unhealthy")
         world.end_pod()
         await world.devices_are()
+
+
+async def test_a_share_that_an_edit_adds_to_a_held_device_is_refused(world: HeldWorld) -> None:
+    """The pod got all of the device. A kubelet that has not read the list yet may still ask."""
+    async with world.asking(serial()) as daemon:
+        await world.container(serial=1)
+        await daemon.takes(serial(replicas=2))
+        await world.kubelet.wait_for(
+            lambda: world.kubelet.devices(SERIAL).get("ttyUSB0::1") == "Unhealthy"
+        )
+        with pytest.raises(grpc.aio.AioRpcError, match=r"ttyUSB0::1 is Unhealthy: .* holds it"):
+            await world.allocated(SERIAL, ["ttyUSB0::1"])
+        world.end_pod()
+        await world.listed(SERIAL, "ttyUSB0", "ttyUSB0::1")
+        await world.allocated(SERIAL, ["ttyUSB0::1"])
 
 
 async def test_the_kubelet_is_asked_rarely_while_no_answer_would_change_anything(
