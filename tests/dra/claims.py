@@ -147,12 +147,18 @@ class Machine:
         return any(result.get("adminAccess") for result in allocation["devices"]["results"])
 
     def allocate(
-        self, uid: str, names: Collection[str], *, pool: str = POOL, admin: bool = False
+        self,
+        uid: str,
+        names: Collection[str],
+        *,
+        pool: str = POOL,
+        admin: bool = False,
+        driver: str = DRIVER,
     ) -> ClaimRef:
         """Allocate devices, as they are called in the slice, to a claim."""
         access = {"adminAccess": True} if admin else {}
         results = [
-            {"request": "r", "driver": DRIVER, "pool": pool, "device": name, **access}
+            {"request": "r", "driver": driver, "pool": pool, "device": name, **access}
             for name in names
         ]
         self.claims[uid] = {
@@ -165,7 +171,9 @@ class Machine:
 class Process:
     """A daemon's state of claims; another one on the same directory is the next daemon."""
 
-    def __init__(self, machine: Machine, directory: Path, *, boot: str = "boot-1") -> None:
+    def __init__(
+        self, machine: Machine, directory: Path, *, boot: str = "boot-1", driver: str = DRIVER
+    ) -> None:
         self.machine = machine
         self.directory = directory
         self.log = directory / "log"
@@ -178,7 +186,7 @@ class Process:
         self._gates: dict[str, Gate] = {}
         self.pools: Mapping[str, ServedPool] = {}
         self.preparer = ClaimPreparer(
-            DraSettings(driver=DRIVER, kubelet_root=directory),
+            DraSettings(driver=driver, kubelet_root=directory),
             records=records,
             cdi_directory=self.cdi_directory,
             boot_id=boot,

@@ -298,3 +298,24 @@ TestClaims.settings = settings(
     deadline=None,
     phases=(Phase.reuse, Phase.generate),
 )
+
+
+async def test_of_two_drivers_that_prepare_one_device_at_once_at_most_one_has_it(
+    tmp_path: Path,
+) -> None:
+    """Each writes its own record, then reads those of the others."""
+    machine = Machine(tmp_path, "ttyUSB0")
+    (name,) = machine.shares
+    processes = {}
+    for driver in ("a.example", "b.example"):
+        directory = tmp_path / "plugins" / driver
+        (directory / "claims").mkdir(parents=True)
+        processes[driver] = Process(machine, directory, driver=driver)
+        machine.allocate(driver, [name], driver=driver)
+    answers = await asyncio.gather(*(own.prepare(uid) for uid, own in processes.items()))
+    assert sum(not why for why in answers) <= 1, answers
+    for (driver, own), why in zip(processes.items(), answers, strict=True):
+        assert not (why and own.hooks()), "the hardware is another driver's"
+        await own.unprepare(driver)
+    assert await processes["b.example"].prepare("b.example") == ""
+    assert "by the DRA driver b.example" in await processes["a.example"].prepare("a.example")
