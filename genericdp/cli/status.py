@@ -179,7 +179,7 @@ def _lines(status: StatusDocument, *, wide: bool) -> Iterator[ColoredLine]:
     if since is not None or config["problems"]:
         when = f" since {absolute(since)}" if since is not None else ""
         problems = config["problems"] or ["it could not be read"]
-        yield from _listed(f"The config on disk is REFUSED{when}", problems, BAD)
+        yield from _listed(f"The config on disk has been REFUSED{when}", problems, BAD)
     yield "", PLAIN
     yield from _daemon(status)
     yield from _listed("Warnings of the config", config["warnings"], ODD)

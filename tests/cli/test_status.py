@@ -342,7 +342,7 @@ def test_what_is_wrong_comes_first() -> None:
     titles = [entry for entry in shown if entry.endswith(":") and not entry.startswith(" ")]
     assert titles == [
         "Not ready:",
-        "The config on disk is REFUSED since 2026-11-21 18:58:25 UTC:",
+        "The config on disk has been REFUSED since 2026-11-21 18:58:25 UTC:",
         "Warnings of the config:",
         "Never reloaded:",
         "Resources:",
@@ -372,7 +372,7 @@ def test_without_any_config_it_is_short() -> None:
         "  no config is active",
         "  there is no kubelet.sock",
         "",
-        "The config on disk is REFUSED since 2026-11-21 18:59:49 UTC:",
+        "The config on disk has been REFUSED since 2026-11-21 18:59:49 UTC:",
         "  /etc/genericdp/devices.yaml:1:1: it does not exist",
         "",
         "Daemon:   genericdp 0.1.0, for 12 s",

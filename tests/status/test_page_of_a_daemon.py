@@ -74,7 +74,7 @@ async def test_what_becomes_of_a_daemon_shows_by_itself(
         place.config.write_text(REFUSED)
         await shows(page, "1 Unhealthy", "/etc/modem", "asleep")
         await shows(page, "The config on disk is refused", "unknown key 'matches'")
-        assert "The config on disk is REFUSED since" in await in_terminal(address)
+        assert "The config on disk has been REFUSED since" in await in_terminal(address)
         (device,) = json.loads(await in_terminal(address, "-o", "json"))["resources"][0]["devices"]
         assert (device["id"], device["state"]) == ("ttyUSB0", "Unhealthy")
         assert device["reason"] in await page.ask("document.body.innerText")
