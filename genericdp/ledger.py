@@ -82,7 +82,7 @@ class _Entry:
         self.is_free = False
 
     def prove(self, asked_at: float, timing: PodResourcesTiming) -> None:
-        """Take an answer in which no pod holds it as a proof, if it was asked late enough.
+        """Count an answer in which no pod holds the ID as proof, if it was requested late enough.
 
         A pod that was admitted just before the withdrawal may not be listed yet. So two answers
         count, some time after it.
@@ -113,7 +113,7 @@ class Ledger:
     def __init__(self, directory: Path | None, timing: PodResourcesTiming | None) -> None:
         """``timing`` is that of requests to PodResources; None: the kubelet is not asked.
 
-        Then no name counts as held, since that could never end.
+        In that case no name counts as held, because no hold would ever end.
         """
         self._path = None if directory is None else directory / _FILE
         self._timing = timing
@@ -156,7 +156,7 @@ class Ledger:
             self._file = _File.READ
 
     def save(self) -> None:
-        """Write the file, after the one of before has been read; a failure is logged once."""
+        """Write the file, once an existing one has been read; a failure is logged only once."""
         if self._path is None:
             return
         if self._file is _File.UNREAD:
@@ -187,7 +187,7 @@ class Ledger:
         awaited: Collection[Name],
         now: float,
     ) -> None:
-        """Take over what the device plugins of these resources are about to list."""
+        """Record what the device plugins of these resources are about to list."""
         listed: dict[Name, Entry[Device]] = {
             Name(resource, device_id): device
             for resource in resources

@@ -106,7 +106,7 @@ class Gate:
     async def prepare(
         self, shares: Sequence[str], hooks: Iterable[HookName], unfinished: dict[str, str]
     ) -> list[Device]:
-        """Return the devices of shares, each once, checked, after these hooks of theirs have run.
+        """Check the shares' devices, run these hooks, and check again; return each device once.
 
         ``unfinished`` is what ``limited`` yields. Raise CallError.
         """
@@ -230,7 +230,7 @@ async def limited(resource: str, call: str, seconds: float) -> AsyncIterator[dic
 
 @contextmanager
 def counted(tallies: Iterable[ResourceTally]) -> Iterator[None]:
-    """Count an Allocate or the preparation of a claim, with what ``tallies`` are in the end."""
+    """Count an Allocate call or a claim's preparation; ``tallies`` is read only at the end."""
     began = time.monotonic()
     result: AllocationResult = "success"
     try:

@@ -77,7 +77,7 @@ def _concluded(
     spec_errors: Mapping[str, str],
     by_plugin: Collection[str],
 ) -> tuple[Decision, dict[str, bytes], list[Change]]:
-    """Return a decision with all states, the lists that it changes, encoded, and what is new.
+    """Return a decision with all states, the changed lists, encoded, and the changes to log.
 
     ``by_plugin``: the resources whose lists a kubelet gets.
     """
@@ -409,7 +409,7 @@ class Reconciler:
     async def _run_plugin(self, plugin: Plugin) -> None:
         """Register once an earlier plugin of the resource is over and the probes have results.
 
-        So that a restart of the daemon makes nothing Unhealthy that is well.
+        This keeps a restart of the daemon from making healthy devices Unhealthy.
         """
         name, state = plugin.resource, plugin.registration
         if leaving := self._leaving.get(name):
@@ -439,7 +439,7 @@ class Reconciler:
     ) -> None:
         """Let an empty list arrive, so that the node shows 0 at once (KST-11), and end.
 
-        The resource may have returned and be gone again meanwhile: ``earlier`` is still at it then.
+        If the resource has come back and left again meanwhile, ``earlier`` still runs.
         """
         name = leaving.plugin.resource
         if is_removed and leaving.plugin.registration.active.value:

@@ -68,8 +68,8 @@ class Pace:
     def pause(self, took: float, *, lists_changed: bool) -> float:
         """Return how long to wait after a reconcile that took this long.
 
-        Only lists cost the kubelet something. The kernel reports a disk's queue first: that must
-        not hold up the news of the disk.
+        Only lists cost the kubelet something. The kernel reports a disk's queue before
+        the disk: the first report must not delay the second.
         """
         return max(0.0, self.burst - took) if lists_changed else min(took, self.longest_pause)
 
@@ -154,7 +154,7 @@ class Supervisor:
     async def _set_watch(self) -> None:
         """Watch the directories where a change calls for a reconcile, and the udev database.
 
-        Not those of sysfs, whose changes uevents report, not inotify.
+        Directories in sysfs are left out: uevents report their changes, inotify does not.
         """
         live = "/sys/" if self.root.is_machine else "/nowhere/"
         directories = (
@@ -180,7 +180,7 @@ class Supervisor:
 
     @property
     def named(self) -> dict[str, Resource]:
-        """The same with all that has resulted from names that are templates."""
+        """Return ``wanted`` and the resources that names with templates have produced."""
         wanted = self.wanted.values()
         dra = self.reconciler.dra
         found = map(dra.as_served, wanted) if dra else wanted

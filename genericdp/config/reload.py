@@ -94,7 +94,7 @@ class Reloader:
     async def run(self, first: asyncio.Task[Loaded]) -> None:
         """Take what was loaded first, then follow the config forever.
 
-        Raises ConfigError if there is a policy then that cannot be used.
+        Raises ConfigError if the policy cannot be used at the start.
         """
         loaded = await self._unmixed(await first)
         if loaded.policy_is_unusable:
@@ -127,7 +127,7 @@ class Reloader:
         return asyncio.get_running_loop().time() + pause
 
     async def _unmixed(self, loaded: Loaded) -> Loaded:
-        """Load the config again while it changes meanwhile, so that no mixture of two is taken."""
+        """Load the config again if it changed meanwhile, so that no mixture of two is applied."""
         for _ in range(_MAX_TRIES):
             if await self.files.look() in {"", loaded.digest} or not loaded.digest:
                 return loaded
@@ -136,7 +136,7 @@ class Reloader:
         return Loaded(problems=(unusable(self._configs[0], "it keeps changing while it is read"),))
 
     async def _take(self, loaded: Loaded, *, asked: bool) -> None:
-        """Do what is to be done about a config that has been read: all of it is taken, or none."""
+        """Act on a config that has been read: all of it is applied, or none."""
         before = self.state.value
         accepted = replace(before, from_state_dir=False, refused=None, differs_since=None)
         if loaded.problems:

@@ -85,9 +85,9 @@ def decide(
 ) -> Decision:
     """Return the device lists, by what the host says and what was listed before.
 
-    The same answers give the same decision; what probes and CDI specs add to it, ``with_states``
-    says. ``now`` is on the monotonic clock, in seconds. ``held``: what pods and claims have, or may
-    have.
+    The same answers give the same decision; ``with_states`` adds what probes and CDI specs
+    report. ``now`` is on the monotonic clock, in seconds. ``held``: what pods and claims have, or
+    may have.
     """
     inventory = Inventory(host, node_name)
     while True:
@@ -223,8 +223,8 @@ class _Pass:
     def make(self) -> _Parts:
         """Make the devices of each resource, but for those where that fails.
 
-        Such a resource keeps what it had. Of what had never been decided it is unknown what it
-        would take: later resources get nothing that it might.
+        Such a resource keeps what it had. If it was never
+        decided, what it would match is unknown: later resources get nothing that it might match.
         """
         names = NameOwners(self.resources, self.previous)
         owners = Owners(listed=cache(self._listed))
@@ -249,7 +249,7 @@ class _Pass:
         return parts
 
     def _listed(self) -> dict[Identity, set[str]]:
-        """Return the resources that had things when they last were decided, by what these are."""
+        """Return, by identity, the resources that had that thing when they were last decided."""
         listed: dict[Identity, set[str]] = {}
         for name, before in self.previous.items():
             # Not what they had lost by then, as to another resource.
@@ -322,7 +322,7 @@ class _Pass:
         return entry
 
     def _absent(self, part: _Part, own: Iterable[_Part]) -> tuple[Device, ...]:
-        """Return the listed devices that cannot be had just now and keep what is theirs.
+        """Return the listed devices that are unavailable just now but keep their IDs and nodes.
 
         Their hardware and match are still there, or a directory that does not answer hides both.
         The node of a group's member may be that of other hardware by now. ``own`` are the parts of
@@ -351,8 +351,8 @@ class _Pass:
     def arbitrate(self, parts: _Parts) -> tuple[DeviceLists, dict[Name, str]]:
         """Refuse what is held under other names, and what another device has or gets.
 
-        Return also the names of held hardware that is to be offered under another name, each with
-        that name.
+        Also return, for held hardware that is to be offered under another name, that name by the
+        one under which it is held.
         """
         present = frozenset(
             identity

@@ -273,14 +273,14 @@ def why_empty(resource: Resource, found: Match, not_offered: Sequence[Entry[Subj
 
 
 def why_undecided(resource: Resource, failed: str) -> Reason:
-    """Return why a resource has no devices that cannot be decided."""
+    """Return why a resource that cannot be decided has no devices."""
     return _reason(Code.UNDECIDED, resource, failed)
 
 
 def _reason(cause: Code, resource: Resource, seen: str) -> Reason:
     """Return a cause as a sentence about the selectors that are to blame.
 
-    Only another cause, or other selectors, are news: not other devices of the host.
+    Only a different cause or different selectors count as news; different devices do not.
     """
     text, key = _BLAMED.get(cause, _NO_MATCH)
     selectors: Sequence[Selector] = resource.exclude if key == "exclude" else resource.match
@@ -292,7 +292,7 @@ def _reason(cause: Code, resource: Resource, seen: str) -> Reason:
 
 
 def _why_not_matched(resource: Resource, found: Match) -> tuple[Code, str]:
-    """Return of the entry of ``match`` that comes closest why nothing meets its conditions."""
+    """Return why nothing meets the conditions of the ``match`` entry that comes closest."""
     missed = []
     for i, misses in found.misses.items():
         selector = resource.match[i]
@@ -311,7 +311,7 @@ _CLOSER = (Code.NOT_MATCHED, Code.VALUE_MISSING)
 
 
 def _entries(resource: Resource, key: str, texts: Sequence[str], count: int) -> str:
-    """Return the selectors under a key with their places, of many the first ones."""
+    """Return the selectors under a key with their places; if there are many, the first few."""
     lines = resource.place.entries.get(key, ())
     named = [
         f"{key}[{i}] {{{text}}}"

@@ -248,7 +248,7 @@ class Health:
         return [device for devices in self._devices.values() for device in devices.values()]
 
     def _update(self, device: DeviceHealth) -> None:
-        """Plan and report what follows from another state of a device.
+        """Reset the timer of a device whose state has changed, and report the change.
 
         Another wording alone, as a temperature has it with each probe, is reported late: a
         reconcile is not worth it.
@@ -329,7 +329,7 @@ class Health:
 
 
 def _appeared(device: Device, before: DeviceHealth | None, otherwise: float) -> float:
-    """Return since when lines of the kernel log are about a device that is new by its ID.
+    """Return the time from which kernel log lines count against a device whose ID is new.
 
     It is the same as ``before`` if only its ID has changed.
     """

@@ -158,10 +158,10 @@ class HostCache:
         return DeviceFiles(self._root, before, guard=self.guarded, seen=self._seen)
 
     def concerns(self, event: Uevent | str) -> bool:
-        """Return whether an event may be about what has been read; no one may ask meanwhile.
+        """Return whether an event may be about what was read; the cache must not be in use.
 
         ``event``: a uevent, a path, or the name of a file of the udev database. What no
-        event is ever about, as files in /proc, is read again with what events are about.
+        event is ever about, such as files in /proc, is read again when an event is about a path.
         """
         if isinstance(event, str):
             return self.files.has_met(event) if "/" in event else self._devices.records(event)
@@ -430,7 +430,7 @@ class HostReader:
         full: bool = True,
         wants_records: bool = False,
     ) -> T:
-        """Run work in a daemon thread, another one where something hangs, and return its result.
+        """Run work in a daemon thread, and in a new one if that hangs; return its result.
 
         ``full``: everything is read again, else what is stale. ``wants_records``: whether the
         work uses udev records. Raises what it raises; waits while nothing can be read.
@@ -481,7 +481,7 @@ class HostReader:
                 raise blind
 
     def _waiting(self, stale: Stale) -> dict[str, float]:
-        """Return the devices that have just appeared, and until when udev may take to record them.
+        """Return the devices that have just appeared, and until when to wait for udev's records.
 
         Only where udev runs. Once that time is over, a device is ``stale``: what is known of it is
         what was read before udev had its chance.

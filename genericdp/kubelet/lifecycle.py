@@ -150,7 +150,7 @@ class Plugin:
         return identity
 
     async def _attempt(self, kubelet: SocketIdentity) -> tuple[str, float, int]:
-        """Serve and register until that is over, or the kubelet another one (KST-3).
+        """Serve and register until that ends, or the kubelet is replaced (KST-3).
 
         Return why it is over, after how many seconds to try again, and the level at which to log
         that: not the exception, which would keep the server alive.
