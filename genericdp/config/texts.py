@@ -243,7 +243,8 @@ def _check_glob(field: Field, text: str, *, path: bool = False) -> None:
         hint = "only in name, values, groupBy, id, attributes, inject, health and hooks"
         field.refuse(message, hint)
     elif problem := problem_of(text, shortened(text, MAX_QUOTED)):
-        regex_hint = _meant_glob(text) if _OF_REGEX.search(text) else ""
+        is_regex = text.lstrip("^").startswith("/") and _OF_REGEX.search(text)
+        regex_hint = _meant_glob(text) if is_regex else ""
         foreign_hint = "templates are not allowed here" if _FOREIGN.search(text) else ""
         field.refuse(problem, lookalike_hint(text) or regex_hint or foreign_hint)
     elif path:

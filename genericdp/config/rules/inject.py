@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from genericdp.config.document import shown_path
 from genericdp.config.rules.parts import injects, is_served_by_dra, references_in, replicas
-from genericdp.config.rules.selectors import may_find_several
 from genericdp.devices.resourcenames import name_problem
 from genericdp.glob import is_glob
 from genericdp.model import EnvVar, InjectBy, is_cdi_kind
@@ -38,15 +37,22 @@ def check_inject(resource: Field) -> None:
 
 def _warn_of_one_place(resource: Field) -> None:
     """Warn where each of several devices would be at the same path of a container."""
-    if is_served_by_dra(resource) or not may_find_several(resource["match"]):
+    # Other conditions, such as a serial number, may leave one device.
+    finds_several = any(
+        selector.written() <= {"path", "type", "inject"}
+        and any("*" in str(glob.value) for glob in selector["path"].strings())
+        for selector in resource["match"]
+    )
+    if is_served_by_dra(resource) or not finds_several:
         return
     for entry in (entry for inject in injects(resource) for entry in inject["devices"]):
         path = entry["containerPath"]
         inside = _fixed_path(path.text, None)
-        if inside is not None and "$(device." in str(entry["path"].value):
+        if inside and inside.startswith("/") and "$(device." in str(entry["path"].value):
+            stem = inside.rstrip("0123456789")
             path.warn(
                 "a container that requests two devices is refused: both would be at this path",
-                f"write {quoted(f'{inside}$(allocation.index)')}",
+                f"write {quoted(f'{stem}$(allocation.index)')}",
             )
 
 
