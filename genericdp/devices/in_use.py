@@ -11,7 +11,6 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from genericdp import glob
 from genericdp.devices.hardware import is_scsi_device, lineage
 from genericdp.devices.resourcenames import resulting
 from genericdp.devices.topology import backing_devices, functions_of, group_number
@@ -52,23 +51,21 @@ def _of_control_nodes(
     """Return warnings of devices that come with the others of their list."""
     if len(devices.devices) < 2 or resource.group_by is not None:
         return {}
-    files = (inventory.file(path) for path in _control_paths(resource))
-    paths = {file.key: file.path for file in files if file is not None}
+    found = (inventory.found(pattern) for pattern in _control_paths(resource))
+    paths = {file.key: file.path for files in found for file in files}
     return {
         device_id: f"it is the control node {path}, which comes with every device: exclude it,"
-        f" as in exclude: [{{path: {path}}}]"
+        f" as in exclude: [{{path: {path}}}], or give each device its own: path: $(device.path)"
         for device_id, entry in devices.devices.items()
         if entry.is_present and (path := paths.get(entry.device.key))
     }
 
 
 def _control_paths(resource: Resource) -> Iterator[str]:
-    """Yield the paths of nodes that come with every device, whatever it is."""
+    """Yield the paths and globs of nodes that come with every device, whatever it is."""
     for entry in resource.inject.devices or ():
         if entry.path is not None and not entry.path.references:
-            path = "".join(map(str, entry.path.parts))
-            if not glob.has_wildcard(path):
-                yield glob.unescape(path)
+            yield "".join(map(str, entry.path.parts))
 
 
 def _of_disks(lists: Mapping[str, DeviceList], inventory: Inventory) -> dict[str, dict[str, str]]:
