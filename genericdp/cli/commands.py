@@ -30,7 +30,8 @@ class Command:
         """Whether it also reads its config again, at SIGHUP too, and prints nothing."""
 
 
-_CONFIG = "FILE --config --policy"
+_SERVED = "FILE --config --policy"
+_CONFIG = "FILE --config --config-map --policy"
 _HOST = "--root --node-name"
 _LOG = "--log-format --log-level"
 _RECORDS = "--kubelet-root --dra-driver"
@@ -38,14 +39,14 @@ _RECORDS = "--kubelet-root --dra-driver"
 COMMANDS = {
     "run": Command(
         "serve the devices of a config to the kubelet of this node",
-        f"{_CONFIG} --kubelet-dir --state-dir --cdi-dir --pod-resources --dra-driver"
+        f"{_SERVED} --kubelet-dir --state-dir --cdi-dir --pod-resources --dra-driver"
         f" --kubelet-root --kubeconfig --listen --no-status {_HOST} {_LOG}",
         until_signaled=True,
         is_daemon=True,
     ),
     "validate": Command(
         "report every problem of configs, or what a reload would change",
-        f"PATH --config --policy --strict --diff {_HOST} --output",
+        f"PATH --config --config-map --policy --strict --diff {_HOST} --output",
     ),
     "discover": Command(
         "show which devices a config offers on this machine, and why others are not offered",
@@ -102,7 +103,7 @@ COMMANDS = {
     ),
     "cdi watch": Command(
         "keep CDI specs of a config's devices up to date, without a kubelet",
-        f"{_CONFIG} --cdi-dir {_HOST} {_LOG}",
+        f"{_SERVED} --cdi-dir {_HOST} {_LOG}",
         until_signaled=True,
         is_daemon=True,
     ),

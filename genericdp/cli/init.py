@@ -98,8 +98,10 @@ def execute(arguments: argparse.Namespace) -> int:
     found = run_skipping_hangs(root, lambda host: _find(examples, host))
     machine = "this machine" if root.is_machine else f"the machine in {quoted(arguments.root.name)}"
     text = _text_of(found, machine, root_option(arguments))
-    if problems := load_in_time([STDIN], {STDIN: text.encode()}).problems:
-        raise GenericdpError(f"this config would not be valid, please report it: {problems[0]}")
+    (written,) = load_in_time([STDIN], {STDIN: text.encode()})
+    if written.problems:
+        problem = written.problems[0]
+        raise GenericdpError(f"this config would not be valid, please report it: {problem}")
     for weak in (weak_id for found_example in found for weak_id in found_example.weak):
         print_warning(str(weak))
     if arguments.file is not None:
@@ -122,7 +124,7 @@ def _examples() -> list[_Example]:
 
 
 def _example(file: Path, only: Sequence[str]) -> _Example:
-    loaded = load_in_time([file])
+    (loaded,) = load_in_time([file])
     if loaded.problems:
         raise GenericdpError(f"an example is not valid, please report it: {loaded.problems[0]}")
     head, _, body = file.read_text("utf-8").partition("\nresources:\n")

@@ -56,6 +56,10 @@ SHARED = {
         type=config_of,
         default=(),
     ),
+    "--config-map": argument(
+        "the config in this ConfigMap, where the input is manifests with several",
+        metavar="NAME",
+    ),
     "--policy": argument(
         "what configs may do (kind: DevicePluginPolicy); a config that breaks it is refused",
         metavar="FILE",

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator, Mapping, Sequence
 
+    from genericdp.config.files import Loaded
     from genericdp.simulator.pods import Start
     from genericdp.simulator.simulation import NodeResource
 
@@ -81,7 +82,8 @@ def execute(arguments: argparse.Namespace) -> int:
     amounts = amounts_of(arguments.amounts)
     # The daemon would wait for a better config; here a person is waiting.
     pipes = read_pipes(arguments.config)
-    resources = load_config(arguments, pipes).resources  # the daemon warns, in its log
+    config = load_config(arguments, pipes)  # of which the daemon warns, in its log
+    resources = config.resources
     if reason := why_none(resources, node_name_of(arguments)):
         raise GenericdpError(reason)
     root = root_of(arguments)
@@ -93,10 +95,10 @@ def execute(arguments: argparse.Namespace) -> int:
         directory = Path(name)
         simulation = Simulation(
             Settings(
-                configs=_files(arguments.config, pipes, directory),
+                configs=_files(arguments.config, pipes, config, directory),
                 kubelet_directory=_checked(directory),
                 cdi_directory=directory,
-                policy=arguments.policy,
+                policy=_policy(arguments.policy, config, directory),
                 root=Path(root.real("/")),
                 node_name=node_name_of(arguments),
             ),
@@ -117,14 +119,29 @@ def _checked(directory: Path) -> Path:
 
 
 def _files(
-    configs: Sequence[Path], pipes: Mapping[Path, bytes], directory: Path
+    configs: Sequence[Path], pipes: Mapping[Path, bytes], config: Loaded, directory: Path
 ) -> tuple[Path, ...]:
     """Return paths that the daemon can read, which loads its config by itself."""
+    if config.config_map:
+        mount = directory / "config"
+        mount.mkdir()
+        for number, (name, text) in enumerate(config.texts):
+            # Of several ConfigMaps, names can be equal.
+            (mount / f"{number:04}-{name}").write_bytes(text)
+        return (mount,)
     copies = {}
     for number, (path, text) in enumerate(pipes.items()):
         copies[path] = directory / ("stdin.yaml" if path == STDIN else f"pipe-{number}.yaml")
         copies[path].write_bytes(text)
     return tuple(copies.get(path, path) for path in configs)
+
+
+def _policy(given: Path | None, config: Loaded, directory: Path) -> Path | None:
+    if given is not None or not config.policy_text:
+        return given
+    policy = directory / "policy.yaml"
+    policy.write_text(config.policy_text)
+    return policy
 
 
 def _show_data(output: str, picture: Picture, start: Start | None, news: str) -> None:

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from genericdp.cli.loading import load_in_time, read_pipes
+from genericdp.cli.loading import chosen, load_in_time, read_pipes, single
 from genericdp.cli.options import ROOT
 from genericdp.cli.output import print_result
 from genericdp.cli.parser import argument, config_of, flag, is_given, path_option
@@ -25,6 +25,7 @@ EXAMPLE = (
     "  genericdp validate examples/configs/*.yaml       # each is a config of its own\n"
     "  genericdp validate --config a.yaml --config b/   # together one config, as for run\n"
     "  kubectl -n genericdp get configmap genericdp-config -o yaml | genericdp validate -\n"
+    "  kubectl kustomize overlays/site | genericdp validate -  # each ConfigMap, as mounted\n"
     "  genericdp validate --diff /etc/genericdp new.yaml    # what a running daemon would do"
 )
 ARGUMENTS = {
@@ -60,7 +61,11 @@ def execute(arguments: argparse.Namespace) -> int:
     if arguments.diff and len(groups) != 2:
         raise UsageError(f"--diff takes two configs, OLD and NEW, not {len(groups)}")
     pipes = read_pipes([path for paths in groups for path in paths])
-    configs = [load_in_time(paths, pipes, policy=arguments.policy) for paths in groups]
+    loaded = [load_in_time(paths, pipes, policy=arguments.policy) for paths in groups]
+    if arguments.diff:
+        configs = [single(chosen(found, arguments.config_map)) for found in loaded]
+    else:
+        configs = chosen([config for found in loaded for config in found], arguments.config_map)
     # Only who names a machine expects that a config is applied to it.
     applies = arguments.root is not None
     arguments.root = arguments.root or Path("/")
@@ -107,11 +112,19 @@ def _as_text(configs: Sequence[Loaded], *, strict: bool) -> list[str]:
         if any(config.policy_is_unusable for config in configs):
             total += "; the policy cannot be used, so run would not start"
     else:
-        files = sum(len(config.files) for config in configs)
         resources = sum(len(config.resources) for config in configs)
-        total = f"{plural(files, 'file')}, {plural(resources, 'resource')}: valid"
+        total = f"{plural(_files(configs), 'file')}, {plural(resources, 'resource')}: valid"
+        if mounted := [config for config in configs if config.config_map]:
+            total = f"{plural(len(mounted), 'config')} in {total}"
         total += f", but {plural(len(lines), 'warning')} (--strict)" if strict and lines else ""
     return [*lines, total]
+
+
+def _files(configs: Sequence[Loaded]) -> int:
+    """Return how many files were read; several configs of manifests are in one."""
+    manifests = {path for config in configs if config.config_map for path in config.files}
+    others = [path for config in configs if not config.config_map for path in config.files]
+    return len(manifests) + sum(path not in manifests for path in others)
 
 
 def _as_warning(warning: Problem) -> str:
@@ -124,7 +137,7 @@ def _as_json(configs: Sequence[Loaded], *, is_diff: bool) -> dict[str, object]:
     warnings = sorted({warning for config in configs for warning in config.warnings})
     totals = {
         "valid": not problems,
-        "files": sum(len(config.files) for config in configs),
+        "files": _files(configs),
         "resources": sum(len(config.resources) for config in configs),
     }
     return {

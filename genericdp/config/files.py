@@ -61,6 +61,10 @@ class Loaded:
     """Name and content of each file that was read; from a child, only those of a good config."""
     pinned: tuple[str, ...] = field(default=(), compare=False)
     """Files and directories that are never seen to change on this machine, with the reason."""
+    config_map: str = ""
+    """The ConfigMap that it is in, where it is one of several configs in manifests."""
+    policy_text: str = field(default="", compare=False, repr=False)
+    """The policy in the same manifests, which bounds it."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -22,8 +22,8 @@ from genericdp.config.files import (
     unreadable,
     unusable,
 )
-from genericdp.config.policy import load_policy
-from genericdp.config.read import read_config
+from genericdp.config.manifests import mounted_configs, read_config
+from genericdp.config.policy import load_policy, policy_of
 from genericdp.errors import reason_of
 from genericdp.host.calls import mounts
 from genericdp.host.pathwalk import walk
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from genericdp.config.document import Document
+    from genericdp.config.manifests import Mounted
     from genericdp.errors import Problem
 
 _OF_A_VOLUME = re.compile(r"/\.\.\d{4}_\d\d_\d\d_")
@@ -52,6 +53,76 @@ def load(
     return replace(loaded, resources=build(checked, loaded.policy))
 
 
+def load_each(
+    paths: Sequence[Path], *, pipes: Mapping[Path, bytes] | None = None, policy: Path | None = None
+) -> list[Loaded]:
+    """Return the config that the paths make up; of a file of manifests, each that is in them."""
+    try:
+        given = [content for _, content in read_files(paths, pipes)] if len(paths) == 1 else []
+    except OSError:  # as what it is reported below
+        given = []
+    if len(given) == 1 and isinstance(given[0], Content):
+        path, content = paths[0], given[0]
+        if mounted := mounted_configs(_shown(path), content.text):
+            return [_load_mounted(config, path, content, policy) for config in mounted]
+    return [load(paths, pipes=pipes, policy=policy)]
+
+
+def _load_mounted(config: Mounted, path: Path, content: Content, policy: Path | None) -> Loaded:
+    """Return a config of manifests; a policy of the command line takes the place of theirs."""
+    rules, policy_text, bounds = Loaded(), "", config.policy
+    if policy is not None:
+        try:
+            rules = load_policy(policy, read_file(policy))
+        except OSError as error:
+            return Loaded(problems=(_no_load(policy, error),), policy_is_unusable=True)
+    elif bounds:
+        policy_text = "".join(text for _, text in bounds.files)
+        rules = policy_of(bounds.documents, bounds.problems, policy_text.encode())
+        rules = replace(
+            rules,
+            problems=_of_config_map(bounds.name, rules.problems, content),
+            warnings=_of_config_map(bounds.name, rules.warnings, content),
+        )
+    wrong, warnings = check_config(config.documents, rules.policy)
+    if config.lacks and policy is None:
+        message = f"checked without its policy: the ConfigMap {config.lacks} is not in this input"
+        warnings.append(unusable(_shown(path), message, "add it, or name the policy by --policy"))
+    problems = (
+        *rules.problems,
+        *_of_config_map(config.name, [*config.problems, *wrong], content),
+    )
+    plain = [] if problems else [r for d in config.documents for r in plain_resources(d)]
+    return replace(
+        rules,
+        problems=problems,
+        warnings=(*rules.warnings, *_of_config_map(config.name, warnings, content)),
+        resources=build(plain, rules.policy),
+        files=(path,),
+        texts=tuple((name, text.encode()) for name, text in config.files),
+        config_map=config.name if config.documents else "",
+        policy_text=policy_text,
+    )
+
+
+def _of_config_map(name: str, problems: Iterable[Problem], content: Content) -> tuple[Problem, ...]:
+    """Return problems of manifests, with the name of the ConfigMap that each is in."""
+    problems = [*problems]
+    shown = hide_untrusted_text(problems, {problem.file: content for problem in problems})
+    where = f"ConfigMap {name}" if name else ""
+    return tuple(
+        problem._replace(path=f"{where} {problem.path}".strip()) for problem in sorted(set(shown))
+    )
+
+
+def _shown(path: Path) -> str:
+    return "<stdin>" if path == STDIN else printable(str(path))
+
+
+def _no_load(path: Path, error: OSError) -> Problem:
+    return unusable(path, f"the config could not be loaded: {reason_of(error)}")
+
+
 def load_plain(
     paths: Sequence[Path], pipes: Mapping[Path, bytes] | None = None, policy: Path | None = None
 ) -> tuple[Loaded, list[tuple[dict[str, Any], Place]]]:
@@ -60,8 +131,7 @@ def load_plain(
         bounds = None if policy is None else read_file(policy)
         files = list(read_files(paths, pipes))
     except OSError as error:  # too few descriptors, too little memory: it may be a good config
-        message = f"the config could not be loaded: {reason_of(error)}"
-        return Loaded(problems=(unusable(paths[0], message),)), []
+        return Loaded(problems=(_no_load(paths[0], error),)), []
     digest, contents = Digest(), dict[str, Content]()
     rules, watched = Loaded(), [*paths, *(path for path, _ in files)]
     if policy is not None and bounds is not None:

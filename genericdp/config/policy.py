@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import stat
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from genericdp.config.document import Field, problem_of
 from genericdp.config.files import Content, Loaded, unreadable, unusable
-from genericdp.config.read import read_config
+from genericdp.config.manifests import read_config
 from genericdp.config.schema import POLICY, resolved_schema, schema
 from genericdp.config.texts import check_text, formatted
 from genericdp.config.validation import validate
@@ -18,7 +19,7 @@ from genericdp.printing import first_few, printable
 
 if TYPE_CHECKING:
     import pathlib
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from genericdp.config.document import Document
     from genericdp.errors import KeyPath, Problem
@@ -37,6 +38,15 @@ def load_policy(path: pathlib.Path, given: Content | OSError) -> Loaded:
         problem = unreadable(path, given)._replace(hint=hint)
         return Loaded(problems=(problem,), policy_is_unusable=True)
     documents, problems = read_config(printable(str(path)), given.text, if_empty=_IF_EMPTY)
+    loaded = policy_of(documents, problems, given.text)
+    if loaded.policy is None:
+        return loaded
+    return replace(loaded, warnings=(*loaded.warnings, *_warnings(path, given.untrusted_link)))
+
+
+def policy_of(documents: Sequence[Document], problems: Sequence[Problem], text: bytes) -> Loaded:
+    """Return the policy in documents, or all of its problems."""
+    problems = [*problems]
     warnings: list[Problem] = []
     for extra in documents[1:]:
         message = "a policy is one document, and this is another one"
@@ -51,8 +61,8 @@ def load_policy(path: pathlib.Path, given: Content | OSError) -> Loaded:
     if problems:
         return Loaded(problems=tuple(problems), policy_is_unusable=True)
     return Loaded(
-        policy=_policy(documents[0], sha256=hashlib.sha256(given.text).hexdigest()),
-        warnings=(*warnings, *_warnings(path, given.untrusted_link)),
+        policy=_policy(documents[0], sha256=hashlib.sha256(text).hexdigest()),
+        warnings=tuple(warnings),
     )
 
 

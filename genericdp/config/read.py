@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from genericdp.config.document import INVALID, Document, Mark, YamlNode, problem_at
-from genericdp.config.files import SUFFIXES
-from genericdp.config.schema import KINDS
 from genericdp.printing import lookalike_hint
 from genericdp.scalars import plain, reading, single_quoted
 
@@ -24,7 +22,7 @@ if TYPE_CHECKING:
 MAX_DEPTH = 32
 MAX_REPEATED = 10_000
 
-_IF_EMPTY = "'genericdp init' writes one for this machine"
+IF_EMPTY = "'genericdp init' writes one for this machine"
 _PARSER = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
 _TAGS = {
     yaml.ScalarEvent: "tag:yaml.org,2002:str",
@@ -33,41 +31,10 @@ _TAGS = {
 }
 _NO_TEXT = re.compile("[\0\ud800-\udfff]")
 _NO_SPACE = re.compile(r"\s*(?:- +)*[A-Za-z]+:(?!//)\S")
-_SEPARATORS = ("---", "...", "%")
-_OURS = {*KINDS, "List", ""}
-_NO_CONFIG = "the ConfigMap holds no config: no text of its data has a key in .yaml or .yml"
-
-
-def read_config(
-    file: str, content: bytes, *, if_empty: str = _IF_EMPTY
-) -> tuple[list[Document], list[Problem]]:
-    """Return the documents of a file and its problems; of a ConfigMap, those of the files in it.
-
-    Other manifests in the file of a ConfigMap with a config are left out.
-    """
-    documents: list[Document] = []
-    others: list[Document] = []
-    has_config = False
-    found, problems = read(file, content, if_empty=if_empty)
-    for document in found:
-        keys = document.data if isinstance(document.data, dict) else {}
-        version, kind = (str(keys.get(key) or "") for key in ("apiVersion", "kind"))
-        if (version, kind) == ("v1", "ConfigMap"):
-            inner, wrong = _unwrap(document, content.decode("utf-8-sig"))
-            documents += inner
-            problems += wrong
-            has_config |= bool(inner)
-        elif version and kind not in _OURS and not version.startswith("genericdp.io/"):
-            others.append(document)
-        else:
-            documents.append(document)
-    if has_config:
-        return documents, [problem for problem in problems if problem.message != _NO_CONFIG]
-    return documents + others, problems
 
 
 def read(
-    file: str, content: bytes, *, if_empty: str = _IF_EMPTY
+    file: str, content: bytes, *, if_empty: str = IF_EMPTY
 ) -> tuple[list[Document], list[Problem]]:
     """Return the documents of a file, up to the first that is not YAML, and its problems.
 
@@ -85,46 +52,8 @@ def read(
     return [Document(file=file, root=root, data=_plain_data(root)) for root in written], problems
 
 
-def _unwrap(config_map: Document, text: str) -> tuple[list[Document], list[Problem]]:
-    """Return the documents in the data of a ConfigMap: those of each file of a mount of it."""
-    documents: list[Document] = []
-    problems: list[Problem] = []
-    data = config_map.node(("data",))
-    files = {
-        key: value
-        for key, (_, value) in ((data and data.items) or {}).items()
-        if key.endswith(SUFFIXES) and not key.startswith(".") and isinstance(value.scalar, str)
-    }
-    if not files:
-        problems.append(problem_at(config_map.file, config_map.mark(("data",)), _NO_CONFIG))
-    lines = text.splitlines()
-    for value in files.values():
-        inner = str(value.scalar)
-        if lines[value.mark.line - 1][value.mark.column - 1 :].startswith("|"):
-            found, wrong = read(config_map.file, _in_place(inner, value.mark, lines).encode())
-        else:
-            found, wrong = read(config_map.file, inner.encode())
-            found = [replace(problem, place=value.mark) for problem in found]
-            wrong = [
-                problem._replace(line=value.mark.line, column=value.mark.column)
-                for problem in wrong
-            ]
-        documents += found
-        problems += wrong
-    return documents, problems
-
-
-def _in_place(inner: str, mark: Mark, lines: list[str]) -> str:
-    """Return the text of a block scalar so that all in it has the place that it has in the file."""
-    rows = inner.split("\n")
-    first = next((i for i, row in enumerate(rows) if row.strip()), 0)
-    outer = lines[mark.line + first] if mark.line + first < len(lines) else ""
-    indent = " " * (_indentation(outer) - _indentation(rows[first]))
-    moved = (row if row.startswith(_SEPARATORS) else f"{indent}{row}" for row in rows)
-    return "\n" * mark.line + "\n".join(moved)
-
-
-def _indentation(line: str) -> int:
+def indentation(line: str) -> int:
+    """Return how many spaces a line begins with."""
     return len(line) - len(line.lstrip(" "))
 
 
@@ -345,7 +274,7 @@ def _colon_hint(lines: list[str], place: Mark) -> str:
     if ": " in line[: place.column - 1]:
         return "quote a string that holds ': '"
     above = next((text for text in reversed(lines[: place.line - 1]) if text.strip()), "")
-    if _indentation(above) == _indentation(line):
+    if indentation(above) == indentation(line):
         return f"line {place.line - 1} lacks a ': '"
     return "begin the key in the same column as the one above"
 

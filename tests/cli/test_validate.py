@@ -241,11 +241,12 @@ def test_the_daemon_wants_a_config_that_it_can_read_again(capsys: Output) -> Non
 def test_a_filesystem_that_does_not_answer_is_a_problem() -> None:
     answered = threading.Event()
 
-    def load(*_: object, **__: object) -> Loaded:
+    def load(*_: object, **__: object) -> list[Loaded]:
         answered.wait(20)
-        return Loaded()
+        return [Loaded()]
 
-    (problem,) = load_in_time([Path("/nfs/x.yaml")], seconds=0.05, load=load).problems
+    (loaded,) = load_in_time([Path("/nfs/x.yaml")], seconds=0.05, load=load)
+    (problem,) = loaded.problems
     answered.set()
     assert str(problem) == (
         "/nfs/x.yaml:1:1: loading the config took longer than 0.05 s:"

@@ -17,7 +17,7 @@ from genericdp.config.check import check_config
 from genericdp.config.child import decode, encode
 from genericdp.config.files import Loaded
 from genericdp.config.load import load, plain_resources
-from genericdp.config.read import read_config
+from genericdp.config.manifests import read_config
 from genericdp.devices.allocation import AllocationConflictError, edits
 from genericdp.devices.changes import changes
 from genericdp.devices.decide import decide
