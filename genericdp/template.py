@@ -33,11 +33,14 @@ _NO_NAMES = {"": "an empty name", ".": "'.'", "..": "'..'"}
 
 
 class TemplateSyntaxError(ValueError):
-    """A malformed template; ``offset`` counts characters from 0."""
+    """A malformed template; ``offset`` counts characters from 0.
 
-    def __init__(self, message: str, offset: int) -> None:
+    ``inner`` is what stands in the parentheses, if that is what is wrong.
+    """
+
+    def __init__(self, message: str, offset: int, inner: str = "") -> None:
         super().__init__(message)
-        self.offset = offset
+        self.offset, self.inner = offset, inner
 
 
 class UnusableValueError(Exception):
@@ -171,7 +174,7 @@ def _reference(inner: str, offset: int) -> Reference:
     scope, dot, rest = name.partition(".")
     if not dot or not scope or not _NAME.fullmatch(rest):
         raise TemplateSyntaxError(
-            f"'$({inner})' is not of the form $(scope.name), as in $(device.path)", offset
+            f"'$({inner})' is not of the form $(scope.name), as in $(device.path)", offset, inner
         )
     return Reference(
         scope=scope,
@@ -189,7 +192,11 @@ def _fallback(default: str, offset: int) -> Reference:
         message = "a default is a string or one template, as in $(value.a:-$(value.b))"
         raise TemplateSyntaxError(message, offset)
     if found.fallback is not None:
-        raise TemplateSyntaxError("a default in a default cannot hold another template", offset)
+        message = (
+            "a default in a default cannot hold another template: give the inner ones a name, as in"
+            " values: {port: {text: $(usb.port:-$(device.name))}}"
+        )
+        raise TemplateSyntaxError(message, offset)
     return found
 
 

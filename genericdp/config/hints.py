@@ -55,6 +55,9 @@ _ADVICE: dict[tuple[str, str], str] = {
     ("match", "sharing"): "share a device with 'replicas'",
     ("resources", "metadata"): "omit it: this is not an object of Kubernetes",
     ("resources", "spec"): "write what is below it at the top level",
+    ("hardware", "not"): "what must not match goes into 'exclude', next to 'match'",
+    ("hardware", "device"): "select by one of 'path', 'udev', 'usb', 'pci', 'net'",
+    ("linkType", "type"): "did you mean 'linkType'?",
     ("vendor", "id"): "write vendor and product, as in vendor: '10c4'",
     ("vendor", "ids"): "write vendor and product, as in vendor: '10c4'",
 }
@@ -67,6 +70,10 @@ _SECOND_IDS: dict[KeyPath, str] = {
     ("pci", "subsystemVendor"): "subsystemDevice",
 }
 """The key of what follows a ':' in an ID, as in 0403:6001."""
+_DURATION = re.compile(r"([0-9]+)\s*(ms|s|sec|m|min|h)")
+_SECONDS = {"s": 1, "sec": 1, "m": 60, "min": 60, "h": 3600}
+_MODES = re.compile("[r-]?[w-]?[xm-]*|r[ow]|0?[0-7]{3}")
+_CLASS = re.compile("[0-9a-fA-F]{2}[.:][0-9a-fA-F]{2}")
 _DIGITS = re.compile(r"\^\[0-9A-Fa-f\]\{([0-9])\}\$")
 """A pattern of hexadecimal digits, and how many they have to be."""
 
@@ -98,6 +105,11 @@ def _for_scalar(field: Field, text: str, part: Schema, *, unquoted: bool) -> str
         return f"write {yaml_flow(meant)}{without}"
     if unquoted and (fixed := _fixed(field, text, part)):
         return f"write {single_quoted(fixed)}"
+    if (found := _DURATION.fullmatch(text)) and field.key.endswith("Seconds"):
+        seconds = int(found[1]) * _SECONDS.get(found[2], 0)
+        return f"write {seconds}, in seconds" if _is_good(field, seconds, part) else ""
+    if text.startswith("/") and _is_good(field, command := {"command": text.split()}, part):
+        return f"write {yaml_flow(command)}"
     # A string with spaces may be several entries, or a line for a shell.
     if " " not in text and len(text) <= MAX_QUOTED and _is_good(field, [text], part):
         return f"write {yaml_flow([text])}"
@@ -118,7 +130,13 @@ def for_text(field: Field, part: Schema) -> str:
     ids = [_fixed(field, half, part, pads=True) for half in (first, second)]
     if (key := _SECOND_IDS.get(field.path[-2:])) and all(ids):
         return f"write {single_quoted(ids[0])}, and {key}: {single_quoted(ids[1])}"
-    if field.key in {"vendor", "product"} and text.isalpha():
+    if text and field.key == "permissions" and _MODES.fullmatch(text):
+        only_reads = set(text) <= {"r", "o", "-", "0", "4"}
+        return f"write {'r' if only_reads else 'rw'}"
+    if field.key == "class" and _CLASS.fullmatch(text):
+        return f"write {single_quoted(f'{text[:2]}{text[3:]}*'.lower())}"
+    is_number = field.key in {"vendor", "product", "device", "class", "interface"}
+    if is_number and text.replace(" ", "").isalpha():
         return "genericdp hardware lists the numbers of devices"
     return lookalike_hint(text) or ("templates are not allowed here" if "$(" in text else "")
 
@@ -182,6 +200,8 @@ def _with_digits(digits: str, pattern: str) -> str:
 def _sample(part: Schema) -> str:
     """Return what can be written there, as a hint: the choices, or else an example."""
     items = part.get("items", {})
+    if part.get("type") == "integer" and "maximum" in part:
+        return f"from {part.get('minimum', 0)} to {part['maximum']}"
     if choices := part.get("enum") or items.get("enum"):
         return f"one of {', '.join(choices)}"
     examples = part.get("examples") or [[item] for item in items.get("examples", ())]

@@ -20,7 +20,7 @@ from genericdp.model import Attribute, AttributeType, is_cdi_name
 from genericdp.printing import MAX_QUOTED, lookalike_hint, quoted, shortened, suggestion
 from genericdp.regex import PatternError, compiled
 from genericdp.scalars import plain, yaml_flow
-from genericdp.template import may_be_absolute
+from genericdp.template import Reference, may_be_absolute
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Set
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from genericdp.config.document import Field
     from genericdp.config.schema import Schema
     from genericdp.errors import KeyPath
-    from genericdp.template import Reference, Template
+    from genericdp.template import Template
 
 MAX_LEVELS = 16
 """Levels of a path with wildcards: each may stand for a whole directory of directories."""
@@ -60,6 +60,17 @@ _OF_REGEX = re.compile(r"\\[dws]|\]\+|\([^()]*\|[^()]*\)|^\^|(?<=[\w*+?\])])\$$"
 _COUNTED_CLASS = re.compile(r"(?:\\[dws]|\[[^]]*\])\+|(?<=[A-Za-z])\.[*+]")
 _LISTED = re.compile(r",\s*/")
 _WILDCARD = re.compile(r"\[[^]]*\]|[*?]")
+_NOT_IN_GLOB = re.compile(r"\[\^[^]]*\]|\[[^]]*[0-9]-[0-9]{2,}[^]]*\]")
+"""A negation of regular expressions, and a range of numbers rather than of digits."""
+_OTHER_DEFAULT = re.compile(
+    r"(?P<name>[a-z]+\.[\w.@+-]+)\s*(?::?[=?+]|\|\s*default\b)\s*(?P<default>.*)"
+)
+"""A default as shells and Helm write it."""
+_BARE = re.compile(rf"(?:{'|'.join(SCOPES)})\.\w+")
+_IN_SYSFS = re.compile(r"/sys/(?:class|bus)/(?P<subsystem>\w+)/(?:devices/)?(?P<name>[^/]+)")
+_OF_UDEV = re.compile(r"(?P<kind>\$env|%E|\$attr|\$sysfs|%s)\{(?P<name>[^{}]*)\}")
+"""A substitution in the rules of udev."""
+_KERNEL_NAME = re.compile(r"%k|\$kernel\b")
 _OF_PERL = re.compile(r"\(\?<?[=!]|\\[1-9]")
 _COUNT = re.compile(r"\{[0-9]")
 _SYNTAX = "templates are written $(device.path)"
@@ -123,14 +134,74 @@ def _warn_of_literal(field: Field, text: str, form: str) -> None:
     elif "glob" in form and (found := _OF_REGEX.search(text)):
         message = f"{quoted(found[0])} is literal in a glob, which is not a regular expression"
         field.warn(message, _meant_glob(text))
+    elif "glob" in form and (found := _NOT_IN_GLOB.search(text)):
+        is_negated = found[0].startswith("[^")
+        what = "is one of these characters" if is_negated else "is one character"
+        hint = quoted(text.replace("[^", "[!")) if is_negated else _meant_numbers(text)
+        field.warn(f"{quoted(found[0])} {what} in a glob", f"write {hint}")
     elif "glob" in form and (found := _LISTED.search(text)):
         listed = yaml_flow([part.strip() for part in text.split(",")])
         field.warn(f"{quoted(found[0])} is literal in a glob", f"write a list: {listed}")
     elif {"glob", "path"} & {*form.split("-")} and (hint := lookalike_hint(text)):
         field.warn(f"{quoted(text)} is used literally", hint)
+    elif "template" in form and (meant := _meant_as_template(field, text)):
+        what, hint = meant
+        field.warn(f"{quoted(what)} is not a template and is used literally", f"write '{hint}'")
     elif found := (_OF_A_SCOPE if is_script else _FOREIGN).search(text):
         hint = _SYNTAX if "template" in form else "templates are not allowed here"
         field.warn(f"{quoted(found[0])} is not a template and is used literally", hint)
+
+
+def _meant_numbers(text: str) -> str:
+    """Return globs for a range of numbers that was written as one of digits."""
+    found = re.search(r"\[([0-9])-([1-9])([0-9])\]", text)
+    if found is None:
+        return "a list of globs, as in ['/dev/ttyUSB[0-9]', '/dev/ttyUSB1[0-5]']"
+    first, tens, ones = found.groups()
+    classes = [f"[{first}-9]", *(f"{ten}[0-9]" for ten in range(1, int(tens))), f"{tens}[0-{ones}]"]
+    return yaml_flow([text.replace(found[0], digits) for digits in classes])
+
+
+def _meant_as_template(field: Field, text: str) -> tuple[str, str] | None:
+    """Return a literal, and the template that it was probably meant as."""
+    if _BARE.fullmatch(text) and _is_known(text):
+        return text, f"$({text})"
+    of_scopes = [scope for scope, names in SCOPES.items() if text in (names or ())]
+    if of_scopes and field.key in {"id", "groupBy"}:
+        return text, f"$({of_scopes[0]}.{text})"
+    if found := _OF_UDEV.search(text):
+        scope = "property" if found["kind"] in {"$env", "%E"} else "attribute"
+        return found[0], f"$({scope}.{found['name']})"
+    in_names = field.key in {"id", "groupBy", "containerPath", "path"}
+    if in_names and (found := _KERNEL_NAME.search(text)):
+        return found[0], "$(device.name)"
+    for reference in template.parse(text).references:
+        default = reference.default or ""
+        if _BARE.fullmatch(default) and _is_known(default):
+            scope, _, name = default.partition(".")
+            meant = Reference(scope=scope, name=name)
+            return default, str(replace(reference, default=None, fallback=meant))
+    return None
+
+
+def _is_known(name: str) -> bool:
+    scope, _, inner = name.partition(".")
+    names = SCOPES.get(scope)
+    return names is None or inner in names
+
+
+def _syntax_hint(inner: str) -> str:
+    """Return how to write what stands in the parentheses of a template that cannot be read."""
+    if found := _OTHER_DEFAULT.fullmatch(inner):
+        default = found["default"].strip("\"' ")
+        return f"write '$({found['name']}:-{default})'"
+    name = inner.partition(":")[0]
+    if re.fullmatch("[A-Z][A-Z0-9_]+", name):
+        return f"write '$(property.{inner})' for a property of udev"
+    if name in SCOPES:
+        return ""
+    choices = [f"'$({scope}.{inner})'" for scope, names in SCOPES.items() if name in (names or ())]
+    return f"write {' or '.join(choices)}" if choices else ""
 
 
 def _meant_glob(text: str) -> str:
@@ -188,7 +259,7 @@ def _parsed(field: Field, text: str, values: Set[str] | None) -> Template | None
     try:
         parsed = template.parse(text)
     except template.TemplateSyntaxError as error:
-        field.refuse(str(error))
+        field.refuse(str(error), _syntax_hint(error.inner))
         return None
     place = place_of(field)
     found = [problem for part in parsed.references if (problem := complaint(part, place, values))]
@@ -242,6 +313,8 @@ def _check_glob(field: Field, text: str, *, path: bool = False) -> None:
         message = f"templates are not allowed here: {quoted(text)}"
         hint = "only in name, values, groupBy, id, attributes, inject, health and hooks"
         field.refuse(message, hint)
+    elif field.path[-2:-1] == ("nodeNames",) and "/" in text:
+        field.refuse(f"{quoted(text)} is not a node's name", "write names or globs, as in 'edge-*'")
     elif problem := problem_of(text, shortened(text, MAX_QUOTED)):
         is_regex = text.lstrip("^").startswith("/") and _OF_REGEX.search(text)
         regex_hint = _meant_glob(text) if is_regex else ""
@@ -249,6 +322,9 @@ def _check_glob(field: Field, text: str, *, path: bool = False) -> None:
         field.refuse(problem, lookalike_hint(text) or regex_hint or foreign_hint)
     elif path:
         _check_wildcards(field, text, text)
+        if found := _IN_SYSFS.fullmatch(text):
+            selector = yaml_flow({"udev": {"subsystem": found["subsystem"], "name": found["name"]}})
+            field.warn(f"{quoted(text)} is a directory, not a device file", f"write {selector}")
 
 
 def _check_regex(field: Field, text: str) -> None:
