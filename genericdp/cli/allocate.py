@@ -8,7 +8,7 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from genericdp.cli.apply import discovered, refuse_unknown, unknown_device
-from genericdp.cli.output import DATA, print_data, print_lines
+from genericdp.cli.output import DATA, print_data, print_lines, print_warning
 from genericdp.cli.parser import Append, argument
 from genericdp.cli.probe import Probed, who_probes
 from genericdp.devices.allocation import edits_for_kubelet
@@ -92,6 +92,8 @@ def execute(arguments: argparse.Namespace) -> int:
         except UnusableValueError as error:
             raise GenericdpError(f"{name}: {error}") from error
         probed += [Probed(resource=name, listed=entry) for entry in entries]
+    for warning in _losses(answers, probed):
+        print_warning(warning)
     if arguments.output in DATA:
         print_data(
             {name: edits_as_json(answer) for name, answer in answers.items()}, arguments.output
@@ -99,6 +101,27 @@ def execute(arguments: argparse.Namespace) -> int:
     else:
         print_lines(_as_text(answers, probed, arguments))
     return 0
+
+
+def _losses(answers: Mapping[str, ContainerEdits], probed: Iterable[Probed]) -> Iterator[str]:
+    """Yield what a container does not get: absent mounts, and what two resources both set."""
+    for name, mount in dict.fromkeys(
+        (device.resource, mount)
+        for device in probed
+        for mount in device.listed.device.mounts
+        if mount.absent
+    ):
+        yield f"{name}: {mount.host_path} does not exist, so its optional mount is left out"
+    first: dict[tuple[str, str], tuple[str, str]] = {}
+    for name, edits in answers.items():
+        for kind, texts in (("variable", edits.env), ("annotation", edits.annotations)):
+            for key, text in texts.items():
+                other, of_other = first.setdefault((kind, key), (name, text))
+                if of_other != text:
+                    yield (
+                        f"{name} and {other} both set the {kind} {key}, to {quoted(text)} and"
+                        f" {quoted(of_other)}: the kubelet keeps only one of them"
+                    )
 
 
 def _as_text(

@@ -19,7 +19,7 @@ from genericdp.devices.selectors import any_of, selector_text, shown
 from genericdp.errors import UsageError
 from genericdp.explain.describe import claim_lines, entry_of
 from genericdp.explain.explanation import VerdictKind, explain
-from genericdp.explain.find import Asked, awaited_by, find, refuse_plain
+from genericdp.explain.find import Asked, Unknown, awaited_by, find, refuse_plain
 from genericdp.printing import plural, printable
 
 if TYPE_CHECKING:
@@ -27,16 +27,17 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from genericdp.devices.decide import DeviceLists
+    from genericdp.devices.devicelist import DeviceList
     from genericdp.devices.selectors import Condition
     from genericdp.explain.describe import Entry
     from genericdp.explain.explanation import Explanation, Try, Verdict
-    from genericdp.explain.find import Unknown
     from genericdp.host.cache import HostCache
     from genericdp.model import Resource
     from genericdp.status import view
 
     Answer = tuple[Explanation, Entry] | Unknown
 
+_MAX_IDS = 8
 _MAX_UNRELATED = 3
 """The number of resources shown that do not match the device, the closest ones."""
 _NAMES_ANOTHER_DEVICE = {
@@ -55,7 +56,7 @@ ARGUMENTS = {
     "DEVICE": argument(
         "a device file, a link to one, a directory of /sys, a PCI address (03:00.0), a USB port"
         " (1-1.4), VENDOR:PRODUCT (0403:6001), a network interface, the kernel's name of a device,"
-        " or the id of one on offer",
+        " the id of one on offer, or a resource",
     ),
 }
 
@@ -81,7 +82,10 @@ def execute(arguments: argparse.Namespace) -> int:
 def answer(asked: str, resources: Sequence[Resource], host: HostCache, node_name: str) -> Answer:
     """Find the device, decide what all resources offer, and explain the one by the other."""
     here, inventory = for_node(resources, node_name), Inventory(host, node_name)
-    found, lists = find(asked, inventory), discover_once(here, host, node_name).lists
+    lists = discover_once(here, host, node_name).lists
+    if asked in lists:
+        return _resource(asked, lists[asked])
+    found = find(asked, inventory)
     if not isinstance(found, Asked):
         unknown = replace(found, tried=(*found.tried, *awaited_by(asked, here)))
         found = _by_id(asked, lists, inventory) or unknown
@@ -90,6 +94,17 @@ def answer(asked: str, resources: Sequence[Resource], host: HostCache, node_name
     if not isinstance(found, Asked):
         return found
     return explain(found, resources, lists, inventory), entry_of(found.candidate, inventory)
+
+
+def _resource(name: str, listed: DeviceList) -> Unknown:
+    """Return what a resource offers, for who names one in place of a device."""
+    ids = [*listed.devices]
+    why, _ = listed.why_empty
+    has = f"it has {plural(len(ids), 'device')}" if ids else f"it has no devices: {why}"
+    more = "name one of them" if ids else "see genericdp discover FILE"
+    return Unknown(
+        text=name, tried=(), reason=f"{has} ({more})", near=(*ids[:_MAX_IDS],), is_resource=True
+    )
 
 
 def _by_id(asked: str, lists: DeviceLists, inventory: Inventory) -> Asked | None:
@@ -216,10 +231,11 @@ def _try_document(attempt: Try) -> view.Document:
 
 
 def _unknown_as_text(unknown: Unknown) -> Iterator[str]:
-    yield f"{shown(unknown.text)} is not offered: {unknown.reason}"
+    what = "is a resource" if unknown.is_resource else "is not offered"
+    yield f"{shown(unknown.text)} {what}: {unknown.reason}"
     yield from (f"  {sentence}" for sentence in unknown.tried)
     if unknown.near:
-        yield f"  near: {any_of(unknown.near)}"
+        yield f"  {'devices' if unknown.is_resource else 'near'}: {any_of(unknown.near)}"
 
 
 def _unknown_document(unknown: Unknown) -> view.Document:

@@ -26,7 +26,7 @@ _OPTIONS = {"--config": "GENERICDP_CONFIG", "--policy": "GENERICDP_POLICY"}
 
 
 class Source(NamedTuple):
-    """What a pod mounts of a ConfigMap."""
+    """Names what a pod mounts of a ConfigMap."""
 
     config_map: str
     key: str = ""
@@ -49,7 +49,7 @@ class Mounted:
 
 
 class _Pod(NamedTuple):
-    """What the options of a container that runs genericdp lead to."""
+    """Lists what the options of a container that runs genericdp lead to."""
 
     config: list[Source]
     policy: list[Source]
@@ -258,7 +258,7 @@ def _unwrap(config_map: Document, text: str, key: str = "") -> Mounted:
 def _read_within(
     file: str, value: YamlNode, lines: Sequence[str]
 ) -> tuple[list[Document], list[Problem]]:
-    """Read a text within a manifest, so that all in it has the place that it has in the file."""
+    """Read a file within a manifest, so that all in it has the place that it has in the file."""
     inner = str(value.scalar)
     if lines[value.mark.line - 1][value.mark.column - 1 :].startswith("|"):
         return read(file, _in_place(inner, value.mark, lines).encode())

@@ -180,7 +180,10 @@ def _not_the_one(field: Field, error: Violation) -> None:
 def _out_of_range(field: Field, error: Violation) -> None:
     less = "less" if error.validator == "minimum" else "more"
     limit = error.validator_value
-    field.refuse(f"{field.value} is {less} than the {error.validator} of {limit}")
+    hint = ""
+    if field.path[-3:] == ("hooks", "allocate", "timeoutSeconds"):
+        hint = "what takes longer belongs into preStart, which runs before the container starts"
+    field.refuse(f"{field.value} is {less} than the {error.validator} of {limit}", hint)
 
 
 def _too_many(field: Field, error: Violation) -> None:

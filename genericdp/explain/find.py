@@ -54,7 +54,9 @@ class Unknown:
     """What was looked for, or is to be given instead, as sentences."""
     reason: str = "there is no such device on this host"
     near: tuple[str, ...] = ()
-    """Similar names that exist."""
+    """Similar names that exist; of a resource, IDs of its devices."""
+    is_resource: bool = False
+    """Whether it is the name of a resource."""
 
 
 def find(text: str, inventory: Inventory) -> Asked | Unknown:

@@ -1,4 +1,4 @@
-"""What is rendered, given to ``genericdp validate``."""
+"""Rendered manifests, given to ``genericdp validate``."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_what_kustomize_makes_is_valid(
     assert said.startswith("3 configs" if name == "node-groups" else "1 config ")
 
 
-# Those of the two have texts that stand for a config, or none.
+# The two have no config, or strings that stand for one.
 @pytest.mark.parametrize("name", sorted(VALUES.keys() - {"files", "existing"}))
 def test_what_helm_makes_is_valid(
     name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
