@@ -99,7 +99,7 @@ def test_make_run_shows_what_the_machine_offers_until_ctrl_c(tmp_path: Path) -> 
     ("page", "needs"),
     [
         # tests/cluster/test_getting_started.py runs these.
-        (PAGE, ["k3s", "kind", "systemd"]),
+        (PAGE, ["k3s", "kind"]),
         # tests/e2e/test_cdi_podman.py runs podman, tests/deploy the unit.
         (WITHOUT_KUBERNETES, ["podman", "systemd"]),
     ],
