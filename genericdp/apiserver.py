@@ -47,23 +47,27 @@ SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _MAX_FILE_BYTES = 1024 * 1024
 _MAX_DEPTH = 32
 _MAX_EVENTS = 20_000
-"""Of a kubeconfig: each takes about a kilobyte while it is read. One cluster has about 50."""
+"""Limit of the entries of a kubeconfig: each needs about a kilobyte while it is read. A file for
+one cluster has about 50.
+"""
 _UNSUPPORTED = ("proxy-url", "exec", "auth-provider", "username", "as")
 SLICES = "/apis/resource.k8s.io/v1/resourceslices"
 """The collection of all ResourceSlices."""
 MAX_ANSWER_BYTES = 4 * 1024 * 1024
-"""Of one answer, of one event, and of the events of one watch. An object has at most 1.5 MiB in
-etcd, and the ResourceSlices of 6,000 devices, with a dozen attributes each, have 4 MiB."""
+"""Limit of one answer, of one event, and of the events of one watch. An object has at most 1.5 MiB
+in etcd, and the ResourceSlices of 6,000 devices, with a dozen attributes each, have 4 MiB.
+"""
 MAX_ANSWER_VALUES = 200_000
-"""Of one answer: braces, brackets and commas. Parsed, such an answer has about 30 MiB, while 4 MiB
-of empty objects would have 120."""
+"""Limit of one answer's braces, brackets and commas. Such an answer needs about 30 MiB when parsed;
+4 MiB of empty objects would need 120.
+"""
 _CHUNK_BYTES = 256
-"""The bytes that each chunk counts in addition: reading it takes that much longer."""
+"""Bytes that each chunk counts in addition, because reading a chunk has a fixed cost."""
 _CONNECT_SECONDS = 5.0
 _WATCH_SECONDS = (300.0, 600.0)
 """The server is asked to end a watch after a random time between these."""
 _GRACE_SECONDS = 60.0
-"""How much later than that we end it."""
+"""How much later than that we end it ourselves."""
 _MAX_RETRY_AFTER = 300.0
 _MAX_MESSAGE = 500
 _MAX_TEXT = 2000
@@ -80,7 +84,7 @@ class Access:
     server: str
     """Its URL, without a slash at the end."""
     ca: bytes | None = None
-    """The CA certificates, as PEM; None: those that the system trusts."""
+    """The CA certificates, as PEM; None for those that the system trusts."""
     verify: bool = True
     server_name: str = ""
     """The name in its certificate, if it is not the host of the URL."""
@@ -97,7 +101,9 @@ class Access:
         return {"authorization": f"Bearer {self.token}"} if self.token else {}
 
     def context(self) -> ssl.SSLContext:
-        """Return what connections need, with CA and client certificate; raise ApiAccessError."""
+        """Return the TLS context for connections, with CA and client certificate; raise
+        ApiAccessError.
+        """
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         # As in Go: a CA need not be a root.
         context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
@@ -123,7 +129,7 @@ class Access:
 def in_cluster(
     directory: Path = SERVICE_ACCOUNT, environ: Mapping[str, str] = os.environ
 ) -> Access:
-    """Return the access that a pod has by its service account now; raise ApiAccessError."""
+    """Return the current access that a pod's service account provides; raise ApiAccessError."""
     host, port = environ.get("KUBERNETES_SERVICE_HOST"), environ.get("KUBERNETES_SERVICE_PORT")
     if not (host and port):
         raise ApiAccessError(
@@ -138,7 +144,7 @@ def in_cluster(
 
 
 def of_kubeconfig(path: Path) -> Access:
-    """Return what the current context of a kubeconfig gives access to now; raise ApiAccessError."""
+    """Return the access that the current context of a kubeconfig provides; raise ApiAccessError."""
     import yaml  # here, since pods need none
 
     content, depth = _read_file("kubeconfig", path), 0
@@ -183,7 +189,9 @@ def _named(config: Mapping[str, Any], kind: str, name: object) -> Mapping[str, A
 
 
 def _pem(entry: Mapping[str, Any], key: str, directory: Path) -> bytes | None:
-    """Return a PEM text, or that of a file, whose path may be relative to the kubeconfig."""
+    """Return PEM data: the data itself, or that of a file, whose path may be relative to the
+    kubeconfig.
+    """
     if data := entry.get(f"{key}-data"):
         return base64.b64decode(data, validate=True)
     file = entry.get(key)
@@ -196,7 +204,9 @@ def _token(path: Path) -> str:
 
 @contextmanager
 def _reasons(what: str) -> Iterator[None]:
-    """Raise ApiAccessError, with what cannot be used and why, for any error in the block."""
+    """Turn any error in the block into an ApiAccessError that names the unusable part and the
+    reason.
+    """
     try:
         yield
     except (OSError, ValueError) as error:
@@ -240,7 +250,7 @@ def claim_path(namespace: str, name: str) -> str:
 
 
 class ApiClient:
-    """Sends requests to an API server; each may raise ApiError, and none is tried again."""
+    """Sends requests to an API server; each may raise ApiError, and none is retried."""
 
     def __init__(
         self,
@@ -258,9 +268,11 @@ class ApiClient:
         """
         self._read_access = read_access
         self._trust: Access | None = None
-        """The access of the open connections, without the token; None before the first one."""
+        """The access used for the open connections, without the token; None before the first
+        connection.
+        """
         self._choosing = asyncio.Lock()
-        """Held while the access is read: what was read earlier must not undo what was later."""
+        """Held while the access is read, so that an older result cannot replace a newer one."""
         self._count = count
         self._answer_seconds = answer_seconds
         self._silence_seconds = silence_seconds
@@ -308,8 +320,8 @@ class ApiClient:
         """Watch a collection: yield an iterator of event types and objects, once the server agrees.
 
         The iterator ends when the server ends the watch, as it does every few minutes, and once
-        there were too many events, so that another list is better. Some events are bookmarks, whose
-        object has nothing but a resourceVersion.
+        there were too many events, so a new list is better. Some events are bookmarks, whose object
+        has only a resourceVersion.
         """
         seconds = round(random.uniform(*_WATCH_SECONDS))  # noqa: S311
         params = {
@@ -331,10 +343,10 @@ class ApiClient:
             return _parsed(await _read(response))
 
     async def _connect(self) -> tuple[Access, httpx2.AsyncClient]:
-        """Return the present access, and connections that are made for it; raise ApiAccessError.
+        """Return the current access, and connections that are made for it; raise ApiAccessError.
 
-        Where another CA, certificate or name counts now, those of before are closed: no token must
-        go to a server that is not trusted any more.
+        If the CA, the certificate or the server's name has changed, old connections are closed: no
+        token must go to a server that is no longer trusted.
         """
         async with self._choosing:
             access = await in_worker(self._read_access)
@@ -363,7 +375,7 @@ class ApiClient:
     ) -> AsyncIterator[httpx2.Response]:
         """Yield a successful response, before its content is read, and count the request.
 
-        Raise ApiError for any other response, and for whatever goes wrong.
+        Raise ApiError for any other response, and for any other error.
         """
         server = ""
         try:
@@ -393,9 +405,10 @@ class ApiClient:
 
 
 def _closing() -> Callable[[str, dict[str, Any]], Awaitable[None]]:
-    """Return the trace function of a request, to close what a TLS handshake leaves behind.
+    """Return the trace function of a request, which closes the connection of a canceled TLS
+    handshake.
 
-    The library closes the connection where the handshake fails, and not where it is canceled.
+    The library closes the connection if the handshake fails, but not if it is canceled.
     """
     connections = []
 
@@ -439,7 +452,7 @@ def _check_size(what: str, size: int) -> None:
 
 
 async def _events(response: httpx2.Response) -> AsyncGenerator[Event]:
-    """Yield the events of a watch, a line each, until there were many; raise ApiError."""
+    """Yield the events of a watch, one for each line, until there were too many; raise ApiError."""
     line, size, begun_at = bytearray(), 0, 0
     async with aclosing(_chunks(response)) as chunks:
         async for chunk in chunks:
@@ -481,7 +494,7 @@ def _parsed(content: bytearray) -> Json:
 
 
 def _nothing(_name: str) -> None:
-    """Return what stands for NaN and Infinity."""
+    """Return the replacement for NaN and Infinity."""
 
 
 def _finite(text: str) -> float | None:
@@ -498,7 +511,7 @@ def _encoded(body: Json) -> bytes:
 
 
 def _valid(item: object, kind: object = "") -> Json:
-    """Return an object of the API that has metadata, and is not of another kind; raise ApiError."""
+    """Return an object of the API; raise ApiError if it has no metadata or is of the wrong kind."""
     if not (isinstance(item, dict) and isinstance(item.get("metadata"), dict)):
         raise ApiError("the API server's answer has an object without metadata")
     if kind and item.get("kind", kind) != kind:
@@ -526,7 +539,7 @@ async def _refusal(response: httpx2.Response) -> ApiError:
 
 
 def _error(code: object, status: Json, retry_after: float = 0.0) -> ApiError:
-    """Return the error for a Status, the object by which the API server says what is wrong."""
+    """Return the error for a Status, the object in which the API server reports an error."""
     number = code if type(code) is int and code in _STATUSES else None
     reason, message = str(status.get("reason") or ""), str(status.get("message") or "")
     message = shortened(" ".join(message.split()) or reason or "without a reason", _MAX_MESSAGE)
@@ -546,7 +559,7 @@ def _error(code: object, status: Json, retry_after: float = 0.0) -> ApiError:
 
 
 def _why(error: Exception) -> str:
-    """Return what is wrong with a connection, in the words of the system if it has any."""
+    """Return why a connection failed, in the words of the system if there are any."""
     if isinstance(error, TimeoutError | httpx2.TimeoutException):
         return "does not answer in time"
     cause: BaseException | None = error

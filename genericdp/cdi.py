@@ -40,9 +40,9 @@ PREFIX = "genericdp_"
 SUFFIX = ".json"
 _HEAD = re.compile(rb'\{\n  "cdiVersion": "[0-9.]+",\n  "kind": "([^"\n]+)",\n  "devices": \[\n')
 _NOT_IN_YAML = re.compile(r"[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
-"""Container runtimes read JSON as YAML, which does not take these, nor JSON's surrogate pairs."""
+"""Container runtimes read JSON as YAML, which accepts neither these nor JSON's surrogate pairs."""
 DOTTED_CLASS_VERSION = "0.6.0"
-"""The first in which a class may hold a dot; podman before 4.4 ignores such specs."""
+"""The first version in which a class may contain a dot; podman before 4.4 ignores such specs."""
 
 
 def file_name(kind: str) -> str:
@@ -53,16 +53,17 @@ def file_name(kind: str) -> str:
 def specs(
     resources: Mapping[str, Resource], lists: DeviceLists, *, everything: bool
 ) -> dict[str, bytes]:
-    """Return the content of the spec files of resources, by kind; none for a lack of devices.
+    """Return the content of the spec files of resources, by kind; no file for a resource without
+    devices.
 
-    With ``everything`` a spec has all that a container gets, for each resource that one can have
-    without Kubernetes; else only the device nodes, of resources with ``by: cdi``.
+    With ``everything``, a spec contains everything that a container gets, for each resource that
+    works without Kubernetes; else only the device nodes, for resources with ``by: cdi``.
     """
     found = {}
     for name, resource in resources.items():
         if _why_not_alone(resource) if everything else resource.inject.by is not InjectBy.CDI:
             continue
-        # What is not there must have no entry: its nodes could be another device's by now.
+        # A missing device must have no entry: its nodes could belong to a different device by now.
         given = {
             device_id: container_edits(edits([entry.device]), [entry.device], everything=everything)
             for device_id, entry in lists[name].devices.items()
@@ -75,7 +76,7 @@ def specs(
 
 
 def left_out(resources: Mapping[str, Resource], lists: DeviceLists) -> dict[str, str]:
-    """Return which resources and devices are in no spec without Kubernetes, and why."""
+    """Return the resources and devices that have no spec without Kubernetes, and why."""
     found = {name: why for name, resource in resources.items() if (why := _why_not_alone(resource))}
     full_names = (
         f"{name}={device_id}"
@@ -89,7 +90,7 @@ def left_out(resources: Mapping[str, Resource], lists: DeviceLists) -> dict[str,
 
 
 def _why_not_alone(resource: Resource) -> str:
-    """Return why a resource has no spec that suffices without Kubernetes; empty: it has one."""
+    """Return why a resource cannot be used without Kubernetes; empty if it can."""
     injects = (resource.inject, *(selector.inject for selector in resource.match))
     references = [ref for template in templates_of(injects) for ref in template.references]
     if any(map(is_share, references)):
@@ -106,10 +107,11 @@ def _why_not_alone(resource: Resource) -> str:
 
 
 def spec_of(kind: str, given: Mapping[str, Edits]) -> bytes:
-    """Return the content of the spec of devices with these edits, by name; empty: it has none.
+    """Return the content of the spec for devices with these edits, by name; empty if there are
+    none.
 
-    Its version is the lowest that has what is used: runtimes ignore specs that are newer than they
-    are.
+    Its version is the lowest that has the features in use: runtimes ignore specs that are newer
+    than they are.
     """
     entries = [{"name": name, "containerEdits": edits} for name, edits in given.items() if edits]
     if not entries:
@@ -128,11 +130,11 @@ def spec_of(kind: str, given: Mapping[str, Edits]) -> bytes:
 def container_edits(
     given: ContainerEdits, devices: Iterable[Device], *, everything: bool = True
 ) -> Edits:
-    """Return what a container gets for devices, as CDI has it; no key is empty.
+    """Return what a container gets for devices, in CDI's format; no key is empty.
 
     Without ``everything`` only the device nodes.
     """
-    # Runtimes read the node itself: its type, its number, and its owner, who is the container's.
+    # Runtimes read the type and number of the node, and make the container's user its owner.
     real_paths = {node.host_path: node.real_path for device in devices for node in device.nodes}
     found: Edits = {"deviceNodes": []}
     for node in given.devices:
@@ -155,7 +157,7 @@ def container_edits(
 
 
 def rendered(spec: Mapping[str, object]) -> bytes:
-    """Return a spec as the content of a file; the same for the same spec."""
+    """Return a spec as the content of a file; always the same for the same spec."""
     text = json.dumps(spec, indent=2, ensure_ascii=False)
     return f"{_NOT_IN_YAML.sub(_escaped, text)}\n".encode()
 
@@ -165,20 +167,22 @@ def _escaped(match: re.Match[str]) -> str:
 
 
 def kind_of_ours(content: bytes) -> str:
-    """Return the kind of a spec that begins as ours do; empty if the content of a file does not."""
+    """Return the kind of a spec if the file's content begins like our specs; else an empty
+    string.
+    """
     head = _HEAD.match(content)
     return head[1].decode(errors="replace") if head else ""
 
 
 STATIC_DIRECTORY = Path("/etc/cdi")
-"""Where container runtimes look for specs that never change."""
+"""The directory in which container runtimes expect specs that never change."""
 _MAX_BYTES = 16 * 1024 * 1024
-"""Of a file; the spec of a thousand devices has 250 KB."""
+"""Limit of a file; the spec of a thousand devices has 250 KB."""
 _STAYS = "it is not overwritten (remove it)"
 
 
 class SpecError(Exception):
-    """The path of a spec is taken by another file."""
+    """A foreign file has the path of a spec."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -196,8 +200,8 @@ class SpecFile:
 class SpecDirectory:
     """Maintains the specs of this process in a directory, which it never creates.
 
-    It holds a shared lock on each of its files: one without a lock is left over, by a
-    config of before or a process that has ended.
+    It holds a shared lock on each of its files: a file without a lock is left over from an earlier
+    config or a process that has ended.
     """
 
     def __init__(self, path: Path) -> None:
@@ -206,10 +210,10 @@ class SpecDirectory:
         """Descriptors that hold the locks, by kind."""
 
     def maintain(self, specs: Mapping[str, bytes]) -> dict[str, str]:
-        """Write the specs that differ, given by kind, and remove what is left over.
+        """Write the specs that differ, given by kind, and remove stale ones.
 
-        Return why it failed, by kind. Whenever the process is killed, there is either the spec of
-        before or this one.
+        Return the errors, by kind. Even if the process is killed, there is either the old spec or
+        the new one.
         """
         errors = {}
         for kind in self._locks.keys() - specs.keys():
@@ -233,7 +237,7 @@ class SpecDirectory:
         return errors
 
     def _remove_leftovers(self, kept: Collection[str]) -> None:
-        """Remove our files, but for those to be kept and those that a process has locked."""
+        """Remove our files, except those to be kept and those that a process has locked."""
         remove_temporary(self.path)
         with suppress(OSError):
             for path in _our_files(self.path):
@@ -241,7 +245,9 @@ class SpecDirectory:
                     log.info("%s removed: no process maintains it", path)
 
     def _end(self, kind: str) -> None:
-        """Remove a spec that has no device left; another instance that needs it writes it again."""
+        """Remove a spec that has no device left; a different instance that needs it writes it
+        again.
+        """
         path, held = self.path / file_name(kind), self._locks.pop(kind)
         with suppress(OSError):
             if os.path.samestat(os.fstat(held), path.lstat()):
@@ -250,13 +256,13 @@ class SpecDirectory:
         os.close(held)
 
     def close(self) -> None:
-        """Maintain nothing any more; the files stay, for containers that are started again."""
+        """Stop maintaining specs; the files stay, for containers that are started again."""
         while self._locks:
             os.close(self._locks.popitem()[1])
 
 
 def why_not(error: Exception, directory: Path) -> str:
-    """Return why a spec is not in the directory, human-readable."""
+    """Return why a spec could not be written, human-readable."""
     if isinstance(error, SpecError):
         return str(error)
     if isinstance(error, MemoryError):
@@ -265,7 +271,8 @@ def why_not(error: Exception, directory: Path) -> str:
 
 
 def put(directory: Path, kind: str, content: bytes) -> tuple[int, bool]:
-    """Write this spec to a directory; return a descriptor that holds its lock, and if it is new.
+    """Write this spec to a directory; return a descriptor that holds its lock, and whether it is
+    new.
 
     Raises SpecError and OSError; a spec of ours that is out of date is removed then.
     """
@@ -287,12 +294,14 @@ def put(directory: Path, kind: str, content: bytes) -> tuple[int, bool]:
     except OSError:
         if present != content:
             with suppress(OSError):
-                path.unlink()  # its nodes may be those of other devices by now
+                path.unlink()  # its nodes may belong to other devices by now
         raise
 
 
 def is_maintained(path: Path, held: int | None = None) -> bool:
-    """Return whether a process keeps a file up to date; not if it is the one that is ``held``."""
+    """Return whether a process keeps a file up to date; the lock of the descriptor ``held`` does
+    not count.
+    """
     with suppress(OSError, ValueError), opened(path, follow=False) as descriptor:
         is_held = held is not None and os.path.sameopenfile(held, descriptor)
         return not is_held and not lock(descriptor, exclusive=True)
@@ -304,7 +313,7 @@ def remove_ours(path: Path) -> bool:
     with suppress(OSError, ValueError), opened(path, follow=False) as descriptor:
         if lock(descriptor, exclusive=True):
             is_ours = path.name == file_name(kind_of_ours(read(descriptor, _MAX_BYTES)))
-            # Another process may have put its own there since.
+            # Another process may have written its own spec there since.
             if is_ours and os.path.samestat(os.fstat(descriptor), path.lstat()):
                 path.unlink()
                 return True
@@ -329,6 +338,6 @@ def spec_files(directory: Path) -> list[SpecFile]:
 
 
 def _our_files(directory: Path) -> list[Path]:
-    """Return what has a name of ours in a directory; raise OSError."""
+    """Return the files with a name of ours in a directory; raise OSError."""
     paths = sorted(directory.iterdir())
     return [path for path in paths if path.name.startswith(PREFIX) and path.suffix == SUFFIX]

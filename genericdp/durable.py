@@ -1,4 +1,4 @@
-"""Files that are there as a whole or not at all, also after a crash, and locks on them."""
+"""Files that exist completely or not at all, even after a crash, and locks on them."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _TEMPORARY = ".genericdp-"
 
 @contextmanager
 def opened(path: Path, *, follow: bool) -> Iterator[int]:
-    """Open a regular file for reading, with ``follow`` also through links.
+    """Open a regular file for reading; with ``follow``, even through links.
 
-    Raise ValueError for anything else, and OSError. A pipe would be waited for, and a device could
-    go on forever.
+    Raise ValueError for anything else, and OSError. Opening a pipe would block, and reading a
+    device might never end.
     """
     if not stat.S_ISREG(path.stat(follow_symlinks=follow).st_mode):
         raise ValueError("it is not a regular file")
@@ -48,7 +48,7 @@ def read_regular(path: Path, most: int) -> bytes:
 
 
 def write(path: Path, content: bytes, *, mode: int = 0o644) -> int:
-    """Write a file as a whole or not at all; return a descriptor that holds a lock on it.
+    """Write a file completely or not at all; return a descriptor that holds a lock on it.
 
     Raise OSError.
     """
@@ -70,7 +70,7 @@ def write(path: Path, content: bytes, *, mode: int = 0o644) -> int:
             os.close(directory)
     except BaseException as error:
         if isinstance(error, OSError):
-            error.filename = str(path)  # a full disk names none
+            error.filename = str(path)  # on a full disk, the error names no file
         os.close(descriptor)
         with suppress(OSError):
             os.unlink(temporary)  # noqa: PTH108
@@ -83,7 +83,7 @@ def _locked_temporary(directory: Path) -> tuple[int, str]:
         descriptor, path = tempfile.mkstemp(prefix=_TEMPORARY, dir=directory)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_SH)
-            # Until it was locked another process could take it for left over.
+            # Until it was locked, another process could treat it as left over.
             if os.fstat(descriptor).st_nlink:
                 return descriptor, path
         except OSError:  # a filesystem without locks
@@ -106,7 +106,7 @@ def lock(descriptor: int, *, exclusive: bool) -> bool:
 
 
 def remove_temporary(directory: Path) -> None:
-    """Remove what ``write`` was at in a directory when its process was killed."""
+    """Remove temporary files in a directory that ``write`` left when its process was killed."""
     with suppress(OSError):
         for path in directory.glob(f"{_TEMPORARY}*"):
             with suppress(OSError, ValueError), opened(path, follow=False) as descriptor:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable
 
 DAMAGE = (ValueError, TypeError, AttributeError, LookupError, ArithmeticError, RecursionError)
-"""What taking a damaged document apart raises: each is a fault of the document, not of ours."""
+"""The exceptions from parsing a damaged document: each is a fault of the document, not a bug."""
 
 _MAX_SHOWN = 200
 _MAX_API_TEXT = 2000
@@ -21,7 +21,7 @@ _SHORTAGES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN})
 
 
 def why_damaged(error: Exception) -> str:
-    """Return what is wrong with a document, for one of DAMAGE: never what is in it."""
+    """Return why a document is damaged, for one of DAMAGE, without quoting it."""
     match error:
         case UnicodeDecodeError():
             return "it is not text"
@@ -34,17 +34,19 @@ def why_damaged(error: Exception) -> str:
 
 
 def is_shortage(error: BaseException) -> bool:
-    """Return whether a resource was lacking: the request may have been carried out in part."""
+    """Return whether a shortage caused the error, so that the request may have been carried out
+    in part.
+    """
     return isinstance(error, OSError) and error.errno in _SHORTAGES
 
 
 def reason_of(error: Exception) -> str:
-    """Return what is wrong in the system's words, without Python's around them."""
+    """Return the system's message, without Python's additions."""
     return getattr(error, "strerror", None) or str(error)
 
 
 KeyPath = tuple[str | int, ...]
-"""The way to a value: keys of mappings and indices of lists."""
+"""The path to a value: keys of mappings and indices of lists."""
 
 
 class Finding(NamedTuple):
@@ -64,7 +66,9 @@ class Problem(NamedTuple):
     line: int
     column: int
     path: str
-    """Where in the document, as ``.resources[1].replicas``; empty for the document itself."""
+    """The path in the document, such as ``.resources[1].replicas``; empty for the document
+    itself.
+    """
     message: str
     hint: str = ""
 
@@ -81,12 +85,12 @@ class Outcome(NamedTuple):
     reason: str = ""
     """Why it failed, human-readable; empty if it did not."""
     output: str = ""
-    """What it wrote: the first and last 32 KiB. Unprintable characters are escaped, which can make
+    """The first and last 32 KiB of its output. Unprintable characters are escaped, which can make
     it several times longer.
     """
     seconds: float = 0.0
     digest: bytes = b""
-    """Of the content that a probe of a file has read, if that must change."""
+    """The digest of the content that a file probe has read, if that must change."""
 
     @property
     def ok(self) -> bool:
@@ -95,15 +99,15 @@ class Outcome(NamedTuple):
 
 
 class GenericdpError(Exception):
-    """A failure that a person can understand and mend: shown as a message, without a traceback."""
+    """A failure that a user can understand and correct: shown as a message, without a traceback."""
 
     exit_code = 1
 
 
 class HostError(Exception):
-    """The host cannot be read just now: nothing at all can be concluded; its text says why.
+    """The host cannot be read now, so nothing can be concluded; the text says why.
 
-    No OSError: those are answers about one path.
+    Not an OSError, which is an answer about one path.
     """
 
 
@@ -116,7 +120,7 @@ class UsageError(GenericdpError):
 class ConfigError(GenericdpError):
     """A config that cannot be used; its text has a line for each problem.
 
-    ``advice``: what follows from it, and what to do, for readers who see only the last line.
+    ``advice`` has the consequences, and what to do, for readers who see only the last line.
     """
 
     exit_code = 2
@@ -169,20 +173,22 @@ class ApiError(GenericdpError):
         self.status = status
         """The HTTP status; None without an answer that can be read."""
         self.reason = reason
-        """Of the Status: ``Conflict``, ``AlreadyExists`` or ``Expired``, say; may be empty."""
+        """The reason in the Status, such as ``Conflict``, ``AlreadyExists`` or ``Expired``; may
+        be empty.
+        """
         self.retry_after = retry_after
-        """Seconds to wait before the next request; 0: the server did not say."""
+        """Seconds to wait before the next request; 0 if the server did not say."""
         self.is_lost = is_lost
         """Whether the connection failed or was lost: the server sent nothing wrong."""
 
 
 class ApiAccessError(ApiError):
-    """Access to the API server is missing, or cannot be used as it is described."""
+    """Access to the API server is missing or unusable."""
 
 
 @asynccontextmanager
 async def ungrouped() -> AsyncIterator[None]:
-    """Take an error of ours out of a task group's group: one message is enough for a person."""
+    """Take a GenericdpError out of an exception group: one message is enough for a user."""
     try:
         yield
     except BaseExceptionGroup as group:
@@ -192,5 +198,5 @@ async def ungrouped() -> AsyncIterator[None]:
         error: BaseException = own
         while isinstance(error, BaseExceptionGroup):
             error = error.exceptions[0]
-        # Not within except*: what is raised there is put into a group again.
+        # Not within except*: an error that is raised there is put into a group again.
         raise error from None

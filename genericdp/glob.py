@@ -15,7 +15,7 @@ _ESCAPED = re.compile(r"\[([*?[])\]")
 
 
 def is_glob(text: str) -> bool:
-    """Return whether the text holds a character that makes it a pattern."""
+    """Return whether the text contains a character that makes it a pattern."""
     return _MAGIC.search(text) is not None
 
 
@@ -51,7 +51,7 @@ def _compiled(pattern: str, ignore_case: bool) -> re.Pattern[str]:  # noqa: FBT0
 
 
 def pattern_problem(pattern: str, written: str = "") -> str | None:
-    """Return what is wrong with a pattern that was written so, if anything."""
+    """Return the mistake in a pattern as it was written, if there is one."""
     written = written or pattern
     at = 0
     while (at := pattern.find("[", at)) != -1:
@@ -68,7 +68,7 @@ def pattern_problem(pattern: str, written: str = "") -> str | None:
 
 
 def path_problem(pattern: str, written: str = "") -> str | None:
-    """Return what is wrong with a pattern for absolute paths that was written so, if anything."""
+    """Return the mistake in a pattern for absolute paths as it was written, if there is one."""
     written = written or pattern
     if not pattern.startswith("/"):
         return f"{written!r} is not an absolute path"
@@ -85,12 +85,12 @@ def path_problem(pattern: str, written: str = "") -> str | None:
 
 
 def segments_of(path: str) -> tuple[str, ...]:
-    """Take an absolute path or glob apart: what is returned stands for all below, too."""
+    """Split an absolute path or glob into segments, which also stand for everything below."""
     return tuple(part for part in path.split("/") if part not in {"", "."})
 
 
 def is_within(path: str, outer: Sequence[str]) -> bool:
-    """Return whether one path, without wildcards, is one that ``outer`` stands for."""
+    """Return whether a path without wildcards is among those that ``outer`` stands for."""
     parts = segments_of(path)
     # Where `..` would lead depends on links.
     if ".." in parts or len(outer) > len(parts):
@@ -102,8 +102,8 @@ def is_within(path: str, outer: Sequence[str]) -> bool:
 
 
 def may_name(wide: str, text: str) -> bool:
-    """Return whether a pattern may stand for a string by their leading dots, as in a shell.
+    """Return whether the leading dots of a pattern and a string allow a match, as in a shell.
 
-    A pattern that begins with a wildcard stands for no name that begins with a dot.
+    A pattern that begins with a wildcard matches no name that begins with a dot.
     """
     return wide.startswith(".") or not text.startswith(".")

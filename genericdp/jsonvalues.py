@@ -1,4 +1,4 @@
-"""JSON: what others may have written, and dataclasses as records in files."""
+"""JSON: untrusted input, and dataclasses as records in files."""
 
 from __future__ import annotations
 
@@ -14,20 +14,23 @@ T = TypeVar("T")
 
 _SEPARATORS = (b"{", b"[", b",")
 KEY = "key"
-"""In the metadata of a field: its key in records, if that is not made of its name."""
+"""Metadata of a field: its key in records, if that is not derived from its name."""
 PAIRS = "pairs"
-"""In the metadata of a field: its sorted pairs of strings are an object in records."""
+"""Metadata of a field: its sorted pairs of strings are an object in records."""
 
 
 def count_values(content: bytes | bytearray) -> int:
-    """Return how many values JSON has, or more: parsed, a thousand of them need up to 100 kB."""
+    """Return an upper bound of the number of values in JSON: parsed, a thousand need up to 100
+    kB.
+    """
     return sum(map(content.count, _SEPARATORS))
 
 
 def parse_json(content: bytes, max_values: int) -> Any:  # noqa: ANN401
-    """Return what JSON in ASCII says; raise ValueError if it is malformed, or has more values.
+    """Parse JSON in ASCII; raise ValueError if it is malformed or has too many values.
 
-    With a single character of another plane, Python needs four bytes for each of a string.
+    With a single character of another plane, Python needs four bytes for each character of a
+    string.
     """
     if not content.isascii():
         raise ValueError("it is not in ASCII")
@@ -37,7 +40,7 @@ def parse_json(content: bytes, max_values: int) -> Any:  # noqa: ANN401
 
 
 def as_record(value: Any) -> Any:  # noqa: ANN401
-    """Return a dataclass, and all in it, as JSON; without fields that are not compared."""
+    """Return a dataclass and its contents as JSON, without fields that are not compared."""
     if value is None or isinstance(value, str | int | float):
         return value
     if isinstance(value, tuple | list):
@@ -52,7 +55,7 @@ def as_record(value: Any) -> Any:  # noqa: ANN401
 
 
 def from_record(kind: type[T], record: Any) -> T:  # noqa: ANN401
-    """Return what ``as_record`` has made of a value of this type; raise one of DAMAGE.
+    """Return the value of this type from a record of ``as_record``; raise one of DAMAGE.
 
     Fields that the type does not have are ignored: another version may have written them.
     """

@@ -1,8 +1,8 @@
 """The ledger: which hardware each listed ID stands for, and which pods have it.
 
-A kubelet knows IDs only. The ledger keeps, in ``--state-dir``, what hardware each of them names,
-so that an edit of the config or a restart of the daemon does not offer hardware under another ID
-while a pod has it under the first one. The kubelet's PodResources API says which IDs pods hold.
+A kubelet knows only IDs. In ``--state-dir``, the ledger records which hardware each ID names, so
+that after an edit of the config or a restart of the daemon, hardware is not offered under another
+ID while a pod has it under the first one. The kubelet's PodResources API says which IDs pods hold.
 """
 
 from __future__ import annotations
@@ -41,9 +41,11 @@ log = logging.getLogger(__name__)
 _FILE = "ledger.json"
 _VERSION = 1
 _MAX_BYTES = 16 * 1024 * 1024
-"""Size of the file; an entry takes some 400 bytes."""
+"""Maximum size of the file; an entry has some 400 bytes."""
 _MAX_VALUES = 600_000
-"""Of the file: an entry has some 16. Parsed, they need up to 60 MB; the shipped pod has 160."""
+"""Maximum number of values in the file; an entry has some 16. Parsed, they need up to 60 MB; the
+shipped pod has 160.
+"""
 
 
 Holders = dict[str, tuple[str, ...]]
@@ -52,7 +54,7 @@ Holders = dict[str, tuple[str, ...]]
 
 @dataclass(kw_only=True, slots=True)
 class _Entry:
-    """An ID of a resource, in the file and with what the kubelet has said of it since."""
+    """An ID of a resource, as in the file, and what the kubelet has reported about it since."""
 
     resource: str
     device_id: str = field(metadata={KEY: "id"})
@@ -60,32 +62,32 @@ class _Entry:
     exclusive: bool
     identities: tuple[HardwareIdentity, ...]
     holders: Holders = field(default_factory=dict, compare=False)
-    """The pods that hold it, by share, as the kubelet last said."""
+    """The pods that hold it, by share, as last reported by the kubelet."""
     lost: Holders = field(default_factory=dict, compare=False)
-    """Those of them that the kubelet lists without it since it lost its checkpoint."""
+    """Those of them that the kubelet has listed without it since it lost its checkpoint."""
     withdrawn_at: float | None = field(default=None, compare=False)
-    """Since when no pod can be given it, on the monotonic clock; None: pods can."""
+    """Since when no pod can get it, on the monotonic clock; None if pods can."""
     unheld_at: float | None = field(default=None, compare=False)
-    """When the kubelet first said, long enough after that, that no pod holds it."""
+    """When the kubelet first reported, long enough after that, that no pod holds it."""
     is_free: bool = field(default=False, compare=False)
     """Whether it is proven that no pod holds it."""
     given_at: float = field(default=-inf, compare=False)
-    """When an Allocate last gave it to a container."""
+    """When an Allocate last assigned it to a container."""
 
     @property
     def name(self) -> Name:
         return Name(self.resource, self.device_id)
 
     def offer(self) -> None:
-        """Note that pods can be given it from now on."""
+        """Record that pods can get it from now on."""
         self.withdrawn_at = self.unheld_at = None
         self.is_free = False
 
     def prove(self, asked_at: float, timing: PodResourcesTiming) -> None:
         """Count an answer in which no pod holds the ID as proof, if it was requested late enough.
 
-        A pod that was admitted just before the withdrawal may not be listed yet. So two answers
-        count, some time after it.
+        A pod that was admitted just before the withdrawal may not be listed yet. So two answers are
+        needed, some time after the withdrawal.
         """
         if self.withdrawn_at is None or asked_at < self.withdrawn_at + timing.pods_known:
             return
@@ -99,21 +101,21 @@ class _File(Enum):
     """The state of the file."""
 
     MISSING = auto()
-    """There was none at the start: pods may hold IDs of earlier versions."""
+    """There was no file at the start: pods may hold IDs of earlier versions."""
     UNREAD = auto()
-    """There is one that could not be read yet, so that it must not be replaced."""
+    """There is a file that could not be read yet, so it must not be replaced."""
     LOST = auto()
-    """It was damaged, or has gone before it could be read."""
+    """The file was damaged, or disappeared before it could be read."""
     READ = auto()
 
 
 class Ledger:
-    """The devices that device plugins have listed, by name, until no pod holds them any more."""
+    """The devices that device plugins have listed, by name, until no pod holds them."""
 
     def __init__(self, directory: Path | None, timing: PodResourcesTiming | None) -> None:
-        """``timing`` is that of requests to PodResources; None: the kubelet is not asked.
+        """``timing`` is that of requests to PodResources; None if the kubelet is not asked.
 
-        In that case no name counts as held, because no hold would ever end.
+        Then no name counts as held, because no hold would ever end.
         """
         self._path = None if directory is None else directory / _FILE
         self._timing = timing
@@ -127,9 +129,9 @@ class Ledger:
         self._is_first_note = True
 
     def load(self, now: float) -> None:
-        """Read the file, if there is one; raise OSError if it cannot be read, and is kept.
+        """Read the file, if there is one; raise OSError if it cannot be read, and keep it.
 
-        A damaged one is logged and renamed.
+        Log and rename a damaged file.
         """
         if self._path is None:
             return
@@ -148,7 +150,7 @@ class Ledger:
                 " ended"
             )
             log.warning(message, self._path, why_damaged(error), _FILE)
-            # Where it cannot be renamed, it cannot be replaced either, and saving says why.
+            # If it cannot be renamed, it cannot be replaced either, and saving reports why.
             with suppress(OSError):
                 self._path.replace(self._path.with_name(f"{_FILE}.bad"))
         else:
@@ -156,7 +158,7 @@ class Ledger:
             self._file = _File.READ
 
     def save(self) -> None:
-        """Write the file, once an existing one has been read; a failure is logged only once."""
+        """Write the file, unless an existing one has not been read yet; log a failure only once."""
         if self._path is None:
             return
         if self._file is _File.UNREAD:
@@ -187,7 +189,7 @@ class Ledger:
         awaited: Collection[Name],
         now: float,
     ) -> None:
-        """Record what the device plugins of these resources are about to list."""
+        """Record the devices that the device plugins of these resources are about to list."""
         listed: dict[Name, Entry[Device]] = {
             Name(resource, device_id): device
             for resource in resources
@@ -215,7 +217,7 @@ class Ledger:
         self._is_urgent = bool(overdue or changing or awaited or gone & self._entries.keys())
 
     def _log_renamed(self, gone: Iterable[Name], listed: Mapping[Name, Entry[Device]]) -> None:
-        """Log which names hardware had before the daemon started: pods may still hold them."""
+        """Log the names that hardware had before the daemon started, which pods may still hold."""
         names = {
             identity: name for name, entry in listed.items() for identity in entry.device.identities
         }
@@ -249,7 +251,7 @@ class Ledger:
                 )
             parts = device.identities
             if entry.holders or (self._timing is not None and self._answer is None):
-                # A pod keeps what it was given, also a member that the group has lost since.
+                # A pod keeps all that it got, even a member that the group has lost since.
                 lost = (
                     identity
                     for identity in entry.identities
@@ -270,13 +272,13 @@ class Ledger:
             entry.offer()
 
     def gave(self, resource: str, shares: Iterable[str], now: float) -> None:
-        """Note that an Allocate is about to give these to a container."""
+        """Record that an Allocate is about to assign these to a container."""
         for share in shares:
             if (entry := self._entries.get(Name(resource, device_id_of(share)))) is not None:
                 entry.given_at = now
 
     def take(self, answer: PodHolders) -> bool:
-        """Take over an answer of the kubelet; return whether other devices may be offered now."""
+        """Record an answer of the kubelet; return whether other devices may be offered now."""
         is_news = self._is_urgent or self._answer is None
         is_other_kubelet = self._answer is not None and self._answer.kubelet != answer.kubelet
         found: dict[Name, dict[str, tuple[str, ...]]] = {}
@@ -309,8 +311,8 @@ class Ledger:
         """Return the names that pods hold or may hold."""
         if self._timing is None:
             return []
-        # An answer that is older says nothing about a pod that has started since, nor does one that
-        # was requested before a pod that was given the device just now is surely known.
+        # An older answer says nothing about a pod that has started since, nor does one that was
+        # requested before the kubelet certainly knew a pod that has just got the device.
         answered_at = -inf if self._answer is None else self._answer.asked_at
         is_recent = now - answered_at <= 2 * self._timing.period
         pods_known = self._timing.pods_known
@@ -329,7 +331,7 @@ class Ledger:
 
     @property
     def former_ids(self) -> dict[str, set[str]]:
-        """The IDs that pods hold and that the ledger does not know, by resource."""
+        """The IDs that pods hold and that are not in the ledger, by resource."""
         found: dict[str, set[str]] = {}
         if self._file is not _File.READ and self._answer is not None:
             for resource, shares in self._answer.holders.items():
@@ -346,12 +348,12 @@ class Ledger:
 
     @property
     def is_upgrade(self) -> bool:
-        """Return whether an earlier version wrote no ledger where one is kept now."""
+        """Return whether there was no ledger yet, so that an earlier version may have run before."""
         return self._file is _File.MISSING and self._path is not None
 
 
 def _held_by(holders: Holders, pods: Collection[str]) -> Holders:
-    """Return the holders that are among these pods."""
+    """Return the holders that are in this set of pods."""
     found = {
         share: tuple(pod for pod in several if pod in pods) for share, several in holders.items()
     }
@@ -378,9 +380,9 @@ def _log_lost(name: Name, lost: Holders) -> None:
 def _parsed(content: bytes, now: float) -> Iterable[tuple[Name, _Entry]]:
     """Yield the entries of the file; raise one of DAMAGE."""
     document = parse_json(content, _MAX_VALUES)
-    # Later versions keep what is read here.
+    # Later versions keep the fields that are read here.
     if not (isinstance(version := document["version"], int) and version >= _VERSION):
         raise ValueError(f"its version is {str(version)[:20]}, expected {_VERSION}")
     for entry in from_record(tuple[_Entry, ...], document["devices"]):
-        entry.withdrawn_at = now  # it is listed again, or it is not offered from now on
+        entry.withdrawn_at = now  # either it is listed again, or it is not offered from now on
         yield entry.name, entry

@@ -1,4 +1,4 @@
-"""Log lines on stderr: as text with the resource they are about, as JSON also with the device."""
+"""Log lines on stderr: text lines name their resource, JSON lines also the device."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from typing import Any
 from genericdp.printing import printable
 
 resource_name: ContextVar[str] = ContextVar("resource_name", default="")
-"""Set once in a plugin's task: every line logged from there carries it."""
+"""The resource of a plugin's task, which all of its log lines have."""
 
 _MAX_QUEUED = 4096
-"""Lines that wait for the reader of stderr; most have 100 to 200 bytes."""
+"""Maximum number of lines that wait for the reader of stderr; most have 100 to 200 bytes."""
 _FLUSH_SECONDS = 0.5
 
 LEVELS = ("debug", "info", "warning", "error")
@@ -36,16 +36,15 @@ def set_up(*, log_format: str, level: str) -> None:
     handler.addFilter(add_subject)
     handler.setFormatter(_JsonLines() if log_format == "json" else _TextLines())
     handler.setLevel(level.upper())
-    # The status has lines at info, whatever the log itself lets pass.
+    # The status shows lines at info, whatever the level of the log.
     logging.basicConfig(level=min(handler.level, logging.INFO), handlers=[handler], force=True)
     for library in ("asyncio", "grpc", "httpx2", "httpcore2"):
         logging.getLogger(library).setLevel(logging.WARNING)
 
 
 class QueuedLines(QueueHandler):
-    """Has a thread write lines to a descriptor: a reader that stops does not delay the daemon.
-
-    Lines that come while too many wait are dropped, and the log says later how many.
+    """Writes lines to a descriptor in a thread, so that a reader that stops does not delay the
+    daemon. If too many lines wait, new ones are dropped, and the log says later how many.
     """
 
     def __init__(self, descriptor: int) -> None:
@@ -92,7 +91,7 @@ class _LineWriter(QueueListener):
             )
 
     def _write(self, line: str, lines: int = 1) -> None:
-        """Write a line, or count what is lost without it."""
+        """Write a line, or count it as lost."""
         data = f"{line}\n".encode(errors="backslashreplace")
         try:
             while data:
@@ -111,9 +110,9 @@ def flush() -> None:
 
 
 def add_subject(record: logging.LogRecord) -> bool:
-    """Set ``resource`` and ``device`` of a record, empty where it is about none; a filter.
+    """A filter that sets ``resource`` and ``device`` of a record, or empty strings.
 
-    A line from outside a resource's task, or about a device, says so with ``extra``.
+    Lines from outside a resource's task, or about a device, pass these in ``extra``.
     """
     record.resource = getattr(record, "resource", "") or resource_name.get()
     record.device = getattr(record, "device", "")
@@ -123,7 +122,7 @@ def add_subject(record: logging.LogRecord) -> bool:
 def _is_canceled_call(record: logging.LogRecord) -> bool:
     """Return whether gRPC reports a call that was canceled before it began, as at the end.
 
-    It takes that for a failure, with a traceback.
+    gRPC logs that as a failure, with a traceback.
     """
     if not (record.exc_info and record.name.startswith("grpc.")):
         return False
@@ -160,7 +159,7 @@ class _JsonLines(logging.Formatter):
 
 
 def as_json(message: str) -> str:
-    """Format a message as a JSON log line without using logging: a process's last error."""
+    """Format a message as a JSON log line without logging, for a process's last error."""
     fields = {"msg": message, "levelno": logging.ERROR, "levelname": "ERROR"}
     return _JsonLines().format(logging.makeLogRecord({**fields, "name": "genericdp"}))
 

@@ -1,6 +1,6 @@
 """The config as frozen values, one class for each mapping of the language.
 
-Those with a type parameter hold templates in a config, and strings once they are about a device.
+Classes with a type parameter contain templates in a config, and strings once bound to a device.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 TextT = TypeVar("TextT")
 
 Globs = tuple[str, ...]
-"""Any of these patterns; empty: no condition."""
+"""Alternative patterns; no condition if empty."""
 
 _KIND_PART = r"[A-Za-z]([A-Za-z0-9_.-]*[A-Za-z0-9])?"
 _CDI_DEVICE = r"[A-Za-z0-9]([A-Za-z0-9_.:-]*[A-Za-z0-9])?"
@@ -33,7 +33,7 @@ _NUMBER = re.compile(r"(?ai)[+-]?(?:0x[\da-f]{1,255}|(?:\d+\.?\d*|\.\d+)(?:e[+-]
 
 
 def globs(value: str | Sequence[str]) -> Globs:
-    """Return what a config has under a key that takes a glob or a list of globs."""
+    """Return the globs of a key whose value is a glob or a list of globs."""
     return (value,) if isinstance(value, str) else tuple(value)
 
 
@@ -47,12 +47,12 @@ def is_cdi_name(text: str) -> bool:
 
 
 def is_cdi_kind(text: str) -> bool:
-    """Return whether a string is what CDI calls a kind, ``vendor/class``."""
+    """Return whether a string is a CDI kind, ``vendor/class``."""
     return is_cdi_name(f"{text}=0")
 
 
 def number(text: str) -> float | None:
-    """Parse a decimal or, after ``0x``, hexadecimal number; None: not a number, or not finite."""
+    """Parse a decimal or, after ``0x``, hexadecimal number; None if it is not a finite number."""
     if _NUMBER.fullmatch(text) is None:
         return None
     if "x" in text or "X" in text:
@@ -136,12 +136,12 @@ class PathSelector:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SysSelector:
-    """Devices of sysfs: hardware of one kind, or any device by what udev knows of it."""
+    """Devices of sysfs: hardware of one kind, or any device by its udev properties."""
 
     kind: str
     """The key that names the candidates, of ``KINDS`` in ``devices/hardware.py``."""
     keys: Mapping[str, Globs] = field(default_factory=dict)
-    """By key of the config, as ``vendor``."""
+    """The globs by key of the config, such as ``vendor``."""
     properties: Mapping[str, Globs] = field(default_factory=dict)
     attributes: Mapping[str, Globs] = field(default_factory=dict)
 
@@ -150,7 +150,7 @@ Candidates = PathSelector | SysSelector
 
 
 COMMAND_VARIABLES = ("GENERICDP_RESOURCE", "GENERICDP_DEVICE_ID", "GENERICDP_DEVICE_PATHS")
-"""What every command of a probe or hook has in its environment; configs cannot set them."""
+"""Variables that every command of a probe or hook has; configs cannot set them."""
 
 
 @cache
@@ -171,7 +171,9 @@ class ValueKind(StrEnum):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ValueSource:
-    """A declared value: a string, a file's content, a name of or behind a link; then a regex."""
+    """A declared value: a string, a file's content, or the name or target of a link; then a
+    regex.
+    """
 
     kind: ValueKind
     source: Template
@@ -224,9 +226,9 @@ class Inject:
     """The edits that a container gets for each member of a device."""
 
     by: InjectBy = InjectBy.KUBELET
-    """Of a resource, for all its devices."""
+    """How the nodes of all devices of a resource are injected."""
     devices: tuple[DeviceNodeSelector, ...] | None = None
-    """None: the candidates' own nodes."""
+    """None for the candidates' own nodes."""
     mounts: tuple[Mount, ...] = ()
     env: Mapping[str, EnvVar] = field(default_factory=dict)
     annotations: Mapping[str, Template] = field(default_factory=dict)
@@ -242,7 +244,7 @@ class Selector:
     """Conditions on a candidate or its parents, one of each kind at most."""
     values: Mapping[str, Globs] = field(default_factory=dict)
     inject: Inject = Inject()
-    """Only in ``match``: what comes in addition to the resource's own for matches of this entry."""
+    """Only in ``match``: an addition to the resource's ``inject`` for matches of this entry."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -276,11 +278,13 @@ class Check:
     kind: ClassVar[str]
     """The key of the config."""
     is_run: ClassVar[bool] = True
-    """Whether it runs once a period; otherwise it follows something, as a log."""
+    """Whether it runs periodically; otherwise it follows something, such as a log."""
     only_reads: ClassVar[bool] = False
-    """Whether all it does is read a file: it works in a copy, and waits for no hanging command."""
+    """Whether it only reads a file, so that it works in a copy, and waits for no hanging
+    command.
+    """
     files: ClassVar[tuple[str, ...]] = ()
-    """The keys that are paths of files which it reads: a policy must allow them."""
+    """The keys that are paths of files that it reads, which a policy must allow."""
 
     @classmethod
     def read(cls, written: Mapping[str, Any]) -> Check:
@@ -291,7 +295,8 @@ class Check:
     def mistakes(cls, written: Mapping[str, Any], *, several: bool) -> Iterable[Finding]:  # noqa: ARG003
         """Return the mistakes that the schema cannot find; their paths begin at the check.
 
-        None stands for a value with a mistake. ``several``: its resource may have several devices.
+        None stands for a value with a mistake. ``several`` shows that its resource may have several
+        devices.
         """
         return ()
 
@@ -306,7 +311,7 @@ class Check:
 
     @property
     def label(self) -> str:
-        """Return its name where it may have passed, and gives no reason."""
+        """Return its name for output without a reason."""
         return self.name
 
 
@@ -337,16 +342,16 @@ HookName = Literal["allocate", "preStart", "release"]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Resource:
-    """One advertised name and all that the config says of it."""
+    """One advertised name and its whole config."""
 
     name: str
     place: Place = field(compare=False)
     match: tuple[Selector, ...]
     exclude: tuple[Selector, ...] = ()
     names: Globs = ()
-    """The names that a name template may give; empty without a template."""
+    """The names that may result from a name template; empty without a template."""
     name_template: Template | None = None
-    """The name itself where it is a template."""
+    """The name itself if it is a template."""
     served_by: ServedBy = ServedBy.DEVICE_PLUGIN
     node_names: Globs = ()
     values: Mapping[str, ValueSource] = field(default_factory=dict)
@@ -355,10 +360,10 @@ class Resource:
     """How many members a group needs, or ``each``: one from each entry of ``match``."""
     id: Template | None = None
     attributes: Mapping[str, Attribute] = field(default_factory=dict)
-    """Only under DRA, in addition to those that every device has."""
+    """Attributes in addition to the standard ones; only with DRA."""
     replicas: int = 1
     exclusive: bool = True
-    """Whether no other resource may have the same hardware, which is so unless both say false."""
+    """Whether no other resource may have the same hardware; to share it, both must say false."""
     prefer: Preference = Preference.AUTO
     topology: TopologyMode = TopologyMode.AUTO
     closeness: str | None = None
@@ -368,4 +373,4 @@ class Resource:
     health: tuple[Probe, ...] = ()
     hooks: Mapping[HookName, Hook[Template]] = field(default_factory=dict)
     policy: Policy | None = None
-    """What bounds it, whatever the config says."""
+    """The policy that restricts it, whatever the config says."""

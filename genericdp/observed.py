@@ -13,12 +13,12 @@ T = TypeVar("T")
 
 
 class Observed(Generic[T]):
-    """Holds the latest value; any number of tasks of one loop can wait for another one."""
+    """Holds the latest value; any number of tasks of one loop can wait for a change."""
 
     def __init__(self, value: T) -> None:
         self._value = value
         self.waiters: set[asyncio.Future[None]] = set()
-        """The futures of the tasks that wait for another value."""
+        """The futures of the tasks that wait for a change."""
         self._callbacks: list[Callable[[], None]] = []
 
     @property
@@ -38,7 +38,7 @@ class Observed(Generic[T]):
             callback()
 
     def watch(self) -> Callable[[], bool]:
-        """Return a condition for ``until``: true once the value differs from the present one."""
+        """Return a condition for ``until``: true once the value differs from the current one."""
         seen = self._value
         return lambda: self._value != seen
 
@@ -54,13 +54,13 @@ class Observed(Generic[T]):
 
 
 class Signal(Observed[int]):
-    """Something that happens again and again: each time is a change."""
+    """An event that occurs repeatedly; each occurrence counts as a change."""
 
     def __init__(self) -> None:
         super().__init__(0)
 
     def send(self) -> None:
-        """Wake those that wait."""
+        """Wake the waiting tasks."""
         self.value += 1
 
 
@@ -69,9 +69,9 @@ async def until(
     *values: Observed[Any],
     timeout_seconds: float | None = None,
 ) -> bool:
-    """Wait until the condition holds, asked again after each change of one of the values.
+    """Wait until the condition holds, which is checked after each change of one of the values.
 
-    Gives False if it does not hold in time.
+    Return False if it does not hold in time.
     """
     try:
         async with asyncio.timeout(timeout_seconds):

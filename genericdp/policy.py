@@ -1,7 +1,7 @@
 """The policy of an administrator for configs; refusals name its line.
 
-Plain text is checked when a config is loaded (``config/rules/policy.py``). What templates give is
-checked where it is known: at discovery, before a probe or hook, and at Allocate.
+Plain text is checked when a config is loaded (``config/rules/policy.py``). The results of templates
+are checked as soon as they are known: at discovery, before a probe or hook, and at Allocate.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 CDI_ANNOTATION = "cdi.k8s.io/"
-"""What the keys of annotations begin with in which runtimes look for names of CDI devices."""
+"""Prefix of annotations in which runtimes expect names of CDI devices."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -26,13 +26,15 @@ class Rule:
 
     text: str
     place: str
-    """Where the policy says so, as ``FILE:LINE``."""
+    """Its place in the policy, as ``FILE:LINE``."""
     read_only: bool = True
-    """Of a mount: only for reading."""
+    """For a mount: whether it is read-only."""
     sha256: str = ""
-    """Of a program: what its file must have, in lower-case hexadecimal digits; empty: anything."""
+    """For a program: the required digest of its file, in lower-case hexadecimal digits; empty
+    for any.
+    """
     env: tuple[str, ...] = ()
-    """Of a program: the variables that a config may set for it, as globs."""
+    """For a program: the variables that a config may set for it, as globs."""
 
     @property
     def says_read_only(self) -> str:
@@ -45,7 +47,7 @@ class Section:
     """Everything that is allowed of one kind."""
 
     says: str
-    """What a refusal cites."""
+    """The text that a refusal cites."""
     rules: tuple[Rule, ...] = ()
 
     def rules_for(self, path: str) -> list[Rule]:
@@ -62,7 +64,7 @@ class Policy:
     """The rules for the configs of a node. Each ``…_refusal`` returns a reason or ""."""
 
     file: str
-    """What it was read from, as messages call it."""
+    """The name of its file in messages."""
     devices: Section
     mounts: Section
     files: Section
@@ -71,16 +73,16 @@ class Policy:
     annotations: Section
     cdi: Section
     block: bool = False
-    """Whether block devices are among what ``devices`` allows."""
+    """Whether ``devices`` allows block devices."""
     block_says: str = ""
-    """What a refusal of a block device cites."""
+    """The text that a refusal of a block device cites."""
     sha256: str = ""
-    """Of its file, in lower-case hexadecimal digits."""
+    """The digest of its file, in lower-case hexadecimal digits."""
 
     def node_refusal(self, path: str, target: str, *, block: bool) -> str:
         """Return why a device node must not be given to containers.
 
-        The ``path`` is how the config names it, the ``target`` where that leads: both count.
+        ``path`` is the path in the config, ``target`` where that leads: both must be allowed.
         """
         if refusal := _path_refusal(self.devices, "device nodes", path, target):
             return refusal
@@ -101,7 +103,7 @@ class Policy:
         return _path_refusal(self.files, "files", path, target)
 
     def command_rule(self, program: str) -> Rule | None:
-        """Return what allows a program, or None if nothing does."""
+        """Return the rule that allows a program, or None."""
         return next((rule for rule in self.commands.rules if rule.text == program), None)
 
     def cdi_refusal(self, names: str) -> str:
@@ -112,7 +114,7 @@ class Policy:
         return ""
 
     def annotation_refusal(self, key: str, text: str) -> str:
-        """Return why an annotation must not have a value: runtimes take some for CDI names."""
+        """Return why an annotation must not have a value: runtimes read some as CDI names."""
         refusal = self.cdi_refusal(text) if key.startswith(CDI_ANNOTATION) else ""
         return f"{key}: {refusal}" if refusal else ""
 
@@ -128,7 +130,7 @@ SECTIONS = ("devices", "mounts", "files", "commands", "env", "annotations", "cdi
 
 
 def from_plain(plain: Mapping[str, Any]) -> Policy:
-    """Return what ``dataclasses.asdict`` took apart; raises KeyError or TypeError."""
+    """Return a policy from the result of ``dataclasses.asdict``; raises KeyError or TypeError."""
     return Policy(**{**plain, **{key: _section(plain[key]) for key in SECTIONS}})
 
 

@@ -34,9 +34,8 @@ if TYPE_CHECKING:
     RunHooks: TypeAlias = Callable[
         [HookName, str, Sequence[Device], dict[str, str]], Coroutine[Any, Any, None]
     ]
-    """Runs that hook of each device of a resource that has one; raises UnusableDeviceError.
-
-    If canceled, it adds to the dict, by device ID, the hook that each of them still waited for.
+    """Runs a hook for each device of a resource that has it; raises UnusableDeviceError. If
+    canceled, it adds the unfinished hook of each device to the dict, by device ID.
     """
 
 log = logging.getLogger(__name__)
@@ -55,9 +54,9 @@ class CallTimeouts:
     """The limits for calls of the kubelet, in seconds."""
 
     node_check: float = 5.0
-    """The time that Allocate may read nodes: the kubelet and all its pods wait for it."""
+    """How long Allocate may read nodes: the kubelet and all of its pods wait meanwhile."""
     allocate: float = 9.5
-    """How long Allocate may take in all, hooks included (ALL-4)."""
+    """How long Allocate may take in total, including hooks (ALL-4)."""
     device_return: float = 2.0
     """How long a device that its own allocate hook has re-created may take to be usable again."""
     pre_start: float = 28.0
@@ -71,8 +70,8 @@ class CallTimeouts:
 class Gate:
     """The gate that every device of a resource passes before a container gets it.
 
-    It does not record which pod holds what: the kubelet does, without a call that releases a device
-    (ALL-3), or the record of a claim.
+    It does not record which pod holds a device: the kubelet does that, without a call that releases
+    a device (ALL-3), as do the records of claims.
     """
 
     def __init__(
@@ -94,12 +93,12 @@ class Gate:
         self._look_again = look_again
         self._run_hooks = run_hooks
         self._reconciles = Signal()
-        """Sent when the device list has been set, which may be the same."""
+        """Sent when the device list has been set, even to the same one."""
         self._checks: dict[str, Work[str]] = {}
-        """By device ID, the check of its nodes, if one is in progress or has just ended."""
+        """The check of a device's nodes, by device ID, if one is in progress or has just ended."""
 
     def set_devices(self, devices: DeviceList) -> None:
-        """Set the device list; devices that are awaited after a hook are checked again."""
+        """Set the device list; devices that a call awaits after a hook are checked again."""
         self.devices = devices
         self._reconciles.send()
 
@@ -108,7 +107,7 @@ class Gate:
     ) -> list[Device]:
         """Check the shares' devices, run these hooks, and check again; return each device once.
 
-        ``unfinished`` is what ``limited`` yields. Raise CallError.
+        ``unfinished`` is the dict that ``limited`` yields. Raise CallError.
         """
         try:
             devices = await self._usable_devices(shares)
@@ -122,9 +121,9 @@ class Gate:
         return devices
 
     async def pre_start(self, shares: Sequence[str], unfinished: dict[str, str]) -> None:
-        """Run the preStart hooks of devices that a container has already; raise CallError.
+        """Run the preStart hooks of devices that a container already has; raise CallError.
 
-        Unhealthy devices are accepted (LAW-10), as a hook may be what repairs them.
+        Unhealthy devices are accepted (LAW-10), because a hook may repair them.
         """
         devices = _distinct(self._listed(share).device for share in shares)
         await self._run_hooks("preStart", self.resource, devices, unfinished)
@@ -163,7 +162,7 @@ class Gate:
     async def _check_nodes(self, devices: Sequence[Device]) -> str:
         """Return why the devices cannot be used, after reading their nodes again.
 
-        A check that hangs keeps its thread, so each device has at most one. A call that comes
+        A check that hangs occupies a thread, so each device has at most one. A call that arrives
         meanwhile waits for its end and then checks again.
         """
         while busy := [check for device in devices if (check := self._checks.get(device.id))]:
@@ -178,7 +177,7 @@ class Gate:
             self._forget(check)
             return
         give_up(check)
-        self._forget(check)  # the next one is refused what hangs, at once
+        self._forget(check)  # the next check is refused at once if it would hang
         check.add_done_callback(lambda _: self._look_again())
         raise _overdue(check.what)
 
@@ -193,7 +192,7 @@ class Gate:
     def _forget(self, check: Work[str]) -> None:
         self._checks = {name: other for name, other in self._checks.items() if other is not check}
         if check.done():
-            check.exception()  # raised where it is awaited, if it still is
+            check.exception()  # raised where it is awaited, if that still happens
 
     def _listed(self, share: str) -> Entry[Device]:
         listed = self.devices.devices.get(device_id_of(share))
@@ -224,7 +223,7 @@ async def limited(resource: str, call: str, seconds: float) -> AsyncIterator[dic
     except CallError as error:
         about = {"resource": resource, "device": error.device}
         log.warning("%s refused: %s", call, error, extra=about)
-        # The kubelet shows the whole text; a line of the log begins with the resource anyway.
+        # The kubelet shows the whole text; a line of our log begins with the resource anyway.
         raise type(error)(f"{resource}: {error}", device=error.device) from error
 
 
@@ -249,7 +248,7 @@ def _distinct(devices: Iterable[Device]) -> list[Device]:
 
 
 def _overdue(names: str) -> OverdueCallError:
-    only = "" if "," in names else names  # which no ID holds
+    only = "" if "," in names else names  # which no ID contains
     return OverdueCallError(f"reading the nodes of {names} timed out", device=only)
 
 
@@ -259,10 +258,10 @@ def _only_id(devices: Sequence[Device]) -> str:
 
 
 def why_unusable(root: Root, devices: Sequence[Device]) -> str:
-    """Read every node again; return which is missing or another one now, or "" (D4, D5).
+    """Read every node again; return which is missing or replaced, or "" (D4, D5).
 
-    The policy is checked again, too: links may lead elsewhere by now. Raise OverdueCallError for
-    what is known to hang.
+    The policy is checked again, too, because links may lead elsewhere by now. Raise
+    OverdueCallError for nodes that are known to hang.
     """
     files = DeviceFiles(root)
     for device in devices:

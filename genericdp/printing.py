@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Container, Iterable, Sequence
 
 MAX_QUOTED = 80
-"""Characters of a string that messages quote."""
+"""Maximum length of a quoted string in a message."""
 _MAX_GUESSED = 40
 _MAX_LISTED = 8
 _LOOKALIKE = re.compile("[\u00a0\u2010-\u201f\u202f\u2212\u3000\uff07\uff02]")
@@ -18,7 +18,7 @@ _LOOKALIKE = re.compile("[\u00a0\u2010-\u201f\u202f\u2212\u3000\uff07\uff02]")
 
 
 def printable(text: str) -> str:
-    """Escape what would end the line, move a terminal's cursor or hide what stands around it.
+    """Escape characters that would end the line, move a terminal's cursor or hide other text.
 
     A byte that is not UTF-8 is shown as in strings that are read from files: ``\\xff``.
     """
@@ -34,7 +34,7 @@ def _escaped(char: str) -> str:
 
 
 def shortened(text: str, max_length: int = 200) -> str:
-    """Return a string that is not longer than that, cut at its end."""
+    """Return a string, cut at its end if it is too long."""
     return text if len(text) <= max_length else f"{text[: max_length - 1]}…"
 
 
@@ -42,7 +42,7 @@ def closest(word: str, known: Iterable[str], cutoff: float = 0.6) -> str | None:
     """Return the known word that was probably meant, if one is close."""
     from difflib import get_close_matches  # rarely needed, and costly
 
-    # Comparing is quadratic in the length: names longer than this are not mistyped.
+    # Comparing is quadratic in the length, so longer names are not compared.
     if len(word) > _MAX_GUESSED:
         return None
     return next(iter(get_close_matches(word, sorted(known), n=1, cutoff=cutoff)), None)
@@ -51,7 +51,7 @@ def closest(word: str, known: Iterable[str], cutoff: float = 0.6) -> str | None:
 def did_you_mean(word: str, known: Iterable[str], *, prefix: str = "") -> str:
     """Return a hint that names the known word closest to this one; empty if none is close.
 
-    A prefix that all have is not compared.
+    A prefix that all words have is not compared.
     """
     others = [name.removeprefix(prefix) for name in known]
     meant = closest(word.removeprefix(prefix), others, cutoff=0.7)
@@ -64,8 +64,8 @@ def plural(number: int, word: str) -> str:
 
 
 def meant_or_listed(name: str, known: Collection[str], intro: str) -> str:
-    """Return what was probably meant by an unknown name, else the first of what there is."""
-    # Names are not similar for being in one domain.
+    """Return the name that was probably meant, else the first known names."""
+    # A common domain does not make names similar.
     domain = name[: name.find("/") + 1]
     shared = domain if any(name.startswith(domain) for name in known) else ""
     listed = f" ({intro}: {first_few([*known], _MAX_LISTED) or 'none'})"
@@ -79,13 +79,13 @@ def first_few(names: Sequence[str], max_names: int) -> str:
 
 
 def quoted(text: str) -> str:
-    """Return a string in quotes, on one line, cut where it is long."""
+    """Return a string in quotes, on one line, cut if it is long."""
     quote = '"' if "'" in text and '"' not in text else "'"
     return f"{quote}{printable(shortened(text, MAX_QUOTED))}{quote}"
 
 
 def suggestion(word: str, known: Iterable[str], taken: Container[str] = ()) -> str:
-    """Return a hint for a word that is not among the known ones, of which some cannot be meant."""
+    """Return a hint for an unknown word; some known words may be excluded as hints."""
     ordered = sorted(known)
     if (meant := closest(word, [name for name in ordered if name not in taken])) is not None:
         return f"did you mean {meant!r}?"

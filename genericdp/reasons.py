@@ -1,4 +1,4 @@
-"""Reasons: in which ways a device ends up not offered, or listed as Unhealthy.
+"""Reasons why a device is not offered, or is listed as Unhealthy.
 
 A reason has a code, which programs compare, and a human-readable text, which no code compares or
 parses: much of it comes from hardware, commands and configs.
@@ -17,20 +17,20 @@ if TYPE_CHECKING:
     from typing import Self
 
 MAX_REASON = 2000
-"""The longest text of a reason, in characters: it may quote untrusted strings."""
+"""The maximum length of a reason, which may quote untrusted strings."""
 
 
 class Code(StrEnum):
     """The codes of reasons: the label of metrics, what it means, and whether it is routine.
 
-    What is routine follows from an edit of the config or passes by itself, and is logged at info.
+    A routine reason follows from an edit of the config or passes by itself, and is logged at info.
     """
 
     meaning: str
     is_routine: bool
 
     def __new__(cls, label: str, meaning: str, routine: str = "") -> Self:
-        """Make a code of a line of the table."""
+        """Make a code from a line of the table."""
         code = str.__new__(cls, label)
         code._value_, code.meaning, code.is_routine = label, meaning, bool(routine)
         return code
@@ -99,7 +99,7 @@ EMPTY_CAUSES = (
 """Why a resource has no devices."""
 
 OF_HEALTH = frozenset({Code.SPEC_FAILED, Code.NOT_PROBED, Code.PROBE_FAILED, Code.LOG_LINE})
-"""Why a device is not Healthy although all of it is there."""
+"""Reasons why a complete device is not Healthy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +109,7 @@ class Reason:
     code: Code
     text: str
     subject: str = ""
-    """What the code is about where there may be several: a probe, a member, a path."""
+    """The subject of the code if there may be several: a probe, a member, a path."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "text", shortened(self.text, MAX_REASON))

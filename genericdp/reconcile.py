@@ -57,7 +57,7 @@ _LAST_LIST_SECONDS = 1.0
 
 @dataclass(slots=True)
 class _Running:
-    """A plugin with what it serves."""
+    """A plugin with the resource and gate that it serves."""
 
     resource: Resource
     servicer: Servicer
@@ -65,7 +65,7 @@ class _Running:
     task: asyncio.Task[None]
 
     def update(self, resource: Resource) -> None:
-        """Take over what a plugin can change while it serves."""
+        """Apply changes that a plugin can make while it serves."""
         self.resource = resource
         self.servicer.prefer, self.servicer.replicas = resource.prefer, resource.replicas
 
@@ -101,7 +101,7 @@ class Reconciler:
     """Owns the plugins, and the health of what they serve."""
 
     _has_claims: bool | None = None
-    """Whether there was a directory of claims at the start; None: it is not known yet."""
+    """Whether there was a directory of claims at the start; None until that is known."""
 
     def __init__(
         self,
@@ -114,23 +114,23 @@ class Reconciler:
         commands: Commands,
         health: Callable[..., Health] | None,
     ) -> None:
-        """``asking``: when the kubelet is asked what pods hold; None: it is not.
+        """``asking`` is the timing of requests to the kubelet about pods; None if it is not asked.
 
         ``look_again`` requests another reconcile.
         """
         self.lists: Observed[DeviceLists] = Observed({})
         """The device lists for the kubelet, with all reasons."""
         self.health_news = Signal()
-        """Sent when probes have reported something else."""
+        """Sent when the results of probes have changed."""
         self.has_health_news = self.health_news.watch()
-        """Whether that was since the last decision."""
+        """Whether they have changed since the last decision."""
         self._settings, self._root = settings, root
         self._kubelet = kubelet
         self.reader = HostReader(root, look_again=look_again)
         self.tally = Tally()
         self._specs = SpecDirectory(settings.cdi_directory)
-        # The CDI specs that have been written last, by resource (None: none has been yet), why one
-        # could not be, and why resources and devices have none, as logged.
+        # The CDI specs that were written last, by resource (None before the first), why one could
+        # not be written, and why resources and devices have none, as logged.
         self._written: dict[str, bytes] | None = None
         self._spec_errors: dict[str, str] = {}
         self._without_spec: dict[str, str] = {}
@@ -138,14 +138,14 @@ class Reconciler:
         self._run_command = commands.run
         self._run_hooks = HookRunner(commands.run, self.tally).run
         self.dra: DraDriver | None = None
-        """What serves resources through DRA; None: no resource was to be so yet."""
+        """The DRA driver; None until a resource needs it."""
         self.policy: Policy | None = None
-        """What bounds release hooks of claims."""
+        """The policy for release hooks of claims."""
         self._wanted: Mapping[str, Resource] = {}
         self._look_again = look_again
         self._running: dict[str, _Running] = {}
         self._leaving: dict[str, asyncio.Task[None]] = {}
-        """Plugins of removed resources that are not over yet."""
+        """Plugins of removed resources that have not ended yet."""
         self._make_health = health
         self._health: Health | None = None
         """None until there is something to probe."""
@@ -160,7 +160,7 @@ class Reconciler:
         return {} if self._health is None else self._health.results(resource)
 
     def close(self) -> None:
-        """Let go of the CDI specs, which stay."""
+        """Release the locks of the CDI specs, which stay."""
         self._specs.close()
 
     async def reconcile(
@@ -170,7 +170,7 @@ class Reconciler:
         *,
         full: bool,
     ) -> tuple[Decision, bool]:
-        """Decide all device lists, and have them served; ``full``: all is read again.
+        """Decide all device lists, and serve them; with ``full``, everything is read again.
 
         Return the decision, and whether any list that the kubelet gets has changed.
         """
@@ -185,11 +185,11 @@ class Reconciler:
         named = resulting(wanted.values(), decision.lists)
         served = {name: resource for name, resource in named.items() if not resource.names}
         self._watch_health(tasks, named, decision.lists)
-        # Before the kubelet can request a device, its spec is there.
+        # A device's spec must exist before the kubelet can request the device.
         await self._write_specs(served, decision.lists, full=full)
         self.has_health_news, health = self.health_news.watch(), self._health
         reports = {} if health is None else health.reports()
-        # Off the loop, as all that takes longer the more devices there are.
+        # Off the loop, like everything that takes longer with more devices.
         by_plugin = [
             n for n, resource in served.items() if resource.served_by is ServedBy.DEVICE_PLUGIN
         ]
@@ -207,18 +207,19 @@ class Reconciler:
         }
         self.ledger.note(decision.lists, ours, decision.awaited, time.monotonic())
         if self.ledger.has_changed:
-            # Before the kubelet can give away a device, it is known what hardware that is.
-            with suppress(HangingError):  # which is logged; it is written once it answers
+            # The hardware of a device must be recorded before the kubelet can give the device away.
+            # this is logged; the ledger is written once the filesystem answers
+            with suppress(HangingError):
                 await in_worker(self.ledger.save, self._settings.state_dir or "")
         sent = self._apply(tasks, ours, decision.lists, responses)
         self.lists.value = decision.lists
         _log(news)
         for error in decision.failures.values():
-            error.with_traceback(None)  # it would hold all that was built until then
+            error.with_traceback(None)  # it would reference everything that was built until then
         return decision, sent
 
     def held(self) -> Held:
-        """Return what pods and claims have, or may have."""
+        """Return the hardware that pods and claims have, or may have."""
         return Held(
             (*self.ledger.held(time.monotonic()), *(self.dra.held if self.dra else ())),
             former_ids=self.ledger.former_ids,
@@ -227,7 +228,7 @@ class Reconciler:
 
     async def _decide(self, wanted: Mapping[str, Resource], *, full: bool) -> Decision:
         def make_work() -> Callable[[HostCache], Decision]:
-            # Made for each attempt: while the host hangs, pods may start.
+            # Evaluated for each attempt, because pods may start while the host hangs.
             return partial(
                 decide,
                 tuple(wanted.values()),
@@ -244,7 +245,7 @@ class Reconciler:
     async def _write_specs(
         self, wanted: Mapping[str, Resource], lists: DeviceLists, *, full: bool
     ) -> None:
-        """Write the CDI specs, and note for which resources that fails."""
+        """Write the CDI specs, and record for which resources that fails."""
         by_cdi = any(resource.inject.by is InjectBy.CDI for resource in wanted.values())
         if self._written == {} and not by_cdi and not self._settings.without_kubelet:
             return  # as on most nodes
@@ -276,11 +277,11 @@ class Reconciler:
     ) -> bool:
         """Stop, update and start plugins, in this order; return whether any list has changed.
 
-        ``responses``: the lists that differ from those of before, as the kubelet gets them.
+        ``responses`` are the changed lists, encoded for the kubelet.
         """
         if self._settings.without_kubelet:
             return False
-        # What lives counts, not what was requested last: a task that died is started again.
+        # Running tasks count, not the last request: a task that died is started again.
         self._running = {
             n: running for n, running in self._running.items() if not running.task.done()
         }
@@ -301,7 +302,7 @@ class Reconciler:
     def _watch_health(
         self, tasks: asyncio.TaskGroup, wanted: Mapping[str, Resource], lists: DeviceLists
     ) -> None:
-        """Have all devices that are there probed."""
+        """Start probes for all present devices."""
         if (health := self._health) is None:
             if not any(resource.health for resource in wanted.values()):
                 return
@@ -315,7 +316,7 @@ class Reconciler:
                 listed = lists[name].devices.items()
                 here = {name: entry.device for name, entry in listed if entry.is_present}
                 template = lists[name].template
-                # A name that has just resulted is new, but not so what it results from.
+                # A name that has just resulted is new, but its template is not.
                 delayed = name in self._running or template in self.lists.value
                 health.watch(name, here, delayed=delayed, template=template)
 
@@ -332,10 +333,10 @@ class Reconciler:
         )
 
     async def _uses_dra(self, settings: DraSettings, wanted: Mapping[str, Resource]) -> bool:
-        """Return whether the DRA driver has to run: for resources, or for claims of before."""
+        """Return whether the DRA driver has to run: for resources, or for earlier claims."""
         if any(resource.served_by is ServedBy.DRA for resource in wanted.values()):
             return True
-        if self._has_claims is None:  # once: on most nodes it costs no reconcile anything
+        if self._has_claims is None:  # checked once, so that it costs most nodes nothing
             directory = settings.claims_directory
             try:  # Path.exists may raise
                 self._has_claims = await in_worker(partial(os.path.exists, directory), directory)
@@ -407,7 +408,7 @@ class Reconciler:
         return _Running(resource=resource, servicer=servicer, plugin=plugin, task=task)
 
     async def _run_plugin(self, plugin: Plugin) -> None:
-        """Register once an earlier plugin of the resource is over and the probes have results.
+        """Register once an earlier plugin of the resource has ended and the probes have results.
 
         This keeps a restart of the daemon from making healthy devices Unhealthy.
         """
@@ -426,10 +427,10 @@ class Reconciler:
         await plugin.run()
 
     def _stop(self, todo: Plan, tasks: asyncio.TaskGroup) -> None:
-        """Have plugins end, which holds up nothing else."""
+        """Let plugins end, without waiting for that."""
         for name in todo.stop:
             leaving, is_removed = self._running.pop(name), name not in todo.anew
-            if is_removed:  # else its devices stay, so the node need not show 0 meanwhile
+            if is_removed:  # otherwise its devices stay, so the node need not show 0 meanwhile
                 leaving.servicer.set_devices(NOTHING)
             end = self._end(leaving, self._leaving.get(name), is_removed=is_removed)
             self._leaving[name] = tasks.create_task(end, name=f"end {name}")
@@ -437,7 +438,7 @@ class Reconciler:
     async def _end(
         self, leaving: _Running, earlier: asyncio.Task[None] | None, *, is_removed: bool
     ) -> None:
-        """Let an empty list arrive, so that the node shows 0 at once (KST-11), and end.
+        """Send an empty list, so that the node shows 0 at once (KST-11), and end.
 
         If the resource has come back and left again meanwhile, ``earlier`` still runs.
         """

@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
 
 class RegexMatch(Protocol):
-    """One hit."""
+    """A match of a pattern."""
 
     def group(self, which: int, /) -> str | None:
-        """Return the text of a group; 0: of the whole hit."""
+        """Return the text of a group; 0 is the whole match."""
 
 
 class Pattern(Protocol):
@@ -26,14 +26,14 @@ class Pattern(Protocol):
     groups: int
     groupindex: Mapping[str, int]
     programsize: int
-    """In instructions."""
+    """The size in instructions."""
 
     def search(self, text: str, /) -> RegexMatch | None:
-        """Return the first hit, if there is one."""
+        """Return the first match, if there is one."""
 
 
 class PatternError(ValueError):
-    """A string that is not an expression of RE2, with what is wrong."""
+    """A string that is not an expression of RE2, with the reason."""
 
 
 class TextTooLongError(ValueError):
@@ -55,15 +55,17 @@ _MAX_GROUPS = 32
 """RE2 copies all groups for each instruction that it follows: 20,000 groups took 6 GiB."""
 _MAX_INSTRUCTIONS = 1024
 _MAX_STEPS = 64 * 1024 * _MAX_INSTRUCTIONS
-"""Of one search: characters times instructions, at worst ten nanoseconds each."""
+"""Limit of one search in characters times instructions, each of which takes at most ten
+nanoseconds.
+"""
 _allowance = threading.local()
-"""What is left of the CPU time that searches may take, and what there was, in seconds."""
+"""The remaining CPU time for searches, and the total, in seconds."""
 
 
-@lru_cache(maxsize=128)  # reloads bring ever new ones
+@lru_cache(maxsize=128)  # reloads may add new ones without end
 def compiled(pattern: str) -> Pattern:
     """Compile an expression; raises PatternError."""
-    import re2  # most configs have none, and it takes a megabyte
+    import re2  # most configs have no regex, and the module takes a megabyte
 
     options = re2.Options()
     # RE2 would write to stderr by itself.
@@ -86,7 +88,7 @@ def compiled(pattern: str) -> Pattern:
 
 @contextmanager
 def limited(seconds: float) -> Iterator[None]:
-    """Have searches of this thread raise SearchTimeError once they have used so much CPU time."""
+    """Make searches of this thread raise SearchTimeError once they have used this much CPU time."""
     before = getattr(_allowance, "seconds", None)
     _allowance.seconds = (seconds, seconds)
     try:
@@ -96,7 +98,7 @@ def limited(seconds: float) -> Iterator[None]:
 
 
 def search(pattern: str, text: str) -> RegexMatch | None:
-    """Return the first hit of an expression, if there is one.
+    """Return the first match of an expression, if there is one.
 
     Raises PatternError; TextTooLongError, never for 64 KiB or less; and SearchTimeError.
     """
@@ -117,7 +119,7 @@ def search(pattern: str, text: str) -> RegexMatch | None:
 
 
 def extract(pattern: str, text: str) -> str | None:
-    """Search the text: return group 1 of the first hit, else all of it; None without a hit.
+    """Search the text: return group 1 of the first match, else all of it; None without a match.
 
     Raises as ``search`` does.
     """
@@ -129,7 +131,7 @@ def extract(pattern: str, text: str) -> str | None:
 
 @atexit.register
 def _end_searches() -> None:
-    """Wait until no thread searches, and let none begin.
+    """Wait until no thread searches, and prevent new searches.
 
     When Python exits, it ends daemon threads where they next acquire its lock. Within RE2, which
     is C++, that aborts the process.

@@ -1,4 +1,4 @@
-"""Repeat what fails: log why once, and wait ever longer between attempts."""
+"""Retry failures: log the reason once, and wait ever longer between attempts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Latch:
     """Logs when a condition begins, when its reason changes, and when it ends."""
 
     def __init__(self, log: Logger, **about: str) -> None:
-        """``about`` is put on each line, as ``resource`` or ``device``."""
+        """``about`` is added to each line, such as ``resource`` or ``device``."""
         self.reason = ""
         """Why the condition holds, or an empty string if it does not."""
         self._log, self._about = log, about
@@ -26,10 +26,10 @@ class Latch:
     def update(
         self, reason: str, message: str = "", *args: object, ended: str = "", level: int = WARNING
     ) -> bool:
-        """Set the reason; return whether it is another one.
+        """Set the reason; return whether it has changed.
 
-        Then log the message, or that the condition has ``ended`` without a reason. What the
-        message says may vary with each attempt: only another reason is logged again.
+        Then log the message, or, without a reason, ``ended``. The message may vary with each
+        attempt: only a changed reason is logged again.
         """
         if reason == self.reason:
             return False
@@ -42,9 +42,9 @@ class Latch:
 
 
 def explained(error: Exception, place: object) -> str:
-    """Return what is wrong in words for a person; ``place``: where, if the error does not say so.
+    """Return a human-readable error; ``place`` is added if the error does not name it.
 
-    A mistake of ours is logged with its traceback.
+    A bug is logged with its traceback.
     """
     if isinstance(error, GenericdpError):
         return str(error)
@@ -55,26 +55,28 @@ def explained(error: Exception, place: object) -> str:
 
 
 def delay_after(attempts: float, first: float, longest: float) -> float:
-    """Return the delay after this many attempts in a row, from 1 on, before jitter."""
+    """Return the delay before jitter after this many attempts in a row (at least 1)."""
     return min(longest, first * math.pow(2.0, min(attempts - 1, _MAX_DOUBLINGS)))
 
 
 def jittered(delay: float) -> float:
-    """Return a random part of a delay, at least half: nodes must not all act at one moment."""
+    """Return a random part of a delay, at least half, so that not all nodes act at the same
+    moment.
+    """
     return delay * random.uniform(0.5, 1.0)  # noqa: S311
 
 
 class Backoff:
-    """Counts attempts, and forgets one in each ``longest`` seconds.
+    """Counts attempts, and forgets one every ``longest`` seconds.
 
-    Only time makes the delays shorter again, not an answer: a server that answers anything at all
-    still gets hardly more than one attempt in that time.
+    Only time makes the delays shorter again, not an answer: even a server that always answers gets
+    hardly more than one attempt in that time.
     """
 
     def __init__(self, first: float, longest: float) -> None:
-        """``first`` and ``longest``: the shortest and the longest delay, in seconds."""
+        """``first`` and ``longest`` are the shortest and the longest delay, in seconds."""
         self.attempts = 0.0
-        """How many there were in a row, less those that are forgotten."""
+        """The number of attempts in a row, without forgotten ones."""
         self._first, self._longest = first, longest
         self._most = 1 + max(0.0, math.log2(longest / first))
         self._counted_at = -math.inf
@@ -82,7 +84,7 @@ class Backoff:
     def count_attempt(self, now: float, *, at_once: bool = False) -> float:
         """Count an attempt; return the seconds until the next one may begin, with jitter.
 
-        ``at_once``: no delay after a single attempt.
+        With ``at_once``, there is no delay after a single attempt.
         """
         forgotten = (now - self._counted_at) / self._longest
         self.attempts = min(max(self.attempts - forgotten, 0.0) + 1, self._most)

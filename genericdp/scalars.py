@@ -60,7 +60,9 @@ def plain(source: str) -> Scalar:
 
 
 def reading(source: str) -> str | None:
-    """Return what some version of YAML reads an unquoted scalar as; None if all read a string."""
+    """Return the type that some version of YAML reads for an unquoted scalar; None if all read a
+    string.
+    """
     if source in _NOTHING:
         return "nothing"
     if source in _TRUE | _FALSE:
@@ -73,12 +75,12 @@ def reading(source: str) -> str | None:
 
 
 def single_quoted(source: str) -> str:
-    """Return the YAML of a string in single quotes."""
+    """Return a string as YAML in single quotes."""
     return "'" + source.replace("'", "''") + "'"
 
 
 def meant_boolean(source: str) -> bool | None:
-    """Return which of true and false a word of YAML 1.1 stands for, or None."""
+    """Return the boolean that a word stands for in YAML 1.1, or None."""
     return True if source in _TRUE else False if source in _FALSE else None
 
 

@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 DRIVER = "genericdp.io"
 """The driver's name, unless another is given."""
 KUBELET_ROOT = Path("/var/lib/kubelet")
-"""The kubelet's ``--root-dir``, unless it is moved."""
+"""The kubelet's default ``--root-dir``."""
 KUBELET_DIRECTORY = Path("/var/lib/kubelet/device-plugins")
 """A constant of the kubelet: its ``--root-dir`` does not move it."""
 CDI_DIRECTORY = Path("/var/run/cdi")
-"""Where container runtimes look for specs that are kept up to date."""
+"""The directory in which container runtimes expect specs that are kept up to date."""
 _WRITTEN = re.compile(r"(?:\[(?P<v6>[^][\s/@]*)\]|(?P<host>[^][\s/@:]*)):0*(?P<port>[0-9]{1,5})")
 _LAST_PORT = 65535
 _FORM = "HOST:PORT, [IPV6]:PORT or :PORT, where HOST is an IP address or localhost"
@@ -85,7 +85,7 @@ class ClaimTiming:
     """The interval of asking the API server about prepared claims, in seconds."""
 
     period: float = 120.0
-    """Between two requests about a claim, more or less."""
+    """The approximate interval of requests about a claim."""
     warn: float = 600.0
     """How long the kubelet may take to unprepare a claim that no longer exists."""
 
@@ -97,7 +97,7 @@ class DraSettings:
     driver: str
     kubelet_root: Path
     kubeconfig: Path | None = None
-    """The access to the API server; None: that of the pod."""
+    """The kubeconfig for the API server; None for the access of the pod."""
     retry: float = 5.0
     """Seconds before a failed operation is tried again."""
     standby: float = 0.5
@@ -134,20 +134,20 @@ class Settings:
     cdi_directory: Path
     """Where CDI specs are written."""
     without_kubelet: bool = False
-    """Whether to work without a kubelet: then only CDI specs, of all resources, are served."""
+    """Whether to work without a kubelet: then all resources are served only as CDI specs."""
     dra: DraSettings | None = None
-    """How resources are served through DRA; None: none are."""
+    """Settings of DRA; None if no resource can be served through it."""
     root: Path
     node_name: str
     policy: Path | None = None
-    """What bounds the config; None: nothing."""
+    """The policy for the config; None if there is none."""
     state_dir: Path | None = None
-    """Where the last good config is kept; None: nowhere."""
+    """Where the last good config is kept; None if it is not kept."""
     pod_resources: Path | None = None
     """The kubelet's socket that lists the devices that pods hold; None to use none."""
     pod_resources_timing: PodResourcesTiming | None = None
     timing: RegistrationTiming | None = None
     listen: Address | None = None
-    """Where the endpoints are served; None: nowhere."""
+    """Where the endpoints are served; None if they are off."""
     shows_status: bool = True
     """Whether they show each device, with its serial number."""

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _ANSWER_SECONDS = 10.0
-"""The time to wait at the start for the answer of the kubelet, without a ledger."""
+"""How long to wait for the kubelet's answer at the start, if there is no ledger."""
 _KUBELET_SECONDS = 1.0
 """How long to wait for the kubelet's socket then: without a kubelet, no pod can get a device."""
 
@@ -55,27 +55,27 @@ class Pace:
     """Maximum share of time spent in full scans: large hosts are scanned less often."""
     rarest_look: float = 300.0
     poll: float = 2.0
-    """Where inotify cannot be had."""
+    """The interval without inotify."""
     burst: float = 0.1
-    """What changes within this time goes out together: a list costs the kubelet a write (LAW-7)."""
+    """Changes within this time are sent together: each list costs the kubelet a write (LAW-7)."""
     longest_pause: float = 1.0
-    """An event may have to wait for a reconcile and this, however long the last one took."""
+    """Maximum pause before a reconcile, however long the last one took."""
 
     def between_full_looks(self, looked_seconds: float) -> float:
-        """Return the time to the next one, by how long the last one took."""
+        """Return the time to the next full scan, given the duration of the last one."""
         return max(self.full_look, min(looked_seconds / self.share, self.rarest_look))
 
     def pause(self, took: float, *, lists_changed: bool) -> float:
         """Return how long to wait after a reconcile that took this long.
 
-        Only lists cost the kubelet something. The kernel reports a disk's queue before
-        the disk: the first report must not delay the second.
+        Only lists cost the kubelet anything. The kernel reports a disk's queue before the disk: the
+        first event must not delay the second.
         """
         return max(0.0, self.burst - took) if lists_changed else min(took, self.longest_pause)
 
 
 class Supervisor:
-    """Starts reconciles. Set ``resources`` to what is wanted; ``run`` does the rest."""
+    """Starts reconciles. Set ``resources`` to the wanted ones; ``run`` does the rest."""
 
     def __init__(
         self,
@@ -87,14 +87,16 @@ class Supervisor:
     ) -> None:
         self.settings = settings
         self.resources: Observed[tuple[Resource, ...] | None] = Observed(None)
-        """What is wanted; None until a config has been loaded."""
+        """The wanted resources; None until a config has been loaded."""
         self.decided: Observed[tuple[Resource, ...] | None] = Observed(None)
-        """What was wanted when every resource could be decided last; None: never yet."""
+        """The resources with which every one could last be decided; None if that has never
+        happened.
+        """
         self.kubelet = kubelet = KubeletDirectory(settings.kubelet_directory)
         self.root = root = Root(settings.root)
         self._pace = pace or Pace()
         self._noted = Signal()
-        """Sent when the ledger has taken over lists."""
+        """Sent when the ledger has recorded lists."""
         self._rescan = Signal()
         """Sent when something on the host may have changed."""
         self._records = root.real(UDEV_RECORDS)
@@ -103,7 +105,7 @@ class Supervisor:
         self._looked_at, self._looked_seconds = 0.0, 0.0
         """When the last full scan ended, and how long it took."""
         self.pod_resources = self._poller(settings)
-        """What asks the kubelet which devices pods hold; None: nothing does."""
+        """Asks the kubelet which devices pods hold; None if it is not asked."""
         self.reconciler = Reconciler(
             settings,
             root=root,
@@ -113,7 +115,7 @@ class Supervisor:
             commands=commands,
             health=health,
         )
-        """Owns the plugins and what they serve."""
+        """Owns the plugins and their device lists."""
         self.lists = self.reconciler.lists
         """The device lists for the kubelet, with the reasons."""
         self._tally, self._reader = self.reconciler.tally, self.reconciler.reader
@@ -152,7 +154,7 @@ class Supervisor:
             self._reader.mark_record(name)
 
     async def _set_watch(self) -> None:
-        """Watch the directories where a change calls for a reconcile, and the udev database.
+        """Watch the directories whose changes require a reconcile, and the udev database.
 
         Directories in sysfs are left out: uevents report their changes, inotify does not.
         """
@@ -169,7 +171,9 @@ class Supervisor:
 
     @property
     def _sees_every_change(self) -> bool:
-        """Return whether events report every change, so that not all must be read each time."""
+        """Return whether events report every change, so that not everything must be read each
+        time.
+        """
         return self._uevents.complete and self._watch.complete
 
     @property
@@ -180,7 +184,7 @@ class Supervisor:
 
     @property
     def named(self) -> dict[str, Resource]:
-        """Return ``wanted`` and the resources that names with templates have produced."""
+        """Return ``wanted`` and the resources that resulted from names with templates."""
         wanted = self.wanted.values()
         dra = self.reconciler.dra
         found = map(dra.as_served, wanted) if dra else wanted
@@ -192,9 +196,10 @@ class Supervisor:
         return NO_POD_RESOURCES if self.pod_resources is None else self.pod_resources.failure.value
 
     async def run(self) -> None:
-        """Look after the plugins forever; raises as ``KubeletDirectory.watch`` does."""
+        """Manage the plugins forever; raises as ``KubeletDirectory.watch`` does."""
         if not self.settings.without_kubelet and await self.kubelet.check_readable():
-            self._peers.look()  # what others serve is known before the first reconcile
+            # so that the resources of other instances are known before the first reconcile
+            self._peers.look()
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._reconcile_forever(tasks), name="reconcile")
             tasks.create_task(self._watch_kernel_events(), name="kernel events")
@@ -217,9 +222,8 @@ class Supervisor:
             self.reconciler.close()
 
     async def _reconcile(self, tasks: asyncio.TaskGroup, *, full: bool) -> bool:
-        """Decide, have the plugins serve that, and wait until there is a reason to do it again.
-
-        Return whether all of the host has to be read then.
+        """Decide, let the plugins serve the result, and wait until there is a reason to do it
+        again. Return whether the whole host has to be read then.
         """
         has_changed, resources, begun = self._rescan.watch(), self.resources.value, time.monotonic()
         reconciler = self.reconciler
@@ -245,12 +249,14 @@ class Supervisor:
             self.resources,
             timeout_seconds=self._seconds_to_next_look(decision),
         )
-        # A timer or a probe changes nothing on the host: what is known of it is still true.
+        # A timer or a probe changes nothing on the host, so the cache is still valid.
         changed_unseen = not self._sees_every_change and (has_news() or not self._watch.complete)
         return changed_unseen or time.monotonic() >= self._full_look_due
 
     async def _load_ledger(self) -> None:
-        """Read the ledger; without one, ask first which IDs of an earlier version pods hold."""
+        """Read the ledger; if there is none, first ask which IDs of an earlier version pods
+        hold.
+        """
         ledger = self.reconciler.ledger
         try:
             await in_worker(partial(ledger.load, time.monotonic()), self.settings.state_dir or "")
@@ -274,7 +280,7 @@ class Supervisor:
             self.look_again()
 
     async def _watch_kernel_events(self) -> None:
-        """Have the kernel report changes; not before the first lists are out."""
+        """Listen to kernel events, but not before the first lists are sent."""
         await until(lambda: bool(self.lists.value), self.lists)
         if self.root.is_machine:
             await self._uevents.run()
@@ -292,5 +298,5 @@ class Supervisor:
         """Return when the next full scan is to begin at the latest."""
         if self._sees_every_change:
             return self._looked_at + self._pace.between_full_looks(self._looked_seconds)
-        # It is not a fallback then, but the way to find changes.
+        # Then it is not a fallback, but the only way to find changes.
         return self._looked_at + self._pace.full_look

@@ -1,7 +1,7 @@
 """Counts and durations of what has happened, for ``/metrics``.
 
-They are changed on the event loop only. Another thread may read them meanwhile: no dictionary
-here gets or loses a key after it was made, it is replaced.
+They are changed only on the event loop. Another thread may read them meanwhile, so dictionaries
+never gain or lose keys: they are replaced.
 """
 
 from __future__ import annotations
@@ -16,14 +16,15 @@ if TYPE_CHECKING:
     from genericdp.model import Resource
 
 AllocationResult = Literal["success", "unusable", "invalid", "timeout", "cancelled", "error"]
-"""``unusable``: a device could not be given; ``invalid``: it does not exist;
-``cancelled``: the kubelet went away; ``error``: anything else."""
+"""``unusable``: a device could not be used; ``invalid``: it does not exist; ``cancelled``: the
+kubelet disconnected; ``error``: anything else.
+"""
 RegistrationResult = Literal["success", "refused", "failure"]
 """``success``: the stream has opened; ``refused``: for what stays so, such as the name."""
 RunResult = Literal["success", "failure"]
-"""Of a probe or a hook."""
+"""Results of a probe or a hook."""
 ReloadResult = Literal["applied", "unchanged", "refused"]
-"""What became of a config that was read."""
+"""Outcomes of reading a config."""
 EventKind = Literal[
     "add", "remove", "change", "move", "bind", "unbind", "online", "offline", "other",
     "record", "file", "resync",
@@ -31,14 +32,15 @@ EventKind = Literal[
 """The kernel's actions; a record of udev; an entry of a directory; ``resync``: read everything."""
 
 BOUNDS = (0.001, 0.0025, 0.01, 0.05, 0.25, 1.0, 2.0, 3.0, 4.0, 5.0, 10.0)
-"""Of the buckets of all durations, in seconds; the last one is without bound.
-
-The threshold of an alert has to be one of them: between two, all that is known is guessed.
+"""Upper bounds of the buckets of all durations, in seconds; the last bucket has no bound. The
+threshold of an alert has to be one of them, because values in between are estimates.
 """
 
 
 def _zeros(results: Any) -> dict[str, int]:  # noqa: ANN401  # a Literal has no other type
-    """Return a count of 0 for each: to Prometheus, from nothing to 1 is not an increase."""
+    """Return a count of 0 for each, because for Prometheus a new series with 1 is not an
+    increase.
+    """
     return dict.fromkeys(get_args(results), 0)
 
 
@@ -47,7 +49,7 @@ class Durations:
     """A histogram of durations."""
 
     counts: list[int] = field(default_factory=lambda: [0] * (len(BOUNDS) + 1))
-    """By bucket: above the bound before it, up to its own."""
+    """Counts by bucket, each above the previous bound and up to its own."""
     seconds: float = 0.0
     """Sum of all durations."""
 
@@ -76,7 +78,7 @@ class ResourceTally:
     updates: int = 0
     """Lists sent on streams."""
     probes: dict[int, ProbeTally] = field(default_factory=dict)
-    """By the probe's place in the config."""
+    """Counts by the probe's place in the config."""
     hooks: dict[str, dict[str, int]] = field(default_factory=dict)
 
     def allocated(self, result: AllocationResult, seconds: float) -> None:
@@ -96,12 +98,12 @@ class ResourceTally:
             results["success" if ok else "failure"] += 1
 
     def keep(self, resource: Resource) -> None:
-        """Count for the probes and hooks that a resource has now, and drop the counts of others."""
+        """Keep counts for the current probes and hooks of a resource, and drop others."""
         probes, hooks = {probe.name: probe for probe in self.probes.values()}, self.hooks
         self.probes = {
             index: probes.get(name) or ProbeTally(name)
             for index, name in enumerate(probe_names(resource))
-            # What is followed, not run, has no results that could be counted.
+            # A probe that follows a log has no results to count.
             if resource.health[index].check.is_run
         }
         self.hooks = {name: hooks.get(name) or _zeros(RunResult) for name in resource.hooks}
@@ -116,7 +118,7 @@ class Tally:
     events: dict[str, int] = field(default_factory=lambda: _zeros(EventKind))
     reloads: dict[str, int] = field(default_factory=lambda: _zeros(ReloadResult))
     requests: dict[tuple[str, str], int] = field(default_factory=dict)
-    """To the API server, by verb and result."""
+    """Requests to the API server, by verb and result."""
 
     def requested(self, verb: str, result: str) -> None:
         """Count a request to the API server."""
@@ -124,7 +126,7 @@ class Tally:
         self.requests = {**self.requests, key: self.requests.get(key, 0) + 1}
 
     def keep(self, wanted: Mapping[str, Resource]) -> None:
-        """Count for these resources, by name, and drop the counts of others."""
+        """Keep counts for these resources, by name, and drop others."""
         before = self.resources
         self.resources = {name: before.get(name) or ResourceTally() for name in wanted}
         for name, resource in wanted.items():

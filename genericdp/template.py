@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
 
 MAX_TEXT = 64 * 1024
-"""The longest text that a template or a value may give, in bytes of UTF-8."""
+"""The maximum length of a template's result or of a value, in bytes of UTF-8."""
 MAX_TEXTS = 1024 * 1024
-"""The limit of all strings that a device gives to a container, its probes and hooks, in bytes."""
+"""The limit of all strings of a device for a container, its probes and hooks, in bytes."""
 TOO_LONG = f"more than {MAX_TEXT >> 10} KiB of text"
 MAX_VALUES = 32
 """How deep values may be nested, each with a reference to the next."""
@@ -44,7 +44,7 @@ class TemplateSyntaxError(ValueError):
 
 
 class UnusableValueError(Exception):
-    """A name that this device lacks, or whose text cannot stand at that place."""
+    """A value that this device lacks, or that is not possible in that place."""
 
     code = Code.BAD_VALUE
 
@@ -59,13 +59,13 @@ class UnusableValueError(Exception):
 
 
 class LackingValueError(UnusableValueError):
-    """A name that this device lacks: a default takes its place."""
+    """A value that this device lacks: a default replaces it."""
 
     code = Code.LACKS_VALUE
 
 
 class AmbiguousValueError(LackingValueError):
-    """A name of several things: a default takes its place, but not in an exclude."""
+    """An ambiguous value: a default replaces it, but not in an exclude."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -76,7 +76,7 @@ class Reference:
     name: str
     default: str | None = None
     fallback: Reference | None = None
-    """Inserted in place of this one if the device lacks it; instead of a default."""
+    """A reference that replaces this one if the device lacks it, instead of a default."""
     offset: int = 0
 
     @property
@@ -109,7 +109,7 @@ class Template:
 
 
 def templates_of(value: object) -> Iterator[Template]:
-    """Yield every template of a value, however deep."""
+    """Yield every template in a value, at any depth."""
     if isinstance(value, Template):
         yield value
     elif isinstance(value, tuple):
@@ -127,11 +127,11 @@ class Lookup(Protocol):
     """Returns the text of a reference for one device, or None if the device lacks it."""
 
     def __call__(self, scope: str, name: str, /) -> str | None:
-        """Return the text, or None; ``constant`` is the scope of what the config alone gives."""
+        """Return the text, or None; the scope ``constant`` has only values without references."""
 
 
 def literal(text: str) -> str:
-    """Write a template that gives just this text."""
+    """Return a template whose result is exactly this text."""
     return text.replace("$(", "$$(")
 
 
@@ -156,7 +156,7 @@ def parse(text: str) -> Template:
 
 
 def _end_of_reference(text: str, at: int) -> int:
-    """Return where it is closed; each ``$(`` in its default has a parenthesis of its own."""
+    """Return where a reference is closed; each ``$(`` in its default has its own parenthesis."""
     depth = 1
     for found in _PARENTHESIS.finditer(text, at):
         depth += -1 if found[0] == ")" else 1
@@ -208,12 +208,13 @@ def bind(
     quote: Callable[[str], str] = str,
     later: Collection[str] = (),
 ) -> Template:
-    """Insert what the lookup gives; references to the scopes or names ``later`` stay as they are.
+    """Insert the results of the lookup; references to the scopes or names ``later`` stay as they
+    are.
 
-    In a ``path`` an inserted text must not bring directories of its own, unless it is a whole path
-    or a value that is part of the device's directory in sysfs; nor may it leave a name empty or
-    make it ``.`` or ``..``. ``quote`` makes inserted text literal where the result is a pattern.
-    Raises UnusableValueError with a reason, also as soon as there is more text than ``MAX_TEXT``.
+    In a ``path``, an inserted text must not add directories, unless it is a whole path or a value
+    that is part of the device's directory in sysfs; nor may it make a name empty, ``.`` or ``..``.
+    ``quote`` makes inserted text literal where the result is a pattern. Raises UnusableValueError
+    with a reason, also as soon as there is more text than ``MAX_TEXT``.
     """
     literal = ""
     parts: list[str | Reference] = []
@@ -244,7 +245,7 @@ def bind(
 
 
 def _check_path(template: Template, text: str) -> None:
-    """Raise UnusableValueError if what was inserted makes no absolute path of a template."""
+    """Raise UnusableValueError if the result of a template is not an absolute path."""
     names = text.split("/")[1:] if template.references else []
     if names and not names[-1] and isinstance(template.parts[-1], str):  # it is written so
         names.pop()
@@ -261,7 +262,7 @@ def expand(
     path: bool = False,
     quote: Callable[[str], str] = str,
 ) -> str:
-    """Insert everything and return the text; raises as ``bind`` does."""
+    """Insert all values and return the text; raises as ``bind`` does."""
     return "".join(map(str, bind(template, lookup, path=path, quote=quote).parts))
 
 
@@ -320,7 +321,7 @@ def is_utf8(text: str) -> bool:
 
 
 def may_be_absolute(reference: Reference) -> bool:
-    """Return whether a reference can give a whole path."""
+    """Return whether the result of a reference can be a whole path."""
     if reference.fallback is not None and not may_be_absolute(reference.fallback):
         return False
     whole = (reference.scope, reference.name) in _ABSOLUTE

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code: 0 fine, 1 failed, 2 bad usage or config.
 
-    Without ``argv`` this is a process of its own, and its signals are handled from here on.
+    Without ``argv``, this is a separate process, and its signals are handled from here on.
     """
     if argv is not None:
         from genericdp.cli.command_line import run_command
@@ -38,12 +38,12 @@ def main(argv: Sequence[str] | None = None) -> int:
 
         code = run_process(sys.argv[1:])
     except RuntimeError as error:
-        # Up to Python 3.11 what a signal raises is wrapped if it comes while a class is made.
+        # Up to Python 3.11, an exception from a signal handler is wrapped if a class is being made.
         if isinstance(error.__cause__, SystemExit):
             raise error.__cause__ from None
         raise
     if command and command.until_signaled:
-        # A signal must not change the exit code any more.
+        # From here on, a signal must not change the exit code.
         signals.ignore(signals.HANDLED)
     return code
 

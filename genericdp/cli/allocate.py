@@ -140,7 +140,7 @@ def _as_text(
 def _healthy_shares(
     names: Iterable[str], lists: Mapping[str, DeviceList]
 ) -> dict[str, dict[str, Entry[Device]]]:
-    """Return each share with its device, by resource; raises UsageError."""
+    """Return each Healthy share with its device, by resource; raises UsageError."""
     healthy = {}
     for name in names:
         refuse_unknown(name, lists)
@@ -168,9 +168,11 @@ def _check_ids(
 
 
 def _unavailable(devices: DeviceList, nothing: Sequence[tuple[str, str]]) -> Iterator[str]:
-    """Yield why there is nothing, or what there is and cannot be had."""
+    """Yield why there are no devices, or which devices there are and why they cannot be
+    allocated.
+    """
     reason, cause = devices.why_empty
-    if reason and cause != Code.NOT_OFFERED:  # those are listed one by one
+    if reason and cause != Code.NOT_OFFERED:  # these are listed one by one
         yield f"no devices: {reason}"
         nothing = ()
     for device_id, entry in devices.devices.items():
@@ -197,7 +199,7 @@ def _chosen(
 ) -> list[str]:
     """Return the shares that a container gets: those that the daemon prefers, or else the first.
 
-    The scheduler chooses of what DRA serves.
+    For resources that DRA serves, the scheduler chooses.
     """
     preferred: Sequence[str] = ()
     if resource.served_by is ServedBy.DEVICE_PLUGIN:
@@ -221,7 +223,7 @@ def edits_as_text(edits: ContainerEdits) -> Iterator[str]:
 
 
 def edits_as_json(edits: ContainerEdits) -> dict[str, object]:
-    """Return an object whose lists and mappings may be empty, but are there."""
+    """Return an object that has all lists and mappings, even empty ones."""
     return {
         "devices": [_by_config_key(device) for device in edits.devices],
         "mounts": [_by_config_key(mount) for mount in edits.mounts],

@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 def load_resources(
     arguments: argparse.Namespace, *, must_apply: bool = True
 ) -> tuple[tuple[Resource, ...], tuple[Resource, ...]]:
-    """Return the resources of the config of the command line: all, and those for the node.
+    """Return the resources of the config on the command line: all of them, and those for the node.
 
-    If none is for the node, raises GenericdpError, or only warns where none ``must_apply``.
+    If none is for the node, raises GenericdpError, or only warns without ``must_apply``.
     """
     resources, node_name = usable_resources(arguments), node_name_of(arguments)
     if reason := why_none(resources, node_name):
@@ -53,7 +53,7 @@ def refuse_unknown(resource: str, known: Collection[str]) -> None:
 
 
 def unknown_device(device_id: str, ids: Iterable[str], resource: str | None = None) -> UsageError:
-    """Return the error for an ID that is not among those on offer, of one resource if given."""
+    """Return the error for an ID that is not on offer, in one resource if that is given."""
     of = f" of {resource}" if resource else ""
     listed = meant_or_listed(device_id, [*ids], "there are")
     what = f"no device {quoted(device_id)}{of}"
@@ -75,7 +75,9 @@ def discover_once(resources: Sequence[Resource], host: HostCache, node_name: str
 def discover_with_misses(
     resources: Sequence[Resource], host: HostCache, node_name: str
 ) -> tuple[DeviceLists, NothingFound]:
-    """Decide as ``discover_once`` does, and return the device lists and what found nothing."""
+    """Decide as ``discover_once`` does, and return the device lists and the selectors that found
+    nothing.
+    """
     decision, inventory = discover_once(resources, host, node_name), Inventory(host, node_name)
     nothing = {
         resource.name: [
@@ -89,7 +91,7 @@ def discover_with_misses(
 def weak_ids_of(
     resources: Sequence[Resource], node_name: str, host: HostCache
 ) -> tuple[Problem, ...]:
-    """Return a warning for each resource that gives devices of a host IDs that can change."""
+    """Return a warning for each resource whose devices have IDs that can change."""
     here = for_node(resources, node_name)
     lists = decide(here, host, node_name=node_name, previous={}, now=0.0).lists
     places = {resource.name: resource.place for resource in here}
@@ -114,8 +116,8 @@ def discovered(
 ) -> tuple[Mapping[str, Resource], DeviceLists, NothingFound]:
     """Apply the config of the command line to its host once.
 
-    Returns the resources for the node, their device lists, and what found nothing. Raises
-    GenericdpError if no resource is for the node.
+    Returns the resources for the node, their device lists, and the selectors that found nothing.
+    Raises GenericdpError if no resource is for the node.
     """
     (_, here), node_name = load_resources(arguments), node_name_of(arguments)
     root = root_of(arguments)

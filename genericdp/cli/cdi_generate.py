@@ -77,7 +77,7 @@ def execute(arguments: argparse.Namespace) -> int:
 
 
 def _directory_of(arguments: argparse.Namespace) -> Path | None:
-    """Return where to write; None: nowhere, they are printed. Raises UsageError."""
+    """Return the directory to write to, or None to print the specs. Raises UsageError."""
     given: Path | None = arguments.output
     directory = given and given.absolute()
     if directory is not None and directory.exists() and not directory.is_dir():
@@ -93,7 +93,7 @@ def _directory_of(arguments: argparse.Namespace) -> Path | None:
 
 
 def _warn(resource: Resource, devices: DeviceList, *, has_spec: bool) -> None:
-    """Warn of what a spec lacks."""
+    """Warn of keys of the config that a spec cannot contain."""
     name = resource.name
     for device_id, entry in devices.devices.items():
         if not entry.is_complete:
@@ -113,12 +113,14 @@ def _warn(resource: Resource, devices: DeviceList, *, has_spec: bool) -> None:
 
 
 def _write(directory: Path, found: Mapping[str, bytes]) -> None:
-    """Write what differs; raises GenericdpError if a file cannot be, after all that can."""
+    """Write the specs that differ; raises GenericdpError if one cannot be written, after all
+    others.
+    """
     mistakes = []
     try:
         if not directory.is_dir():
             directory.mkdir()
-            directory.chmod(0o755)  # containers of other users may be started with it
+            directory.chmod(0o755)  # other users may start containers with it
     except OSError as error:
         raise GenericdpError(f"{directory} cannot be used: {reason_of(error).lower()}") from error
     for kind, content in found.items():

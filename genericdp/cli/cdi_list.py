@@ -49,7 +49,7 @@ def _described(file: SpecFile) -> dict[str, Any]:
 
 
 def _state(spec: SpecFile) -> str:
-    """Return in a word or two who looks after a spec."""
+    """Return whether a process maintains a spec, in a word or two."""
     if not spec.is_ours:
         return "not of genericdp"
     if spec.is_maintained:

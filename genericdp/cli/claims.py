@@ -1,7 +1,8 @@
-"""``genericdp claims``: the claims that are prepared on this node, by their records.
+"""``genericdp claims``: the claims that are prepared on this node, according to their records.
 
-The records are files of the daemon, so this also works where no daemon runs. One that cannot be
-read is shown with the reason: it keeps other claims from the devices that it may hold.
+The records are files of the daemon, so this works even if no daemon runs. A record that cannot be
+read is shown with the reason: until it is removed, no other claim gets the devices that it may
+hold.
 """
 
 from __future__ import annotations
@@ -111,8 +112,8 @@ def _shares(record: Record) -> list[tuple[str, str]]:
 
 
 def age_of(record: Record) -> str:
-    """Return for how long a claim has been prepared, or an empty string if that is unknown."""
-    # Needs an HTTP client, which not every command pays for.
+    """Return how long a claim has been prepared, or an empty string if that is unknown."""
+    # This imports an HTTP client, which other commands need not load.
     from genericdp.cli.status import span
 
     now = timestamp(time.time())  # noqa: TID251  # to be shown

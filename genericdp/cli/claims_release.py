@@ -1,7 +1,7 @@
 """``genericdp claims release``: end the record of a claim that the kubelet will not unprepare.
 
 The daemon runs the release hooks and removes the record: this command only requests that, with a
-file next to the record, so that it also works while no daemon runs.
+file next to the record, so that it works even while no daemon runs.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ ARGUMENTS = {
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    """Show the claim, ask, have the daemon release it, and wait for that."""
+    """Show the claim, ask the user, request its release from the daemon, and wait for it."""
     record = _find(read_records(arguments), arguments.uid)
     print_lines(_about(record, arguments.kubelet_root / "pod-resources/kubelet.sock"))
     if not arguments.yes and not _is_confirmed():
@@ -75,7 +75,7 @@ def _find(records: list[Record], uid: str) -> Record:
 
 
 def _about(record: Record, socket: Path) -> list[str]:
-    """Return what to know before it is released, as lines."""
+    """Return lines about the claim that the user should read before its release."""
     age = age_of(record)
     facts = {
         "Claim": claim_of(record) or "unknown",
@@ -91,10 +91,10 @@ def _about(record: Record, socket: Path) -> list[str]:
 
 
 def _pods(record: Record, socket: Path) -> str:
-    """Return which pods use the claim, as far as the kubelet reports that."""
+    """Return the pods that use the claim, as far as the kubelet reports them."""
     if record.claim is None or not record.claim.name:
         return "unknown"
-    # gRPC takes its time to import.
+    # Importing gRPC is slow.
     from genericdp.kubelet.podresources import list_pods, pods_of_claim
 
     try:
@@ -108,7 +108,7 @@ def _pods(record: Record, socket: Path) -> str:
 
 
 def _is_confirmed() -> bool:
-    """Ask at the terminal; raise UsageError without one."""
+    """Ask the user at the terminal; raise UsageError without a terminal."""
     if sys.stdin is None or not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise UsageError(
             "there is no terminal to ask at: add --yes if no container uses its devices"
@@ -117,7 +117,7 @@ def _is_confirmed() -> bool:
     try:
         return input(_QUESTION).strip().lower() in {"y", "yes"}
     except EOFError:
-        print_lines([""])  # the answer has not ended the line
+        print_lines([""])  # the answer did not end the line
         return False
 
 
@@ -132,7 +132,7 @@ def _request_release(record: Record) -> None:
 
 
 def _has_daemon(file: Path) -> bool:
-    """Return whether a daemon serves the driver: it holds a lock for as long."""
+    """Return whether a daemon serves the driver: it holds a lock while it does."""
     try:
         descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:

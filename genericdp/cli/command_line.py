@@ -22,17 +22,17 @@ if TYPE_CHECKING:
 
 
 def run_process(argv: Sequence[str]) -> int:
-    """Do the same as ``run_command`` in a process of its own, whose streams may be anything."""
+    """Run ``run_command`` in a separate process, whose streams may be anything."""
     for descriptor in range(3):
         try:
             os.fstat(descriptor)
         except OSError:
-            # Else the next file or socket that is opened would be taken for it.
+            # Else the next file or socket that is opened would get its descriptor.
             os.open(os.devnull, os.O_RDWR)
     if sys.stderr is None:
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115, PTH123
     if isinstance(sys.stdout, TextIOWrapper):
-        # Configs and hosts may hold any characters, and a terminal may not know them.
+        # Configs and hosts may contain any characters, even some that the terminal cannot show.
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
         return run_command(argv)
@@ -43,7 +43,7 @@ def run_process(argv: Sequence[str]) -> int:
 
 
 def _discard_stdout() -> None:
-    """Discard what is yet to be flushed, also at exit."""
+    """Discard output that has not been flushed, even at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 
@@ -52,7 +52,7 @@ def run_command(argv: Sequence[str]) -> int:
     try:
         return _run(argv)
     except ConfigError as error:
-        # As they are: editors and CI jump to the place that a line begins with.
+        # Without a prefix: editors and CI jump to the place that a line begins with.
         _report(argv, str(error).split("\n"))
         if error.advice:
             _report(argv, [error.advice], prefix="genericdp: ")
@@ -101,7 +101,7 @@ def _report(argv: Sequence[str], messages: Sequence[str], *, prefix: str = "") -
 
 
 def _logs_json(argv: Sequence[str]) -> bool:
-    """Return whether the log is to be JSON; the other arguments may be what is wrong."""
+    """Return whether the log is to be JSON, even if other arguments are wrong."""
     parser = Parser("genericdp", add_help=False)
     default = os.environ.get(variable("log-format"))
     parser.add_argument("--log-format", nargs="?", default=default)
@@ -137,7 +137,7 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
 
 
 def _parse_without_command(argv: Sequence[str], *, group: str = "") -> NoReturn:
-    """Show what there is, or raise UsageError; ``group``: the first word of some commands."""
+    """Show the commands, or raise UsageError; ``group`` is the first word of some commands."""
     listed = {name: command.about for name, command in COMMANDS.items() if name.startswith(group)}
     width = max(map(len, listed))
     lines = "\n".join(f"    {name:{width}}  {about}" for name, about in listed.items())

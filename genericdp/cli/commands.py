@@ -1,4 +1,4 @@
-"""The table of commands, which signals, help, variables, completion and the docs follow.
+"""The table of commands: the source for signals, help, variables, completion and the docs.
 
 It imports nothing, since it is read before signals are handled.
 """
@@ -11,11 +11,11 @@ if TYPE_CHECKING:
 
 
 class Command:
-    """A command; ``cdi list`` is the module ``cdi_list`` of this directory.
+    """A command; its module is in this directory: ``cdi_list`` for ``cdi list``.
 
     The module has ``EXAMPLE`` (command lines that work as they stand), ``execute(arguments)``,
-    which returns the exit code, and ``ARGUMENTS``: what argparse takes for each argument that is
-    not declared in ``options.py``.
+    which returns the exit code, and ``ARGUMENTS``: the keywords for argparse of each argument that
+    is not declared in ``options.py``.
     """
 
     def __init__(
@@ -25,9 +25,9 @@ class Command:
         self.arguments = arguments.split()
         """Options by their long names, and positional arguments, in the order of the help."""
         self.until_signaled = until_signaled
-        """Whether it runs until a signal, which is a good end, and has a log."""
+        """Whether it runs until a signal, which is a successful end, and has a log."""
         self.is_daemon = is_daemon
-        """Whether it also reads its config again, at SIGHUP too, and prints nothing."""
+        """Whether it also reloads its config, even at SIGHUP, and prints nothing."""
 
 
 _SERVED = "FILE --config --policy"

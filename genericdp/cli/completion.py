@@ -42,7 +42,7 @@ def complete() -> None:
         if group and group not in groups:
             first = groups[""].choices.get(group) or groups[""].add_parser(group)
             groups[group] = first.add_subparsers()
-        # Only what is typed is imported.
+        # Only the module of the typed command is imported.
         is_typed = name.split() == typed[: len(name.split())]
         parents = [parser_of(name)] if is_typed else []
         groups[group].add_parser(last, help=command.about, parents=parents, add_help=False)

@@ -1,4 +1,4 @@
-"""``genericdp convert``: the config of another device plugin in our language."""
+"""``genericdp convert``: translates the config of another device plugin."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ ARGUMENTS = {
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    """Convert, and print what is valid."""
+    """Convert, and print the result."""
     file: Path = arguments.file
     name = "<stdin>" if file == STDIN else printable(str(file))
     pipes = read_pipes([file])

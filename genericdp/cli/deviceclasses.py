@@ -25,7 +25,7 @@ EXAMPLE = (
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    """Print the classes, without looking for devices."""
+    """Print the classes, without discovering devices."""
     served = (
         resource for resource in usable_resources(arguments) if resource.served_by is ServedBy.DRA
     )
@@ -46,8 +46,8 @@ def execute(arguments: argparse.Namespace) -> int:
 def _classes(name: str, driver: str) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the DeviceClasses of a resource, each with a line that says what it is for.
 
-    The one for plain ``limits`` selects devices of nodes whose kubelet prepares such claims: others
-    would start the container without the device.
+    The class for plain ``limits`` selects only nodes whose kubelet prepares such claims: other
+    kubelets would start the container without the device.
     """
     own, for_limits = class_names(name)
     attributes = f'device.attributes["{driver}"]'

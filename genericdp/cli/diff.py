@@ -1,4 +1,4 @@
-"""The changes on a node that a reload from one config to another makes (``validate --diff``)."""
+"""The changes on a node when one config replaces another (``validate --diff``)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from genericdp.model import Resource
 
 _SHORT = str | int | None
-"""Values that are shown where they differ; of others only the key is."""
+"""Keys whose values are shown if they differ; for others only the key is shown."""
 _OPTIONS = {"hooks.preStart", "prefer"}
 _SERVED_BY = config_key("served_by")
 _WHY_ANEW = "which kubelets read only when a plugin registers"
@@ -41,7 +41,7 @@ _RENAMED = (
 
 
 def print_difference(arguments: argparse.Namespace, old: Loaded, new: Loaded) -> None:
-    """Print what going from one usable config to another would do on this node."""
+    """Print how replacing one valid config by another would change this node."""
     node_name = node_name_of(arguments)
     before, after = (for_node(config.resources, node_name) for config in (old, new))
     difference, weak = run_skipping_hangs(
@@ -63,7 +63,9 @@ def print_difference(arguments: argparse.Namespace, old: Loaded, new: Loaded) ->
 
 
 def compare(old: Sequence[Resource], new: Sequence[Resource]) -> dict[str, Any]:
-    """Compare the resources for a node as the daemon does when it goes from ``old`` to ``new``."""
+    """Compare the resources for a node as the daemon does when it reloads, from ``old`` to
+    ``new``.
+    """
     before, after = (
         {resource.name: resource for resource in resources} for resources in (old, new)
     )
@@ -116,15 +118,15 @@ def _key_change(key: str, was: object, now: object) -> dict[str, _SHORT]:
 def _difference(
     old: Sequence[Resource], new: Sequence[Resource], host: HostCache, node_name: str
 ) -> dict[str, Any]:
-    """Return how the resources differ, and which devices would appear, go or change their ID.
+    """Return how the resources differ, and which devices would appear, leave or change their ID.
 
-    Resources without such a device are left out of these.
+    Resources without such a device are left out.
     """
-    # The clock stands still: what goes has just gone.
+    # The clock stands still: a device that leaves has just left.
     decided = partial(decide, host=host, node_name=node_name, now=0.0, entry_bytes=entry_bytes)
     was = decided(old, previous={}).lists
     now = decided(new, previous=was).lists
-    # Some devices come later, once those that have their nodes or IDs now are forgotten.
+    # Some devices appear later, once the devices that have their nodes or IDs now are forgotten.
     settled = decided(new, previous={}).lists
     before, after = resulting(old, was), resulting(new, now)
     keep_seconds = {name: resource.forget_after_seconds for name, resource in after.items()}
@@ -169,7 +171,7 @@ class _Renames:
         }
         """The names that the hardware of each device had before."""
         stay = {name for name, former in self._former.items() if name in former}
-        # Shared hardware can have several names: one that stays does not become another one.
+        # Shared hardware can have several names: a name that stays does not become a different one.
         self._renamed = {
             name: [old for old in former if old not in stay]
             for name, former in self._former.items()
@@ -177,7 +179,7 @@ class _Renames:
         }
 
     def changes(self) -> dict[str, dict[str, list[dict[str, Any]]]]:
-        """Return the changes of each resource that has some."""
+        """Return the changes of each resource that changes."""
         found = {
             resource: {
                 "appear": [*self._appear(resource)],
@@ -243,7 +245,7 @@ def _present(lists: Mapping[str, DeviceList]) -> dict[_Name, Device]:
 
 
 def _places(device: Device) -> tuple[object, ...]:
-    """Return where the hardware of a device is: that is the same in both configs."""
+    """Return the place of a device's hardware, which is the same in both configs."""
     return (
         tuple((identity.location, identity.part) for identity in device.identities) or device.keys
     )
@@ -295,7 +297,7 @@ def _device_lines(name: str, changes: dict[str, list[dict[str, Any]]] | None) ->
             renamed["resource"] == name,
         )
         former = before if is_here else f"{before} of {renamed['resource']}"
-        # Of another resource, its own line says that.
+        # If it belongs to a different resource, that resource's line says so.
         stays = (
             f": {before} stays listed as Unhealthy for {seconds} s" if seconds and is_here else ""
         )

@@ -1,4 +1,6 @@
-"""``genericdp discover``: what the daemon would offer on this machine, and why not more."""
+"""``genericdp discover``: the devices that the daemon would offer on this machine, and why it
+offers no others.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +55,7 @@ ARGUMENTS = {
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    """Look once and print it."""
+    """Scan the machine once and print the result."""
     if arguments.all:
         if is_given(arguments.config):
             raise UsageError("--all shows what the machine has: --config is not used with it")
@@ -80,7 +82,7 @@ def look(
         for key in (*entry.device.keys, *(node.key for node in entry.device.nodes))
     }
     weak = list(weak_ids(resources, lists, inventory))
-    # It may concern any resource.
+    # This may affect any resource.
     hanging = [
         {"path": printable(path), "code": Code.HANGING, "reason": _HANGS}
         for path in sorted(host.hanging)
@@ -114,7 +116,7 @@ def _weak_ids(weak: WeakIds) -> dict[str, Any]:
 
 
 def _unread(resource: view.Document) -> list[view.Document]:
-    """Return what did not answer, of ``notOffered``."""
+    """Return the entries of ``notOffered`` that did not answer."""
     return [refused for refused in resource["notOffered"] if refused["code"] is Code.HANGING]
 
 
@@ -122,11 +124,11 @@ _LITERAL = {
     re.compile(r"\{.*\}"): "braces do not list alternatives: write a list of globs",
     re.compile(r"\.\*"): "'.*' is literal in a glob: * matches any characters",
 }
-"""What has no meaning in a glob, and what to write."""
+"""Patterns that have no meaning in a glob, and what to write instead."""
 
 
 def _dangling_target(pattern: str, root: Root) -> str:
-    """Return what is written in a link that leads nowhere; empty if it is not the path of one."""
+    """Return the target of a broken link; empty if the path is not such a link."""
     if not pattern.startswith("/") or has_wildcard(pattern):
         return ""
     directory, _, name = unescape(pattern).rpartition("/")
@@ -157,7 +159,9 @@ def _hint(pattern: str, inventory: Inventory, root: Root, given: Container[str])
 
 
 def _mounts(listed: DeviceList, host: HostCache) -> dict[str, list[str]]:
-    """Return which host paths of mounts do not exist, and which optional ones cannot be seen."""
+    """Return the host paths of mounts that do not exist, and the optional ones that cannot be
+    seen.
+    """
     mounts = (mount for entry in listed.devices.values() for mount in entry.device.given_mounts)
     given = {mount.host_path: mount.optional for mount in mounts}
     exist = {path: host.exists_on_host(path) for path in given}
@@ -218,7 +222,7 @@ def _as_text(found: Sequence[view.Document], arguments: argparse.Namespace) -> I
 
 
 def _claims(probed: Sequence[Probed]) -> Iterator[str]:
-    """Yield what claims see of each device that DRA serves."""
+    """Yield how claims see each device that DRA serves."""
     for device in probed:
         for i, (name, text) in enumerate(claim_lines(device.listed.device)):
             if i == 0:

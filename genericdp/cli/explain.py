@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 _MAX_IDS = 8
 _MAX_UNRELATED = 3
-"""The number of resources shown that do not match the device, the closest ones."""
+"""How many resources that do not match the device are shown, the closest ones first."""
 _NAMES_ANOTHER_DEVICE = {
     VerdictKind.CHILD_OFFERED,
     VerdictKind.PARENT_OFFERED,
@@ -47,7 +47,7 @@ _NAMES_ANOTHER_DEVICE = {
 }
 """Outcomes whose reason is the name of another device."""
 _EXPLAINS_EMPTY = {VerdictKind.EXCLUDED, VerdictKind.REFUSED, VerdictKind.UNDECIDED}
-"""Outcomes of a resource without devices that are the reason for that."""
+"""Outcomes that explain why a resource has no devices."""
 EXAMPLE = (
     "  genericdp explain examples/configs/this-machine.yaml /dev/fuse\n"
     "  genericdp explain serial.yaml --root snapshot/ 1-1.4   # a USB port"
@@ -62,7 +62,7 @@ ARGUMENTS = {
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    """Print what becomes of the device; return 1 if it is missing or not a device."""
+    """Print what happens to the device; return 1 if it is missing or not a device."""
     node_name, asked = node_name_of(arguments), arguments.device
     if not asked:
         raise UsageError("DEVICE is an empty string: name a device, as /dev/ttyUSB0 or 1-1.4")
@@ -80,7 +80,7 @@ def execute(arguments: argparse.Namespace) -> int:
 
 
 def answer(asked: str, resources: Sequence[Resource], host: HostCache, node_name: str) -> Answer:
-    """Find the device, decide what all resources offer, and explain the one by the other."""
+    """Find the device, decide what all resources offer, and explain the result for the device."""
     here, inventory = for_node(resources, node_name), Inventory(host, node_name)
     lists = discover_once(here, host, node_name).lists
     if asked in lists:
@@ -108,7 +108,7 @@ def _resource(name: str, listed: DeviceList) -> Unknown:
 
 
 def _by_id(asked: str, lists: DeviceLists, inventory: Inventory) -> Asked | None:
-    """Find the device whose id, or that of a share of it, the config gives."""
+    """Find the device that has this ID, or a share with this ID."""
     for offer in lists.values():
         for entry in offer.devices.values():
             if entry.device.has_share(asked):
@@ -152,9 +152,10 @@ def _as_text(explanation: Explanation, entry: Entry) -> Iterator[str]:
 
 
 def _closest(verdicts: Sequence[Verdict]) -> list[Verdict]:
-    """Return those that have to do with the device, and of the others the closest three.
+    """Return the resources that are related to the device, and the closest three of the others.
 
-    Where some have to do with it, a mere neighbor in its directory does not come close.
+    If some are related to it, a resource that only matches a neighbor in its directory is not
+    close.
     """
     not_matched = VerdictKind.NOT_MATCHED
     unrelated = [

@@ -1,4 +1,4 @@
-"""``genericdp hardware``: what this machine has, with a selector for each to copy into a config."""
+"""``genericdp hardware``: the hardware of this machine, with selectors to copy into a config."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from genericdp.host.cache import HostCache
 
     Models = Mapping[str, str]
-    """What hardware is called, by its path in sysfs."""
+    """The name of each piece of hardware, by its path in sysfs."""
 
 EXAMPLE = (
     "  genericdp hardware\n"
@@ -34,7 +34,7 @@ EXAMPLE = (
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    """Print everything that a config could name; return 1 if something could not be read."""
+    """Print everything that a config could select; return 1 if something could not be read."""
     groups, models, hanging = run_skipping_hangs(root_of(arguments), _look)
     candidates = [
         {**entry.document, "model": _model(entry.device, models), "selector": run.selector}
@@ -64,7 +64,7 @@ def _runs(groups: Sequence[CatalogGroup]) -> Iterator[Run]:
 
 
 def _as_text(groups: Sequence[CatalogGroup], models: Models) -> Iterator[str]:
-    """Yield a block for each piece of hardware, then what has none, by subsystem."""
+    """Yield a block for each piece of hardware, then the devices without hardware, by subsystem."""
     for group in groups:
         yield _title(group, models)
         yield from (f"  - {run.selector}  # {_about(run, models)}" for run in _runs([group]))
@@ -90,14 +90,14 @@ def _title(group: CatalogGroup, models: Models) -> str:
     if entry.numa_nodes:
         facts.append(f"NUMA node {','.join(map(str, entry.numa_nodes))}")
     model = models[hardware.syspath]
-    # Without a database of names, a PCI function is called by its IDs.
+    # Without a database of names, a PCI function is shown with its IDs.
     ids = ":".join(texts.get(key, "") for key in KINDS[bus].model)
     named = "" if model in {"", ids} else f", {model}"
     return f"{KINDS[bus].noun} {hardware.name}{named}: {', '.join(facts)}"
 
 
 def _about(run: Run, models: Models) -> str:
-    """Return what a selector takes: names, what it is and is called, and links to it."""
+    """Return what a selector can compare: the device's names, its kind, and links to it."""
     first, device = run.entries[0], run.entries[0].device
     name = _name(first)
     if len(run.entries) > 1:

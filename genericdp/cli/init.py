@@ -1,4 +1,6 @@
-"""``genericdp init``: a config to start from, of the packaged examples that find something."""
+"""``genericdp init``: a config to start from, made of the packaged examples that match this
+machine.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +48,7 @@ EXAMPLE = (
     "  genericdp init --root node.tar.gz       # of another machine, by its snapshot"
 )
 _ORDER = "examples/init-order.txt"
-"""Names the examples that are tried, in their order; its comments say how it is read."""
+"""Lists the examples to try, in order; comments in the file explain its format."""
 _HEAD = """\
 # A config to start from: the examples of genericdp that find something on {machine}.
 #
@@ -76,11 +78,11 @@ _MAX_DEVICES = 8
 class _Example:
     name: str
     head: str
-    """What stands above its resources."""
+    """The lines above its resources."""
     texts: Mapping[str, str]
     """The YAML of each resource, by name."""
     resources: tuple[Resource, ...]
-    """Those that may be offered."""
+    """The resources that may be offered."""
 
 
 ARGUMENTS = {
@@ -153,13 +155,13 @@ class _Found:
 
     @property
     def devices(self) -> list[view.Document]:
-        """Its devices that may be Healthy: no probe is run."""
+        """Its devices that may be Healthy; no probe is run."""
         devices: list[view.Document] = self.resource["devices"]
         return [device for device in devices if device["state"] != view.DeviceState.UNHEALTHY]
 
 
 def _find(examples: Sequence[_Example], host: HostCache) -> list[_Found]:
-    """Try each example next to the resources that have found something."""
+    """Try each example together with the resources that have found something."""
     kept: dict[str, tuple[_Example, Resource]] = {}
     for example in examples:
         before = [resource for _, resource in kept.values()]

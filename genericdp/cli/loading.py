@@ -31,7 +31,7 @@ def read_pipes(paths: Sequence[Path]) -> dict[Path, bytes]:
         raise UsageError("stdin (-) is given twice, but can be read only once")
     pipes: dict[Path, bytes] = {}
     for path in paths:
-        # One byte more than may be there: then it is refused.
+        # One byte more than allowed, to detect content that is too long.
         if path == STDIN:
             if sys.stdin is None:
                 raise UsageError("stdin is closed, but a config is to be read from it")
@@ -114,7 +114,7 @@ def single(loaded: list[Loaded]) -> Loaded:
 
 
 def usable_resources(arguments: argparse.Namespace) -> tuple[Resource, ...]:
-    """Load the config of the command line, and print its warnings; raises ConfigError."""
+    """Load the config on the command line, and print its warnings; raises ConfigError."""
     loaded = load_config(arguments)
     for warning in loaded.warnings:
         print_warning(str(warning))

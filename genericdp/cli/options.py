@@ -86,4 +86,4 @@ SHARED = {
     ),
     "--kubelet-root": path_option("the kubelet's --root-dir, with plugins/", default=KUBELET_ROOT),
 }
-"""The arguments that several commands have alike, by their words in the table of commands."""
+"""The arguments that several commands share, by their names in the table of commands."""

@@ -27,7 +27,9 @@ _QUIET_SECONDS = 2.0
 
 
 class StdoutError(GenericdpError):
-    """Stdout cannot be written; exit code 0 if it is a pipe whose reader has gone (``| head``)."""
+    """Stdout cannot be written; exit code 0 if it is a pipe whose reader has exited (``|
+    head``).
+    """
 
     def __init__(self, error: OSError) -> None:
         super().__init__(f"stdout cannot be written: {reason_of(error).lower()}")
@@ -35,7 +37,7 @@ class StdoutError(GenericdpError):
 
 
 def check_stdout() -> None:
-    """Raise GenericdpError if stdout is closed, where ``print`` itself says nothing."""
+    """Raise GenericdpError if stdout is closed, because ``print`` itself ignores that."""
     if sys.stdout is None:
         raise GenericdpError("stdout is closed: there is nowhere to print to")
 
@@ -63,7 +65,7 @@ def print_warning(sentence: str) -> None:
 def progress(
     sentence: Callable[[], str], *, quiet_seconds: float = _QUIET_SECONDS
 ) -> Iterator[None]:
-    """Print to stderr how far a slow operation is: after 2 s, and each time twice as long after.
+    """Print the progress of a slow operation to stderr, after 2 s and ever more rarely.
 
     A thread prints the sentence, so that the operation itself may block.
     """
@@ -90,7 +92,8 @@ def print_data(
 ) -> None:
     """Print a value as ``output`` says: ``json``, or the same document in ``yaml``.
 
-    Both have escapes of their own. A stream has a line of JSON, or a document of YAML, each time.
+    Both formats escape strings themselves. In a stream, each value is a line of JSON, or a document
+    of YAML.
     """
     if output == "json":
         _print(json.dumps(value, indent=None if is_stream else 2), file)
@@ -101,7 +104,7 @@ def print_data(
 def print_result(
     data: object, lines: Iterable[str], output: str, *, file: TextIO | None = None
 ) -> None:
-    """Print what a command has found as ``output`` says: as data, or as human-readable lines."""
+    """Print the result of a command as ``output`` says: as data, or as human-readable lines."""
     if output in DATA:
         print_data(data, output, file=file)
     else:
@@ -125,22 +128,23 @@ def yaml_document(value: object, *, has_start: bool = False) -> str:
     def text(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
         style = None
         if not value.replace("\n", "").isprintable() or (reading(value) and "\n" not in value):
-            style = '"'  # which has escapes, also for what YAML alone takes for the end of a line
+            # which escapes everything, even characters that only YAML reads as the end of a line
+            style = '"'
         elif "\n" in value:
             style = "|"
         return dumper.represent_scalar("tag:yaml.org,2002:str", value, style)
 
     Dumper.add_representer(str, text)
-    document = json.loads(json.dumps(value))  # with enumerations and tuples as JSON has them
+    document = json.loads(json.dumps(value))  # with enumerations and tuples converted as in JSON
     return yaml.dump(
         document, Dumper=Dumper, sort_keys=False, allow_unicode=True, explicit_start=has_start
     )
 
 
 def shell_words(words: Iterable[str]) -> str:
-    """Return words as a shell takes them, those with something unprintable as ``$'...'``.
+    """Return words quoted for a shell, those with unprintable characters as ``$'...'``.
 
-    bash, zsh, ksh and busybox know that form; dash does not, and sees a ``$`` before the word.
+    bash, zsh, ksh and busybox support that form; dash does not, and reads a ``$`` before the word.
     """
     return " ".join(
         shlex.quote(word) if word.isprintable() else _dollar_quoted(word) for word in words
@@ -160,7 +164,7 @@ def print_document(text: str) -> None:
 
 
 def print_bytes(content: bytes) -> None:
-    """Print what is not text."""
+    """Print binary data."""
     try:
         sys.stdout.buffer.write(content)
         sys.stdout.buffer.flush()

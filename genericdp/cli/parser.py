@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
 Settings = dict[str, Any]
-"""What argparse takes for an argument."""
+"""The keywords of an argument for argparse."""
 PREFIX = "GENERICDP_"
 CONFIG_FILE = "config_file"
-"""Where the argument FILE goes that may stand in place of ``--config FILE``."""
+"""The destination of the argument FILE, which may replace ``--config FILE``."""
 _SERVICE_VARIABLE = re.compile(r"(.*_)?(SERVICE_HOST|PORT)(_.*)?")
 """Variables that Kubernetes injects for a Service named genericdp*."""
 _BOOLEANS = {"true": True, "false": False}
@@ -46,7 +46,7 @@ class Parser(argparse.ArgumentParser):
         return action
 
     def declare(self, word: str, settings: Settings) -> None:
-        """Declare an argument by its word in the table of commands; the help shows its default."""
+        """Declare an argument by its name in the table of commands; the help shows its default."""
         settings = {**settings}
         names = [word]
         if not word.startswith("--"):
@@ -63,7 +63,9 @@ class Parser(argparse.ArgumentParser):
         raise UsageError(f"{message} (see {self.prog} --help)")
 
     def _print_message(self, message: str, file: object = None) -> None:  # noqa: ARG002  # stdout
-        """Print help or a version; raises GenericdpError, where argparse itself says nothing."""
+        """Print help or a version; raises GenericdpError, because argparse itself ignores
+        errors.
+        """
         check_stdout()
         print_document(message)
 
@@ -95,21 +97,23 @@ class Parser(argparse.ArgumentParser):
 
     @property
     def _positional(self) -> list[argparse.Action]:
-        """The positional arguments; where FILE is taken for the config, it is the first."""
+        """The positional arguments; if the command accepts FILE as the config, FILE is the
+        first.
+        """
         return [action for action in self.arguments if not action.option_strings]
 
     def _config_usage(self) -> str:
-        """Return how to give the config, for a command that needs other arguments."""
+        """Return the usage of the config option, for a command that needs other arguments."""
         _, *others = self._positional
         needed = " ".join(str(action.metavar) for action in others if action.nargs != "?")
         return f"FILE {needed}, or --config PATH {needed}" if needed else "FILE or --config"
 
     def _take_config_file(self, namespace: argparse.Namespace, extra: Sequence[str]) -> list[str]:
-        """Take the first argument for the config if none is given; return the arguments left over.
+        """Use the first argument as the config if none is given; return the remaining arguments.
 
-        Where one comes from the variable, it is taken if the command would have no other use for
-        it. All arguments are parsed together: argparse itself distributes only those that stand
-        side by side.
+        If the variable gives a config, the first argument still replaces it if the command has no
+        other use for that argument. All arguments are parsed together: argparse itself distributes
+        only adjacent ones.
         """
         _, *others = self._positional
         words: list[str] = []
@@ -149,7 +153,7 @@ class Append(argparse.Action):
 
 
 def is_given(listed: object) -> bool:
-    """Return whether the value of an ``Append`` option comes from the command line."""
+    """Return whether the value of an ``Append`` option is from the command line."""
     return isinstance(listed, list)
 
 
@@ -174,7 +178,9 @@ def choice(about: str, choices: Sequence[str], *, default: str = "text") -> Sett
 
 
 def path_of(text: str) -> Path:
-    """Return the path; raises ArgumentTypeError if it is empty, as a script's unset variable."""
+    """Return the path; raises ArgumentTypeError if it is empty, as an unset variable in a script
+    is.
+    """
     if not text:
         raise argparse.ArgumentTypeError("an empty path")
     return Path(text)
@@ -206,8 +212,8 @@ def variable(option: str) -> str:
 def take_variables(parser: Parser) -> None:
     """Make the values of environment variables the defaults of the options.
 
-    An empty variable is ignored, except for a path: there it is as wrong as on the command line,
-    since it may stand for a policy. Raises UsageError for a value that the option does not take.
+    An empty variable is ignored, except for a path: it is refused, as on the command line, since it
+    may name a policy. Raises UsageError for a value that the option does not accept.
     """
     for action in parser.arguments:
         name = next(
@@ -215,7 +221,7 @@ def take_variables(parser: Parser) -> None:
         )
         text = os.environ.get(variable(name))
         if name == "--output" and action.type in PATHS:
-            continue  # of all others the variable says how to print
+            continue  # the variables of all others change the output
         if name == "--help" or text is None or (not text and action.type not in PATHS):
             continue
         action.default = _value(action, variable(name), text)
@@ -252,5 +258,6 @@ def unknown_variables(environment: Mapping[str, str] = os.environ) -> Iterator[s
         if name in known or rest in {name, ""} or not text or _SERVICE_VARIABLE.fullmatch(rest):
             continue
         hint = did_you_mean(name, known, prefix=PREFIX)
-        # Quoted and in ASCII: a blank at its end, or another alphabet's letter, may be the mistake.
+        # Quoted and in ASCII: the mistake may be a blank at its end, or a letter of another
+        # alphabet.
         yield f"the variable {name!a} means nothing to genericdp{hint}"

@@ -1,4 +1,4 @@
-"""Work with a host, of which is left out what does not answer."""
+"""Work with a host, leaving out files that do not answer."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def run_skipping_hangs(
 ) -> T:
     """Run ``work`` on the host, skipping paths whose reads hang.
 
-    ``work`` starts over each time something hangs, with a host that has it in ``hanging``. Raises
-    GenericdpError if more and more hangs, and what ``work`` raises.
+    ``work`` starts over each time something hangs, with a host that lists it in ``hanging``. Raises
+    GenericdpError if too many paths hang, and what ``work`` raises.
     """
     for _ in range(MAX_HANGING + 1):
         working = asyncio.run(HostCache(root).run(work, look_seconds))

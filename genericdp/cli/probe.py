@@ -48,7 +48,7 @@ EXAMPLE = (
     "  genericdp probe serial.yaml example.com/serial --device ttyUSB0 -o json"
 )
 LOG_SECONDS = 10.0
-"""To read the kernel's log, which is at most some MiB."""
+"""Time limit for reading the kernel's log, which is at most some MiB."""
 NOT_ON_SNAPSHOT = "cannot be run: --root is a copy"
 NEEDS_TWO_RUNS = "one run cannot show whether it changes"
 _MAX_LINES = 10
@@ -60,7 +60,7 @@ _HEADING = ("RESOURCE", "DEVICE", "PATH", "PROBE", "RESULT", "TIME", "REASON")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Probed:
-    """A device on offer, and the outcome of each of its probes; None: it was not run."""
+    """A device on offer, and the outcome of each of its probes; None if the probe was not run."""
 
     resource: str
     listed: Entry[Device]
@@ -85,7 +85,9 @@ class Probed:
 
     @property
     def reason(self) -> str:
-        """Return why it is not Healthy, or what a single run cannot show, or an empty string."""
+        """Return why it is not Healthy, or a note on what a single run cannot show, or an empty
+        string.
+        """
         said = ((bound.check.name, self._said(outcome)) for bound, outcome in self._outcomes())
         texts = dict.fromkeys(f"{name}: {text}" for name, text in said if text)
         known = self.listed.text or "; ".join(texts)
@@ -118,7 +120,7 @@ class Probed:
 
 
 def unprobed(lists: Mapping[str, DeviceList], host: Host) -> list[Probed]:
-    """Return all devices on offer, in their order, with what is known if nothing is run."""
+    """Return all devices on offer, in order, with what is known without running a probe."""
     return [
         Probed(
             resource=resource, listed=entry, labels=view.hardware_of(entry.device.identity, host)
@@ -129,7 +131,7 @@ def unprobed(lists: Mapping[str, DeviceList], host: Host) -> list[Probed]:
 
 
 def documents(lists: Mapping[str, DeviceList], probed: Iterable[Probed]) -> list[view.Document]:
-    """Return the resources for ``-o json``, with devices as they were probed."""
+    """Return the resources for ``-o json``, with the probed devices."""
     devices = {(device.resource, device.listed.device.id): device for device in probed}
 
     def document_of(resource: str, entry: Entry[Device]) -> view.Document:
@@ -199,7 +201,7 @@ def probe_once(
 ) -> list[Probed]:
     """Run all probes of these devices, in the main thread.
 
-    A signal ends the commands with all that they started; SystemExit is then raised.
+    A signal ends the commands and all processes that they started, and raises SystemExit.
     """
     probed: list[Probed] = []
 
@@ -222,11 +224,11 @@ class _Round:
         self._slots = asyncio.Semaphore(POOL)
         self._log = KernelLog(open_log=open_log)
         self._running: dict[tuple[str, str], str] = {}
-        """What runs now, by resource and ID."""
+        """The probes that run now, by resource and ID."""
         self._done = 0
 
     async def run(self) -> list[Probed]:
-        """Run all; a command may not outlive this."""
+        """Run all probes; no command may outlive this call."""
         health = [_health_of(device) for device in self._devices]
         async with self._commands:
             try:
@@ -254,7 +256,7 @@ class _Round:
     async def _outcome(
         self, device: Probed, bound: BoundProbe, health: DeviceHealth, number: int
     ) -> Outcome | None:
-        # A command would read this machine, its log is another one, and plain files for nodes
+        # A command would read this machine, whose log is a different one, and plain files for nodes
         # always open.
         if not self._root.is_machine and not bound.check.only_reads:
             return None
@@ -265,7 +267,7 @@ class _Round:
         )
 
     async def _logged(self, health: DeviceHealth, number: int) -> Outcome:
-        """Return what the kernel's log, read once for all, holds now."""
+        """Return the current content of the kernel's log, which is read once for all devices."""
         begin = time.monotonic()
         try:
             async with asyncio.timeout(LOG_SECONDS):
@@ -277,7 +279,7 @@ class _Round:
         )
 
     def _how_far(self) -> str:
-        running = list(self._running.items())  # another thread than the loop's asks
+        running = list(self._running.items())  # a thread other than the loop's asks
         names = [f"{device_id} ({label})" for (_, device_id), label in running]
         return (
             f"{self._done} of {len(self._devices)} devices are done;"

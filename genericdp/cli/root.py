@@ -35,7 +35,7 @@ def node_name_of(arguments: argparse.Namespace) -> str:
 def root_of(arguments: argparse.Namespace) -> Root:
     """Return the Root of ``--root``, a snapshot unpacked until the command ends; call it once.
 
-    Raise UsageError if the directory does not hold a machine.
+    Raise UsageError if the directory is not a copy of a machine.
     """
     given: Path = arguments.root
     mode = root_mode(given)
@@ -53,7 +53,7 @@ def root_of(arguments: argparse.Namespace) -> Root:
 
 
 def root_mode(given: Path) -> int:
-    """Return what ``--root`` is, as ``st_mode``; raise UsageError if it is nothing."""
+    """Return the type of ``--root``, as ``st_mode``; raise UsageError if it does not exist."""
     try:
         return in_time(given.stat).st_mode
     except OSError as error:
@@ -63,7 +63,9 @@ def root_mode(given: Path) -> int:
 
 
 def in_time(look: Callable[[], T]) -> T:
-    """Read a path in a thread, as this one handles signals; raise OSError, also if it hangs."""
+    """Read a path in a thread, because this one handles signals; raise OSError, even if it
+    hangs.
+    """
 
     async def looked() -> T:
         looking = start(look, is_one_call=True)
@@ -84,7 +86,7 @@ def root_option(arguments: argparse.Namespace) -> list[str]:
 
 
 def suggestion(command: str, arguments: argparse.Namespace, *more: str) -> list[str]:
-    """Return the words of a command with the same config and host, and more arguments."""
+    """Return a command line with the same config and host, and more arguments."""
     configs = list(map(str, arguments.config))
     words = configs if len(configs) == 1 else [f"--config={config}" for config in configs]
     policy = ["--policy", str(arguments.policy)] if arguments.policy else []
@@ -104,7 +106,7 @@ def _unpacked(arguments: argparse.Namespace) -> Path:
             with deferred():
                 temporary = TemporaryDirectory(prefix="genericdp-", ignore_cleanup_errors=True)
                 directory = Path(arguments.on_exit.enter_context(temporary))
-            # Who may read what is part of the copy, whatever the umask of this shell.
+            # File modes are part of the copy, whatever the umask of this shell.
             before = os.umask(0o022)
             try:
                 with progress(lambda: f"still unpacking {file}"):
@@ -119,9 +121,9 @@ def _unpacked(arguments: argparse.Namespace) -> Path:
 
 
 def _is_readable(directory: Path) -> bool:
-    """Return whether a directory is there; raises UsageError if that cannot be known."""
+    """Return whether a directory exists; raises UsageError if that cannot be determined."""
     try:
-        in_time(partial(os.listdir, directory))  # its error is what is wanted
+        in_time(partial(os.listdir, directory))  # only its error matters
     except (FileNotFoundError, NotADirectoryError):
         return False
     except OSError as error:

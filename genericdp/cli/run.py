@@ -62,7 +62,7 @@ def execute(arguments: argparse.Namespace) -> int:
     refuse_for_daemon(arguments)
     pod_resources = arguments.pod_resources and arguments.pod_resources.absolute()
     if pod_resources:
-        # Few ask the kubelet, and the rest of this module would delay the start of the others.
+        # Few daemons ask the kubelet, and the import would delay the start of the others.
         from genericdp.kubelet.directory import check_length
 
         check_length(pod_resources, "reach it under a shorter one")
@@ -92,7 +92,9 @@ def execute(arguments: argparse.Namespace) -> int:
 
 
 def refuse_for_daemon(arguments: argparse.Namespace) -> None:
-    """Raise UsageError for a config that cannot be read again, or a root that is not a machine."""
+    """Raise UsageError for a config that cannot be read a second time, or a root that is not a
+    machine.
+    """
     if STDIN in arguments.config:
         raise UsageError(f"{arguments.command} takes no config from stdin: it is read again")
     if stat.S_ISREG(root_mode(arguments.root)):
@@ -104,14 +106,16 @@ def refuse_for_daemon(arguments: argparse.Namespace) -> None:
 
 
 def _check(check: Callable[[Path], None], path: Path | None) -> None:
-    """Check a path of an option, if there is one; whether it hangs is then known."""
+    """Check the path of an option, if it has one; afterward it is known whether it hangs."""
     if path is not None:
         with suppress(HangingError):  # which is logged
             asyncio.run(in_worker(partial(check, path), path))
 
 
 def _check_state_dir(directory: Path) -> None:
-    """Warn if ``--state-dir`` is not a directory, or if others than its owner can write to it."""
+    """Warn if ``--state-dir`` is not a directory, or if users other than its owner can write to
+    it.
+    """
     try:
         mode = directory.stat().st_mode
     except OSError:

@@ -42,17 +42,17 @@ if TYPE_CHECKING:
     from genericdp.simulator.simulation import NodeResource
 
     Picture = Mapping[str, NodeResource]
-    """What the node shows, by resource."""
+    """The numbers that the node shows, by resource."""
 
 log = logging.getLogger(__name__)
 
 _SCREEN = 23
-"""Lines of a picture, where that is possible: a terminal has 24, with that of the cursor."""
+"""Lines of a picture, if possible: a terminal has 24, including the line of the cursor."""
 _COLUMNS = 80
 _MIN_LINES = 3
-"""Lines of a section that are shown, however many sections there are."""
+"""Lines that each section shows, however many sections there are."""
 _MAX_EMPTY = 5
-"""Of resources without devices, that are shown with the reason."""
+"""How many resources without devices are shown with the reason."""
 _NOT_RUN = "of a copy, hooks and all probes but file are not run, and count as passed"
 EXAMPLE = (
     "  genericdp simulate examples/configs/this-machine.yaml\n"
@@ -77,10 +77,10 @@ ARGUMENTS = {
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    """Simulate until Ctrl-C, or for one picture."""
+    """Simulate until Ctrl-C, or print one picture."""
     descriptors.raise_limit()
     amounts = amounts_of(arguments.amounts)
-    # The daemon would wait for a better config; here a person is waiting.
+    # The daemon would wait for a valid config; here a person is waiting.
     pipes = read_pipes(arguments.config)
     config = load_config(arguments, pipes)  # of which the daemon warns, in its log
     resources = config.resources
@@ -164,7 +164,7 @@ class _Screen:
         self._once: bool = arguments.once
         self._shown: Picture | None = None
         self._reasons: defaultdict[str, list[str]] = defaultdict(list)
-        """The reasons that have been shown last, by title."""
+        """The reasons that were shown last, by title."""
 
     def show(self, picture: Picture, start: Start | None, news: str) -> None:
         """Print what the node shows now, and what a container got or waits for."""
@@ -208,7 +208,7 @@ class _Screen:
         if start is not None and start.given is not None:
             yield "The container gets:"
             yield from edits_as_text(start.given)
-        elif start is not None and not self._once:  # then it is the error that all ends with
+        elif start is not None and not self._once:  # then everything ends with this error
             yield f"The container waits, and is started again every {RETRY_SECONDS:g} s:"
             yield f"  {_why_it_waits(start)}"
         if self._shown is None and not self._once:
@@ -246,7 +246,7 @@ class _Screen:
         return {"Capacity:": capacity, "Allocatable:": allocatable}
 
     def _amount_lines(self, picture: Picture, listed: list[str], part: str) -> list[str]:
-        """Return a line for each resource: those that have changed first."""
+        """Return a line for each resource, changed ones first."""
         width = max(map(len, listed), default=0) + 1
         changed, others = [], []
         for name in listed:
@@ -262,7 +262,7 @@ class _Screen:
 
 
 def _fitted(sections: Mapping[str, Sequence[str]], room: int) -> Iterator[str]:
-    """Yield the titles with their lines, where the longest ones are cut until all fit."""
+    """Yield the titles with their lines, cutting the longest sections until all fit."""
 
     def size(most: int) -> int:
         return sum(1 + min(len(lines), most + 1) for lines in sections.values() if lines)
@@ -281,7 +281,7 @@ def _is_example(configs: Sequence[Path]) -> bool:
 
 
 def _program() -> str:
-    """Return what to call genericdp by, which ``make run`` starts without a place in PATH."""
+    """Return the name to call genericdp by: ``make run`` starts it without adding it to PATH."""
     called = sys.argv[0]
     is_there = called.endswith("/genericdp") and not shutil.which("genericdp")
     return called if is_there else "genericdp"

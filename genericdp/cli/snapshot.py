@@ -1,4 +1,6 @@
-"""``genericdp snapshot``: what configs can see of a machine, as a file for use elsewhere."""
+"""``genericdp snapshot``: writes the parts of a machine that configs can see to a file, for use
+elsewhere.
+"""
 
 from __future__ import annotations
 
@@ -75,12 +77,14 @@ def execute(arguments: argparse.Namespace) -> int:
 
 
 def copy_of(root: Root, *, max_seconds: float = _MAX_SECONDS) -> Copy:
-    """Copy a machine, with its progress on stderr; raise GenericdpError if that takes too long."""
+    """Copy a machine, printing the progress to stderr; raise GenericdpError if that takes too
+    long.
+    """
     copy, began = Copy(), time.monotonic()
 
     def work(host: HostCache) -> Copy:
         nonlocal copy
-        copy = Copy()  # something hung: it starts over
+        copy = Copy()  # something hung: the copy starts over
 
         def guarded(path: str, read: Callable[[], bytes]) -> bytes:
             if time.monotonic() - began > max_seconds:

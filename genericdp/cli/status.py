@@ -1,4 +1,4 @@
-"""``genericdp status``: what the running daemon says of itself."""
+"""``genericdp status``: the state of the running daemon."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
     from genericdp.settings import Address
 
     StatusDocument = dict[str, Any]
-    """What ``/status`` answers, or a part of it: docs/reference/output.md."""
+    """The answer of ``/status``, or a part of it: docs/reference/output.md."""
     ColoredLine = tuple[str, str]
     """A string and its color."""
     Rows = list[tuple[str, tuple[str, ...]]]
     """The color and the cells of each row."""
 
-# Colors come with words, never instead of them.
+# Colors accompany words, and never replace them.
 PLAIN, GOOD, BAD, ODD, TITLE, FAINT = "", "32", "1;31", "33", "1", "2"
 EXAMPLE = (
     "  genericdp status                # of a daemon that was run with --listen=:9733\n"
@@ -44,18 +44,18 @@ ADDRESS = "127.0.0.1:9733"
 MAX_BYTES = 64 * 1024 * 1024
 """The status of 100,000 devices has about 25 MB."""
 SECONDS = 10.0
-"""For all together: the host's name, connecting, and the response."""
+"""Time limit for everything together: resolving the host's name, connecting, and the response."""
 MAX_CHARACTERS = 2000
 """The limit of a string, so that its author cannot fill the screen."""
 _MAX_QUOTED = 200
 _MAX_EVENTS = 20
 _MAX_HOLDERS = 3
-"""Of one device: a shared one can have hundreds."""
+"""Limit of the holders shown for one device: a shared one can have hundreds."""
 _LEVELS = {"error": BAD, "warning": ODD}
 
 
 def daemon_at(text: str) -> Address:
-    """Take ``HOST:PORT``, ``[IPv6]:PORT`` or ``:PORT``, which is this machine."""
+    """Parse ``HOST:PORT``, ``[IPv6]:PORT`` or ``:PORT``, which is this machine."""
     try:
         return parse_server_address(text)
     except ValueError as error:
@@ -75,7 +75,7 @@ ARGUMENTS = {
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    """Ask once and print it; succeeds also if the daemon says that it is not ready."""
+    """Ask once and print the answer; succeeds even if the daemon says that it is not ready."""
     address: Address = arguments.address
     try:
         status = json.loads(fetch(address, "/status"))
@@ -107,12 +107,12 @@ def execute(arguments: argparse.Namespace) -> int:
 def fetch(
     address: Address, path: str, *, seconds: float = SECONDS, max_bytes: int = MAX_BYTES
 ) -> bytes:
-    """Return what ``http://HOST:PORT/path`` answers with 200, past all proxies.
+    """Return the content of ``http://HOST:PORT/path``, without a proxy.
 
     Raises GenericdpError with what is wrong.
     """
-    # In a thread, which may stay behind: nothing else bounds the time that a name server takes,
-    # or a server that sends a byte now and then.
+    # In a thread, which may be abandoned: nothing else limits the time for a name server, or a
+    # server that sends a byte now and then.
     try:
         status, body = run_in_time(partial(_get, address, path, seconds, max_bytes), seconds)
     except TimeoutError:
@@ -137,12 +137,12 @@ def fetch(
 
 
 def _get(address: Address, path: str, seconds: float, max_bytes: int) -> tuple[int, bytes]:
-    # A host may have several addresses: the first ones must not take all of the time.
+    # A host may have several addresses: the first ones must not use up all of the time.
     with closing(HTTPConnection(address.host, address.port, timeout=seconds / 4)) as connection:
         connection.connect()
         connection.sock.settimeout(seconds)
         connection.request("GET", path)
-        # Of an answer with "Connection: close" it is the answer that holds the socket.
+        # In an answer with "Connection: close", the answer owns the socket.
         with connection.getresponse() as answer:
             body = answer.read(max_bytes)
             if answer.length or answer.read(1):
@@ -160,10 +160,10 @@ def _colors_are_wanted() -> bool:
 
 
 def lines(status: StatusDocument, *, colors: bool, wide: bool = False) -> Iterator[str]:
-    """Yield the status as lines, Unhealthy devices first; no line holds anything but text.
+    """Yield the status as lines, Unhealthy devices first; lines contain only printable text.
 
-    Raises KeyError, TypeError, ValueError or AttributeError for what is not a status of a daemon;
-    what an older daemon does not say is left out.
+    Raises KeyError, TypeError, ValueError or AttributeError if the data is not a status of a
+    daemon; fields that an older daemon lacks are left out.
     """
     for line, color in _lines(status, wide=wide):
         yield f"\033[{color}m{line}\033[0m" if colors and line and color else line
@@ -231,13 +231,13 @@ def _daemon(status: StatusDocument) -> Iterator[ColoredLine]:
 
 
 def _holders(unknown: str) -> Iterator[ColoredLine]:
-    """Yield that it is unknown which pods hold devices, if that is so."""
+    """Yield a line if it is unknown which pods hold devices."""
     if unknown:
         yield f"Holders:  unknown ({visible(unknown)})", PLAIN
 
 
 def _titled(title: str, rows: Rows) -> Iterator[ColoredLine]:
-    """Yield a table, if there is anything in it but the heading."""
+    """Yield a table, if it has any rows besides the heading."""
     if len(rows) > 1:
         yield "", PLAIN
         yield f"{title}:", TITLE
@@ -285,7 +285,7 @@ def _is_healthy(device: StatusDocument) -> bool:
 
 
 def _held_by(device: StatusDocument) -> str:
-    """Return who holds a device; of a shared one, the holders of its first shares."""
+    """Return the holders of a device; for a shared device, those of its first shares."""
     held = device.get("holders", ())
     named = [
         f"{hold['holder']} ({hold['share']})" if device["shares"] > 1 else f"{hold['holder']}"
@@ -332,7 +332,9 @@ def _all_or(count: int, of: int, singular: str) -> str:
 
 
 def visible(text: str, most: int = MAX_CHARACTERS) -> str:
-    """Return one line of not much more than ``most`` characters that hides and reorders nothing."""
+    """Return one line of about ``most`` characters, without control characters that hide or reorder
+    text.
+    """
     return printable(shortened(text, most))
 
 

@@ -1,4 +1,4 @@
-"""``genericdp validate``: every problem of configs, without applying them."""
+"""``genericdp validate``: lists every problem of configs, without applying them."""
 
 from __future__ import annotations
 
@@ -51,9 +51,9 @@ ARGUMENTS = {
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    """Load each config and print what there is to say."""
+    """Load each config and print its problems and warnings."""
     groups = [[path] for path in arguments.paths]
-    # The variable is for commands that need a config; here it counts only where nothing is given.
+    # The variable is for commands that need a config; here it counts only if no config is given.
     if is_given(arguments.config) or (arguments.config and not groups):
         groups.append(list(arguments.config))
     if not groups:
@@ -85,7 +85,7 @@ def execute(arguments: argparse.Namespace) -> int:
 
 
 def _applied(configs: Sequence[Loaded], arguments: argparse.Namespace) -> list[Loaded]:
-    """Return the configs, with warnings of what they give on the machine of ``--root``."""
+    """Return the configs, with warnings about their results on the machine of ``--root``."""
     # Needs what the daemon needs, which takes its time to import.
     from genericdp.cli.apply import weak_ids_of
     from genericdp.cli.patience import run_skipping_hangs

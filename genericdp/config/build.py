@@ -1,4 +1,4 @@
-"""Builds the model of checked, plain data; no key's default is repeated here."""
+"""Builds the model from checked, plain data; no key's default is repeated here."""
 
 from __future__ import annotations
 
@@ -21,13 +21,15 @@ if TYPE_CHECKING:
 _Convert = Callable[[Any], Any]
 _HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _OTHER_NAMES = {"exec": "command"}
-"""What the model calls keys otherwise than in snake case."""
+"""Keys whose names in the model are not just the snake case of the key."""
 
 
 def build(
     checked: Iterable[tuple[Mapping[str, Any], model.Place]], policy: Policy | None = None
 ) -> tuple[model.Resource, ...]:
-    """Return the resources of checked, plain data with their places, and with what bounds them."""
+    """Build the resources from checked, plain data, with their places and the policy that bounds
+    them.
+    """
     return tuple(_resource(resource, place, policy) for resource, place in checked)
 
 
@@ -57,7 +59,7 @@ def _resource(
 
 
 def _arguments(mapping: Mapping[str, Any], **convert: _Convert) -> dict[str, Any]:
-    """Return the keys that are written, as arguments of their dataclass."""
+    """Return the keys that are present, as arguments of their dataclass."""
     return {
         _OTHER_NAMES.get(key) or _HUMP.sub("_", key).lower(): convert.get(key, lambda value: value)(
             value
@@ -67,7 +69,7 @@ def _arguments(mapping: Mapping[str, Any], **convert: _Convert) -> dict[str, Any
 
 
 def _of(kind: type, **convert: _Convert) -> _Convert:
-    """Return what makes a value of a dataclass of a mapping."""
+    """Return a function that makes a value of a dataclass from a mapping."""
     return lambda mapping: kind(**_arguments(mapping, **convert))
 
 

@@ -1,7 +1,7 @@
 """Loads a config in a short-lived process, so that no config can block or exhaust the daemon.
 
 ``python -m genericdp.config.child [--policy FILE] PATH…`` is that process. The two share no values:
-the child writes JSON with plain, checked data, of which the daemon builds the resources.
+the child writes JSON with plain, checked data, from which the daemon builds the resources.
 """
 
 from __future__ import annotations
@@ -30,20 +30,21 @@ if TYPE_CHECKING:
     from genericdp.process.run import Commands
 
 MAX_OUTPUT = 16 * 1024 * 1024
-"""The daemon keeps it and makes values of it: several times what can be read in time."""
+"""Limit of the answer, which the daemon keeps and builds values from: several times what can be
+read in time.
+"""
 MAX_PROBLEMS = 1000
-"""More than a person reads, and than a log should hold."""
+"""Limit of problems: more than a person reads, and more than a log should contain."""
 _MAX_COMPLAINT = 64 * 1024
 _MIB = 1024 * 1024
 _MAX_MEMORY = 64 * _MIB
-"""Of 1,000 resources 22 MiB are taken, of a file of the largest size mostly less than 50.
-
-It has to fit together with the daemon into the limit of the shipped pod: where that is used up, all
-may be killed.
+"""Memory limit: 1,000 resources need 22 MiB, the largest possible file usually less than 50. The
+child and the daemon together must fit into the limit of the shipped pod: otherwise, all of its
+processes may be killed.
 """
 _STACK = 256 * 1024
 _HANGING_SECONDS = 4.0
-"""Shorter than elsewhere: the daemon looks for 2 s more, and people wait for what it says."""
+"""Shorter than elsewhere: the daemon waits 2 s more, and people wait for its answer."""
 _LIMITS = {
     resource.RLIMIT_AS: 1024 * _MIB,
     resource.RLIMIT_NOFILE: 1024,
@@ -59,7 +60,9 @@ async def load_in_child(
     policy: Path | None = None,
     timeout_seconds: float = LOAD_SECONDS,
 ) -> Loaded:
-    """Return the same as ``load``, by a child process; whatever becomes of it is a problem."""
+    """Return the same as ``load``, using a child process; if the child fails, that is a problem of
+    the config.
+    """
     # Not in the child, which needs no asyncio.
     from genericdp.process.run import Pipe
 
@@ -83,7 +86,7 @@ async def load_in_child(
     except OSError as error:
         return _failed(paths, f"the config could not be loaded: {reason_of(error)}")
     if is_answered():
-        code = 0  # while one of its threads hangs in the kernel, it cannot exit
+        code = 0  # it cannot exit while one of its threads hangs in the kernel
     if code is None:
         return _failed(paths, f"loading the config took longer than {timeout_seconds:g} s")
     if code != 0:
@@ -108,7 +111,7 @@ def _why(code: int, complaint: str) -> str:
     if code == -signal.SIGXCPU:
         return f"took more than {_LIMITS[resource.RLIMIT_CPU]} s of CPU time"
     how = f"ended by {signal_name(-code)}" if code < 0 else f"failed with code {code}"
-    if "MemoryError" in complaint:  # Python could not go on, and says where it was, not why
+    if "MemoryError" in complaint:  # Python crashed, and reports where it was, not why
         return f"{how}: it takes more memory than it may have"
     return f"{how}: {complaint.splitlines()[-1]}" if complaint else how
 
@@ -119,7 +122,7 @@ def _failed(paths: Sequence[Path], message: str) -> Loaded:
 
 def decode(text: bytes) -> Loaded:
     """Return what ``encode`` has encoded; raise ValueError for anything else."""
-    # They take longer to import than the child to start: not before that.
+    # Importing these takes longer than starting the child, so it is done afterward.
     from genericdp.config.build import build
     from genericdp.model import Place
 
@@ -159,18 +162,18 @@ def encode(loaded: Loaded, checked: Sequence[tuple[dict[str, Any], Place]]) -> b
 
 
 def main() -> None:
-    """Load; what a hostile config can cost is limited, also if the daemon has ended."""
+    """Load within limits for hostile configs, which apply even if the daemon has ended."""
     most = _limit(resource.RLIMIT_DATA, _MAX_MEMORY)
     for what, limit in _LIMITS.items():
         _limit(what, limit)
     reading = Watched()
     watch(reading)
     threading.stack_size(_STACK)
-    with suppress(RuntimeError):  # no thread can be started: then it takes longer
+    with suppress(RuntimeError):  # no thread can be started: this takes longer
         threading.Thread(target=_tell_what_hangs, args=(reading,), daemon=True).start()
     answer = b""
-    # Report it outside: the exception still references all that was built, and memory is used up.
-    # SystemError: C code that forgot to report that memory was used up.
+    # Report it outside: the exception still references everything that was built, and memory is
+    # used up. SystemError: C code that forgot to report that memory was used up.
     with suppress(MemoryError, SystemError):
         answer = _answer(sys.argv[1:])
     if not answer:
@@ -181,11 +184,11 @@ def main() -> None:
 def _exit_with(answer: bytes) -> Never:
     sys.stdout.buffer.write(answer)
     sys.stdout.flush()
-    os._exit(0)  # to take everything apart takes a seventh of all the time
+    os._exit(0)  # freeing everything would take a seventh of the total time
 
 
 def _tell_what_hangs(reading: Watched) -> None:
-    """Answer in place of the thread that reads, if a system call of that does not end."""
+    """Answer in place of the reading thread, if one of its system calls hangs."""
     patience = Patience(reading, _HANGING_SECONDS)
     while not patience.is_over():
         time.sleep(patience.pause)

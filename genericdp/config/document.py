@@ -1,4 +1,4 @@
-"""A YAML document with the place of every key and value, and what is wrong with it."""
+"""A YAML document with the place of every key and value, and its problems."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from genericdp.scalars import Scalar
 
 Plain = Any
-"""A value as Python has it: a dict, a list, a scalar, or INVALID."""
+"""A plain Python value: a dict, a list, a scalar, or INVALID."""
 
 _SIMPLE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 
@@ -42,11 +42,11 @@ class YamlNode:
     """How an unquoted scalar is written."""
     entries: tuple[YamlNode, ...] | None = None
     items: dict[str, tuple[Mark, YamlNode]] | None = None
-    """By key, the place of the key and the value."""
+    """The place of each key, and its value, by key."""
     faulty: bool = False
 
     def child(self, step: str | int) -> tuple[Mark, YamlNode] | None:
-        """Return the place of a key, or of an entry, and the value; or None."""
+        """Return the place of a key or list entry, and its value; or None."""
         if isinstance(step, str):
             return (self.items or {}).get(step)
         entries = self.entries or ()
@@ -62,7 +62,7 @@ class Document:
     data: Plain = field(compare=False)
     """The plain values, INVALID where a problem was reported."""
     place: Mark | None = None
-    """Where all of it stands, if it is a quoted text within a document."""
+    """The place of the whole document, if it is a quoted string within another document."""
 
     def node(self, path: KeyPath) -> YamlNode | None:
         """Return the node at a path, or None."""
@@ -74,7 +74,7 @@ class Document:
         return node
 
     def mark(self, path: KeyPath, *, of_key: bool = False) -> Mark:
-        """Return the place of a value or of its key; where it is missing, of its parent."""
+        """Return the place of a value or of its key; if it is missing, that of its parent."""
         if self.place is not None:
             return self.place
         node, key = self.root, self.root.mark
@@ -85,7 +85,7 @@ class Document:
         return key if of_key else node.mark
 
     def keys(self, path: KeyPath) -> Set[str]:
-        """Return the keys that a mapping has as it is written, the wrong ones too."""
+        """Return the keys of a mapping as it is written, including invalid ones."""
         node = self.node(path)
         return ((node and node.items) or {}).keys()
 
@@ -118,12 +118,12 @@ def problem_at(file: str, mark: Mark, message: str, hint: str = "", path: KeyPat
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A value of a document and the way to it; what rules find there is collected."""
+    """A value of a document and the path to it; collects the problems that rules find."""
 
     document: Document
     path: KeyPath
     value: Any
-    """None where nothing is written, or something that the schema does not allow."""
+    """None if the value is missing, or is not allowed by the schema."""
     findings: list[Finding]
 
     def __getitem__(self, key: str | int) -> Field:
@@ -147,7 +147,7 @@ class Field:
 
     @property
     def key(self) -> str:
-        """The key of the mapping that it stands at."""
+        """Its key in the mapping."""
         return str(self.path[-1])
 
     @property
@@ -175,7 +175,7 @@ class Field:
             yield from inner.strings()
 
     def written(self) -> Set[str]:
-        """Return the keys of a mapping as it is written, also where their values are wrong."""
+        """Return the keys of a mapping as it is written, even those with invalid values."""
         return self.document.keys(self.path)
 
     def refuse(self, message: str, hint: str = "", *, of_key: bool = False) -> None:

@@ -1,4 +1,4 @@
-"""Reads config files with limits on size and time; what was loaded from them."""
+"""Reads config files with limits on size and time."""
 
 from __future__ import annotations
 
@@ -22,12 +22,13 @@ if TYPE_CHECKING:
     from genericdp.policy import Policy
 
 STDIN = Path("-")
-"""Stands for a config from stdin that has been read already."""
+"""Placeholder for a config from stdin, which has been read already."""
 SUFFIXES = (".yaml", ".yml")
 MAX_BYTES = 1024 * 1024
 LOAD_SECONDS = 60.0
-"""For who waits until a config is loaded. What one may cost is limited in CPU time, and what hangs
-is reported sooner: a process that gets no processor makes no progress either."""
+"""Time limit for callers that wait until a config is loaded. The CPU time of loading is limited,
+too, and a hang is reported sooner; this limit is for a process that gets no processor.
+"""
 _MESSAGES = {
     errno.ENOENT: "it does not exist",
     errno.EACCES: "it cannot be read: permission denied",
@@ -43,10 +44,8 @@ class Loaded:
     """A whole config: its resources if it is valid, and its problems and warnings."""
 
     digest: str = ""
-    """SHA-256, hexadecimal; differs where a config does.
-
-    It is over the names (without their directories) and contents of its files, in the order of
-    precedence, and over the content of the policy. Empty if loading itself has failed.
+    """Hexadecimal SHA-256 of the names (without their directories) and contents of its files, in
+    the order of precedence, and of the content of the policy. Empty if loading itself has failed.
     """
     resources: tuple[Resource, ...] = ()
     problems: tuple[Problem, ...] = ()
@@ -54,11 +53,13 @@ class Loaded:
     files: tuple[Path, ...] = ()
     """The files that were read or should have been, in the order of precedence."""
     policy: Policy | None = None
-    """What bounds the resources; each of them carries it."""
+    """The policy; each resource refers to it."""
     policy_is_unusable: bool = False
-    """Whether a requested policy could not be loaded: its problems are among the problems."""
+    """Whether a requested policy could not be loaded; ``problems`` has the reasons."""
     texts: tuple[tuple[str, bytes], ...] = field(default=(), compare=False, repr=False)
-    """Name and content of each file that was read; from a child, only those of a good config."""
+    """Name and content of each file that was read; if a child loaded it, only those of a valid
+    config.
+    """
     pinned: tuple[str, ...] = field(default=(), compare=False)
     """Files and directories that are never seen to change on this machine, with the reason."""
     config_map: str = ""
@@ -73,22 +74,22 @@ class Content:
 
     text: bytes
     at: str = ""
-    """The path that it was read from in the end."""
+    """The path that it was read from, with links resolved."""
     untrusted_link: str = ""
     """Return the link on the way that an unprivileged user could redirect, or an empty string.
 
-    Its content must not be shown then: it may be that of a file that only root can read.
+    If there is one, the content must not be shown: it may be from a file that only root can read.
     """
 
 
 class Digest:
-    """SHA-256 over the names and contents of files; of a config, the policy comes first."""
+    """SHA-256 of the names and contents of files; for a config, the policy comes first."""
 
     def __init__(self) -> None:
         self._hash = hashlib.sha256()
 
     def add(self, name: str, given: Content | OSError) -> None:
-        """Take in a file, or why it cannot be read."""
+        """Add a file, or the reason why it cannot be read."""
         text = given.text if isinstance(given, Content) else f"errno {given.errno}".encode()
         self._hash.update(os.fsencode(f"{name}\0{len(text)}\0"))
         self._hash.update(text)
@@ -128,8 +129,8 @@ def _files_of(path: Path) -> list[Path]:
 def read_file(path: Path, pipes: Mapping[Path, bytes] | None = None) -> Content | OSError:
     """Return the content of a regular file, or why it cannot be read.
 
-    ``pipes`` holds what was read from paths that can be read only once. Raises OSError for a
-    shortage of descriptors or memory.
+    ``pipes`` has the content of paths that can be read only once. Raises OSError for a shortage of
+    descriptors or memory.
     """
     try:
         if pipes and path in pipes:
@@ -138,7 +139,7 @@ def read_file(path: Path, pipes: Mapping[Path, bytes] | None = None) -> Content 
             calls.looking_at(printable(str(path)))
             # Not os.path.abspath: what ".." leads to depends on links.
             with opened(os.fspath(Path.cwd() / path)) as (descriptor, found):
-                # More is read than may be there: a file can grow after its size was asked.
+                # One byte more than allowed is read: a file can grow after its size was checked.
                 text = read(descriptor, MAX_BYTES + 1)
             given = Content(text=text, at=found.at, untrusted_link=found.why_untrusted)
     except OSError as error:
@@ -155,7 +156,7 @@ def _known(error: OSError) -> OSError:
 
 
 def unreadable(name: str | Path, error: OSError) -> Problem:
-    """Return the problem of a file that cannot be read."""
+    """Return the problem for a file that cannot be read."""
     if isinstance(error, NotAFileError):
         return unusable(name, error.strerror or "it is not a file")
     other = f"it cannot be read: {reason_of(error).lower()}"
@@ -163,12 +164,12 @@ def unreadable(name: str | Path, error: OSError) -> Problem:
 
 
 def hanging(reading: Watched) -> Problem:
-    """Return the problem of a file or directory whose reading hangs."""
+    """Return the problem for a file or directory whose reading hangs."""
     at = printable(reading.path)
     hint = "" if at == reading.what else f"{at} hangs"
     return unusable(reading.what, "reading it timed out", hint)
 
 
 def unusable(name: str | Path, message: str, hint: str = "") -> Problem:
-    """Return the problem of a file as a whole."""
+    """Return a problem that concerns a file as a whole."""
     return Problem(file=printable(str(name)), line=1, column=1, path="", message=message, hint=hint)

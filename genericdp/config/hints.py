@@ -1,4 +1,4 @@
-"""Suggestions for mistakes; none is made that would be refused, too."""
+"""Suggestions for mistakes; never one that would be refused itself."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _OTHER_WORDS = {
     "source": "hostPath",
     "target": "containerPath",
 }
-"""What other plugins, Kubernetes and the rules of udev call a key."""
+"""Names that other plugins, Kubernetes and udev's rules use for our keys."""
 _ADVICE: dict[tuple[str, str], str] = {
     ("match", "devices"): "select devices with 'match'",
     ("match", "limits"): "limits belong to the pod",
@@ -61,7 +61,7 @@ _ADVICE: dict[tuple[str, str], str] = {
     ("vendor", "id"): "write vendor and product, as in vendor: '10c4'",
     ("vendor", "ids"): "write vendor and product, as in vendor: '10c4'",
 }
-"""By a known key, which shows the mapping, and an unknown one in it: what to write."""
+"""What to write, by a known key, which identifies the mapping, and an unknown key in it."""
 _OF_PARENTS = {"ATTRS", "DRIVERS", "KERNELS", "SUBSYSTEMS"}
 """Keys of udev's rules for the parents of a device."""
 _SECOND_IDS: dict[KeyPath, str] = {
@@ -75,11 +75,11 @@ _SECONDS = {"s": 1, "sec": 1, "m": 60, "min": 60, "h": 3600}
 _MODES = re.compile("[r-]?[w-]?[xm-]*|r[ow]|0?[0-7]{3}")
 _CLASS = re.compile("[0-9a-fA-F]{2}[.:][0-9a-fA-F]{2}")
 _DIGITS = re.compile(r"\^\[0-9A-Fa-f\]\{([0-9])\}\$")
-"""A pattern of hexadecimal digits, and how many they have to be."""
+"""A pattern of hexadecimal digits, and how many digits there must be."""
 
 
 def for_type(field: Field, part: Schema) -> str:
-    """Return what to write in place of a value that has not the type of its schema."""
+    """Return what to write in place of a value of the wrong type."""
     value = field.value
     if value is None and _is_good(field, "", part):
         return "write '' for the empty string"
@@ -154,7 +154,7 @@ def for_key(field: Field, key: str, known: Mapping[str, Schema]) -> str:
         return f"it belongs {place}: check the indentation"
     if not field.path and closest(key, known) is None:
         return f"a key that only holds anchors begins with x-, as in 'x-{key}'"
-    # To write another one twice would be the next mistake.
+    # Suggesting a key that is already there would cause the next mistake.
     return suggestion(_term(key, known), known, taken=field.written())
 
 
@@ -164,7 +164,7 @@ def meant_key(key: str, known: Mapping[str, Schema]) -> str | None:
 
 
 def _is_good(field: Field, value: Plain, part: Schema) -> bool:
-    """Return whether a value could stand there instead."""
+    """Return whether a value would be valid there."""
     if not conforms(value, part):
         return False
     tried = replace(field, value=value, findings=[])
@@ -175,9 +175,9 @@ def _is_good(field: Field, value: Plain, part: Schema) -> bool:
 
 
 def _fixed(field: Field, text: str, part: Schema, *, pads: bool = False) -> str:
-    """Return the text as it is to be written there if that is plain to see, else nothing.
+    """Return the corrected string if the correction is obvious, else nothing.
 
-    A number of too few digits is mended if it begins with 0x, or if ``pads``.
+    A number with too few digits is corrected if it begins with 0x, or with ``pads``.
     """
     choices = [text]
     if "pattern" in part:
@@ -188,17 +188,19 @@ def _fixed(field: Field, text: str, part: Schema, *, pads: bool = False) -> str:
 
 
 def _with_digits(digits: str, pattern: str) -> str:
-    """Return a number with as many hexadecimal digits as a pattern wants; empty: it wants none."""
+    """Return a number with the hexadecimal digits that a pattern requires; empty if it requires
+    none.
+    """
     found = _DIGITS.match(pattern)
     if found is None or not digits:
         return ""
-    # A class without the subclass, or the interface, is all of it.
+    # A class without subclass or interface is complete.
     is_class = found[1] == "6" and len(digits) in {2, 4}
     return f"{digits}*" if is_class else digits.zfill(int(found[1]))
 
 
 def _sample(part: Schema) -> str:
-    """Return what can be written there, as a hint: the choices, or else an example."""
+    """Return a hint with possible values: the choices, or else an example."""
     items = part.get("items", {})
     if part.get("type") == "integer" and "maximum" in part:
         return f"from {part.get('minimum', 0)} to {part['maximum']}"
@@ -209,7 +211,7 @@ def _sample(part: Schema) -> str:
 
 
 def _term(key: str, known: Container[str]) -> str:
-    """Return what the key is called here, if others call it so."""
+    """Return our name for the key, if this is another project's name for it."""
     rule = key.partition("{")[0]  # as in ATTR{size}
     words = (_OTHER_WORDS.get(rule, ""), rule.lower())
     return next((word for word in words if word in known), key)

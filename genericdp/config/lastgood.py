@@ -1,4 +1,6 @@
-"""The last good config: kept as it was written, and served when at a start the config is bad."""
+"""The last good config: kept as it was written, and served if the config is bad when the daemon
+starts.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ LAST_GOOD = "last-good"
 """In the state directory, a link to the directory with the files of the last good config."""
 _VERSION = ".last-good-"
 _LEFT_SECONDS = 60.0
-"""An older one that nothing links to is left over; another daemon may be writing a newer one."""
+"""Age from which a directory without a link to it is left over; a newer one may still be written by
+another daemon.
+"""
 
 
 class LastGood:
@@ -39,7 +43,7 @@ class LastGood:
         """The digest of the config that was last stored there."""
 
     async def keep(self, loaded: Loaded) -> None:
-        """Store a config in place of the last one; where that fails, say so, and leave that."""
+        """Store a config in place of the last one; if that fails, log it, and keep the last one."""
         self.kept = loaded.digest
         try:
             await in_worker(partial(_store, self.directory, loaded.texts), self.directory)
@@ -78,7 +82,7 @@ def _store(directory: Path, texts: Iterable[tuple[str, bytes]]) -> None:
     version = Path(tempfile.mkdtemp(prefix=_VERSION, dir=directory))  # 0700
     try:
         for number, (name, text) in enumerate(texts):
-            # Each in a directory of its own: several may have one name, and their order counts.
+            # Each in its own directory: several may have the same name, and their order counts.
             path = version / f"{number:04}" / name
             path.parent.mkdir()
             with path.open("xb") as file:

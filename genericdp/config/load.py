@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from genericdp.errors import Problem
 
 _OF_A_VOLUME = re.compile(r"/\.\.\d{4}_\d\d_\d\d_")
-"""As the kubelet names the directories that ``..data`` leads to, one for each version."""
+"""How the kubelet names the directories that ``..data`` leads to, one for each version."""
 
 
 def load(
@@ -46,8 +46,8 @@ def load(
 ) -> Loaded:
     """Return the config that the paths make up together, or all of its problems.
 
-    ``pipes`` holds what was read from paths that can be read only once (``-`` is stdin),
-    ``policy`` is the file that bounds the config.
+    ``pipes`` has the content of paths that can be read only once (``-`` is stdin), ``policy`` is
+    the file of the policy.
     """
     loaded, checked = load_plain(paths, pipes, policy)
     return replace(loaded, resources=build(checked, loaded.policy))
@@ -126,7 +126,9 @@ def _no_load(path: Path, error: OSError) -> Problem:
 def load_plain(
     paths: Sequence[Path], pipes: Mapping[Path, bytes] | None = None, policy: Path | None = None
 ) -> tuple[Loaded, list[tuple[dict[str, Any], Place]]]:
-    """Return all but the resources, and of a good config the plain data to build them from."""
+    """Return everything except the resources, and, for a valid config, the plain data to build them
+    from.
+    """
     try:
         bounds = None if policy is None else read_file(policy)
         files = list(read_files(paths, pipes))
@@ -173,9 +175,9 @@ def load_plain(
 def hide_untrusted_text(
     problems: Sequence[Problem], contents: Mapping[str, Content]
 ) -> list[Problem]:
-    """Return problems without those that would quote a file that an untrusted link leads to.
+    """Return the problems except those that would quote a file behind an untrusted link.
 
-    Instead, there is one for each such file. ``contents`` are by the names of the files.
+    Each such file gets one problem instead. ``contents`` are by file name.
     """
     untrusted = {name: content for name, content in contents.items() if content.untrusted_link}
     hidden = Counter(problem.file for problem in problems if problem.file in untrusted)
@@ -189,10 +191,11 @@ def hide_untrusted_text(
 
 
 def _never_updated(paths: Iterable[Path]) -> Iterator[str]:
-    """Yield why files and directories of a config are never seen to change on this machine.
+    """Yield reasons why changes of files and directories of a config cannot be seen on this
+    machine.
 
-    What takes the place of a file that is mounted by itself is not seen; nor is another version of
-    a volume where one version is mounted, without the volume's ``..data``.
+    If a single file is mounted, its replacement is not seen; nor is a new version of a volume, if
+    only one version is mounted, without the volume's ``..data``.
     """
     roots, here = {}, Path("/")
     with suppress(OSError):

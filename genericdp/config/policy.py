@@ -1,4 +1,4 @@
-"""Load a policy; ``rules/policy.py`` holds configs against it."""
+"""Load a policy; ``rules/policy.py`` checks configs against it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""YAML text into documents, of the events of PyYAML's parser."""
+"""Parses YAML into documents, from the events of PyYAML's parser."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def read(
 ) -> tuple[list[Document], list[Problem]]:
     """Return the documents of a file, up to the first that is not YAML, and its problems.
 
-    ``if_empty`` is the hint for a file that holds none.
+    ``if_empty`` is the hint for a file without documents.
     """
     try:
         text = content.decode("utf-8-sig")
@@ -58,11 +58,11 @@ def indentation(line: str) -> int:
 
 
 class _RefusedError(Exception):
-    """A document that nests too deep or repeats too much, with the place and the message."""
+    """A document is nested too deep or repeats too much; has the place and the message."""
 
 
 def _roots(file: str, text: str, problems: list[Problem]) -> Iterator[YamlNode]:
-    """Yield the root of each document; why the next one cannot be read is a problem."""
+    """Yield the root of each document; if the next one cannot be read, add a problem."""
     events = yaml.parse(text, Loader=_PARSER)
     try:
         for event in events:
@@ -98,12 +98,12 @@ class _Builder:
         self._text = text
         self._events = events
         self._anchored: dict[str | None, tuple[YamlNode, int] | None] = {}
-        """By anchor, the node and its size; None: it has not ended yet."""
+        """The node and its size, by anchor; None if the node has not ended yet."""
         self._size = self._repeated = 0
         """In values; each 100 characters of a string count as one more."""
 
     def node(self, event: Any, path: KeyPath) -> YamlNode:  # noqa: ANN401  # PyYAML lacks the types
-        """Return the node that an event begins; what is aliased is the same one each time."""
+        """Return the node that an event begins; aliases yield the same node each time."""
         mark = _mark(event.start_mark)
         if len(path) >= MAX_DEPTH:
             raise _RefusedError(mark, f"nested deeper than {MAX_DEPTH} levels")
@@ -156,7 +156,7 @@ class _Builder:
         return YamlNode(mark=mark, scalar=plain(text), source=text, faulty=faulty)
 
     def _children(self) -> Iterator[Any]:
-        """Yield what begins the entries of a collection that has begun, and take its end."""
+        """Yield the first event of each entry of a collection, up to the event of its end."""
         return takewhile(lambda event: not isinstance(event, yaml.CollectionEndEvent), self._events)
 
     def _items(self, path: KeyPath) -> dict[str, tuple[Mark, YamlNode]]:
@@ -178,7 +178,7 @@ class _Builder:
         return items
 
     def _key(self, key: YamlNode, path: KeyPath) -> str | None:
-        """Return the text of a key, also of one that is to be quoted, or None."""
+        """Return the text of a key, even of one that should be quoted, or None."""
         if isinstance(key.scalar, str) or key.faulty:
             return key.scalar if isinstance(key.scalar, str) and not key.faulty else None
         if key.items is not None or key.entries is not None:
@@ -230,7 +230,7 @@ def _syntax_problem(file: str, text: str, error: yaml.MarkedYAMLError) -> Proble
         message += f" {error.context}"
         if begin is not None and (mark is None or begin.line != mark.line):
             message += f" that begins on line {begin.line + 1}"
-    # At the end of the file there is nothing to point to; where it began there is.
+    # At the end of the file there is nothing to point to, so point to its beginning.
     known = [
         position
         for position in (mark, begin)
@@ -248,7 +248,9 @@ def _syntax_problem(file: str, text: str, error: yaml.MarkedYAMLError) -> Proble
 
 
 def _syntax_hint(lines: list[str], place: Mark, begun: list[yaml.Mark]) -> str:
-    """Return what may have been meant, by what is written at the place and where it began."""
+    """Return a hint about the probable intention, from the text at the place and at the
+    beginning.
+    """
     line, column = lines[place.line - 1], place.column - 1
     if line.startswith("%YAML"):
         return "omit this line: YAML 1.1 and 1.2 are read"

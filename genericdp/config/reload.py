@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from genericdp.observed import Signal
 
     Load = Callable[..., Coroutine[Any, Any, Loaded]]
-    """Loads a config: ``load(paths, policy=path)``. Raises nothing: what is wrong is a problem."""
+    """Loads a config: ``load(paths, policy=path)``. Raises nothing: each error is a problem."""
 
 log = logging.getLogger(__name__)
 
@@ -42,15 +42,17 @@ class ConfigState:
     """
 
     loaded: Loaded | None = None
-    """The active config; None if there is none: nothing is served, and the daemon is not ready."""
+    """The active config; if it is None, nothing is served, and the daemon is not ready."""
     since: float | None = None
     """The time of its activation."""
     from_state_dir: bool = False
-    """Whether it is the last good one of an earlier run: the one on disk could not be used."""
+    """Whether the active config is the last good one of an earlier run, because the one on disk
+    could not be used.
+    """
     refused: Loaded | None = None
-    """The config on disk where that cannot be used; None if it is the active one."""
+    """The config on disk if it cannot be used; None if it is the active one."""
     differs_since: float | None = None
-    """Since when the one on disk has been refused, whichever it was."""
+    """Since when the config on disk has been refused, even if it has changed meanwhile."""
     pinned: tuple[str, ...] = ()
     """Config files that never change here, with the reason (``subPath``)."""
 
@@ -60,7 +62,7 @@ class Reloader:
 
     ``state`` describes the active config and the rejected one.
 
-    ``decided`` holds the resources of the last config by which every one could be decided.
+    ``decided`` has the resources of the last config with which every resource could be decided.
     """
 
     def __init__(
@@ -89,10 +91,10 @@ class Reloader:
         self._clock = clock
         self.files = ConfigFiles(configs, policy, hangup, self._pace)
         self._failures = 0
-        """How many loads in a row have failed for a reason that is not in the files."""
+        """How many loads in a row have failed for a reason outside the files."""
 
     async def run(self, first: asyncio.Task[Loaded]) -> None:
-        """Take what was loaded first, then follow the config forever.
+        """Apply the config that was loaded first, then watch the files forever.
 
         Raises ConfigError if the policy cannot be used at the start.
         """
@@ -112,7 +114,7 @@ class Reloader:
 
     async def _follow(self, loaded: Loaded) -> None:
         while True:
-            # What could not be loaded at all is tried again when its files change, or by itself.
+            # If loading itself failed, it is tried again when the files change, or after a while.
             asked = await self.files.until_changed(loaded.digest or self.files.digest, self._due())
             if asked:
                 log.info("SIGHUP: the config is read again")
@@ -120,14 +122,16 @@ class Reloader:
             await self._take(loaded, asked=asked)
 
     def _due(self) -> float:
-        """Return when to load again by itself, on the loop's clock."""
+        """Return when to load again even without a change, on the loop's clock."""
         if not self._failures:
             return inf
         pause = delay_after(self._failures, self._pace.retry, self._pace.last_retry)
         return asyncio.get_running_loop().time() + pause
 
     async def _unmixed(self, loaded: Loaded) -> Loaded:
-        """Load the config again if it changed meanwhile, so that no mixture of two is applied."""
+        """Load the config again if it changed meanwhile, so that no mixture of two configs is
+        applied.
+        """
         for _ in range(_MAX_TRIES):
             if await self.files.look() in {"", loaded.digest} or not loaded.digest:
                 return loaded
@@ -136,7 +140,7 @@ class Reloader:
         return Loaded(problems=(unusable(self._configs[0], "it keeps changing while it is read"),))
 
     async def _take(self, loaded: Loaded, *, asked: bool) -> None:
-        """Act on a config that has been read: all of it is applied, or none."""
+        """Apply or refuse a config that has been read, as a whole."""
         before = self.state.value
         accepted = replace(before, from_state_dir=False, refused=None, differs_since=None)
         if loaded.problems:
@@ -151,7 +155,7 @@ class Reloader:
         else:
             self._tally.reloads["applied"] += 1
             self._apply(loaded, accepted)
-        if not loaded.digest:  # the loading has failed: it may be a good config
+        if not loaded.digest:  # loading itself has failed: the config may be valid
             self._failures += 1
             return
         self._failures = 0
@@ -167,7 +171,7 @@ class Reloader:
         self._activate(loaded)
 
     async def _refuse(self, loaded: Loaded, *, asked: bool) -> None:
-        """Leave the active config; log the problems if they are new, or were requested."""
+        """Keep the active config; log the problems if they are new, or were requested."""
         before = self.state.value
         since = self._clock() if before.differs_since is None else before.differs_since
         self.state.value = replace(before, refused=loaded, differs_since=since)
@@ -198,7 +202,7 @@ class Reloader:
         return True
 
     async def _keep(self, last_good: LastGood) -> None:
-        """Keep each config by which every resource could be decided, forever."""
+        """Keep each config with which every resource could be decided, forever."""
 
         def is_new() -> bool:
             state = self.state.value

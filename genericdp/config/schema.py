@@ -1,4 +1,4 @@
-"""The JSON Schemas of the two kinds of document, and what else is shipped with the code."""
+"""The JSON Schemas of the two kinds of document, and other files that are shipped with the code."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from genericdp.errors import GenericdpError
 CONFIG = "DevicePluginConfig"
 POLICY = "DevicePluginPolicy"
 KINDS = {CONFIG: "genericdp.v1alpha1.json", POLICY: "genericdp-policy.v1alpha1.json"}
-"""By the kind of document, the file."""
+"""The file, by the kind of document."""
 
 Schema = dict[str, Any]
 """A JSON Schema, or a part of one."""
@@ -44,7 +44,7 @@ def schema(kind: str = CONFIG) -> Schema:
 
 @cache
 def resolved_schema(kind: str = CONFIG) -> Schema:
-    """Return the schema with each ``$ref`` replaced: to look them up takes half of the time."""
+    """Return the schema with each ``$ref`` replaced: looking them up takes half of the time."""
     definitions = schema(kind)["$defs"]
 
     def resolved(part: Any) -> Any:  # noqa: ANN401  # any part of a schema
@@ -68,19 +68,19 @@ def resolved_schema(kind: str = CONFIG) -> Schema:
 
 
 def resource_schema() -> Schema:
-    """Return what the schema says of a resource."""
+    """Return the schema of a resource."""
     part: Schema = resolved_schema()["properties"]["resources"]["items"]
     return part
 
 
 def keys_of(part: Schema) -> dict[str, Schema]:
-    """Return the keys of a mapping, or of those that a list consists of, with their schemas."""
+    """Return the keys of a mapping, or of the mappings in a list, with their schemas."""
     keys: dict[str, Schema] = part.get("items", part).get("properties", {})
     return keys
 
 
 def part_of(part: Schema, step: str | int) -> Schema:
-    """Return what a part says of the value of a key, or of an entry of a list."""
+    """Return the part of a schema for the value of a key, or for an entry of a list."""
     found: Any
     if isinstance(step, int):
         first = part.get("prefixItems", ())

@@ -1,7 +1,7 @@
 """Validate against a JSON Schema, more strictly than JSON Schema would.
 
-A whole number is one that is written so, patterns are those of RE2, and of a list that is too long
-the entries are not checked, since that is one mistake.
+A whole number must be written as one, patterns are those of RE2, and the entries of a list that is
+too long are not checked, since that is a single mistake.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def errors_in(data: Any, kind: str) -> Iterator[ValidationError]:  # noqa: ANN401  # any value
-    """Yield what the schema of a kind of document finds wrong with one."""
+    """Yield the errors of a document according to the schema of its kind."""
     yield from _validator(kind).iter_errors(data)
 
 
@@ -44,14 +44,16 @@ def _validator(kind: str) -> Validator:
 
 
 def _is_integer(_: object, value: object) -> bool:
-    """Return whether it is written as one: 1.0 is not."""
+    """Return whether it is written as an integer: 1.0 is not."""
     return type(value) is int
 
 
 def _has_pattern(
     _: Validator, pattern: str, value: object, __: object
 ) -> Iterator[ValidationError]:
-    """Search as JavaScript does, where ``$`` is the end of the text and not of its last line."""
+    """Search as JavaScript does: ``$`` matches only the end of the text, not a newline before
+    it.
+    """
     if isinstance(value, str) and compiled(pattern).search(value) is None:
         yield ValidationError(pattern)
 

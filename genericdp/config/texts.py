@@ -1,6 +1,6 @@
 """Checks each string of a config that the schema gives a ``format``: template, glob, path, regex.
 
-The formats are this language's own; to other validators they mean nothing.
+The formats are specific to this language; other validators ignore them.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from genericdp.template import Template
 
 MAX_LEVELS = 16
-"""Levels of a path with wildcards: each may stand for a whole directory of directories."""
+"""Limit of the levels with wildcards in a path: each may match a whole directory of directories."""
 
 _DEVICE = "path name syspath subsystem devtype driver major minor numa id share"
 
@@ -44,7 +44,7 @@ SCOPES: dict[str, frozenset[str] | None] = {
     "node": frozenset({"name"}),
     "allocation": frozenset({"index"}),
 }
-"""The names of each scope; None where the hardware or the config decides which exist."""
+"""The names of each scope; None if the hardware or the config decides which exist."""
 
 _WITH_ID = {"attributes", "inject", "health", "hooks"}
 """Keys whose templates may use the device's ID."""
@@ -56,7 +56,9 @@ _FOREIGN = re.compile(
 _OF_A_SCOPE = re.compile(rf"\$\{{(?:{'|'.join(SCOPES)})\.[^{{}}$]*\}}")
 _BRACES = re.compile(r"\{(?=[^{}]*(?:,|\.\.))[^{}]*\}")
 _OF_REGEX = re.compile(r"\\[dws]|\]\+|\([^()]*\|[^()]*\)|^\^|(?<=[\w*+?\])])\$$")
-"""What a regular expression has, and hardly a path: a class, a count, alternatives, an anchor."""
+"""Syntax that is common in regular expressions, but not in paths: a class, a count, alternatives,
+an anchor.
+"""
 _COUNTED_CLASS = re.compile(r"(?:\\[dws]|\[[^]]*\])\+|(?<=[A-Za-z])\.[*+]")
 _LISTED = re.compile(r",\s*/")
 _WILDCARD = re.compile(r"\[[^]]*\]|[*?]")
@@ -78,7 +80,7 @@ _OF_PARENTS = "a value can cut a path: {text: $(device.syspath), regex: '(.*)/[^
 
 
 def formatted(field: Field, part: Schema) -> Iterator[tuple[Field, str]]:
-    """Yield each string at or below a value to which its schema gives a format, with that."""
+    """Yield each string at or below a value whose schema has a format, with the format."""
     if field.text is not None and "format" in part:
         yield field, part["format"]
     for inner in field:
@@ -86,14 +88,14 @@ def formatted(field: Field, part: Schema) -> Iterator[tuple[Field, str]]:
 
 
 def check_texts(resource: Field) -> None:
-    """Check each text of a resource that has a format."""
+    """Check each string of a resource that has a format."""
     declared = declared_values(resource)
     for field, form in formatted(resource, resource_schema()):
         check_text(field, form, declared)
 
 
 def declared_values(resource: Field) -> Set[str] | None:
-    """Return the names of the values that a resource declares, those with a mistake too.
+    """Return the names of the values that a resource declares, including those with mistakes.
 
     None if they are unknown, because it is not a mapping.
     """
@@ -103,15 +105,17 @@ def declared_values(resource: Field) -> Set[str] | None:
 
 
 def place_of(field: Field) -> KeyPath:
-    """Return the path within a resource; of what an entry of ``match`` injects, as if all did."""
+    """Return the path within a resource; an ``inject`` in ``match`` counts like that of the
+    resource.
+    """
     inner = field.path[2:]  # below .resources[i]
     return inner[2:] if inner[0] == "match" and "inject" in inner[2:3] else inner
 
 
 def check_text(field: Field, form: str, values: Set[str] | None) -> None:
-    """Find what is wrong with a string of a resource; ``values`` are those that it declares.
+    """Find mistakes in a string of a resource; ``values`` are those that the resource declares.
 
-    None: that is not known, because they are written in a wrong way.
+    ``values`` is None if they are unknown, because they are invalid.
     """
     text, found = str(field.text), len(field.findings)
     if form == "value-name":
@@ -125,7 +129,7 @@ def check_text(field: Field, form: str, values: Set[str] | None) -> None:
 
 
 def _warn_of_literal(field: Field, text: str, form: str) -> None:
-    """Warn of what has a meaning elsewhere, but for the variables in a shell's script."""
+    """Warn of syntax that has a meaning elsewhere, except variables in a shell script."""
     *above, at = field.path
     before = field.document.node((*above, at - 1)) if isinstance(at, int) and at > 0 else None
     is_script = before is not None and re.fullmatch("-[a-z]*c", str(before.scalar))
@@ -205,7 +209,7 @@ def _syntax_hint(inner: str) -> str:
 
 
 def _meant_glob(text: str) -> str:
-    """Return the glob that a regular expression was probably meant as, in a hint."""
+    """Return a hint with the glob that the user of a regular expression probably meant."""
     choices = re.search(r"\(([^()]*\|[^()]*)\)", text)
     several = (
         [text.replace(choices[0], word) for word in choices[1].split("|")] if choices else [text]
@@ -219,7 +223,7 @@ def _meant_glob(text: str) -> str:
 def complaint(
     reference: Reference, place: KeyPath, values: Set[str] | None
 ) -> tuple[str, str] | None:
-    """Return what is wrong with a reference at this place and a hint, if anything is."""
+    """Return the mistake in a reference at this place, and a hint, if there is one."""
     scope, name = reference.scope, reference.name
     key, *inner = place
     if scope not in SCOPES:
@@ -255,7 +259,7 @@ def _default_hint(reference: Reference) -> str:
 
 
 def _parsed(field: Field, text: str, values: Set[str] | None) -> Template | None:
-    """Return the template if nothing is wrong with it."""
+    """Return the template if it is valid."""
     try:
         parsed = template.parse(text)
     except template.TemplateSyntaxError as error:
@@ -275,7 +279,7 @@ def _parsed(field: Field, text: str, values: Set[str] | None) -> Template | None
 def _check_path(
     field: Field, text: str, parsed: Template, *, glob: bool = False, directory: bool = False
 ) -> None:
-    """Find what is wrong with a template that gives an absolute path.
+    """Find mistakes in a template of an absolute path.
 
     With ``glob`` the text outside of references is a pattern; a ``directory`` may end in ``/``.
     """
@@ -284,7 +288,7 @@ def _check_path(
         message = f"'{first}' cannot give an absolute path"
         field.refuse(message, "begin with '/' or $(device.path)")
         return
-    # The path as it could become: references stand for a name or a whole path.
+    # A possible result: references are replaced by a name or a whole path.
     shape = "".join(
         part if isinstance(part, str) else "/x" if i == 0 and may_be_absolute(part) else "x"
         for i, part in enumerate(parsed.parts)
@@ -345,7 +349,7 @@ def _check_resource_name(field: Field, text: str, parsed: Template) -> None:
 
 
 def _name_hint(name: str) -> str:
-    """Return a resource name that the kubelet takes, as a hint for one that it refuses."""
+    """Return a resource name that the kubelet accepts, as a hint for one that it refuses."""
     if hint := lookalike_hint(name):
         return hint
     domain, slash, rest = name.rpartition("/")
@@ -355,7 +359,7 @@ def _name_hint(name: str) -> str:
 
 
 def _check_resource_names(field: Field, text: str) -> None:
-    """Find what is wrong with a glob of the full names of resources."""
+    """Find mistakes in a glob of the full names of resources."""
     if "$(" in text or pattern_problem(text):
         _check_glob(field, text)
     elif has_wildcard(text.partition("/")[0]):
@@ -365,13 +369,13 @@ def _check_resource_names(field: Field, text: str) -> None:
 
 
 def _shape(template: Template) -> str:
-    """Return an example of what a template may give."""
+    """Return an example of a template's result."""
     return "".join(part if isinstance(part, str) else "x" for part in template.parts)
 
 
 def _check_cdi_name(field: Field, text: str, parsed: Template) -> None:
     literal = "".join(part for part in parsed.parts if isinstance(part, str))
-    # A reference may bring the vendor or the class with it.
+    # The result of a reference may contain the vendor or the class.
     is_whole = not parsed.references or ("/" in literal and "=" in literal)
     if is_whole and not is_cdi_name(_shape(parsed)):
         field.refuse(f"{quoted(text)} is not a CDI device name, vendor/class=name")

@@ -1,4 +1,4 @@
-"""A document against its JSON Schema: each mistake in words that say what to do."""
+"""Validates a document against its JSON Schema: each message says what to do."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 
 MAX_ERRORS = 10_000
 _MAX_GUESSES = 50
-"""Guessing takes long: a mapping with more unknown keys is something else."""
+"""Guessing takes long, and a mapping with more unknown keys is probably something else."""
 _DROPPED = {
     *("type", "enum", "const", "pattern", "minimum", "maximum", "minLength", "minItems"),
     *("maxItems", "maxProperties", "additionalProperties"),
 }
-"""What these refuse is not checked any further."""
+"""A value that these refuse is not checked any further."""
 _WORDS = {
     "string": "a string",
     "integer": "a whole number",
@@ -52,18 +52,20 @@ _COUNTED = {
     "maxLength": ("it", "characters"),
     "maxProperties": ("the mapping", "keys"),
 }
-"""What a limit is of, and what it counts."""
+"""What a limit applies to, and what it counts."""
 _OTHER_KINDS = {
     CONFIG: "this is a config: give it with --config, or as the PATH of validate",
     POLICY: "this is a policy: give it with --policy",
     "List": "give each of its items as a document of its own",
     "Configuration": "convert one of akri: genericdp convert --from akri FILE",
 }
-"""What other documents that are taken for one are, and what to do with them."""
+"""Other documents that users take for a config, and what to do with them."""
 
 
 def validate(document: Document, kind: str) -> tuple[list[Finding], Document]:
-    """Return what the schema of a kind finds, and the document with None where that is wrong."""
+    """Return the problems that the schema of a kind finds, and the document with None for invalid
+    values.
+    """
     errors = list(islice(errors_in(document.data, kind), MAX_ERRORS + 1))
     if not errors:
         return [], document
@@ -80,7 +82,7 @@ def validate(document: Document, kind: str) -> tuple[list[Finding], Document]:
     wrong: set[KeyPath] = set()
     for error in errors:
         field = Field(document, (*error.absolute_path,), error.instance, [])
-        # INVALID: a problem was reported for it. Of the wrong type, the rest says nothing.
+        # INVALID: a problem was reported for it. For a wrong type, other messages are meaningless.
         if field.value is INVALID or (error.validator != "type" and field.path in wrong_type):
             continue
         if of_key := "propertyNames" in error.absolute_schema_path:
@@ -105,7 +107,7 @@ def _wrong_document(data: Plain, errors: list[ValidationError]) -> Finding | Non
     ):
         hint = f"convert it: genericdp convert --from {peer} FILE"
         return Finding((), "this is a config of another device plugin", hint)
-    # What is wrong is not known in full, so no rule can check the rest.
+    # Not all mistakes are known, so no rule can check the rest.
     message = f"the document has more than {MAX_ERRORS} problems"
     return Finding((), message) if len(errors) > MAX_ERRORS else None
 
@@ -153,7 +155,7 @@ def _wrong_type(field: Field, error: Violation) -> None:
 
 
 def _unexpected(field: Field, error: Violation) -> None:
-    """Say what is wanted by the title of the schema: for patterns, and words that are listed."""
+    """Name the expected value by the title of the schema: for patterns, and listed words."""
     if error.validator == "not" and error.validator_value == {}:
         hint = error.schema["description"]
         field.refuse(f"{field.key!r} is {error.schema['title']}", hint, of_key=True)

@@ -1,4 +1,4 @@
-"""The files of a config on disk: what they hold now, and when that is something else."""
+"""The files of a config on disk: their content, and when it changes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _LOOK_SECONDS = 2.0
 """The time that reading the config's files may take: NFS may never answer."""
 _MAX_PAUSES = 50
-"""A config that has changed during each of this many pauses (10 s) is read as it is."""
+"""After this many pauses (10 s), a config that keeps changing is read as it is."""
 
 _Seen = tuple[str, dict[str, int]]
 """The digest of a config, and the directories to watch, each with the events that count."""
@@ -35,13 +35,13 @@ class ReloadPace:
     """Delays of reading the config, in seconds."""
 
     settle: float = 0.2
-    """How long it must stay the same before it is loaded: what is written together is one."""
+    """How long it must stay the same before it is loaded: several writes are one change."""
     poll: float = 2.0
-    """Where inotify cannot be used."""
+    """Seconds between checks if inotify cannot be used."""
     full_check: float = 30.0
     """Seconds between full checks, for what inotify does not report, as on network filesystems."""
     retry: float = 5.0
-    """After loading failed for a reason that is not in the files; then twice as long, and so on."""
+    """Delay after loading failed for a reason outside the files; it doubles each time."""
     last_retry: float = 300.0
 
 
@@ -52,7 +52,7 @@ class ConfigFiles:
         self, configs: Sequence[Path], policy: Path | None, hangup: Signal, pace: ReloadPace
     ) -> None:
         self.digest = ""
-        """Of what the latest look has found; empty: it does not end, or was impossible."""
+        """Digest from the latest check; empty if that hangs or was impossible."""
         self.news = Signal()
         """Sent when the files may have changed."""
         paths = configs if policy is None else (*configs, policy)
@@ -62,18 +62,18 @@ class ConfigFiles:
         self._read = partial(_look, configs, policy)
         self._reading: asyncio.Future[_Seen] | None = None
         self._directories: dict[str, int] = {}
-        """What to watch, and for what."""
+        """The directories to watch, and the events that count."""
         self._watch = DirectoryWatch(lambda *_: self.news.send(), what=f"the config {self.shown}")
 
     def close(self) -> None:
-        """Watch no longer."""
+        """Stop watching."""
         self._watch.close()
 
     async def look(self) -> str:
-        """Read the files off the loop; return their digest, or "" where that is impossible."""
+        """Read the files off the loop; return their digest, or "" if that is impossible."""
         self.digest = ""
         if (old := self._reading) is not None:
-            # Not while one hangs and keeps its thread; what that finds in the end is old.
+            # Not while an earlier check hangs in its thread, whose result would be old.
             if not await _ends(old):
                 return ""
             old.exception()  # which would be logged otherwise
@@ -85,15 +85,15 @@ class ConfigFiles:
         return self.digest
 
     async def until_changed(self, loaded: str, due: float) -> bool:
-        """Wait until another config is on disk and is no longer written; return False then.
+        """Wait until a different config is on disk and no longer changes; then return False.
 
-        ``loaded`` is the digest of the one that was read last. Wait no longer than until a hangup
-        requests it, and return True then, or until it is ``due`` on the loop's clock.
+        ``loaded`` is the digest of the config that was read last. Also end when a hangup requests a
+        reload, and return True then, or when it is ``due`` on the loop's clock.
         """
         clock = asyncio.get_running_loop().time
         while not self._is_asked() and clock() < due:
             has_news, found = self.news.watch(), await self.look() or loaded
-            # Where a directory is new, it may have changed before it was watched.
+            # A new directory may have changed before it was watched.
             is_new = bool(self.digest and await self._watch.set_directories(self._directories))
             if found == loaded and not is_new:
                 is_watched = self.digest and self._watch.complete
@@ -117,7 +117,7 @@ class ConfigFiles:
         return found
 
     async def _until(self, condition: Callable[[], bool], seconds: float) -> bool:
-        """Wait until a condition holds or a hangup requests the config; return whether it does."""
+        """Wait until a condition holds or a hangup requests a reload; return False on a timeout."""
         return await until(
             lambda: condition() or self._is_asked(),
             *(self.news, self._hangup),
@@ -144,12 +144,12 @@ def _look(configs: Sequence[Path], policy: Path | None) -> _Seen:
         paths.append(path)
     directories: dict[str, int] = {}
     for path in paths:
-        # What does not exist is on the way, too: that is where it would appear.
+        # A missing file's directory is watched, too: that is where it would appear.
         walked = walk(os.path.join(os.getcwd(), path), past_missing=True)
         holder = walked.at if os.path.isdir(walked.at) else os.path.dirname(walked.at)
         directories[holder] = CONTENTS
         for link in (walked.at, *walked.links):
             for passed in upwards(link):
-                # Much that is not a config is written there, as /dev/null in /dev.
+                # Files that are not configs are often written there, such as /dev/null in /dev.
                 directories.setdefault(os.path.dirname(passed), ENTRIES)
     return str(digest), directories

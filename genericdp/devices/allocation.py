@@ -28,9 +28,9 @@ class AllocationConflictError(UnusableValueError):
 def edits(
     devices: Iterable[Device], shares: Mapping[str, Collection[int]] | None = None
 ) -> ContainerEdits:
-    """Return what one container gets for these devices; a device that is named twice counts once.
+    """Return what one container gets for these devices; a device that is listed twice counts once.
 
-    ``shares`` has the numbers of its shares by the ID of a device, which has share 0 without that.
+    ``shares`` has the numbers of the shares by the ID of the device; the default is share 0.
     Devices come in natural order of their ids, because the kubelet's order is random (ALL-1).
     Raises AllocationConflictError where the kubelet would silently drop something (ALL-6).
     """
@@ -52,11 +52,11 @@ def edits_at(devices: Iterable[tuple[int, Device, Collection[int]]]) -> Containe
 def edits_for_kubelet(
     devices: Iterable[Device], shares: Mapping[str, Collection[int]] | None = None
 ) -> ContainerEdits:
-    """Return the edits for the kubelet: nodes that come by CDI are CDI names instead."""
+    """Return the edits for the kubelet, with CDI names in place of nodes that CDI injects."""
     devices = list(devices)
     given = edits(devices, shares)
     names = sorted({device.cdi_name for device in devices if device.cdi_name}, key=natural_key)
-    # All are of one resource. Those without a name have no nodes.
+    # All belong to one resource. Those without a name have no nodes.
     return replace(given, devices=(), cdi=(*names, *given.cdi)) if names else given
 
 
@@ -65,17 +65,18 @@ class _AnswerBuilder:
 
     def __init__(self) -> None:
         self._places: dict[str, tuple[str, str, DeviceSpec | BindMount]] = {}
-        """By path in the container: the ID of the first device, what it is on the host, the edit.
-
-        A node and a mount at one place: the runtime would let the mount hide the node.
+        """By path in the container: the ID of the first device, what it is on the host, the edit. A
+        node and a mount at one path conflict, too, because the mount would hide the node.
         """
         self._env: dict[str, tuple[Variable, dict[str, None]]] = {}
-        """By name: the variable of the first device that has it, and the values of all."""
+        """By name: the variable of the first device that has it, and the values of all devices."""
         self._annotations: dict[str, dict[str, None]] = {}
         self._cdi: dict[str, None] = {}
 
     def add(self, device: Device, index: int, shares: Sequence[int]) -> None:
-        """Add what comes with some shares of a device: what differs between them, for each."""
+        """Add everything that belongs to some shares of a device, once for each share if it
+        differs.
+        """
         for share in shares if len(shares) > 1 and _differs_by_share(device) else shares[:1]:
             self._add_share(device, {"allocation.index": str(index), "device.share": str(share)})
         self._cdi.update(dict.fromkeys(device.cdi))
@@ -122,7 +123,7 @@ class _AnswerBuilder:
     def _add(
         self, device: Device, key: str, edit: DeviceSpec | BindMount
     ) -> DeviceSpec | BindMount:
-        """Return what is at the place of an edit, which is new or the same thing of the host."""
+        """Return the entry at the path of an edit, which is new or the same thing on the host."""
         first, owner_key, present = self._places.setdefault(
             edit.container_path, (device.id, key, edit)
         )
@@ -158,7 +159,7 @@ class _AnswerBuilder:
 
 
 def _differs_by_share(device: Device) -> bool:
-    """Return whether some shares of a device come with something that others lack."""
+    """Return whether some shares of a device have something that others lack."""
     templates = chain(
         (node.container_path for node in device.nodes),
         (mount.container_path for mount in device.mounts),

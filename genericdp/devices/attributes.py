@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from genericdp.template import Lookup
 
 MAX_BYTES = 64
-"""Bytes of a string or version: the API server refuses longer ones."""
+"""Maximum bytes of a string or version: the API server refuses longer ones."""
 STANDARD = "resource.kubernetes.io/"
 """Prefix of the attributes that the drivers of different vendors have in common."""
 
@@ -50,7 +50,7 @@ _BOOLEANS = {
     **dict.fromkeys(("true", "yes", "on", "y", "1"), True),
     **dict.fromkeys(("false", "no", "off", "n", "0"), False),
 }
-_NUMBER = r"0*(\d{1,19})"  # the scheduler reads it as one of 64 bits
+_NUMBER = r"0*(\d{1,19})"  # the scheduler reads it as a number of 64 bits
 _WORD = r"(?:0|[1-9]\d{0,18}|\d*[A-Za-z-][\dA-Za-z-]*)"
 _VERSION = re.compile(
     rf"(?a)[vV]?{_NUMBER}(?:\.{_NUMBER})?(?:\.{_NUMBER})?"
@@ -65,7 +65,7 @@ class AttributeValue(NamedTuple):
     type: AttributeType
     value: str | int | bool
     note: str = ""
-    """Why it is not what the config's template gives; empty: it is."""
+    """Why it is not the result of the config's template; empty if it is."""
 
 
 def attributes_of(
@@ -108,7 +108,7 @@ def _standard(resource: Resource, device: SysDevice, host: Host) -> dict[str, At
 
 
 def value_of(attribute: Attribute, lookup: Lookup) -> AttributeValue:
-    """Return the value of an attribute; if it is not what the template gives, say why."""
+    """Return the value of an attribute, with a note if it is not the template's result."""
     kind = attribute.type
     try:
         text = expand(attribute.value, lookup)
@@ -147,4 +147,4 @@ _PARSERS: Mapping[AttributeType, tuple[str, Callable[[str], str | int | None]]] 
     AttributeType.BOOL: ("neither true nor false", lambda text: _BOOLEANS.get(text.lower())),
     AttributeType.VERSION: ("not a version such as 1.2.3", _version),
 }
-"""The message for a string that is not a value of this type, and the parser."""
+"""The message for an invalid string, and the parser, by type."""

@@ -1,4 +1,4 @@
-"""Carrying over: what stays of the last list, and why devices of it are missing."""
+"""Carrying over: which devices of the last list stay, and why others are missing."""
 
 from __future__ import annotations
 
@@ -29,15 +29,16 @@ GROUP_SECONDS = 0.3
 
 
 def settling(before: DeviceList, *, now: float) -> Callable[[Entry[Device]], Entry[Device]]:
-    """Return what decides whether a group is offered, or waits until its members stay the same.
+    """Return a function that decides whether a group is offered, or waits until its members stay
+    the same.
 
-    The kernel reports the members of a group one after the other: a container that asks in
-    between must not be given half of it. What is listed or there at the first look is complete.
-    What has stayed the same and then loses to another device need not wait once more.
+    The kernel reports the members of a group one after the other, and no container may get half of
+    a group. A group that is listed, or present at the first scan, is complete. A group that has
+    waited and then loses to another device need not wait again.
     """
     former: dict[str, Entry[Subject]] = {}
-    for entry in before.entries:  # what is listed comes first
-        # A group that is missing from the list may be waiting to come back as well.
+    for entry in before.entries:  # listed devices come first
+        # A group that is missing from the list may be waiting to come back, too.
         known = former.setdefault(entry.device.key, entry)
         if known.state is State.MISSING:
             former[entry.device.key] = entry
@@ -67,12 +68,13 @@ def carried_over(
     held: Held,
     now: float,
 ) -> Iterator[Entry[Device]]:
-    """Yield the devices to list: what is present, and what was and is not to be forgotten yet.
+    """Yield the devices to list: those that are present, and those that are not to be forgotten
+    yet.
 
     A device that disappears is kept as Unhealthy, because a kubelet reports one that is missing
-    from the list as healthy (LAW-10); one that is held, beyond its time too. So is, unless
-    ``groupNeeds`` says what suffices, one that has lost a member. ``stays`` returns whether a
-    device that is listed under no other name stays as it is.
+    from the list as healthy (LAW-10); a device that is held is kept even longer. A device that has
+    lost a member is kept as Unhealthy, too, unless ``groupNeeds`` is met. ``stays`` returns whether
+    a device that is listed under no other name stays as it is.
     """
 
     for device_id, entry in made.devices.items():
@@ -101,7 +103,7 @@ def carried_over(
 def _completed(
     entry: Entry[Device], lost: Mapping[Member, float], resource: Resource, why_gone: WhyGone
 ) -> Entry[Device]:
-    """Return a device that is there, with what it lacks."""
+    """Return a present device, with its missing members."""
     lacking = (*entry.device.missing, *map(why_gone.of_member, lost))
     due = _forgotten_at(resource, min(lost.values(), default=inf))
     if lost or entry.lost or entry.withheld or entry.due != due:
@@ -112,7 +114,7 @@ def _completed(
 def _lost(
     resource: Resource, former: Entry[Device], members: Sequence[Member], now: float
 ) -> dict[Member, float]:
-    """Return what is not among the members of all that a device had, and since when."""
+    """Return the former members of a device that are missing, and since when."""
     if resource.group_needs is not None:
         return {}
     late = _missing_since(former, now)
@@ -126,14 +128,14 @@ def _missing_since(former: Entry[Device], now: float) -> float:
 
 
 def _forgotten_at(resource: Resource, since: float) -> float:
-    """Return when to forget what has been missing since then, unless it is held."""
+    """Return when to forget something that has been missing since then, unless it is held."""
     return since + resource.forget_after_seconds
 
 
 def missing(before: Sequence[Member], members: Sequence[Member]) -> tuple[Member, ...]:
-    """Return those that were there before and are not any more.
+    """Return the members that were present before and are missing now.
 
-    What the kernel has made again under another number is present if it is the same hardware.
+    A node that the kernel has made again with another number is present if it is the same hardware.
     """
     known = {former.identity for former in before}
     made_again = [member for member in members if member.identity not in known]
@@ -145,12 +147,14 @@ def missing(before: Sequence[Member], members: Sequence[Member]) -> tuple[Member
         if (successor := next(again, None)) is None:
             lost.append(former)
         else:
-            made_again.remove(successor)  # one for one: members of equal hardware may be several
+            made_again.remove(successor)  # one for one: several members may be equal hardware
     return tuple(lost)
 
 
 def hidden_by(resource: Resource, device: Device, inventory: Inventory) -> str:
-    """Return the glob that hangs and so hides whether a device is still there; or nothing."""
+    """Return the glob that hangs, so that it is unknown whether a device is still there; or
+    nothing.
+    """
     found_by = (
         pattern for pattern in path_globs(resource.match) if glob.matches(pattern, device.path)
     )
@@ -183,7 +187,7 @@ class WhyGone:
             if isinstance(entry.device, Device)
         }
         self._matched = frozenset(member.key for member in match.members)
-        # Another config gives another ID.
+        # A changed config leads to another ID.
         self._ids = {entry.device.appearances: entry.device.id for entry in made.devices.values()}
 
     def of_member(self, member: Member) -> Reason:
@@ -193,7 +197,7 @@ class WhyGone:
         return Reason(Code.MEMBER_LOST, f"{member.path} is missing", member.path)
 
     def of_device(self, device: Device) -> tuple[Event, Reasons]:
-        """Return what has become of a device, and why."""
+        """Return what happened to a device, and why."""
         if (refused := self._refused.get(device.key)) is not None:
             if not device.members:
                 refused = replace(refused, text=f"{device.path}: {refused}")
@@ -206,7 +210,7 @@ class WhyGone:
         return Event.GONE, (self._gone(device),)
 
     def _gone(self, device: Device) -> Reason:
-        """Return why a device is missing that no rule excludes."""
+        """Return why a device that no rule excludes is missing."""
         if hanging := hidden_by(self._resource, device, self._inventory):
             return Reason(Code.HANGING, f"reading {hanging} timed out")
         new_id = self._ids.get(device.appearances, "")
@@ -231,7 +235,7 @@ class WhyGone:
         return Reason(Code.NOT_MATCHED, f"{device.path} is no longer matched")
 
     def _lost_members(self, device: Device) -> list[Reason]:
-        """Return which members a group has lost, if some are still there."""
+        """Return which members a group has lost, if some are still present."""
         if self._matched.isdisjoint(device.keys):
             return []
         return [

@@ -1,4 +1,4 @@
-"""Changes: what plugins have to do for another config, and what of a decision is to be logged."""
+"""Changes: what plugins have to do for a new config, and what to log about a decision."""
 
 from __future__ import annotations
 
@@ -23,10 +23,12 @@ if TYPE_CHECKING:
     from genericdp.reasons import Reason
 
 MAX_LINES = 5
-"""Of one kind, for one resource: of more that change at once, one line names the first ones."""
+"""Maximum lines of one kind for one resource: if more devices change at once, one line names the
+first ones.
+"""
 
 _DOUBTFUL = "should not be on offer"
-"""Said of a device with a warning, before it."""
+"""Prefix of a warning about a device."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -55,7 +57,7 @@ class Plan:
 
 
 def plan(wanted: Mapping[str, Resource], running: Mapping[str, Resource]) -> Plan:
-    """Compare what should be with what is."""
+    """Compare the wanted plugins with the running ones."""
     both = wanted.keys() & running.keys()
     changed = {name for name in both if wanted[name] != running[name]}
     # A kubelet requests the options once for each registration (REG-7).
@@ -68,7 +70,7 @@ def plan(wanted: Mapping[str, Resource], running: Mapping[str, Resource]) -> Pla
 
 
 def without_policy(resources: Mapping[str, Resource]) -> dict[str, Resource]:
-    """Return what the config alone says."""
+    """Return the resource without its policy, as in the config."""
     return {name: replace(resource, policy=None) for name, resource in resources.items()}
 
 
@@ -84,11 +86,11 @@ class Change(NamedTuple):
     device: str = ""
     level: int = logging.INFO
     error: Exception | None = None
-    """What has kept the resource from being decided."""
+    """The error that kept the resource from being decided."""
 
 
 def changes(before: DeviceLists, decision: Decision) -> Iterator[Change]:
-    """Yield how a decision differs from the lists of before."""
+    """Yield how a decision differs from the last lists."""
     for name, now in decision.lists.items():
         was = before.get(name, NOTHING)
         yield from _device_changes(name, was, now, is_first=name not in before)
@@ -138,7 +140,7 @@ def _device_changes(
     elif probed:
         yield Change(f"device {probed[0]} is Healthy", name, probed[0])
     if not is_first and (changed == 1 or (came and left)):
-        # Of those that take others' places the numbers say nothing.
+        # For devices that replace others, numbers are meaningless.
         yield from _each(came, name, "is new", "are new")
         yield from _each(left, name, "has left the list", "have left the list")
     yield from _each(recovered, name, "is Healthy again", "are Healthy again")
@@ -154,7 +156,7 @@ def _device_changes(
 
 
 def _is_known(reason: Reason, before: Reason | None) -> bool:
-    """Return whether a reason is known already: another wording alone is not news."""
+    """Return whether a reason is already known: a changed wording alone is not news."""
     return before is not None and kinds_of([reason]) == kinds_of([before])
 
 
@@ -162,7 +164,7 @@ def _changed(
     was: Mapping[str, Entry[Device]], now: Mapping[str, Entry[Device]]
 ) -> tuple[dict[str, str], ...]:
     """Return which devices wait for first results or have good ones, are Healthy again, are
-    Unhealthy, and are so for another reason; each with the reasons in words.
+    Unhealthy, or are Unhealthy for a new reason; each with the reasons in words.
     """
     first: dict[str, str] = {}
     recovered: dict[str, str] = {}
@@ -171,7 +173,7 @@ def _changed(
     for device_id, entry in now.items():
         former = was.get(device_id)
         reasons = () if former is None else former.reasons
-        # Another wording alone is not news: a temperature changes each time.
+        # A changed wording alone is not news: a temperature changes each time.
         if kinds_of(entry.reasons) == kinds_of(reasons):
             continue
         was_probed = former is None or former.state is not State.PROBING
@@ -199,7 +201,7 @@ def _refusals(name: str, before: DeviceList, after: DeviceList) -> Iterator[Chan
         for entry in before.not_offered
         for kind in kinds_of(entry.reasons)
     }
-    # Of what is listed it has been logged already why it is Unhealthy.
+    # For listed devices, the log already says why they are Unhealthy.
     logged_codes = {
         (key, reason.code)
         for entry in after.devices.values()
@@ -223,7 +225,9 @@ def _refusals(name: str, before: DeviceList, after: DeviceList) -> Iterator[Chan
 def _each(
     reasons: Mapping[str, str], name: str, one_is: str, more_are: str, level: int = logging.INFO
 ) -> Iterator[Change]:
-    """Yield devices that have changed in the same way, each with the reason if there is one."""
+    """Yield a line for each device that has changed in the same way, with the reason if there is
+    one.
+    """
     if len(reasons) > MAX_LINES:
         yield Change(_together(f"devices {more_are}", reasons), name, level=level)
         return
@@ -233,7 +237,7 @@ def _each(
 
 
 def _together(what: str, reasons: Mapping[str, str]) -> str:
-    """Return one line about many: the first names, and the reason of the first if there is one."""
+    """Return one line about many devices: the first names, and the first reason if there is one."""
     first, reason = next(iter(reasons.items()))
     why = f" ({first}: {reason})" if reason else ""
     return f"{len(reasons):,} {what}: {first_few([*reasons], MAX_LINES)}{why}"
@@ -250,7 +254,7 @@ def _left_out(devices: DeviceList) -> int:
 def shared_ids(lists: Mapping[str, DeviceList]) -> frozenset[str]:
     """Return the IDs that several resources use: kubelets up to 1.36 mix them up (LAW-4).
 
-    They do not list what DRA serves.
+    Resources that DRA serves do not count: kubelets do not list them.
     """
     seen: set[str] = set()
     repeated: set[str] = set()

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 _Right = tuple[int, tuple[tuple[str | int, ...], str]]
 _KEEPS_ID = 3
-"""Rank of a device that has another ID than before, or a held one since before the start."""
+"""Rank of a device whose ID has changed, or of one that has been held since before the start."""
 _NEWCOMER = 4
-"""Rank of a device that has no right yet to what it wants."""
+"""Rank of a device that has no right yet to the things that it wants."""
 
 
 def arbitrated(
@@ -28,10 +28,10 @@ def arbitrated(
     absent: Mapping[str, Iterable[Device]],
     former: Mapping[str, Callable[[Device], Sequence[Entry[Device]]]],
 ) -> dict[str, DeviceList]:
-    """Return lists of devices that have just been made, in which no two want the same.
+    """Return lists of the devices that were just made, in which no two want the same thing.
 
-    ``absent`` are listed devices that cannot be had just now: no other device gets what is theirs.
-    ``former`` returns what a device was in the last list. All are by resource.
+    ``absent`` are listed devices that are unavailable now: no other device gets their IDs and
+    nodes. ``former`` returns the entry of a device in the last list. All are by resource.
     """
     taken = _Taken()
     for resource, devices in absent.items():
@@ -59,13 +59,13 @@ def arbitrated(
 
 
 def _right(device: Device, former: Callable[[Device], Sequence[Entry[Device]]]) -> _Right:
-    """Return the right of a device to what it wants: the lowest comes first.
+    """Return the right of a device to the things that it wants: the lowest value comes first.
 
-    What is listed and takes nothing more than it had, what comes back as it was, what takes
-    another node, what is under another ID, newcomers by syspath: a container may have what is
-    listed, so no node of it goes to another device that comes to want it.
+    The order: listed devices that want nothing new, devices that come back unchanged, those that
+    want a new node, those with a new ID, then new devices by syspath. A container may have a listed
+    device, so none of its nodes goes to another device that now wants it.
     """
-    # It may be listed twice: as what it is, and as Unhealthy under an ID that it had.
+    # It may be listed twice: as it is, and as Unhealthy under a former ID.
     rank = min((_rank(device, before) for before in former(device)), default=_NEWCOMER)
     if rank == _NEWCOMER and device.renamed_to:
         rank = _KEEPS_ID
@@ -74,7 +74,7 @@ def _right(device: Device, former: Callable[[Device], Sequence[Entry[Device]]]) 
 
 
 def _rank(device: Device, before: Entry[Device]) -> int:
-    """Return which comes first; ``before``: as what it is in the list."""
+    """Return the rank of a device; ``before`` is its entry in the last list."""
     had = {node.key for node in before.device.nodes} | {member.key for member in before.lost}
     more = any(node.exclusive and node.key not in had for node in device.nodes)
     if before.state is State.MISSING:
@@ -90,7 +90,7 @@ class _Taken:
 
     ids: dict[tuple[str, str], Device] = field(default_factory=dict)
     shared_ids: dict[str, tuple[str, Device]] = field(default_factory=dict)
-    """Devices of resources with ``exclusive: false``, by ID: no two of these have the same."""
+    """Devices of resources with ``exclusive: false``, by ID, which no two of them share."""
     nodes: dict[str, list[tuple[str, Device]]] = field(default_factory=dict)
 
     def refusal(self, resource: str, device: Device) -> Reason | None:
@@ -124,7 +124,7 @@ class _Taken:
 
 
 def _why_not_its_node(resource: str, node: DeviceNode, name: str, owner: Device) -> str:
-    # Another device needs it alone: to share it would give both devices to each container.
+    # Another device needs it exclusively: sharing it would give both devices to each container.
     hint = "exclude one of the two, or give each its own nodes"
     if name == resource:
         hint = "exclude one of the two, or make one device of them with groupBy"

@@ -1,7 +1,7 @@
 """The decision: the device list of each resource.
 
-Match, group, make, arbitrate between all resources, carry over what was listed, apply what probes
-and others say, and cap: each step turns device lists into others.
+Match, group, make, arbitrate between all resources, carry over listed devices, apply the results of
+probes and CDI specs, and limit the size: each step turns device lists into new ones.
 """
 
 from __future__ import annotations
@@ -55,12 +55,12 @@ DeviceLists = dict[str, DeviceList]
 """By resource name, in the order of the config."""
 
 EVERYTHING = "(all)"
-"""Stands for the path of whatever a resource might offer."""
+"""Placeholder for the path of anything that a resource might offer."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Decision:
-    """The device list of each resource, and when one may change by itself."""
+    """The device list of each resource, and when a list may change without an event."""
 
     lists: DeviceLists
     now: float = 0.0
@@ -68,7 +68,7 @@ class Decision:
     due: float | None = None
     """When time alone changes a list."""
     failures: Mapping[str, Exception] = field(default_factory=dict)
-    """By resource, why it could not be decided: it keeps what it had."""
+    """Why a resource could not be decided, by name: it keeps its last list."""
     awaited: frozenset[Name] = frozenset()
     """The names of held hardware that is to be offered under another name."""
 
@@ -83,11 +83,11 @@ def decide(
     held: Held | None = None,
     entry_bytes: EntryBytes = weightless,
 ) -> Decision:
-    """Return the device lists, by what the host says and what was listed before.
+    """Return the device lists, from the state of the host and the last lists.
 
     The same answers give the same decision; ``with_states`` adds what probes and CDI specs
-    report. ``now`` is on the monotonic clock, in seconds. ``held``: what pods and claims have, or
-    may have.
+    report. ``now`` is on the monotonic clock, in seconds. ``held`` is the hardware that pods and
+    claims have or may have.
     """
     inventory = Inventory(host, node_name)
     while True:
@@ -105,7 +105,7 @@ def decide(
         lists = run.carry_over(parts, made, awaited)
         if inventory.failures.keys() == failed:
             break
-        # Decided by what a resource took that has failed since: again, without that.
+        # A resource that failed later had influenced others: decide again without it.
     lists = with_warnings(lists, resources, inventory)
     return Decision(
         lists=lists,
@@ -117,14 +117,14 @@ def decide(
 
 
 def _due(lists: DeviceLists, previous: Mapping[str, DeviceList], *, now: float) -> float | None:
-    """Return when time alone changes one of the lists; None: never."""
+    """Return when time alone changes one of the lists; None if never."""
     dues = [next_due(listed, now=now) for listed in lists.values() if listed.undecided is None]
     has_left = any(
         before.devices.keys() - lists.get(name, NOTHING).devices.keys()
         for name, before in previous.items()
     )
     if has_left and any(devices.not_offered for devices in lists.values()):
-        dues.append(now)  # what left a list may go to another device
+        dues.append(now)  # another device may get what belonged to a device that left a list
     return min((due for due in dues if due is not None), default=None)
 
 
@@ -134,10 +134,10 @@ def with_states(
     health: Reports,
     spec_errors: Mapping[str, str],
 ) -> Decision:
-    """Return a decision with what probes and specs say, and since when each device is so.
+    """Return a decision with the results of probes and specs, and since when each state holds.
 
-    ``health``: what probes report of each device. ``spec_errors``: by resource, why none of its
-    devices can be had now.
+    ``health`` has the results of each device's probes, ``spec_errors`` why none of a resource's
+    devices can be used now, by resource.
     """
     lists = {
         name: _with_states(
@@ -162,7 +162,7 @@ def _with_states(
 ) -> DeviceList:
     listed = []
     for device_id, entry in devices.devices.items():
-        # Without what probes and specs said before.
+        # Without earlier results of probes and specs.
         fresh = entry.after(Event.MADE) if entry.reasons and entry.is_complete else entry
         if spec_error:
             fresh = fresh.after(Event.SPEC_FAILED, Reason(Code.SPEC_FAILED, spec_error))
@@ -174,26 +174,26 @@ def _with_states(
         before = previous.devices.get(device_id)
         stays = before is not None and before.state is fresh.state
         fresh = replace(fresh, since=before.since if before is not None and stays else now)
-        # Who compares ten thousand on the loop is soon done if they are mostly the same objects.
+        # Comparing ten thousand on the loop is fast if they are mostly the same objects.
         listed.append(before if before is not None and before == fresh else fresh)
     return replace(devices, entries=(*listed, *devices.not_offered))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Part:
-    """One name of a resource while it is decided: its own, or one that results from a template."""
+    """A name of a resource while it is decided: its own, or one that results from a template."""
 
     name: str
     resource: Resource
-    """As the config has it."""
+    """The resource, as in the config."""
     before: DeviceList
-    """The last list; of a name that has just resulted, an empty one that counts as decided."""
+    """The last list; for a name that has just resulted, an empty one that counts as decided."""
     former: FormerDevices
     """The devices of that list."""
     found: Match | None = None
-    """What the resource matches; None: it cannot be decided."""
+    """What the resource matches; None if it cannot be decided."""
     made: DeviceList = NOTHING
-    """What has been made of that for this name."""
+    """The devices that were made from the match for this name."""
 
     def name_of(self, device: Device) -> Name:
         """Return the name under which a device of it is offered."""
@@ -206,7 +206,9 @@ _Parts = dict[str, list[_Part]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Pass:
-    """One way through all resources: what each makes, what each gets, and what stays of before."""
+    """One pass over all resources: what each makes, what each gets, and what remains of the last
+    lists.
+    """
 
     resources: Sequence[Resource]
     inventory: Inventory
@@ -221,10 +223,10 @@ class _Pass:
         return _Part(name=name, resource=resource, before=before, former=FormerDevices(before))
 
     def make(self) -> _Parts:
-        """Make the devices of each resource, but for those where that fails.
+        """Make the devices of each resource, except where that fails.
 
-        Such a resource keeps what it had. If it was never
-        decided, what it would match is unknown: later resources get nothing that it might match.
+        Such a resource keeps its last list. If it was never decided, its matches are unknown: later
+        resources get nothing that it might match.
         """
         names = NameOwners(self.resources, self.previous)
         owners = Owners(listed=cache(self._listed))
@@ -249,19 +251,19 @@ class _Pass:
         return parts
 
     def _listed(self) -> dict[Identity, set[str]]:
-        """Return, by identity, the resources that had that thing when they were last decided."""
+        """Return, by identity, the resources that had each thing when they were last decided."""
         listed: dict[Identity, set[str]] = {}
         for name, before in self.previous.items():
-            # Not what they had lost by then, as to another resource.
+            # Not what they had lost by then, for example to another resource.
             for entry in (entry for entry in before.devices.values() if entry.is_present):
                 for identity in entry.device.appearances:
                     listed.setdefault(identity, set()).add(before.template or name)
         return listed
 
     def _made(self, resource: Resource, owners: Owners, names: NameOwners) -> list[_Part]:
-        """Match, group and make the devices of a resource and of what results from its name.
+        """Match, group and make the devices of a resource and of the names that result from it.
 
-        What is made of a group may have to wait until its members stay the same.
+        A group may have to wait until its members stay the same.
         """
         found = match(resource, owners, self.inventory)
         part_of = cache(partial(self._part, resource))
@@ -293,7 +295,8 @@ class _Pass:
     ) -> frozenset[str]:
         """Return the keys of candidates that are held under the name of another resource.
 
-        They are not claimed: if that resource comes later in the config, it keeps its device.
+        Such candidates are not claimed: if the other resource comes later in the config, it keeps
+        its device.
         """
         own = {Name(name, "", resource.served_by) for name in names}
         return frozenset(
@@ -310,7 +313,7 @@ class _Pass:
     def _unless_reserved(
         self, resource: Resource, owners: Owners, entry: Entry[Device]
     ) -> Entry[Device]:
-        """Refuse a device if a resource before might match one of its nodes."""
+        """Refuse a device if an earlier resource might match one of its nodes."""
         device = entry.device
         for node in device.nodes:
             file = self.inventory.file(node.host_path) if node.exclusive else None
@@ -322,11 +325,11 @@ class _Pass:
         return entry
 
     def _absent(self, part: _Part, own: Iterable[_Part]) -> tuple[Device, ...]:
-        """Return the listed devices that are unavailable just now but keep their IDs and nodes.
+        """Return the listed devices that are unavailable now but keep their IDs and nodes.
 
-        Their hardware and match are still there, or a directory that does not answer hides both.
-        The node of a group's member may be that of other hardware by now. ``own`` are the parts of
-        the resource.
+        Their hardware still exists and matches, or a directory that does not answer hides it. The
+        node of a group's member may belong to other hardware by now. ``own`` are the parts of the
+        resource.
         """
         if (found := part.found) is None:
             return part.before.kept
@@ -349,7 +352,8 @@ class _Pass:
         )
 
     def arbitrate(self, parts: _Parts) -> tuple[DeviceLists, dict[Name, str]]:
-        """Refuse what is held under other names, and what another device has or gets.
+        """Refuse devices that are held under other names, or need something that another device has
+        or gets.
 
         Also return, for held hardware that is to be offered under another name, that name by the
         one under which it is held.
@@ -360,7 +364,8 @@ class _Pass:
             for entry in filter(is_pending, part.made.entries if self.held.by_name else ())
             for identity in entry.device.identities
         )
-        # Before anything is refused: what is not offered under one name may be under another one.
+        # Before anything is refused: a device that is not offered under one name may be offered
+        # under another.
         absent = {part.name: self._absent(part, own) for own in parts.values() for part in own}
         awaited: dict[Name, str] = {}
         decided = [part for part in chain(*parts.values()) if part.found is not None]
@@ -392,7 +397,9 @@ class _Pass:
     def carry_over(
         self, parts: _Parts, made: DeviceLists, awaited: Mapping[Name, str]
     ) -> DeviceLists:
-        """Return the lists that follow those of before, each no larger than a kubelet takes."""
+        """Return the next lists, with listed devices carried over, each no larger than a kubelet
+        accepts.
+        """
         lists = {}
         for own in parts.values():
             others = {part.name: made.get(part.name, NOTHING) for part in own}
@@ -407,7 +414,7 @@ class _Pass:
                 if lists[part.name].template and not lists[part.name].entries:
                     del lists[part.name]
         for name, resulting in results(lists).items():
-            # One that had resulted may be a resource of the config by now, of no template.
+            # A name that resulted from a template may be that of a resource without a template now.
             if name in lists and lists[name].undecided is None:
                 names = ", ".join(resulting)
                 empty = Reason(Code.RENAMED, f"its devices are those of {names}", names)
@@ -439,7 +446,8 @@ class _Pass:
     def _stays(
         self, part: _Part, found: Match, awaited: Mapping[Name, str], device: Device
     ) -> bool:
-        """Return whether a held device that is to be offered under another name stays listed.
+        """Return whether a held device stays listed although it is to be offered under another
+        name.
 
         Its pod would be rejected at the next restart of the kubelet if it were Unhealthy.
         """
@@ -456,7 +464,7 @@ class _Pass:
     def _with_holds(
         self, part: _Part, awaited: Mapping[Name, str], entry: Entry[Device]
     ) -> Entry[Device]:
-        """Return a listed device with what follows from who holds it."""
+        """Return a listed device, changed according to its holders."""
         name = part.name_of(entry.device)
         own, other = self.held.by_name.get(name), awaited.get(name)
         if other and own is not None and not own.may_be_held:

@@ -35,8 +35,9 @@ if TYPE_CHECKING:
 
 MAX_REPLICAS = 10_000
 MAX_LENGTH = 63 - len(f"::{MAX_REPLICAS - 1}")
-"""Of an id without a share's suffix; the same for any ``replicas``, so that changing it
-renames nothing (LAW-4 requires 63 at most)."""
+"""Maximum length of an ID without the suffix of a share; the same for any ``replicas``, so that
+changing that renames nothing (LAW-4 requires 63 at most).
+"""
 
 _FOREIGN = re.compile(r"[^A-Za-z0-9._:-]|:\Z")
 """A colon at the end would become part of the ``::`` before a share's number."""
@@ -44,7 +45,9 @@ _SHARE = re.compile("[1-9][0-9]{0,3}")
 
 
 def as_id(text: str) -> str:
-    """Make an ID of any text: foreign characters become ``_``, what is too long ends in a hash."""
+    """Make an ID from any text: other characters become ``_``, and a long ID is cut and ends in a
+    hash.
+    """
     clean = _FOREIGN.sub("_", text.replace("::", "__"))
     if len(clean) <= MAX_LENGTH:
         return clean
@@ -62,11 +65,11 @@ class BoundProbe:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DeviceNode:
-    """A node of a device; its container path is a template of what an allocation inserts."""
+    """A node of a device; its container path is a template that an allocation expands."""
 
     host_path: str
     real_path: str
-    """The same with all links followed."""
+    """The same path with all links followed."""
     container_path: Template
     permissions: str
     key: str
@@ -75,7 +78,7 @@ class DeviceNode:
     exclusive: bool
     """Whether it may be part of one device only."""
     hardware: HardwareIdentity | None = None
-    """What it is a node of, under DRA; None: unknown."""
+    """The hardware that it belongs to, with DRA; None if unknown."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -86,10 +89,10 @@ class MountPoint:
     container_path: Template
     read_only: bool
     share: int | None = None
-    """The only share of its device that it comes with; None: with each."""
+    """The only share of its device that has it; None if every share has it."""
     optional: bool = False
     absent: bool = False
-    """Whether it is optional and there is nothing: containers do without it."""
+    """Whether it is optional and missing: containers start without it."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -97,11 +100,13 @@ class Variable:
     """An environment variable before it is joined with those of other devices."""
 
     values: tuple[Template, ...]
-    """Of each member that gives it."""
+    """The value from each member that has it."""
     declared: EnvVar
 
     def joined(self, values: Iterable[str]) -> str:
-        """Return what a container sees of the distinct values of its devices."""
+        """Return the value that a container sees, joined from the distinct values of its
+        devices.
+        """
         template = self.declared
         return f"{template.prefix}{template.separator.join(values)}{template.suffix}"
 
@@ -113,7 +118,7 @@ class Member:
     key: str
     """What it is on the host."""
     path: str
-    """How a person finds it."""
+    """Its human-readable path."""
     identity: Identity
     hardware: HardwareIdentity
 
@@ -124,7 +129,7 @@ class NamingRule(NamedTuple):
     id: Template | None
     group_by: Template | None
     values: tuple[tuple[str, ValueSource], ...] = ()
-    """What the templates may use."""
+    """The variables for the templates."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -135,44 +140,45 @@ class Device:
     key: str
     """What it is on the host now: a device number, a path, or the text of a group."""
     identities: tuple[HardwareIdentity, ...] = ()
-    """What it is made of, wherever the kernel puts it: of each member, or of the one device."""
+    """The identity of each member, or of the one device, wherever the kernel puts it."""
     named_by: NamingRule | None = None
-    """The rule that gave it its ID; None: unknown, since that was before the daemon started."""
+    """The rule that gave it its ID; None if unknown, because that was before the daemon started."""
     renamed_to: str = ""
-    """The ID that the config gives it now, which it gets once its present ID is free."""
+    """The ID that the current config gives it, which it gets once its present ID is free."""
     weak_id: str = ""
-    """Why its ID is only as stable as a kernel name; empty: it is stable."""
+    """Why its ID is only as stable as a kernel name; empty if it is stable."""
     path: str
-    """How a person finds it: the path it was matched by."""
+    """Its human-readable path: the one that a selector matched."""
     members: tuple[Member, ...] = ()
-    """Of a group, in natural order of their paths; empty where nothing is grouped."""
+    """The members of a group, in natural order of their paths; empty without ``groupBy``."""
     nodes: tuple[DeviceNode, ...] = ()
     mounts: tuple[MountPoint, ...] = ()
     env: Mapping[str, Variable] = field(default_factory=dict)
     annotations: Mapping[str, tuple[Template, ...]] = field(default_factory=dict)
     cdi: tuple[str, ...] = ()
-    """CDI devices of others that come with it."""
+    """CDI devices from other programs that are injected with it."""
     cdi_name: str = ""
-    """The CDI device that stands for its nodes; empty: the kubelet gets the nodes."""
+    """The CDI device that has its nodes; empty if the kubelet gets the nodes."""
     missing: tuple[Reason, ...] = ()
-    """What it needs and the host lacks: it is Unhealthy."""
+    """Things that it needs and the host lacks, so that it is Unhealthy."""
     identity: Identity
     replicas: int = 1
     exclusive: bool = True
     """Whether no device of another resource may be the same hardware, or have a node of it."""
     numa_nodes: tuple[int, ...] = ()
-    """Those of its hardware that are online, in order, unless the config wants none sent."""
+    """The online NUMA nodes of its hardware, in order; none with ``topology: none``."""
     spot: Spot = NOWHERE
-    """Where its hardware sits."""
+    """The location of its hardware."""
     known_since: float | None = None
-    """When udev first recorded it, in seconds of the monotonic clock: older news is about something
-    else."""
+    """When udev first recorded it, in seconds of the monotonic clock: older lines of the kernel log
+    are about something else.
+    """
     attributes: Mapping[str, AttributeValue] = field(default_factory=dict)
-    """By name; empty unless the resource is served by DRA."""
+    """Attributes by name; empty unless DRA serves the resource."""
     probes: tuple[BoundProbe, ...] = ()
     hooks: Mapping[HookName, Hook[str]] = field(default_factory=dict)
     policy: Policy | None = None
-    """What bounds what may be given and run for it."""
+    """The policy that restricts what may be injected and run for it."""
 
     @property
     def is_served_by_dra(self) -> bool:
@@ -181,17 +187,17 @@ class Device:
 
     @property
     def given_mounts(self) -> tuple[MountPoint, ...]:
-        """The mounts that a container gets: not optional ones where there is nothing."""
+        """The mounts that a container gets, without optional ones that are missing."""
         return tuple(mount for mount in self.mounts if not mount.absent)
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """The candidates that it is made of."""
+        """The keys of the candidates that it is made of."""
         return tuple(member.key for member in self.members) or (self.key,)
 
     @property
     def appearances(self) -> tuple[Identity, ...]:
-        """Return how each member of the hardware appears now: a replug changes it."""
+        """Return the current appearance of each member: a replug changes it."""
         return tuple(member.identity for member in self.members) or (self.identity,)
 
     @property
@@ -200,14 +206,14 @@ class Device:
         return (self.id, *(f"{self.id}::{share}" for share in range(1, self.replicas)))
 
     def has_share(self, share: str) -> bool:
-        """Return whether it is one of them, without making them all."""
+        """Return whether an ID is one of them, without making them all."""
         device_id, separator, number = share.partition("::")
         is_number = _SHARE.fullmatch(number) is not None and int(number) < self.replicas
         return device_id == self.id and (is_number or not separator)
 
 
 def device_id_of(share: str) -> str:
-    """Return the ID of the device that a share is of: an ID holds no ``::`` itself."""
+    """Return the ID of a share's device: an ID itself contains no ``::``."""
     return share.partition("::")[0]
 
 
@@ -238,7 +244,7 @@ class Unmade:
     path: str
     key: str
     keys: tuple[str, ...] = ()
-    """Those of the candidates that it consists of."""
+    """The keys of its candidates."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -261,7 +267,7 @@ class BindMount:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ContainerEdits:
-    """All that one container gets from one resource."""
+    """Everything that one container gets from one resource."""
 
     devices: tuple[DeviceSpec, ...] = ()
     mounts: tuple[BindMount, ...] = ()
@@ -275,8 +281,8 @@ def device_refusal(
 ) -> str:
     """Return why a device, or one of these mounts of it, must not be given to containers.
 
-    Empty: all of it may. ``find`` gives what there is at a path of the host, or None;
-    ``mount_target`` where a path leads, also where there is nothing. Without a policy, only links
+    Empty if nothing is refused. ``find`` returns the file at a path of the host, or None;
+    ``mount_target`` the target of a path, even if it does not exist. Without a policy, only links
     are checked.
     """
     policy = device.policy

@@ -19,19 +19,19 @@ if TYPE_CHECKING:
     from genericdp.devices.inventory import Identity
 
 MAX_LIST_BYTES = 4_194_304
-"""What a kubelet takes in one message; one byte more ends the stream (LAW-6)."""
+"""Maximum size of a message that a kubelet accepts; one byte more ends the stream (LAW-6)."""
 
 EntryBytes: TypeAlias = "Callable[[str, Sequence[int]], int]"
-"""Returns the size of a share, with its NUMA nodes, in a list for the kubelet, as Unhealthy."""
+"""Returns the size of an Unhealthy share, with its NUMA nodes, in a list for the kubelet."""
 Reports: TypeAlias = "Mapping[str, Mapping[tuple[str, Identity], tuple[Reason, ...]]]"
-"""Why devices are not healthy, by resource, and then by ID and identity; no reasons: healthy."""
+"""Why devices are not healthy, by resource, and then by ID and identity; no reasons if healthy."""
 Subject: TypeAlias = "Device | Unmade"
 SubjectT_co = TypeVar("SubjectT_co", bound=Subject, covariant=True)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Entry(Generic[SubjectT_co]):
-    """A device, or what no device could be made of, in its state."""
+    """A device, or candidates that could not become one, with its state."""
 
     device: SubjectT_co
     state: State = State.NOT_OFFERED
@@ -40,29 +40,30 @@ class Entry(Generic[SubjectT_co]):
     since: float = -inf
     """Since when it is in this state, on the monotonic clock, in seconds."""
     lost: Mapping[Member, float] = field(default_factory=dict)
-    """The members that it had and lacks, each with the time since when."""
+    """Its missing members, each with the time since when."""
     withheld: Mapping[str, Reason] = field(default_factory=dict)
     """Why shares of it are Unhealthy although the device is healthy, by share."""
     has_former_shares: bool = False
     """Whether pods have shares of it that the config no longer offers."""
     due: float = inf
-    """When time alone changes it, on that clock: it, or what it has lost, is to be forgotten, or
-    its group is complete. If that has passed, it is held."""
+    """When time alone changes it, on that clock: when it or a lost member is to be forgotten, or
+    its group is complete. If that time has passed, the device is held.
+    """
 
     def after(self, event: Event, *reasons: Reason) -> Entry[SubjectT_co]:
-        """Return the entry that an event leads to, as the table of transitions has it."""
+        """Return the entry after an event, according to the table of transitions."""
         if (state := next_state(self.state, event)) is None:
             return self
         return replace(self, state=state, reasons=() if state is State.HEALTHY else reasons)
 
     @property
     def text(self) -> str:
-        """The reasons in words; empty: it is Healthy."""
+        """The reasons in words; empty if it is Healthy."""
         return text_of(self.reasons)
 
     @property
     def code(self) -> Code:
-        """The code of the first reason, of what is not Healthy."""
+        """The code of the first reason, if it is not Healthy."""
         return self.reasons[0].code
 
     @property
@@ -77,29 +78,31 @@ class Entry(Generic[SubjectT_co]):
 
     @property
     def is_complete(self) -> bool:
-        """Return whether all of its hardware is present, whatever its probes say."""
+        """Return whether all of its hardware is present, whatever the results of its probes."""
         return self.is_present and all(reason.code in OF_HEALTH for reason in self.reasons)
 
 
 def is_listed(entry: Entry[Subject]) -> TypeGuard[Entry[Device]]:
-    """Return whether an entry is in the list that the kubelet gets; such a one has a device."""
+    """Return whether the entry is in the list that the kubelet gets; then it has a device."""
     return entry.state in LISTED
 
 
 def is_pending(entry: Entry[Subject]) -> TypeGuard[Entry[Device]]:
-    """Return whether a device has been made of which it is open whether it gets what it needs."""
+    """Return whether a device was made, but it is undecided whether it gets its ID and nodes."""
     return not entry.reasons and entry.state is State.NOT_OFFERED
 
 
 def refused(path: str, key: str, reason: Reason, keys: tuple[str, ...] = ()) -> Entry[Unmade]:
-    """Return the entry of something that no device can be made of; ``keys``: of its members."""
+    """Return the entry for candidates that cannot become a device; ``keys`` are those of the
+    members.
+    """
     return Entry(device=Unmade(path=path, key=key, keys=keys or (key,))).after(
         Event.REFUSED, reason
     )
 
 
 def explanation(entry: Entry[Device]) -> str:
-    """Return why a device is Unhealthy, or what about a Healthy one differs from the config."""
+    """Return why a device is Unhealthy, or how a Healthy one differs from the config."""
     device, withheld = entry.device, entry.withheld
     if not entry.is_healthy or not (withheld or device.renamed_to):
         return entry.text
@@ -116,7 +119,7 @@ def offered_shares(entry: Entry[Device]) -> int:
 
 
 def share_reasons(entry: Entry[Device], share: str) -> tuple[Reason, ...]:
-    """Return why a share of a device is Unhealthy; empty: it is Healthy."""
+    """Return why a share of a device is Unhealthy; empty if it is Healthy."""
     withheld = entry.withheld.get(share)
     return entry.reasons or (() if withheld is None else (withheld,))
 
@@ -127,15 +130,15 @@ class DeviceList:
 
     entries: tuple[Entry[Subject], ...] = ()
     owned: frozenset[str] | None = None
-    """The keys of the candidates that are its own; None: nothing has been decided yet."""
+    """The keys of its own candidates; None if nothing has been decided yet."""
     undecided: Reason | None = None
-    """Why nothing could be decided at last, and what it had stays; None: it was decided."""
+    """Why the last decision failed, so that the old list stays; None if it did not fail."""
     empty: Reason | None = None
     """Why there are no devices; None if there are."""
     warnings: Mapping[str, str] = field(default_factory=dict)
-    """By ID, why a device should not be on offer."""
+    """Why a device should not be on offer, by ID."""
     template: str = ""
-    """The name in the config that the resource's name results from; empty: they are the same."""
+    """The name in the config that the resource's name results from; empty if they are the same."""
 
     @cached_property
     def devices(self) -> Mapping[str, Entry[Device]]:
@@ -148,17 +151,18 @@ class DeviceList:
         return tuple(entry for entry in self.entries if not is_listed(entry))
 
     def each_pending(self, decide: Callable[[Entry[Device]], Entry[Device]]) -> DeviceList:
-        """Return the list with what is decided of each device that has just been made, last."""
+        """Return the list with the decision about each pending device."""
         others = (entry for entry in self.entries if not is_pending(entry))
         decided = map(decide, filter(is_pending, self.entries))
         return replace(self, entries=(*others, *decided))
 
     @property
     def numa_spoiler(self) -> str:
-        """Return a device that has no NUMA node while another has one; empty if there is none.
+        """Return the ID of a device that has no NUMA node while another has one; empty if there is
+        none.
 
         With topology on some devices only, a kubelet refuses pods although devices are free
-        (LAW-8): then none carries it.
+        (LAW-8): then no device has topology.
         """
         lacking = [
             name
@@ -176,7 +180,7 @@ class DeviceList:
     def why_empty(self) -> tuple[str, str]:
         """Return why there are no devices, as text and as the code; empty strings if there are.
 
-        There is no code where the devices are those of the resources that result from the name.
+        There is no code if the devices are those of the resources that result from the name.
         """
         if self.empty is None:
             return "", ""
@@ -184,7 +188,7 @@ class DeviceList:
 
     @property
     def is_shown(self) -> bool:
-        """Return whether there is more to show than that other names have the devices."""
+        """Return whether there is more to show than a note that other names have the devices."""
         return self.empty is None or self.empty.code is not Code.RENAMED or bool(self.not_offered)
 
     @property
@@ -217,7 +221,7 @@ def within_limit(
     entry_bytes: EntryBytes,
     limit: int = MAX_LIST_BYTES,
 ) -> DeviceList:
-    """Keep the list below what a kubelet takes (K11): devices that were listed stay."""
+    """Keep the list below a kubelet's limit (K11): devices that were listed stay."""
     listed, room, fitting = devices.devices, limit, set[str]()
     for device_id in sorted(listed, key=lambda device_id: device_id not in previous):
         device = listed[device_id].device

@@ -1,4 +1,4 @@
-"""From candidates to groups: what is one device, of which resource, and by what ID."""
+"""From candidates to groups: which candidates are one device, of which resource, with which ID."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class CandidateGroup:
     members: tuple[Candidate, ...]
     """At least one, in natural order of their paths."""
     text: str | None = None
-    """What they have in common; None: the resource groups nothing."""
+    """The result of ``groupBy``; None if the resource has none."""
 
     @property
     def key(self) -> str:
@@ -60,7 +60,7 @@ class CandidateGroup:
         return self.members[0].key if self.text is None else f"group {self.text}"
 
     def refused(self, reason: Reason) -> Entry[Unmade]:
-        """Return why it is not offered: one line, and every member knows of it."""
+        """Return why it is not offered: one entry, which has the keys of all members."""
         keys = tuple(member.key for member in self.members)
         return refused(self.members[0].file.printable_path, self.key, reason, keys)
 
@@ -68,9 +68,10 @@ class CandidateGroup:
 def grouped(
     resource: Resource, candidates: Iterable[Candidate], inventory: Inventory
 ) -> tuple[list[CandidateGroup], list[Entry[Unmade]]]:
-    """Return groups in the order of their first members, and what is in none or incomplete.
+    """Return groups in the order of their first members, and the candidates in no group or an
+    incomplete one.
 
-    Index and order of discovery play no part (D2): only the text counts.
+    Index and order of discovery do not matter (D2): only the text counts.
     """
     if resource.group_by is None:
         return [CandidateGroup(members=(member,)) for member in candidates], []
@@ -142,7 +143,7 @@ def resource_name(
             )
         except (
             LackingValueError
-        ) as error:  # as a network card in the group of a GPU has no GPU model
+        ) as error:  # for example, a network card in the group of a GPU has no GPU model
             lacking = error
     if not texts:
         raise LackingValueError(f"name: {lacking}") from lacking
@@ -153,7 +154,7 @@ def resource_name(
 
 
 def _only(texts: Mapping[str, str], what: str) -> str:
-    """Return the only text of members, by which there is the path of one that has it."""
+    """Return the single text of all members; the mapping has the path of a member for each."""
     if len(texts) > 1:
         both = [f"{text!r} ({path})" for text, path in texts.items()]
         raise UnusableValueError(f"{what}: {both[0]} and {both[1]}")
@@ -168,7 +169,7 @@ class FormerDevices:
         """By the key of a group, and by appearance and by place of each member."""
         self._hardware: dict[Identity, HardwareIdentity] = {}
         self._of_devices: dict[int, tuple[Device, list[Entry[Device]]]] = {}
-        """What was found, each with the device that was asked about, by the ``id`` of that."""
+        """Results, each with the device that it is about, by the ``id`` of that object."""
         for listed in before.devices.values():
             device = listed.device
             traits: list[object] = [device.key] if device.members else []
@@ -179,7 +180,7 @@ class FormerDevices:
                 self._known.setdefault(trait, []).append(listed)
 
     def hardware_of(self, appearance: Identity) -> HardwareIdentity | None:
-        """Return what a device was that has not been plugged in again since; None: unknown."""
+        """Return the identity of a device that has not been replugged since; None if unknown."""
         return self._hardware.get(appearance)
 
     def of(
@@ -191,10 +192,10 @@ class FormerDevices:
         is_group: bool,
         groups: Collection[str] = (),
     ) -> list[Entry[Device]]:
-        """Return what a device is in the list, what was there last first.
+        """Return the entries of a device in the list, present ones first.
 
-        A group is known by its text, or by its members if no other group has the text now. It may
-        be listed under several IDs: the present one, and those that it has lost.
+        A group is recognized by its text, or by its members if no other group has the text now. It
+        may be listed under several IDs: the present one, and former ones.
         """
         found = (
             {former.device.id: former for former in self._known.get(key, ())} if is_group else {}
@@ -212,7 +213,7 @@ class FormerDevices:
         return sorted(found.values(), key=_last_seen, reverse=True)
 
     def of_device(self, device: Device) -> list[Entry[Device]]:
-        """Return what a device that has been made is in the list."""
+        """Return the entries of a finished device in the list."""
         if id(device) not in self._of_devices:
             appearances, is_group = device.appearances, bool(device.members)
             listed = self.of(device.key, appearances, device.identities, is_group=is_group)
@@ -227,7 +228,9 @@ def _last_seen(listed: Entry[Device]) -> float:
 def _contains(
     device: Device, appearances: Sequence[Identity], identities: Sequence[HardwareIdentity]
 ) -> bool:
-    """Return whether a device has all of these: the same appearance, or the same hardware."""
+    """Return whether a device has all of these members: the same appearance, or the same
+    hardware.
+    """
     return all(
         appearance in device.appearances or any(own.is_same(hardware) for own in device.identities)
         for appearance, hardware in zip(appearances, identities, strict=True)
@@ -244,7 +247,7 @@ class Naming(NamedTuple):
 
 
 def _naming_rule(resource: Resource) -> NamingRule:
-    """Return what the config says about the IDs of a resource."""
+    """Return the config's rule for the IDs of a resource."""
     templates = (resource.id, resource.group_by)
     references = (ref for template in templates if template for ref in template.references)
     uses_values = any(reference.scope == "value" for reference in references)
@@ -253,7 +256,7 @@ def _naming_rule(resource: Resource) -> NamingRule:
 
 
 class Namer:
-    """Says what the devices of one resource are, and gives them their IDs.
+    """Identifies the devices of one resource, and gives them their IDs.
 
     A device keeps the ID that it has: no fact and no neighbor changes an ID.
     """
@@ -266,7 +269,7 @@ class Namer:
         former: Callable[[str], FormerDevices],
         held: Held,
     ) -> None:
-        """``former`` returns what has been listed under a name of the resource."""
+        """``former`` returns the devices that were listed under a name of the resource."""
         self._resource = resource
         self._rule = _naming_rule(resource)
         self._former, self._held = former, held
@@ -277,7 +280,7 @@ class Namer:
         self._declared = declared_attributes(resource)
 
     def identity_of(self, file: FoundFile, device: SysDevice | None) -> HardwareIdentity:
-        """Return what something is; raise UnusableValueError if that cannot be read."""
+        """Return the identity of candidates; raise UnusableValueError if it cannot be read."""
         return identity_of(
             file,
             device,
@@ -288,10 +291,12 @@ class Namer:
         )
 
     def identity_of_member(self, member: Candidate, name: str) -> HardwareIdentity:
-        """Return what a member is; raise UnusableValueError if that cannot be read and is new."""
+        """Return the identity of a member; raise UnusableValueError if it is new and cannot be
+        read.
+        """
         known = self._former(name).hardware_of(member.file.identity)
         if known is not None and known.is_complete:
-            return known  # it has not been plugged in again since
+            return known  # it has not been replugged since
         try:
             return self.identity_of(member.file, member.device)
         except UnusableValueError:
@@ -306,7 +311,7 @@ class Namer:
         names: Sequence[Names],
         identities: Sequence[HardwareIdentity],
     ) -> Naming:
-        """Return the ID of a device: the one that it has already, else what the config gives it.
+        """Return the ID of a device: the one that it already has, else that of the config.
 
         ``name`` is that of its resource. Raise UnusableValueError if none can be made, and it has
         none or is a group: its text says which group it is.
@@ -327,9 +332,9 @@ class Namer:
     def _kept(
         self, group: CandidateGroup, name: str, identities: Sequence[HardwareIdentity]
     ) -> Naming | None:
-        """Return the ID that a device keeps; None: none.
+        """Return the ID that a device keeps, or None.
 
-        One that another rule gave is kept as long as it may be held.
+        An ID from an earlier rule is kept as long as the device may be held.
         """
         is_group, served_by = group.text is not None, self._resource.served_by
         listed = self._former(name).of(
@@ -351,8 +356,8 @@ class Namer:
     def _of_earlier_version(self, group: CandidateGroup, name: str) -> Naming | None:
         """Return the default ID that an earlier version gave a device, if a pod still holds it.
 
-        If it is unknown which version gave out an ID, one of the default IDs of now is what it
-        seems to be.
+        If it is unknown which version made an ID, an ID that looks like a current default ID counts
+        as one.
         """
         first, held = group.members[0], self._held
         if group.text is not None or self._resource.id is not None or first.device is None:
@@ -375,7 +380,7 @@ class Namer:
         return frozenset(as_id(_default_name(member, self._host).text) for member in members)
 
     def _id_text(self, group: CandidateGroup, names: Sequence[Names]) -> DefaultName:
-        """Return what the ID is made of, which is the same for every member."""
+        """Return the text for the ID, which is the same for every member."""
         template = self._resource.id
         if template is None:
             if group.text is not None:
@@ -390,7 +395,7 @@ class Namer:
 
 
 def _default_name(candidate: Candidate, host: Host) -> DefaultName:
-    """Return what stays while the hardware stays where it is, else how it was found.
+    """Return the default ID from the place of the hardware, else from the path that found it.
 
     Raise UnusableValueError if a fact that it depends on cannot be read.
     """

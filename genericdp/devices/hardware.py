@@ -35,13 +35,13 @@ LINK_TYPES = {
 """ARPHRD numbers of <linux/if_arp.h> to the names that udev and iproute2 use."""
 
 OF_UEVENT = ("udev.devtype", "udev.properties.")
-"""Conditions whose answers stand in a file of several."""
+"""Keys whose values are in a file with several values."""
 
 SCSI_SUBSYSTEMS = frozenset({"scsi_generic", "bsg", "block", "scsi_tape", "scsi_changer"})
-"""Those whose nodes belong to one SCSI device, of the many behind a controller."""
+"""Subsystems whose nodes belong to one SCSI device among those behind a controller."""
 
 _PIECE_SUBSYSTEMS = frozenset({"i2c", "mdev", "spi", "vdpa"})
-"""Those whose devices are pieces of a function, each with nodes of its own."""
+"""Subsystems whose devices are parts of a function, each with its own nodes."""
 _I2C_ADAPTER = re.compile(r"i2c-\d+$")
 _NAMESPACE = re.compile(r"(nvme|ng)(?P<controller>\d+)(c\d+)?n(?P<namespace>\d+)(p\d+)?$")
 
@@ -89,19 +89,19 @@ def nearest(device: SysDevice, host: Host, wanted: Callable[[SysDevice], bool]) 
         if wanted(ancestor):
             return ancestor
         if ancestor.subsystem == "usb" and not ancestor.devtype:
-            return None  # its uevent could not be read: the hub above must not pass for it
+            return None  # its uevent could not be read: the hub above must not be mistaken for it
         if not ancestor.subsystem and host.why_unreadable(f"{ancestor.syspath}/subsystem"):
             return None
     return None
 
 
 def driver_of(device: SysDevice, host: Host) -> str | None:
-    """Return its driver, or that of the nearest ancestor that has one."""
+    """Return the driver of a device, or that of the nearest ancestor that has one."""
     return next((ancestor.driver for ancestor in lineage(device, host) if ancestor.driver), None)
 
 
 def numa_node_of(device: SysDevice, host: Host) -> int | None:
-    """Return the NUMA node of the nearest that has one, if online; -1 means none (LAW-8)."""
+    """Return the NUMA node of the nearest device that has one, if online; -1 means none (LAW-8)."""
     for ancestor in lineage(device, host):
         node = host.attribute(ancestor.syspath, "numa_node")
         if node is not None and (number := decimal(node)) is not None:
@@ -125,14 +125,14 @@ Ask = Callable[["SysDevice", "Host"], "str | None"]
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """The kinds of hardware facts that selectors and templates can use."""
+    """A hardware fact that selectors and templates can use."""
 
     file: str = ""
-    """Where in the device's directory the answer stands."""
+    """The file in the device's directory that has the value."""
     ask: Ask | None = None
-    """How the answer is found; None: it is the file's text."""
+    """How the value is found; None if it is the file's text."""
     prefix: str = ""
-    """What is left out of that, if it begins so."""
+    """A prefix that is removed from the value."""
     interface: bool = False
     """Whether it belongs to the USB interface that a device is or is attached to."""
     hexadecimal: bool = False
@@ -169,9 +169,9 @@ class Kind:
     model: tuple[str, ...] = ()
     """The keys of vendor and product, if it is hardware that other devices are parts of."""
     shown: tuple[str, ...] = ()
-    """Keys that people know such hardware by."""
+    """Keys by which people recognize such hardware."""
     type_key: str = ""
-    """The key that selects such a device itself, apart from the hardware that it is attached to."""
+    """The key that selects the device itself, and not the hardware that it is attached to."""
     has_node: bool = False
     """Whether it has a device file."""
 
@@ -238,7 +238,9 @@ KINDS: Mapping[str, Kind] = {
         has_node=True,
     ),
 }
-"""By the key that names the candidates. ``identity.py`` distinguishes devices at one place."""
+"""The kinds by the key that names the candidates. ``identity.py`` distinguishes devices at one
+place.
+"""
 BUSES = {name: kind.is_one for name, kind in KINDS.items() if name != "udev"}
 """The names of the kinds of hardware, and of any device, with the test for each."""
 HARDWARE = {name: kind for name, kind in KINDS.items() if kind.model}
@@ -259,9 +261,10 @@ def is_hardware(device: SysDevice) -> bool:
 def source_device(
     kind: str, device: SysDevice, name: str, host: Host, sitting: SysDevice
 ) -> SysDevice:
-    """Return the device that has what a selector asks of ``device`` under a key.
+    """Return the device whose fact a selector compares for ``device`` under a key.
 
-    This is ``device``, but for a key of USB interfaces the one at or above ``sitting``.
+    This is ``device`` itself; for a key of USB interfaces, it is the interface at or above
+    ``sitting``.
     """
     key = KINDS[kind].keys.get(name)
     of_interface = key is not None and key.interface
@@ -270,7 +273,8 @@ def source_device(
 
 
 def text_of(kind: str, device: SysDevice, name: str, host: Host) -> str | None:
-    """Return what a device has under a key of a selector, as ``usb``, ``vendor``; None: nothing.
+    """Return the value of a device for a key of a selector, such as ``usb``, ``vendor``; None if it
+    has none.
 
     ``device`` is the one that ``source_device`` returns.
     """
@@ -287,7 +291,7 @@ def text_of(kind: str, device: SysDevice, name: str, host: Host) -> str | None:
 
 
 def file_of(kind: str, name: str, where: str) -> str:
-    """Return the file that has what a selector of a kind asks under a key; empty: none has."""
+    """Return the file with the value for a key of a selector; empty if there is no such file."""
     what, _, inner = name.partition(".")
     key = KINDS[kind].keys.get(name, Key())
     file = inner if what == "attributes" else key.file
@@ -295,9 +299,10 @@ def file_of(kind: str, name: str, where: str) -> str:
 
 
 def why_unread(kind: str, name: str, device: SysDevice, host: Host, *, above: bool = False) -> str:
-    """Return what could not be read of what a selector asks under a key; empty: all could be.
+    """Return which file could not be read for a key of a selector; empty if all could be read.
 
-    Without a name: whether the device is of the kind or, with ``above``, is attached to one.
+    Without a name, the files are those that show whether the device is of the kind or, with
+    ``above``, attached to such a device.
     """
     for file in _files_of(kind, name, device, host, above=above):
         if why := host.why_unreadable(file):
@@ -342,9 +347,9 @@ def nodes_nearby(
 ) -> tuple[SysDevice, ...]:
     """Return the devices of a subsystem, called by any of ``names``, that belong to a device.
 
-    They are those of the nearest device that has some: the device itself, then its parents, up
-    to its function. What belongs to another piece of the function, as to another SCSI device,
-    namespace or subfunction, is never among them.
+    They are those of the nearest device that has some: the device itself, then its parents, up to
+    its function. They never belong to a different part of the function, such as another SCSI
+    device, namespace or subfunction.
     """
     own_pieces = _pieces(device, host)
     function = function_of(device, host)
@@ -363,7 +368,7 @@ def nodes_nearby(
             and nearest(node, host, is_subfunction) == subfunction
             and (holder == device or _pieces(node, host) <= own_pieces)
         ]
-        # A node of the same subsystem looks for its siblings; only disks have others in them.
+        # A node of the same subsystem requests its siblings; only disks contain others.
         if found and (found != [device] or subsystem == "block"):
             return tuple(found)
         is_last = is_scsi_device(holder) and subsystem in SCSI_SUBSYSTEMS
@@ -379,10 +384,11 @@ def _at_or_below(device: SysDevice, host: Host, subsystem: str) -> tuple[SysDevi
 
 
 def _pieces(device: SysDevice, host: Host) -> frozenset[str]:
-    """Return the device or parent of which its function has several."""
+    """Return the device or parent that is one of several parts of its function."""
     pieces = set[str]()
     for ancestor in lineage(device, host):
-        # A SCSI device whose uevent cannot be read must not pass for a part of its controller.
+        # A SCSI device whose uevent cannot be read must not be mistaken for a part of its
+        # controller.
         is_scsi = ancestor.subsystem == "scsi" and ancestor.devtype in {"", "scsi_device"}
         is_adapter = ancestor.subsystem == "i2c" and _I2C_ADAPTER.match(ancestor.name)
         if is_scsi or (ancestor.subsystem in _PIECE_SUBSYSTEMS and not is_adapter):
@@ -394,10 +400,11 @@ def _pieces(device: SysDevice, host: Host) -> frozenset[str]:
 
 
 def rank_name(device: SysDevice, host: Host) -> str | None:
-    """Return the default ID that versions up to 0.1 gave a device; None: the kernel's name.
+    """Return the default ID that versions up to 0.1 gave a device; None if it was the kernel's
+    name.
 
-    From the second device of a subsystem at one place on, it ended in a rank among neighbors, so
-    it could come to name other hardware. It serves to resolve IDs that pods held at an upgrade.
+    From the second device of a subsystem at one place on, it ended in a rank among neighbors, so it
+    could later name other hardware. It resolves IDs that pods held at an upgrade.
     """
     if is_hardware(device):
         return device.name

@@ -1,7 +1,7 @@
-"""Held hardware: what pods and claims have, known as hardware and not as an ID.
+"""Held hardware: the hardware that pods and claims have, known by its identity and not by an ID.
 
 An ID that names hardware today may name other hardware after an edit of the config. What counts
-is the hardware: it is offered under no other name until nothing has it under this one.
+is the hardware: it is offered under no other name while a pod or claim has it under this one.
 """
 
 from __future__ import annotations
@@ -41,17 +41,17 @@ class HeldDevice:
 
     name: Name
     identities: tuple[HardwareIdentity, ...]
-    """Of each member of the device."""
+    """The identity of each member of the device."""
     replicas: int = 1
-    """How many shares it had when it was given away; 1: its holder has it alone."""
+    """How many shares it had when a pod or claim got it; with 1, its holder has it exclusively."""
     exclusive: bool = True
     """Whether no other resource may offer the same hardware."""
     holders: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Who has it, by share, for messages: ``pod default/listen``, ``claim default/stick``."""
+    """The holders, by share, for messages: ``pod default/listen``, ``claim default/stick``."""
     is_known: bool = True
     """Whether the holder is known; if not, there may be one."""
     withheld: Mapping[str, str] = field(default_factory=dict)
-    """Why shares must not be offered although only their holder has them, by share."""
+    """Why shares must not be offered to others, by share."""
 
     @property
     def may_be_held(self) -> bool:
@@ -65,7 +65,7 @@ class HeldDevice:
         return first_few([*names], 3) if names else "a pod, perhaps"
 
     def merged(self, other: HeldDevice) -> HeldDevice:
-        """Return what two holders of one name have together, and the stricter of what they say."""
+        """Return the union of what two holders of one name have, with the stricter conditions."""
         holders = dict(self.holders)
         for share, names in other.holders.items():
             holders[share] = tuple(dict.fromkeys((*holders.get(share, ()), *names)))
@@ -80,14 +80,14 @@ class HeldDevice:
         )
 
     def has(self, identity: HardwareIdentity) -> bool:
-        """Return whether hardware at its place is a part of it."""
+        """Return whether hardware at this place is a part of the held device."""
         return any(own.is_same(identity) for own in self.identities)
 
 
 class Held:
     """All hardware that pods and claims have or may have, by name and by hardware.
 
-    A name that is proven to be free is not among them.
+    Names that are proven to be free are not included.
     """
 
     def __init__(
@@ -99,7 +99,7 @@ class Held:
     ) -> None:
         """``former_ids``: IDs that pods hold and that may be of an earlier version, by resource.
 
-        ``is_upgrade``: they surely are.
+        With ``is_upgrade``, they certainly are.
         """
         self.is_upgrade = is_upgrade
         self.by_name: dict[Name, HeldDevice] = {}
@@ -117,21 +117,21 @@ class Held:
                     self._by_fact.setdefault(fact, []).append(held)
 
     def __iter__(self) -> Iterator[HeldDevice]:
-        """Iterate over what is held."""
+        """Iterate over the held devices."""
         return iter(self.by_name.values())
 
     def of(self, identity: HardwareIdentity) -> list[HeldDevice]:
-        """Return what is held of hardware at its place, under whatever name."""
+        """Return the holds on hardware at this place, under any name."""
         at_place = self._by_place.get((identity.location, identity.part), ())
         return [held for held in at_place if held.has(identity)]
 
     def moved(
         self, identity: HardwareIdentity, present: Collection[HardwareIdentity]
     ) -> Iterator[HeldDevice]:
-        """Yield what is held of hardware that has moved to another place.
+        """Yield the holds on hardware that has moved to another place.
 
-        Devices of equal serial numbers exist: one whose own place is occupied has not moved, nor
-        has one that was offered at the place where it is now.
+        Different devices can have equal serial numbers: hardware whose old place is occupied has
+        not moved, nor has hardware that was already offered at the new place.
         """
         if any(_is_surely(own, identity) for held in self.of(identity) for own in held.identities):
             return
@@ -146,11 +146,11 @@ class Held:
     def blocking(
         self, name: Name, device: Device, present: Collection[HardwareIdentity]
     ) -> HeldDevice | None:
-        """Return the hold for which a device cannot be offered under a name; None: it can.
+        """Return the hold that keeps a device from being offered under a name, or None.
 
         A hold never makes its own name unavailable, unless the name is that of other hardware.
         """
-        if not self.by_name:  # as on most nodes
+        if not self.by_name:  # the usual case
             return None
         own = self.by_name.get(name)
         if own is not None and own.may_be_held and not self._is_of(own, device, present):
@@ -164,7 +164,7 @@ class Held:
     def _is_of(
         self, held: HeldDevice, device: Device, present: Collection[HardwareIdentity]
     ) -> bool:
-        """Return whether a device is the hardware of a name, or a part of it, wherever it is."""
+        """Return whether a device is the hardware of a name, or a part of it, at any place."""
         return not device.identities or any(
             held.has(identity) or held in self.moved(identity, present)
             for identity in device.identities
@@ -186,15 +186,16 @@ def why_blocked(held: HeldDevice, name: Name, device: Device) -> str:
 
 
 def _is_surely(own: HardwareIdentity, other: HardwareIdentity) -> bool:
-    """Return whether the same hardware is at the same place, by a fact and not for lack of one."""
+    """Return whether the same hardware is certainly at the same place, as a unique fact shows."""
     return own.is_at_place_of(other) and own.nature_of(other) is Nature.EQUAL
 
 
 def with_shares(entry: Entry[Device], name: Name, held: Held) -> Entry[Device]:
-    """Return a listed device with the shares that are not offered because of who holds others.
+    """Return a listed device, with the shares that are not offered because of other shares'
+    holders.
 
-    An edit of ``replicas`` gives no container what another one has alone, and takes from none the
-    share that it has.
+    An edit of ``replicas`` neither gives a container a device that another one has exclusively, nor
+    takes away a share.
     """
     own, device = held.by_name.get(name), entry.device
     if own is None or not own.may_be_held:

@@ -65,17 +65,16 @@ class HardwareIdentity:
     part: str = ""
     """The part of the hardware: interface, subsystem, and what distinguishes its siblings."""
     unique: tuple[tuple[str, str], ...] = field(default=(), metadata={PAIRS: True})
-    """Facts that no other hardware has, by kind, sorted: serial numbers, WWNs, UUIDs.
-
-    Without such facts, the attributes that the config makes the ID of: `_DECLARED` and the name,
-    with an empty string where the device has no such attribute.
+    """Facts that no other hardware has, by kind, sorted: serial numbers, WWNs, UUIDs. Without such
+    facts, the attributes in the ID of the config: `_DECLARED` and the name, with an empty string if
+    the device has no such attribute.
     """
     model: str = ""
-    """Vendor and product; empty where they are unknown, or where the config names several."""
+    """Vendor and product; empty if they are unknown, or if the config names several."""
     is_unreadable: bool = False
     """Whether a unique fact could not be read."""
     kernel_name: str = ""
-    """The kernel's name, which distinguishes only devices that nothing else does."""
+    """The kernel's name, which counts only for devices that nothing else distinguishes."""
     is_ambiguous: bool = False
     """Whether another device had the same place when it was made, so that the name counts."""
 
@@ -85,12 +84,14 @@ class HardwareIdentity:
 
     @property
     def is_complete(self) -> bool:
-        """Return whether every fact that counts could be read: one may appear after its device."""
+        """Return whether every relevant fact could be read: a fact may appear later than its
+        device.
+        """
         return not self.is_unreadable and all(text for _, text in self.unique)
 
     @property
     def declared(self) -> tuple[str, ...]:
-        """The attributes that count as unique facts because the config makes the ID of them."""
+        """The attributes that count as unique facts because the config's ID consists of them."""
         kinds = (kind for kind, _ in self.unique if kind.startswith(_DECLARED))
         return tuple(kind.removeprefix(_DECLARED) for kind in kinds)
 
@@ -110,8 +111,8 @@ class HardwareIdentity:
     def nature_of(self, other: HardwareIdentity) -> Nature:
         """Compare the natures, whatever the places are.
 
-        Vendor and product decide only where a unique fact cannot: cheap devices have no serial
-        number. What could not be read is unknown, never different.
+        Vendor and product decide only if no unique fact can: cheap devices have no serial number. A
+        fact that could not be read is unknown, never different.
         """
         mine, theirs = dict(self.unique), dict(other.unique)
         common = {kind for kind in mine.keys() & theirs.keys() if mine[kind] or theirs[kind]}
@@ -126,11 +127,11 @@ class HardwareIdentity:
         return Nature.UNKNOWN if mine or theirs else Nature.EQUAL
 
     def is_same(self, other: HardwareIdentity) -> bool:
-        """Return whether both are the same hardware at the same place, for all that is known."""
+        """Return whether both are the same hardware at the same place, as far as is known."""
         return self.is_at_place_of(other) and self.nature_of(other) is not Nature.DIFFERENT
 
     def has_moved_from(self, other: HardwareIdentity) -> bool:
-        """Return whether it is the hardware that was at another place, by a unique fact."""
+        """Return whether a unique fact shows that it is the hardware that was at another place."""
         return (
             self.location != other.location
             and self.part == other.part
@@ -147,7 +148,7 @@ class DefaultName(NamedTuple):
 
     text: str
     weak: str = ""
-    """Why it is only as stable as a name that the kernel gives at boot; empty: it is stable."""
+    """Why it is only as stable as a name that the kernel assigns at boot; empty if it is stable."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +156,7 @@ class _Fact:
     """A fact of a device itself that distinguishes it from others at one place."""
 
     word: str
-    """Stands before the value in an ID, so that no part of an ID is a bare number."""
+    """Prefix of the value in an ID, so that no part of an ID is a bare number."""
     attribute: str = ""
     """The file in the device's sysfs directory; empty: the kernel's name of the device."""
     pattern: str = "(.+)"
@@ -163,7 +164,7 @@ class _Fact:
     plain: str = "0"
     """The value that adds nothing."""
     on_pci_only: bool = False
-    """Whether it counts only below a PCI function: elsewhere the place distinguishes devices."""
+    """Whether it counts only below a PCI function: elsewhere the place is sufficient."""
 
 
 _Parts = Callable[["SysDevice", "SysDevice", "Host"], Iterator[str]]
@@ -175,7 +176,9 @@ class _Subsystem:
     """The facts that distinguish the devices of a subsystem at one place."""
 
     number: str = r"\d+"
-    """What is cut out of the kernel's name, once: the rest distinguishes kinds of devices."""
+    """The part that is removed from the kernel's name, once: the rest distinguishes kinds of
+    devices.
+    """
     plain: tuple[str, ...] = ()
     """Kinds that add nothing to an ID, in addition to the name of the subsystem."""
     facts: tuple[_Fact, ...] = ()
@@ -187,7 +190,7 @@ _WHOLE = ".*"
 
 
 def _scsi_address(scsi: SysDevice, host: Host) -> Iterator[str]:
-    """Yield the address of a SCSI device, as far as the kernel does not hand it out."""
+    """Yield the parts of a SCSI device's address that the kernel does not number itself."""
     numbers = scsi.name.split(":")
     channel, target, lun = numbers[1:4] if len(numbers) == _SCSI_NUMBERS else ("0", "0", "0")
     if found := _ATA_PORT.match(scsi.syspath):
@@ -200,14 +203,14 @@ def _scsi_address(scsi: SysDevice, host: Host) -> Iterator[str]:
             yield from _part("exp", address or "")
         phy = _read(f"{found[0]}/sas_device/{found[1]}", "phy_identifier", host)
         yield from _part("phy", phy or found[1].removeprefix("end_device-"))
-        channel = target = "0"  # handed out in the order of discovery
+        channel = target = "0"  # numbered in the order of discovery
     yield from _part("ch", channel)
     yield from _part("t", target)
     yield from _part("lun", lun)
 
 
 def _block(device: SysDevice, _: SysDevice, host: Host) -> Iterator[str]:
-    """Yield what distinguishes a disk, then its partition."""
+    """Yield the parts that distinguish a disk, then its partition."""
     parents = [ancestor for ancestor in host.ancestors(device) if ancestor.subsystem == "block"]
     disk = parents[-1] if parents else device
     if (found := _NAMESPACE.fullmatch(disk.name)) and "/nvme" in disk.syspath:
@@ -261,7 +264,7 @@ def _input(device: SysDevice, place: SysDevice, host: Host) -> Iterator[str]:
 
 
 def _hidraw(device: SysDevice, place: SysDevice, host: Host) -> Iterator[str]:
-    """Yield the end of the physical path of a HID device, and what is unique about it."""
+    """Yield the end of the physical path of a HID device, and its unique string."""
     hid = next(
         (ancestor for ancestor in lineage(device, host) if ancestor.subsystem == "hid"), None
     )
@@ -270,14 +273,14 @@ def _hidraw(device: SysDevice, place: SysDevice, host: Host) -> Iterator[str]:
     yield from _interface_tail(hid.properties.get("HID_PHYS", ""), place, host)
     unique = hid.properties.get("HID_UNIQ", "")
     usb = nearest(place, host, is_usb_device)
-    # Mostly it is the serial number of the USB device, which distinguishes nothing within the
+    # Usually it is the serial number of the USB device, which distinguishes nothing within the
     # device.
     if usb is None or unique != (_read(usb.syspath, "serial", host) or ""):
         yield from _part("", unique)
 
 
 def _interface_tail(phys: str, place: SysDevice, host: Host) -> Iterator[str]:
-    """Yield what a physical path (``usb-0000:00:14.0-1/input2:1``) adds to the interface."""
+    """Yield the part of a physical path (``usb-0000:00:14.0-1/input2:1``) after the interface."""
     tail = phys.rpartition("/")[2] if "/" in phys else ""
     number = "0"
     if is_usb_interface(place):
@@ -349,8 +352,9 @@ _SUBSYSTEMS: Mapping[str, _Subsystem] = {
     "vfio-dev": _Subsystem(plain=("vfio",)),
     "video4linux": _Subsystem(plain=("video",), facts=(_Fact("index", "index"),)),
 }
-"""By subsystem. One without a line adds the kernel's name without its first number, unless that is
-part of the name of the subsystem."""
+"""The facts by subsystem. A subsystem that is not listed adds the kernel's name without its first
+number, unless that is part of the name of the subsystem.
+"""
 
 _ADDRESSES: Mapping[str, tuple[_Fact, ...]] = {
     "auxiliary": (_Fact("sf", "sfnum", plain=""),),
@@ -398,9 +402,9 @@ def _part(word: str, value: str, *, plain: str = "0") -> Iterator[str]:
 
 
 def _read(syspath: str, name: str, host: Host) -> str | None:
-    """Return an attribute; raise UnusableValueError if it is there and cannot be read.
+    """Return an attribute; raise UnusableValueError if it exists and cannot be read.
 
-    A fact that cannot be read never counts as absent: the device would get the ID of another one.
+    A fact that cannot be read never counts as absent: the device would get another device's ID.
     """
     text = host.attribute(syspath, name)
     if text is None and (why := host.why_unreadable(f"{syspath}/{name}")):
@@ -418,7 +422,7 @@ def _value(fact: _Fact, device: SysDevice, place: SysDevice, host: Host) -> Iter
 
 
 def _parts(device: SysDevice, place: SysDevice, host: Host) -> list[str]:
-    """Return what distinguishes a device at a place from others of its subsystem there.
+    """Return the parts that distinguish a device at a place from others of its subsystem there.
 
     Raise UnusableValueError if a fact cannot be read.
     """
@@ -440,7 +444,7 @@ def _addresses(device: SysDevice, place: SysDevice, host: Host) -> list[str]:
 
 
 def _own_parts(device: SysDevice, place: SysDevice, host: Host) -> list[str]:
-    """Return what distinguishes a device from others with its addresses."""
+    """Return the parts that distinguish a device from others with the same addresses."""
     parts: list[str] = []
     usual = _Subsystem(number=_WHOLE) if device.subsystem in _ADDRESSES else _Subsystem()
     kind = _SUBSYSTEMS.get(device.subsystem, usual)
@@ -455,7 +459,7 @@ def _own_parts(device: SysDevice, place: SysDevice, host: Host) -> list[str]:
 
 
 def default_name(device: SysDevice, host: Host) -> DefaultName | None:
-    """Return the default ID of a device of sysfs; None if nothing but its path names it.
+    """Return the default ID of a device of sysfs; None if only its path identifies it.
 
     Raise UnusableValueError if a fact that it depends on cannot be read.
     """
@@ -490,7 +494,7 @@ def _why_weak(device: SysDevice, place: SysDevice, host: Host) -> str:
 
 
 def _virtual_name(device: SysDevice, host: Host) -> DefaultName | None:
-    """Return the name of a device without hardware above it; None for its kernel's name.
+    """Return the name of a device without hardware above it; None for the kernel's name.
 
     Device-mapper and RAID devices have UUIDs, multipath NVMe namespaces a WWID, IOMMU groups the
     addresses of their functions.
@@ -519,7 +523,8 @@ def why_name_is_weak(name: str, device: SysDevice | None) -> str:
         device.subsystem in _FIXED_NAMES or _FIXED_DISK.fullmatch(device.name)
     ):
         return ""
-    is_disk = device is not None and device.subsystem == "block"  # sda and sdb count, too
+    # names without numbers, such as sda, count, too
+    is_disk = device is not None and device.subsystem == "block"
     if not is_disk and not any(map(str.isdecimal, name)):
         return ""
     return f"only {_AT_BOOT}"
@@ -534,12 +539,13 @@ def identity_of(
     declared: Collection[str] = (),
     siblings: Siblings | None = None,
 ) -> HardwareIdentity:
-    """Return what a device is; raise UnusableValueError if a fact of its place cannot be read.
+    """Return the identity of a device; raise UnusableValueError if a fact of its place cannot be
+    read.
 
     ``interchangeable`` returns for a model (``usb 0403:6001``) whether the config names several
     that it may change to and from: such a model distinguishes nothing. ``declared`` names the
-    attributes by which the config distinguishes hardware. ``siblings`` caches what else is at a
-    place, for as long as the host stays as it is.
+    attributes by which the config distinguishes hardware. ``siblings`` caches the other devices at
+    a place, as long as the host does not change.
     """
     if device is None:
         return HardwareIdentity(location=file.target, part=str(file.type))
@@ -572,7 +578,7 @@ def _part_key(device: SysDevice, place: SysDevice, host: Host) -> tuple[bool, tu
 def _parts_at(
     place: SysDevice, subsystem: str, host: Host
 ) -> Counter[tuple[bool, tuple[str, ...]]]:
-    """Count the devices of a subsystem at a place by what distinguishes them."""
+    """Count the devices of a subsystem at a place, by the parts that distinguish them."""
     found: Counter[tuple[bool, tuple[str, ...]]] = Counter()
     for device in host.below(place.syspath, subsystem):
         hardware = place_of(device, host)
@@ -597,7 +603,7 @@ def _place(device: SysDevice, hardware: SysDevice | None, host: Host) -> tuple[s
     location, addresses = [_location(hardware, host)], _addresses(device, place, host)
     parts = [device.subsystem, *_own_parts(device, place, host)]
     if any(map(is_scsi_device, lineage(device, host))):
-        location += addresses  # a disk has a nature of its own, and may move to another port
+        location += addresses  # a disk has its own nature, and may move to another port
     else:
         parts[1:1] = addresses
     if is_usb_interface(place):
@@ -642,7 +648,7 @@ def _files_of_facts(
         for subsystem, name, kind in _UNIQUE:
             if subsystem == ancestor.subsystem:
                 yield f"{subsystem} {kind}", ancestor.syspath, name
-        # Else it is made up by the kernel or an administrator.
+        # Else the kernel or an administrator made it up.
         if (
             ancestor.subsystem == "net"
             and host.attribute(ancestor.syspath, "addr_assign_type") == "0"
@@ -673,10 +679,10 @@ def _model(hardware: SysDevice, host: Host) -> str:
 
 
 def declared_attributes(resource: Resource) -> tuple[str, ...]:
-    """Return the attributes that a resource's IDs are made of, if they are made of nothing else.
+    """Return the attributes that a resource's IDs consist of, if they consist of nothing else.
 
     With such an ``id`` the config says that these attributes distinguish hardware: the file behind
-    a loop device, or the serial number of a board that only its driver knows where to find.
+    a loop device, or the serial number of a board that only its driver can read.
     """
     found: set[str] = set()
     todo = [resource.id or resource.group_by]
@@ -688,7 +694,8 @@ def declared_attributes(resource: Resource) -> tuple[str, ...]:
             if reference.scope == "attribute" and not reference.has_default:
                 found.add(reference.name)
             elif reference.scope == "value" and source is not None:
-                # What is read from a file has no template with attributes of this device alone.
+                # A value that is read from a file does not consist of this device's attributes
+                # alone.
                 todo.append(source.source if source.kind is ValueKind.TEXT else None)
             else:
                 return ()
@@ -698,8 +705,8 @@ def declared_attributes(resource: Resource) -> tuple[str, ...]:
 def interchangeable_models(resource: Resource) -> Callable[[str], bool]:
     """Return a predicate for models between which a device of a resource may change.
 
-    These are the models that its selectors name, if they name several: a modem, or a Coral stick,
-    has another product number once it has started.
+    These are the models that its selectors name, if they name several: a modem, or a Coral
+    accelerator, changes its product number once it has started.
     """
     named = [
         (wanted.kind, *(wanted.keys.get(key, ()) for key in HARDWARE[wanted.kind].model))

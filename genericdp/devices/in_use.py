@@ -1,8 +1,8 @@
 """Hardware that must not be offered: disks of the system, VFIO groups in use, control nodes.
 
 A control node is one that containers need in addition to each device: ``/dev/davinci*`` matches the
-NPUs of a machine, and ``/dev/davinci_manager``. It would be one more device, Healthy, and of no use
-to a pod.
+NPUs of a machine, but also ``/dev/davinci_manager``, which would be one more Healthy device, and
+useless for a pod.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _MOUNT = (
     )
 )
 _DISK = re.compile(r"^block:|/(?:block/|bsg/|nvme|scsi_generic/)")
-"""Found in the key or the syspath of each node that reaches a disk."""
+"""A part of the key or the syspath of each node that gives access to a disk."""
 
 
 def with_warnings(
@@ -48,7 +48,7 @@ def with_warnings(
 def _of_control_nodes(
     resource: Resource, devices: DeviceList, inventory: Inventory
 ) -> dict[str, str]:
-    """Return warnings of devices that come with the others of their list."""
+    """Return warnings about devices that are injected with the others of their list."""
     if len(devices.devices) < 2 or resource.group_by is not None:
         return {}
     found = (inventory.found(pattern) for pattern in _control_paths(resource))
@@ -62,14 +62,14 @@ def _of_control_nodes(
 
 
 def _control_paths(resource: Resource) -> Iterator[str]:
-    """Yield the paths and globs of nodes that come with every device, whatever it is."""
+    """Yield the paths and globs of nodes that are injected with every device."""
     for entry in resource.inject.devices or ():
         if entry.path is not None and not entry.path.references:
             yield "".join(map(str, entry.path.parts))
 
 
 def _of_disks(lists: Mapping[str, DeviceList], inventory: Inventory) -> dict[str, dict[str, str]]:
-    """Return warnings of devices that the system itself uses, by resource."""
+    """Return warnings about devices that the system itself uses, by resource."""
     nodes = [
         (name, device_id, node)
         for name, listed in lists.items()
@@ -90,7 +90,7 @@ def _of_disks(lists: Mapping[str, DeviceList], inventory: Inventory) -> dict[str
 
 
 def _find_uses(inventory: Inventory, found: dict[str, str]) -> str:
-    """Add the uses of disks, by the key of each of their nodes; return why there may be more."""
+    """Add the uses of disks, by the key of each of their nodes; return why some may be missing."""
     host = inventory.host
     used = _MOUNT.findall(host.text(_MOUNTS, limit=1 << 20) or "")
     swaps = re.findall(r"(?m)^/dev/\S+", host.text(_SWAPS) or "")
@@ -98,7 +98,7 @@ def _find_uses(inventory: Inventory, found: dict[str, str]) -> str:
         syspath = number and host.realpath(f"/sys/dev/block/{number}")
         if not syspath and (
             file := inventory.file(path)
-        ):  # btrfs has numbers of its own, not of a disk
+        ):  # btrfs has its own numbers, not those of a disk
             syspath = file.identity.syspath
         pending = [host.device(syspath)] if syspath else []
         for device in pending:
@@ -115,14 +115,14 @@ def _find_uses(inventory: Inventory, found: dict[str, str]) -> str:
 
 
 def why_not_bound(nodes: Iterable[DeviceNode], host: Host, wanted: Iterable[str] = ()) -> str:
-    """Return which PCI function keeps VFIO from giving away a group whose node is among these.
+    """Return the PCI function because of which VFIO cannot open a group whose node is among these.
 
-    Empty if every function of it, but for bridges, is bound to a driver of VFIO. A container
-    could not open the group otherwise, and the host would go on using its other functions.
-    ``wanted`` are paths of nodes that may not exist.
+    Empty if every function of the group, except bridges, is bound to a driver of VFIO. Otherwise a
+    container could not open the group, and the host would still use its other functions. ``wanted``
+    are paths of nodes that may not exist.
     """
     groups = [_group_of(node.host_path, node.identity.syspath, host) for node in nodes]
-    # Before all is bound there is not a node yet, and the reason is what a person has to know.
+    # Before everything is bound there is no node yet, and the user needs to know the reason.
     groups += (_group_of(path, None, host) for path in wanted)
     for group in dict.fromkeys(filter(None, groups)):
         for function in functions_of(group, host):
@@ -134,7 +134,7 @@ def why_not_bound(nodes: Iterable[DeviceNode], host: Host, wanted: Iterable[str]
 
 
 def _group_of(path: str, syspath: str | None, host: Host) -> str | None:
-    """Return the IOMMU group of a node, by whatever link it came in."""
+    """Return the IOMMU group of a node, whatever link leads to it."""
     if syspath is not None and (device := host.device(syspath)) is not None:
         return group_number(device.name) if device.subsystem == "vfio" else None
     directory, _, name = path.rpartition("/")

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 _SEARCH_SECONDS = 2.0
 """CPU time that the expressions of one resource may take, so that the others need not wait.
 
-The worst expression that a config may have takes 0.3 s for each text of 64 KiB or more, and 20 ms
-for one of 4 KiB, as sysfs gives: five minutes, or 20 s, for 1,000 devices.
+The worst possible expression takes 0.3 s for each text of 64 KiB or more, and 20 ms for one of 4
+KiB, the size of sysfs attributes: five minutes, or 20 s, for 1,000 devices.
 """
 NODE_TYPES = (FileType.CHAR, FileType.BLOCK)
 
@@ -34,7 +34,7 @@ _PCI = re.compile(r"([0-9a-f]{4,8}):([0-9a-f]{2})(?::([0-9a-f]{2})\.|(?=/|$))")
 """The address of a function up to its number, or that of a root bus: ``pci0000:4a``."""
 
 Siblings = dict[tuple[str, str], "Counter[tuple[bool, tuple[str, ...]]]"]
-"""How many devices have the same parts, by place and subsystem."""
+"""The number of devices with the same parts, by place and subsystem."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -55,17 +55,17 @@ class FoundFile:
     """A path that exists; paths are those of the host, whatever the root was."""
 
     path: str
-    """As the glob gave it; may be a link."""
+    """The path that the glob found; may be a link."""
     target: str
-    """What the path leads to when every link is followed."""
+    """The target of the path when every link is followed."""
     type: FileType
     identity: Identity
     refusal: str = ""
-    """Why it must not be handed out; empty if nothing is wrong."""
+    """Why no container may get it; empty if nothing is wrong."""
     mount_refusal: str = ""
     """The same for a mount that the config names, which may be a link to another filesystem."""
     key: str = field(init=False, compare=False, repr=False)
-    """Equal for all names of one thing: a node's number counts, not where it lies."""
+    """Equal for all names of one thing: a node's number counts, not its path."""
 
     def __post_init__(self) -> None:
         key, number = self.target, self.identity.device_number
@@ -75,7 +75,7 @@ class FoundFile:
 
     @property
     def printable_path(self) -> str:
-        """The human-readable path: what cannot be printed is escaped."""
+        """The human-readable path: unprintable characters are escaped."""
         return printable(self.path)
 
     @property
@@ -91,14 +91,14 @@ class FoundFile:
 
 @dataclass(frozen=True, kw_only=True)
 class Look:
-    """The files that one glob found, and the directories in which a change could change that."""
+    """The files that one glob found, and the directories whose changes could change the result."""
 
     files: tuple[FoundFile, ...] = ()
     directories: frozenset[str] = frozenset()
     unreadable: str = ""
-    """What could not be read, so that there may be other files; empty if nothing."""
+    """What could not be read, so that files may be missing; empty if nothing."""
     dangling: tuple[str, ...] = ()
-    """Links that the glob finds and that lead to nothing."""
+    """Broken links that the glob finds."""
 
     @cached_property
     def by_target(self) -> Mapping[str, Sequence[FoundFile]]:
@@ -110,7 +110,7 @@ class Look:
 
     @cached_property
     def untrusted(self) -> FoundFile | None:
-        """The first that must not be followed, if there is one."""
+        """The first link that must not be followed, if there is one."""
         return next((file for file in self.files if file.mount_refusal), None)
 
 
@@ -143,9 +143,10 @@ class SysDevice:
     subsystem: str = ""
     devtype: str = ""
     driver: str = ""
-    """Its own; empty if it has none."""
+    """Its own driver; empty if it has none."""
     properties: Mapping[str, str] = field(default_factory=dict)
-    """Those of the kernel's ``uevent`` and of the udev database, as libudev gives them."""
+    """The properties of the kernel's ``uevent`` and of the udev database, as libudev returns them.
+    """
     tags: frozenset[str] = frozenset()
     links: tuple[str, ...] = ()
     """Links to its device file, as ``/dev/…``."""
@@ -188,16 +189,18 @@ class SysDevice:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Candidate:
-    """One thing of the host under all the names that the selectors found it by."""
+    """One thing of the host, with all names under which the selectors found it."""
 
     file: FoundFile
     """The first link in natural order if a glob found one, else the device file or path; the
-    directory in sysfs of what has no device file."""
+    directory in sysfs if there is no device file.
+    """
     device: SysDevice | None = None
-    """What sysfs knows of it."""
+    """Its device in sysfs, if there is one."""
     entries: Mapping[int, str] = field(default_factory=dict)
-    """The places in the list of selectors of all that take it, or may, each with why that is
-    unknown; empty: it surely does."""
+    """The indexes of all selectors that match it, or may, each with the reason why that is unknown;
+    empty if it certainly matches.
+    """
 
     @property
     def path(self) -> str:
@@ -216,9 +219,9 @@ class Candidate:
 
 
 class Host(Protocol):
-    """The queries about the host in one reconcile; answers stay the same within it.
+    """The queries about the host; within one reconcile, the answers stay the same.
 
-    What cannot be read is lacking, with the reason in ``why_unreadable``.
+    What cannot be read counts as missing; ``why_unreadable`` has the reason.
     """
 
     def look(self, pattern: str, /) -> Look | None:
@@ -234,7 +237,7 @@ class Host(Protocol):
         """Return the devices of a subsystem, in natural order of their syspaths."""
 
     def below(self, directory: str, subsystem: str) -> tuple[SysDevice, ...]:
-        """Return those of them that lie below a directory."""
+        """Return those of them that are below a directory."""
 
     def subsystems(self) -> tuple[str, ...]:
         """Return the names of all subsystems."""
@@ -243,55 +246,56 @@ class Host(Protocol):
         """Return the text of an attribute file below a device, stripped."""
 
     def realpath(self, path: str) -> str | None:
-        """Return what a path leads to when every link is followed; None if there is nothing."""
+        """Return the target of a path when every link is followed; None if it does not exist."""
 
     def target(self, path: str) -> PathTarget:
-        """Return where a path leads, also where there is nothing."""
+        """Return the target of a path, even if it does not exist."""
 
     def mount_target(self, path: str) -> PathTarget:
-        """Return the same of a path to be mounted, whose links are watched for changes."""
+        """Return the same for a path to be mounted, whose links are watched for changes."""
 
     def exists_on_host(self, path: str) -> bool | None:
-        """Return whether there is something at a path that answers; None if that cannot be seen."""
+        """Return whether a path exists and answers; None if that cannot be seen."""
 
     def text(self, path: str, *, limit: int = MAX_TEXT) -> str | None:
         """Return a file's content, stripped; None if it has more bytes than that.
 
-        Links are not followed but for the kernel's own: ``target`` returns where they lead.
+        Links are not followed except the kernel's own: ``target`` returns where they lead.
         """
 
     def paths(self, pattern: str) -> tuple[str, ...]:
-        """Return the paths that a glob finds, whatever they are."""
+        """Return the paths that a glob finds, of any type."""
 
     def why_unreadable(self, path: str) -> str:
-        """Return why a file could not be read; empty if it is not there or was read."""
+        """Return why a file could not be read; empty if it does not exist or was read."""
 
     def awaited(self, syspath: str) -> bool:
         """Return whether udev has yet to record a device that has just appeared."""
 
 
 class Inventory:
-    """The host as one decision sees it, and what that failed at."""
+    """The host as one decision sees it, and the failures of that decision."""
 
     def __init__(self, host: Host, node_name: str = "") -> None:
         self.host = host
-        """What is asked about the host."""
+        """The queries about the host."""
         self.node_name = node_name
         self.failures: dict[str, Exception] = {}
-        """By resource, what has kept it from being decided."""
+        """The error that kept a resource from being decided, by resource."""
         self.hanging: set[str] = set()
         """The globs of the config whose directories do not answer."""
         self.values: dict[tuple[str, str, str, bool], dict[str, str]] = {}
-        """Of candidates of the resource that is being decided, for ``lookup.Names``."""
+        """Cached values of candidates of the resource that is being decided, for ``lookup.Names``.
+        """
         self.siblings: Siblings = {}
-        """For ``identity.identity_of``."""
+        """Cache for ``identity.identity_of``."""
 
     def found(self, glob: str) -> tuple[FoundFile, ...]:
         """Return what the glob finds, in natural order of the paths; nothing if it hangs."""
         return self.look(glob).files
 
     def look(self, glob: str) -> Look:
-        """Return what the glob finds, and what else it may find; nothing if it hangs."""
+        """Return the result of a glob, including what it may have missed; nothing if it hangs."""
         look = self.host.look(glob)
         if look is None:
             self.hanging.add(glob)
@@ -316,24 +320,24 @@ class Inventory:
         path = device.device_file if device.number is not None else ""
         file = self.file(path) if path else None
         if file is None or file.key != device.key:
-            # Its file is not there (yet), or is another one's.
+            # Its file does not exist (yet), or belongs to another device.
             file = self.file(device.syspath)
         return None if file is None else Candidate(file=file, device=device)
 
     @contextmanager
     def deciding(self, resource: str) -> Iterator[None]:
-        """Note what fails in the block, which concerns this resource alone.
+        """Record a failure in the block, which affects this resource only.
 
-        Raises HostError where nothing can be concluded for any resource.
+        Raises HostError if nothing can be concluded for any resource.
         """
         try:
             with limited(_SEARCH_SECONDS):
                 yield
         except HostError:
             raise
-        except Exception as error:  # noqa: BLE001  # whatever it is: it is logged, the others continue
+        except Exception as error:  # noqa: BLE001  # any error: it is logged, the others continue
             if isinstance(error, MemoryError):
-                error.with_traceback(None)  # which holds all that was built until then
+                error.with_traceback(None)  # it references everything that was built until then
             self.failures.setdefault(resource, error)
         finally:
             self.values.clear()

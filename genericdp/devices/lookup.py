@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from genericdp.model import Resource, ValueSource
 
 MAX_SEARCHED_BYTES = 1024 * 1024
-"""Of a file that an expression searches, in bytes."""
+"""Maximum size of a file that an expression searches, in bytes."""
 _MAX_KEPT = 1024
 """Longer values are computed again for each use: there may be many of them."""
 
@@ -51,7 +51,9 @@ class Names:
         self._host = inventory.host
         self._node_name = inventory.node_name
         self._is_selecting = is_selecting
-        """Whether a selector asks: then an unknown value is an error, whatever the default."""
+        """Whether the lookup is for a selector: then an unknown value is an error, whatever the
+        default.
+        """
         syspath = candidate.device.syspath if candidate.device else ""
         surely, by_default = (
             inventory.values.setdefault((resource.name, candidate.path, syspath, sure), {})
@@ -59,7 +61,7 @@ class Names:
         )
         self._kept = surely if is_selecting else by_default
         self._values: dict[str, str | UnusableValueError | None] = {**surely, **self._kept}
-        """What was found out already, also that a value cannot be had."""
+        """Values that are already known, including errors."""
 
     def get_text(self, scope: str, name: str) -> str | None:
         """Return the text, or None if this candidate lacks it; as ``template.Lookup``."""
@@ -84,7 +86,7 @@ class Names:
                 return self._of_sysfs(scope, name)
 
     def _of_sysfs(self, kind: str, key: str) -> str | None:
-        """Return what a selector of this kind would compare with its key."""
+        """Return the value that a selector of this kind would compare with its key."""
         if (sitting := self._candidate.device) is None:
             return None
         device = nearest(sitting, self._host, BUSES[kind]) if kind in BUSES else sitting
@@ -133,7 +135,7 @@ class Names:
         return found
 
     def _computed(self, name: str) -> str | UnusableValueError | None:
-        """Return a declared value, None if this candidate has none, or why it cannot be had.
+        """Return a declared value, None if this candidate has none, or the error.
 
         A LackingValueError means that it has none, too, with more to say.
         """
@@ -198,8 +200,8 @@ class Names:
         if not (syspath := self._candidate.file.identity.syspath):
             raise LackingValueError("it has no directory in sysfs")
         directory, _, name = pattern.rpartition("/")
-        # Each of 256 functions has a path of its own to their card. With its links resolved these
-        # are one directory, read once; but a policy allows the path as the config writes it.
+        # Each of 256 functions has its own path to their card. With links resolved, these are one
+        # directory, which is read once; but a policy allows the path as the config writes it.
         real = (
             None if glob.has_wildcard(directory) else self._host.realpath(glob.unescape(directory))
         )
@@ -220,14 +222,14 @@ class Names:
         return found
 
     def _look(self, pattern: str) -> Look:
-        """Return all that a glob finds; raises UnusableValueError if there may be more."""
+        """Return everything that a glob finds; raises UnusableValueError if there may be more."""
         look = self._host.look(pattern)
         if look is None or look.unreadable:
             raise UnusableValueError(self._host.why_unreadable(pattern), Code.UNREADABLE)
         return look
 
     def _allowed_link(self, path: str) -> str:
-        """Return where a link leads; the directory in which it really lies must be allowed, too."""
+        """Return the target of a link; the directory in which it really is must be allowed, too."""
         directory, _, name = path.rpartition("/")
         real = None if is_kernels_own(path) else self._host.realpath(directory)
         if real is not None and real != directory:

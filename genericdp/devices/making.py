@@ -72,9 +72,9 @@ def make_devices(
 ) -> dict[str, list[Entry[Subject]]]:
     """Return an entry for each candidate or group of them, by the name of its resource.
 
-    First comes the resource itself; if its name is a template, the devices are those of the names
-    that result, and ``why_no_name`` says why one must not; empty: it may. ``former`` returns what
-    has been listed under such a name.
+    The resource itself comes first. If its name is a template, the devices belong to the names that
+    result, and ``why_no_name`` returns why a name is not allowed, or an empty string. ``former``
+    returns the devices that were listed under such a name.
     """
     groups, incomplete = grouped(resource, match.members, inventory)
     namer = Namer(resource, groups, inventory, former, held)
@@ -94,9 +94,10 @@ def make_devices(
 
 @dataclass(slots=True)
 class _TextBudget:
-    """The bytes of text that a device may still have.
+    """The bytes of text that a device may still use.
 
-    Counted before they are made: 10,000 variables of 60 KiB, in a config of 200 KB, take 600 MB.
+    They are counted before strings are built: 10,000 variables of 60 KiB, in a config of 200 KB,
+    need 600 MB.
     """
 
     left: int
@@ -108,7 +109,7 @@ class _TextBudget:
             raise UnusableValueError(f"its strings take more than {MAX_TEXTS >> 20} MiB together")
 
     def counted(self, lookup: Lookup) -> Lookup:
-        """Return a lookup that subtracts what it returns."""
+        """Return a lookup that subtracts the size of its results."""
 
         def look(scope: str, name: str, /) -> str | None:
             text = lookup(scope, name)
@@ -148,24 +149,25 @@ class _Maker:
             replace(selector.inject, devices=selector.inject.devices or ())
             for selector in resource.match
         ]
-        # By the entry that takes a member: all that is given, and the part that differs between
-        # members, each with the bytes of its literal text.
+        # By the entry that matches a member: everything to inject, and the part that differs
+        # between members, each with the bytes of its literal text.
         common, *of_entries = (
             [(part, _literal_size(part)) for part in (inject, _differing(inject))]
             for inject in (resource.inject, *added)
         )
         self._injects = [
-            # As mostly, an entry of ``match`` has nothing of its own to give.
+            # The usual case: the entry of ``match`` has no ``inject`` of its own.
             (common, of_entry) if any(templates_of(inject)) or inject.devices else (common,)
             for inject, of_entry in zip(added, of_entries, strict=True)
         ]
         self._checks_size = _literal_size((resource.health, resource.hooks))
 
     def make(self, group: CandidateGroup, name: str) -> Device:
-        """Expand all templates of the resource; what must be there and is not makes it Unhealthy.
+        """Expand all templates of the resource; a required thing that is missing makes the device
+        Unhealthy.
 
-        ``name`` is that of the resource, also where it results from a template. Raises
-        UnusableValueError where there can be no device.
+        ``name`` is that of the resource, even if it results from a template. Raises
+        UnusableValueError if there can be no device.
         """
         resource, inventory, host = self._resource, self._inventory, self._host
         first, entries = group.members[0], [min(member.entries) for member in group.members]
@@ -216,7 +218,7 @@ class _Maker:
             weak_id=naming.weak,
             path=first.path,
             members=() if group.text is None else tuple(map(_member, group.members, identities)),
-            # A control node comes with every member.
+            # A control node is injected with every member.
             nodes=tuple(dict.fromkeys(nodes)),
             missing=tuple(dict.fromkeys(missing)),
             mounts=tuple(dict.fromkeys(mounts)),
@@ -251,7 +253,7 @@ class _Maker:
     def _given(
         self, members: Iterable[tuple[Candidate, Lookup, int]], budget: _TextBudget
     ) -> Iterator[_Injection]:
-        """Yield what each member gives; what is the same for all comes with the first one only.
+        """Yield what to inject for each member; parts that are the same for all only for the first.
 
         A group of 2,000 members with 4,000 mounts has 4,000 mounts, not 8 million.
         """
@@ -264,8 +266,8 @@ class _Maker:
                 yield _Injection(member, lookup, inject)
 
     def _check(self, device: Device, first: Candidate, injected: Iterable[_Injection]) -> None:
-        """Raise UnusableValueError if no container can get it."""
-        # Else it always fits: a node at its own path.
+        """Raise UnusableValueError if no container can get the device."""
+        # Otherwise there is nothing to check: a node at its own path.
         if device.members or any(
             injection.inject.devices or injection.inject.mounts or injection.inject.annotations
             for injection in injected
@@ -281,8 +283,8 @@ class _Maker:
     def _nodes(
         self, given: Iterable[_Injection]
     ) -> tuple[list[DeviceNode], list[Reason], list[str]]:
-        """Return the device nodes of all members, what must be there and is not, and the paths
-        that were requested, with or without wildcards; they may not exist.
+        """Return the device nodes of all members, required nodes that are missing, and the
+        requested paths, with or without wildcards, which need not exist.
         """
         nodes, missing, paths = [], [], []
         for member, lookup, inject in given:
@@ -309,7 +311,7 @@ class _Maker:
         container_path = inside or Template((file.path,))
         if container_path.parts and str(container_path.parts[-1]).endswith("/"):
             container_path = Template((*container_path.parts, file.path.rpartition("/")[2]))
-        # A path without a template is a control node: every device of the node may bring it along.
+        # A path without a template is a control node: it may be injected with every device.
         control = entry.path is not None and not entry.path.references
         return DeviceNode(
             host_path=file.path,
@@ -323,7 +325,9 @@ class _Maker:
         )
 
     def _hardware_of(self, file: FoundFile) -> HardwareIdentity | None:
-        """Return what a node belongs to, for records of claims; None if it is not needed."""
+        """Return the hardware that a node belongs to, for records of claims; None if it is not
+        needed.
+        """
         syspath, host = file.identity.syspath, self._host
         if self._resource.served_by is not ServedBy.DRA:
             return None
@@ -385,7 +389,9 @@ def _member(candidate: Candidate, hardware: HardwareIdentity) -> Member:
 
 
 def _check_nodes(resource: Resource, group: CandidateGroup, host: Host) -> None:
-    """Check that what was selected as ``udev`` has a device file; in a group another may."""
+    """Check that a device that ``udev`` selected has a device file; in a group, another member
+    may.
+    """
     alone = not any(member.has_node for member in group.members)
     for member in group.members:
         expects_file = member.device is not None and member.device.number is not None

@@ -1,4 +1,6 @@
-"""Matching: what the selectors of a resource take, which resource has it, and why none has any."""
+"""Matching: what the selectors of a resource match, which resource gets it, and why a resource has
+nothing.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,7 @@ if TYPE_CHECKING:
 _EXCLUDED = Reason(Code.EXCLUDED, "excluded by the config")
 _MAX_LISTED = 3
 _MAX_SELECTOR = 160
-"""Of the text of a selector, in characters: it may have a thousand globs."""
+"""Maximum length of a selector in a message: it may have a thousand globs."""
 
 
 _BLAMED: Mapping[Code, tuple[str, str]] = {
@@ -41,39 +43,41 @@ _BLAMED: Mapping[Code, tuple[str, str]] = {
     Code.UNDECIDED: ("it is not known what matches", "match"),
     Code.NOT_OFFERED: ("", ""),
 }
-"""What is said of which list of selectors; of other causes, that nothing matches."""
+"""The sentence for each cause; for other causes, that nothing matches."""
 _NO_MATCH = ("nothing on this node matches", "match")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Excluded:
-    """The hardware that a resource must not match, nor inject along with another device.
+    """The hardware that a resource must not match, nor inject with another device.
 
-    What cannot be read excludes: each entry has its place in ``exclude``, and why it is unknown
-    whether it takes the thing; empty: it surely does.
+    An entry that cannot be checked excludes, too: each has its index in ``exclude``, and why it is
+    unknown whether it matches; empty if it certainly does.
     """
 
     entries: Mapping[str, Sequence[tuple[int, str]]]
-    """By the thing's key and by its syspath."""
+    """The entries by the key and by the syspath of what they match."""
     hidden: Sequence[tuple[int, str]]
-    """Entries that may match anything, since part of what they read cannot be read."""
+    """Entries that may match anything, because something that they need cannot be read."""
 
     def reason(self, file: FoundFile) -> Reason | None:
-        """Return why the file is out; None if it is not."""
+        """Return why the file is excluded; None if it is not."""
         if (entry := self.entry(file)) is None:
             return None
         _, why = entry
         return Reason(Code.UNREADABLE, f"may be excluded, but {why}") if why else _EXCLUDED
 
     def entry(self, file: FoundFile) -> tuple[int, str] | None:
-        """Return the first entry that surely takes the file, else the first that may."""
+        """Return the first entry that certainly matches the file, else the first that may."""
         names = _names_of(file) if self.entries else ()
         found = [entry for name in names for entry in self.entries.get(name, ())] + [*self.hidden]
         return min(found, key=lambda entry: (bool(entry[1]), entry[0]), default=None)
 
 
 def _names_of(file: FoundFile) -> Iterator[str]:
-    """Yield its key, its syspath and those above: a child is excluded with its parent."""
+    """Yield the key of a thing, its syspath and those above: a child is excluded with its
+    parent.
+    """
     yield file.key
     syspath = file.identity.syspath
     while syspath:
@@ -82,7 +86,7 @@ def _names_of(file: FoundFile) -> Iterator[str]:
 
 
 def excluded(resource: Resource, inventory: Inventory) -> Excluded:
-    """Return what the ``exclude`` of a resource takes, or may take."""
+    """Return what the ``exclude`` of a resource matches, or may match."""
     found = select(resource.exclude, resource, inventory)
     entries: dict[str, list[tuple[int, str]]] = {}
     for candidate in found.candidates:
@@ -95,33 +99,34 @@ def excluded(resource: Resource, inventory: Inventory) -> Excluded:
 class Owners:
     """Candidates that earlier resources of a config have, by key.
 
-    A resource claims what it takes: its members, and what it may take (``Match.unreadable``).
-    One that cannot be decided keeps what its last list owned; if there was none, all that its
-    selectors might match is reserved. Among devices, those on a list that are absent just now
-    (``_Pass._absent`` of decide.py) keep their IDs and nodes.
+    A resource claims what it matches or may match (``Match.unreadable``). A resource that cannot be
+    decided keeps what its last list owned; if there was none, everything that its selectors might
+    match is reserved. Listed devices that are absent now (``_Pass._absent`` of decide.py) keep
+    their IDs and nodes.
     """
 
     claims: dict[str, tuple[Resource, bool]] = field(default_factory=dict)
-    """The owner of each, and whether it surely is: something of it may not be readable."""
+    """The owner of each candidate, and whether that is certain: something may be unreadable."""
     reserved: list[tuple[Resource, Hidden]] = field(default_factory=list)
     """Globs and subsystems of resources whose matches are unknown."""
     listed: Callable[[], Mapping[Identity, Collection[str]]] = dict
-    """Return which resources have a thing on their last lists: there it stays, whatever is unsure
-    now."""
+    """Return which resources have a thing on their last lists: there it stays, even if something is
+    uncertain now.
+    """
 
     def enter(self, resource: Resource, keys: Iterable[str], found: Match | None = None) -> None:
-        """Let a resource have what none before it has, and reserve what it may take."""
+        """Give a resource what no earlier one has, and reserve what it may match."""
         for key in keys:
             is_sure = found is None or key not in found.unreadable
             self.claims.setdefault(key, (resource, is_sure))
         self.reserved += ((resource, hidden) for hidden in (found.hidden if found else ()))
 
     def reserve(self, resource: Resource) -> None:
-        """Reserve what a resource might match that could not be decided yet."""
+        """Reserve everything that a resource that has never been decided might match."""
         self.reserved += ((resource, Hidden(entry.candidates, "")) for entry in resource.match)
 
     def why_not(self, candidate: Candidate, resource: Resource) -> Reason | None:
-        """Return why a resource cannot have a candidate; None: it can."""
+        """Return why a resource cannot have a candidate; None if it can."""
         owner, is_sure = self.claims.get(candidate.key, (None, True))
         if not is_sure and self._has(resource, candidate.file.identity):
             owner = None
@@ -136,7 +141,7 @@ class Owners:
         return Reason(Code.TAKEN, text, owner.name)
 
     def why_reserved(self, candidate: Candidate, resource: Resource, part_of: Identity) -> str:
-        """Return which resource might take a part of a device, in words; empty: none."""
+        """Return which resource might match a part of a device, in words; empty if none."""
         for owner, hidden in self.reserved:
             if not (owner.exclusive or resource.exclusive):
                 continue
@@ -151,7 +156,7 @@ class Owners:
 
 
 def for_node(resources: Iterable[Resource], node_name: str) -> tuple[Resource, ...]:
-    """Return the resources that apply on this node: of equal names the first that fits."""
+    """Return the resources that apply on this node; if names are equal, the first that fits."""
     fitting: dict[str, Resource] = {}
     for resource in resources:
         if not resource.node_names or glob.matches_any(resource.node_names, node_name):
@@ -191,11 +196,12 @@ class Match:
     refused: tuple[Entry[Unmade], ...]
     excluded: Excluded
     misses: Mapping[int, Misses]
-    """What entries of ``match`` read and certainly do not match."""
+    """Candidates that the entries of ``match`` certainly do not match."""
     unreadable: frozenset[str]
-    """The keys of what is not offered because something of it cannot be read."""
+    """The keys of candidates that are not offered because something cannot be read."""
     hidden: tuple[Hidden, ...]
-    """Where it looks and cannot see all: no later resource gets what may be there."""
+    """Places that the selectors cannot read completely: no later resource gets what may be there.
+    """
 
     @property
     def claimed(self) -> frozenset[str]:
@@ -204,10 +210,10 @@ class Match:
 
 
 def match(resource: Resource, owners: Owners, inventory: Inventory) -> Match:
-    """Return what a resource takes of what no earlier one has (D8).
+    """Return what a resource matches among the candidates that no earlier one has (D8).
 
-    What cannot be read is not offered. It may be read in a moment: no later entry gets it
-    meanwhile, and no later resource.
+    A candidate that cannot be read is not offered. It may become readable: meanwhile no later entry
+    gets it, and no later resource.
     """
     out = excluded(resource, inventory)
     found = select(resource.match, resource, inventory)
@@ -278,7 +284,7 @@ def why_undecided(resource: Resource, failed: str) -> Reason:
 
 
 def _reason(cause: Code, resource: Resource, seen: str) -> Reason:
-    """Return a cause as a sentence about the selectors that are to blame.
+    """Return a cause as a sentence that names the responsible selectors.
 
     Only a different cause or different selectors count as news; different devices do not.
     """
@@ -307,7 +313,9 @@ def _why_not_matched(resource: Resource, found: Match) -> tuple[Code, str]:
 
 
 _CLOSER = (Code.NOT_MATCHED, Code.VALUE_MISSING)
-"""In order: the closest of several selectors is the one that fails at the last of these."""
+"""The conditions in order: the closest of several selectors is the one that fails at the last of
+these.
+"""
 
 
 def _entries(resource: Resource, key: str, texts: Sequence[str], count: int) -> str:

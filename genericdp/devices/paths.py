@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from genericdp.policy import Policy
 
 _OF_OTHERS = ("/sys/fs/", "/sys/kernel/")
-"""Where other filesystems are mounted: in one for BPF, users may make links."""
+"""Directories with other filesystems: users may make links in the one for BPF."""
 
 
 class PathTarget(NamedTuple):
@@ -18,11 +18,11 @@ class PathTarget(NamedTuple):
 
     target: str
     refusal: str = ""
-    """Why it must not be handed out or read; empty if nothing is wrong."""
+    """Why it must not be injected or read; empty if nothing is wrong."""
 
 
 def is_kernels_own(path: str) -> bool:
-    """Return whether only the kernel makes links on the way to a path, none of which leads out."""
+    """Return whether only the kernel makes links on the way to a path, and none leads elsewhere."""
     is_of_sysfs = path.startswith("/sys/") and not path.startswith(_OF_OTHERS)
     return is_of_sysfs or path == "/proc/self/mountinfo"
 
@@ -30,9 +30,9 @@ def is_kernels_own(path: str) -> bool:
 def file_to_read(
     policy: Policy | None, path: str, target_of: Callable[[str], PathTarget]
 ) -> PathTarget:
-    """Return where a file that the config names lies, with the refusal if it must not be read.
+    """Return the location of a file that the config names, with the refusal if it must not be read.
 
-    What is read must be at the target itself, since a link may be redirected meanwhile.
+    Read the target itself, since a link may be redirected meanwhile.
     """
     if is_kernels_own(path):
         found = PathTarget(target=path)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from genericdp.devices.topology import Spot
 
 MAX_STARTS = 16
-"""Number of free devices up to which the closest are sought from each of them."""
+"""Up to this many free devices, each is tried as the first."""
 MAX_COMPARED = 16
 """Number of the container's shares that a further device is compared with."""
 _MAX_ID_LENGTH = 255
@@ -37,13 +37,13 @@ def preferred_ids(
     """Return ``size`` of the available IDs, with all of ``must``, in natural order.
 
     ``devices`` are those of the resource in natural order of their IDs; this order decides
-    between equally good ones. The order of the other arguments, which is random (PRF-2), changes
-    nothing. IDs of no device are given last, where others do not suffice. If there are fewer than
-    ``size``: all of them. Empty, which means any, if that is what is wanted, or if more
-    IDs must be given than ``size``. Never raises (PRF-4).
+    between equally good ones. The order of the other arguments, which is random (PRF-2), does not
+    matter. IDs of no device are chosen last, if there are not enough others. If there are fewer
+    than ``size``, all are returned. An empty result means any, if that is the preference, or if
+    ``must`` has more IDs than ``size``. Never raises (PRF-4).
 
-    ``auto`` is spread if devices have several shares, which ``replicas`` shows where only the
-    first ones are left, and closest otherwise.
+    ``auto`` is spread if devices have several shares (``replicas``, since only first shares may be
+    left), and closest otherwise.
     """
     required = set(must)
     if preference is Preference.AUTO:
@@ -90,7 +90,7 @@ def choose_greedily(
 ) -> Counter[int]:
     """Return how many of the free shares of each device to take: always the one that ranks first.
 
-    A device is its place in natural order. There are at least ``size`` free shares.
+    Devices are numbers in natural order. There are at least ``size`` free shares.
     """
     left, held = Counter(free), Counter(held)
     order = sorted(held.elements())  # the device of each share, as the container gets them
@@ -111,8 +111,8 @@ def choose_greedily(
     heapify(heap)
     taken: Counter[int] = Counter()
     for _ in range(size):
-        # What the container gets of one device never brings another forward, so only the first
-        # has to be ranked again.
+        # Choosing a share of one device never raises the rank of another, so only the first has to
+        # be ranked again.
         while (now := rank(heap[0][1])) > heap[0][0]:
             heapreplace(heap, (now, heap[0][1]))
         _, device = heap[0]
@@ -129,7 +129,7 @@ def choose_greedily(
 
 def _choose_closest(free: Counter[int], size: int, spots: Sequence[Spot]) -> Counter[int]:
     """Return the closest of the greedy choices that begin with each of the devices."""
-    # The first device alone as the start might be the only one of its socket.
+    # The first device might be the only one on its socket, so try each as the start.
     choices = []
     for device in sorted(free):
         first = Counter({device: 1})

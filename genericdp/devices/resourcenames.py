@@ -1,4 +1,4 @@
-"""Names of resources: what Kubernetes takes, and which result from a name that is a template."""
+"""Names of resources: which are valid, and which result from a template."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ _MAX_DOMAIN = 253 - len("requests.")
 _MAX_TYPE = 63
 _MAX_LABEL = 63
 _DIGITS = 8
-"""Of the digests in names."""
+"""Length of the digests in names."""
 _NOT_IN_LABEL = re.compile(r"[^a-z0-9-]")
 MAX_RESULTS = 64
-"""Names that may result from one template; each is a resource with a server of its own."""
+"""Maximum number of names from one template; each is a resource with its own server."""
 
 
 def name_problem(name: str) -> str | None:
@@ -87,7 +87,7 @@ def class_names(resource: str) -> tuple[str, str]:
 
 
 def with_name(resource: Resource, name: str) -> Resource:
-    """Return the resource that has resulted from a template under a name."""
+    """Return the resource that a template resulted in, under its name."""
     return replace(resource, name=name, names=(), name_template=None)
 
 
@@ -103,7 +103,9 @@ def results(lists: Mapping[str, DeviceList]) -> dict[str, list[str]]:
 def resulting(
     resources: Iterable[Resource], lists: Mapping[str, DeviceList]
 ) -> dict[str, Resource]:
-    """Return resources by name; those that result from one with a template follow it."""
+    """Return resources by name; a resource with a template is followed by those that result from
+    it.
+    """
     found: dict[str, Resource] = {}
     resulting_names = results(lists)
     for resource in resources:
@@ -124,14 +126,14 @@ class NameOwners:
             for name, before in previous.items()
             if before.template in listed and glob.matches_any(listed[before.template].names, name)
         }
-        # Nothing takes away a name that the config gives in full.
+        # A name that the config has in full always belongs to its resource.
         self._owners |= {name: name for name in listed}
         self._names: dict[str, dict[str, None]] = {name: {name: None} for name in listed}
         for name, owner in self._owners.items():
             self._names[owner][name] = None
 
     def of(self, resource: Resource) -> list[str]:
-        """Return the name of a resource and then those that result from it, or had."""
+        """Return the name of a resource and then those that result from it now or did before."""
         return list(self._names[resource.name])
 
     def enter(self, resource: Resource, name: str) -> str:

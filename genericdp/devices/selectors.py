@@ -1,4 +1,4 @@
-"""Selectors: what each takes of the host, what it does not take, and what cannot be known."""
+"""Selectors: what each matches on the host, what it does not, and what is unknown."""
 
 from __future__ import annotations
 
@@ -39,24 +39,24 @@ _MAX_FOUND = 3
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Condition:
-    """One condition, and what the host says to it."""
+    """One condition, and the value on the host."""
 
     key: str
-    """As the config has it: ``usb.vendor``, ``hardware.udev.properties.ID_BUS``."""
+    """The key in the config: ``usb.vendor``, ``hardware.udev.properties.ID_BUS``."""
     wanted: Globs
     found: str | None
-    """None: the device has no such thing."""
+    """None if the device has no such value."""
     where: str
-    """The device that was asked."""
+    """The device that was compared."""
     ignore_case: bool = False
     why: str = ""
-    """Of a value: why nothing was found."""
+    """Why a value was not found."""
     unreadable: str = ""
     """Why it is unknown whether the condition holds; empty if it certainly does not."""
 
     @property
     def holds(self) -> bool:
-        """Return whether it does; without globs anything does."""
+        """Return whether the condition holds; without globs, any value does."""
         if not self.wanted:
             return True
         return self.found is not None and glob.matches_any(
@@ -65,15 +65,15 @@ class Condition:
 
 
 class Hidden(NamedTuple):
-    """A part of what a selector reads that may hold more than can be read."""
+    """A place that a selector reads and that may contain more than can be read."""
 
     wanted: Candidates
     why: str
     seen: frozenset[str] = frozenset()
-    """The keys of what the selector has seen all the same."""
+    """The keys of the things that the selector could read there."""
 
     def may_hold(self, candidate: Candidate) -> bool:
-        """Return whether a candidate may be there, by all names of it that are known."""
+        """Return whether a candidate may be there, according to all of its known names."""
         wanted, file, device = self.wanted, candidate.file, candidate.device
         if candidate.key in self.seen:
             return False
@@ -96,17 +96,19 @@ class Misses:
     samples: dict[str, dict[str | None, tuple[FoundFile | SysDevice, Condition]]] = field(
         default_factory=dict
     )
-    """By key, for some of the values found: the first condition that has it."""
+    """For each key, the first failed condition for some of the values found."""
 
     def add(self, thing: FoundFile | SysDevice, failed: Condition) -> None:
-        """Count a file or device that a condition keeps from being taken."""
+        """Count a file or device that fails a condition."""
         self.counts[failed.key] += 1
         samples = self.samples.setdefault(failed.key, {})
         if len(samples) <= _MAX_FOUND + 1:
             samples.setdefault(failed.found, (thing, failed))
 
     def nearest(self, selector: Selector) -> str:
-        """Return the key of the condition at which those failed that come closest; empty: none."""
+        """Return the key of the condition that the closest candidates fail; empty if there is
+        none.
+        """
         keys = [key for key in self.counts if key != selector.candidates.kind]
         return max(keys, key=lambda key: conditions_before(selector, key), default="")
 
@@ -116,15 +118,16 @@ class Selection:
     """The result of the selectors of a list, which are identified by their index."""
 
     candidates: Sequence[Candidate]
-    """What any of them takes or may take, each thing once, in natural order of its path."""
+    """Everything that any of them matches or may match, each thing once, in natural order of paths.
+    """
     hidden: Sequence[tuple[int, Hidden]]
     misses: Mapping[int, Misses]
-    """What they read and certainly do not match."""
+    """Things that they read and that certainly do not match."""
 
     def why_unknown(self, candidate: Candidate) -> tuple[int, str] | None:
-        """Return the selector that may be the first to take a candidate, and why it only may.
+        """Return the selector that may be the first to match a candidate, and why that is unknown.
 
-        None: it is known which is the first.
+        None if it is known which is the first.
         """
         uncertain = [
             (i, selector.why) for i, selector in self.hidden if selector.may_hold(candidate)
@@ -164,8 +167,8 @@ def select(selectors: Sequence[Selector], resource: Resource, inventory: Invento
 
 def _under_one_name(found: Sequence[Candidate]) -> Candidate:
     def rank(candidate: Candidate) -> tuple[object, ...]:
-        # What is certain counts before what is not, a name that may be handed out before one that
-        # may not, a link before a node.
+        # Certain matches count before uncertain ones, names that may be injected before others,
+        # links before nodes.
         is_refused = bool(candidate.file.refusal)
         is_certain = "" in candidate.entries.values()
         return not is_certain, is_refused, not candidate.file.is_link, natural_key(candidate.path)
@@ -179,7 +182,7 @@ def _under_one_name(found: Sequence[Candidate]) -> Candidate:
 
 
 def _things(wanted: Candidates, inventory: Inventory) -> Iterator[FoundFile | SysDevice]:
-    """Yield what a selector reads, without what udev has yet to record."""
+    """Yield the things that a selector reads, without those that udev has yet to record."""
     awaited = inventory.host.awaited
     if isinstance(wanted, PathSelector):
         for file in (file for pattern in wanted.globs for file in inventory.found(pattern)):
@@ -193,7 +196,7 @@ def _things(wanted: Candidates, inventory: Inventory) -> Iterator[FoundFile | Sy
 
 
 def _hidden(wanted: Candidates, inventory: Inventory) -> Iterator[Hidden]:
-    """Yield the parts of what a selector reads that cannot be read completely."""
+    """Yield the places that a selector reads and that cannot be read completely."""
     host = inventory.host
     if isinstance(wanted, PathSelector):
         for pattern in wanted.globs:
@@ -221,7 +224,7 @@ def _subsystems(wanted: SysSelector, host: Host) -> list[str]:
 
 
 def subsystem_globs(selector: SysSelector) -> Globs:
-    """Return the subsystems in which the selector's candidates are; empty: all."""
+    """Return the subsystems of the selector's candidates; empty for all."""
     return selector.keys.get("subsystem", ()) if selector.kind == "udev" else (selector.kind,)
 
 
@@ -236,9 +239,9 @@ def is_candidate_of(selector: SysSelector, device: SysDevice) -> bool:
 def why_not(
     selector: Selector, thing: FoundFile | SysDevice, resource: Resource, inventory: Inventory
 ) -> Condition | None:
-    """Return the condition for which a selector does not take a file or device; None: it takes it.
+    """Return the condition that a file or device fails; None if the selector matches it.
 
-    One that certainly does not hold, else an unknown one (``Condition.unreadable``).
+    The condition certainly does not hold, else it is unknown (``Condition.unreadable``).
     """
     unknown = None
     for condition in unmet(selector, thing, resource, inventory):
@@ -319,7 +322,7 @@ def _unmet_hardware(
 ) -> Iterator[Condition]:
     """Yield the conditions on the device and its parents that do not hold.
 
-    ``where``: what was asked if sysfs knows nothing of it.
+    ``where`` is the path for messages if sysfs has no such device.
     """
     if device is None:
         if hardware:
@@ -336,9 +339,9 @@ def _unmet_hardware(
 
 
 def _any_ancestor(selector: SysSelector, device: SysDevice, host: Host) -> Condition | None:
-    """All conditions must hold for one and the same ancestor; else give the best one's failure.
+    """All conditions must hold for the same ancestor; else yield the failures of the best one.
 
-    Best is one that may take it after all, then the one of which most conditions hold.
+    The best ancestor is one that may match, then the one that meets most conditions.
     """
     failures: list[tuple[int, Condition]] = []
     for ancestor in lineage(device, host):
@@ -377,7 +380,7 @@ def _unmet_values(
 
 
 def path_globs(selectors: Iterable[Selector]) -> tuple[str, ...]:
-    """Return the globs of the selectors that go by path."""
+    """Return the globs of the selectors that have a path."""
     paths = (
         selector.candidates
         for selector in selectors
@@ -406,7 +409,7 @@ def selector_text(selector: Selector) -> str:
 
 
 def _as_config(part: SysSelector | Mapping[str, Globs] | Globs) -> object:
-    """Return a part of a selector as the config has it; a list of one is that one."""
+    """Return a part of a selector as in a config; a list with one entry becomes that entry."""
     if isinstance(part, SysSelector):
         order = [key for key in KINDS[part.kind].keys if key in part.keys]
         nested = {"properties": part.properties, "attributes": part.attributes}
@@ -420,7 +423,7 @@ def _as_config(part: SysSelector | Mapping[str, Globs] | Globs) -> object:
 
 
 def conditions_before(selector: Selector, key: str) -> int:
-    """Return how many conditions of a selector are asked before one that fails."""
+    """Return how many conditions of a selector are checked before one that fails."""
     if key == "type":
         return 0
     wanted = selector.candidates
@@ -430,7 +433,7 @@ def conditions_before(selector: Selector, key: str) -> int:
     for part, prefix in ((wanted, ""), *beside):
         if not isinstance(part, PathSelector):
             keys += (f"{prefix}{part.kind}.{name}" for name, *_ in _wanted(part))
-    # A key may be that of all below it: "hardware", "usb".
+    # A key may stand for all keys below it: "hardware", "usb".
     return next((i for i, name in enumerate(keys) if f"{name}.".startswith(f"{key}.")), len(keys))
 
 

@@ -37,14 +37,14 @@ _VFIO_GROUP = re.compile(r"(?:noiommu-)?([0-9]{1,9})")
 """Names of the nodes in ``/dev/vfio``; ``vfio`` itself is a control node."""
 _PCI_BRIDGE = "0x06"
 _MAX_LAYERS = 256
-"""Virtual devices to look below: a volume group may stand on many disks."""
+"""Virtual devices whose hardware is below them: a volume group may use many disks."""
 
 
 class Distance(IntEnum):
     """The distance between two devices.
 
-    Each counts twice the one before, so that four devices in two pairs on one socket are closer
-    than three on a switch and one on the other socket.
+    Each is twice the one before, so that four devices in two pairs on one socket are closer than
+    three on a switch and one on the other socket.
     """
 
     DEVICE = 0
@@ -52,7 +52,7 @@ class Distance(IntEnum):
     SWITCH = 1
     """One PCI switch or bridge, or one USB hub, that both are attached to."""
     SWITCHES = 2
-    """A switch or hub above both, with more of them in between; one USB controller."""
+    """A common switch or hub, with others in between; one USB controller."""
     ROOT = 4
     """One root complex; for USB without PCI: one controller's parent."""
     NUMA_NODE = 8
@@ -64,15 +64,15 @@ class Spot:
     """The location of a device."""
 
     syspaths: tuple[str, ...] = ()
-    """Of its members, each of the hardware: that of the PCI function for a VFIO group."""
+    """The bus paths of its members' hardware; for a VFIO group, those of its PCI functions."""
     numa_nodes: tuple[int, ...] = ()
-    """Without -1, which means that there is none (LAW-8)."""
+    """The NUMA nodes, without -1, which means that there is none (LAW-8)."""
     closeness: str | None = None
     """Devices with an equal text are as close as one device: a link that sysfs does not show."""
 
     @cached_property
     def bus_paths(self) -> frozenset[BusPath]:
-        """Those of all members."""
+        """The bus paths of all members."""
         return frozenset(map(bus_path, self.syspaths))
 
 
@@ -82,7 +82,7 @@ NOWHERE = Spot()
 def bus_path(syspath: str) -> BusPath:
     """Return the last PCI root's path, then the bridges, functions, hubs and ports below it.
 
-    Without PCI or USB above it: only its own syspath, which is equal to no other's.
+    Without PCI or USB above the device, only its own syspath, which is unique.
     """
     hops: list[str] = []
     start, on_usb = 0, False
@@ -93,7 +93,7 @@ def bus_path(syspath: str) -> BusPath:
             continue
         on_usb = on_usb or kind == "hub"
         if kind == "port" and not on_usb:
-            continue  # I2C devices are called so, too
+            continue  # I2C devices have such names, too
         if not hops:
             start = found.start()
         hops.append(found[0][1:])
@@ -101,7 +101,7 @@ def bus_path(syspath: str) -> BusPath:
 
 
 def distance(spot: Spot, other: Spot) -> Distance:
-    """Return the distance between two devices: that of the members that come closest."""
+    """Return the distance between two devices: that of the closest members."""
     if spot.closeness and spot.closeness == other.closeness:
         return Distance.DEVICE
     least = Distance.OTHER
@@ -142,13 +142,13 @@ def _one_slot(below: BusPath, beside: BusPath) -> bool:
 
 
 def _is_attached(below: BusPath) -> bool:
-    """Check that no other switch or hub is between the device and what it is below."""
+    """Check that no other switch or hub is between the device and the one above it."""
     on_pci = all(":" in hop for hop in below)
     return len(below) <= (_PORT_AND_CARD if on_pci else 1)
 
 
 def spot_of(members: Sequence[SysDevice], host: Host, closeness: str | None = None) -> Spot:
-    """Return where a device sits that is made of these members.
+    """Return the location of a device with these members.
 
     ``closeness`` is the value that names links which sysfs does not show.
     """
@@ -168,7 +168,7 @@ def spot_of(members: Sequence[SysDevice], host: Host, closeness: str | None = No
 
 
 def closeness(resource: Resource, lookups: Iterable[Lookup]) -> str | None:
-    """Return the text that says what a device is close to; None if its members differ."""
+    """Return the closeness value of a device; None if its members differ."""
     if resource.closeness is None:
         return None
     try:
@@ -179,11 +179,11 @@ def closeness(resource: Resource, lookups: Iterable[Lookup]) -> str | None:
 
 
 def hardware_below(device: SysDevice, host: Host) -> tuple[SysDevice, ...]:
-    """Return the device itself unless it is virtual; else what it stands on, in natural order.
+    """Return the device itself unless it is virtual; else the hardware below it, in natural order.
 
-    That is what is in the group of a VFIO node, and the disks or controllers below a block
-    device (``dm``, ``md``, a partition of them, a multipath NVMe disk). A virtual device that
-    stands on nothing is all there is.
+    These are the functions in the group of a VFIO node, and the disks or controllers below a block
+    device (``dm``, ``md``, a partition of them, a multipath NVMe disk). A virtual device without
+    any is returned itself.
     """
     seen: dict[str, SysDevice] = {}
     for parent in (pending := [device]):
@@ -195,7 +195,9 @@ def hardware_below(device: SysDevice, host: Host) -> tuple[SysDevice, ...]:
 
 
 def backing_devices(device: SysDevice, host: Host) -> Sequence[SysDevice]:
-    """Return what a block device or a VFIO node stands on directly; nothing if it is hardware."""
+    """Return the devices directly below a block device or a VFIO node; nothing if it is
+    hardware.
+    """
     if device.subsystem == "vfio":
         group = group_number(device.name)
         return () if group is None else functions_of(group, host)
@@ -226,7 +228,7 @@ def group_number(name: str) -> str | None:
 
 
 def functions_of(group: str, host: Host) -> tuple[SysDevice, ...]:
-    """Return what is in an IOMMU group without its bridges, which no driver has to give up."""
+    """Return the functions of an IOMMU group without its bridges, which may keep their drivers."""
     found = _linked(f"/sys/kernel/iommu_groups/{group}", "devices/*", host)
     return tuple(device for device in found if not _is_bridge(device, host))
 

@@ -1,7 +1,7 @@
 """Transitions: the states of a device, and which event leads from which state to which.
 
-A reconcile decides level by level, and replays nothing: it starts each device in the state that the
-last list has, and applies what is so now. The events stand in the order in which they are applied.
+A reconcile is level-triggered and replays nothing: it starts each device in its state of the last
+list, and applies the current facts. The events are listed in the order in which they are applied.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class State(StrEnum):
     UNHEALTHY = "unhealthy"
     """Its hardware is there, but lacks something or fails."""
     MISSING = "missing"
-    """It is listed as Unhealthy although no device can be made any more, until it is forgotten.
+    """It is listed as Unhealthy although no device can be made of it now, until it is forgotten.
 
     A kubelet reports a device that is missing from the list as healthy (LAW-10).
     """
@@ -38,11 +38,11 @@ class Event(StrEnum):
     SETTLING = "settling"
     """Its group has changed just now."""
     MADE = "made"
-    """A device is made of its hardware, and no other device has what it needs."""
+    """Its hardware makes a device, and no other device has what it needs."""
     REFUSED = "refused"
     """No container may get it: it is excluded, lacks something, belongs to another, is held."""
     GONE = "gone"
-    """Its hardware or its match is not there any more."""
+    """Its hardware is missing, or no longer matches."""
     FORGOTTEN = "forgotten"
     """It has been missing for ``forgetAfterSeconds``, and no pod or claim holds it."""
     INCOMPLETE = "incomplete"
@@ -77,7 +77,7 @@ TABLE: Mapping[Event, tuple[State | None, ...]] = {
     Event.NOT_PROBED:   (____, ____, PROBE, PROBE, ____, ____),
     Event.FAILING:      (____, ____, BAD,  BAD,  ____, ____),
 }
-"""Where an event leads, with the reasons that it has; what is Healthy has none."""
+"""The next state for each event; a Healthy device has no reasons."""
 # fmt: on
 
 LISTED = frozenset({State.PROBING, State.HEALTHY, State.UNHEALTHY, State.MISSING})
@@ -85,7 +85,7 @@ LISTED = frozenset({State.PROBING, State.HEALTHY, State.UNHEALTHY, State.MISSING
 
 
 def next_state(state: State, event: Event) -> State | None:
-    """Return where an event leads from a state; None: it changes nothing."""
+    """Return the next state after an event; None if it changes nothing."""
     return TABLE[event][_COLUMNS[state]]
 
 

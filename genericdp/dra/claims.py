@@ -1,4 +1,4 @@
-"""Records of prepared claims on disk: which hardware each claim has, and what it was given.
+"""Records of prepared claims on disk: which hardware each claim has, and what its containers get.
 
 A record outlives the daemon, a reboot and an upgrade. ``uid`` and ``holds`` keep their form in
 every version of the format, so that an older daemon still knows which hardware is held.
@@ -36,13 +36,17 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _VERSION = 3
-"""Of records. ``uid`` and ``holds`` have the same form in each: a hold is never lost."""
+"""The version of records. ``uid`` and ``holds`` have the same form in all versions, so that no
+hold is lost.
+"""
 SUFFIX = ".json"
 RELEASE_SUFFIX = ".release"
 MAX_BYTES = 4 * 1024 * 1024
-"""Size of a record, both when it is written and when it is read."""
+"""Maximum size of a record, both when it is written and when it is read."""
 _MAX_VALUES = 300_000
-"""Likewise. Those of a daemon have some 20 bytes each; parsed, this many need 30 MB."""
+"""Maximum number of values in a record. They have some 20 bytes each; parsed, this many need 30
+MB.
+"""
 
 
 class ClaimError(UnusableDeviceError):
@@ -59,7 +63,7 @@ class Result:
     device: str
     """Its name in the ResourceSlice."""
     admin: bool = False
-    """Whether it is for ``adminAccess``: then the claim holds nothing of it."""
+    """Whether it is for ``adminAccess``: then the claim does not hold it."""
     resource: str = ""
     share: str = ""
     """The ID of the device, or of a share of it."""
@@ -77,7 +81,7 @@ class Result:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Hold:
-    """Shares of a device that a claim has, known as hardware."""
+    """Shares of a device that a claim has, known by the hardware's identity."""
 
     resource: str
     device_id: str = field(metadata={KEY: "id"})
@@ -94,12 +98,12 @@ class Hold:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Place:
-    """A node or member of a device, as it was when a container was given it."""
+    """A node or member of a device, as it was when a container got it."""
 
     path: str
     """As the config found it; may be a link."""
     target: str
-    """What the path led to."""
+    """The target of the path."""
     instance: Identity
     identity: HardwareIdentity
     is_node: bool
@@ -107,7 +111,7 @@ class Place:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ReleaseHook:
-    """A command that runs once nothing has a device any more."""
+    """A command that runs once no holder has a device."""
 
     argv: tuple[str, ...]
     env: dict[str, str]
@@ -116,7 +120,7 @@ class ReleaseHook:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class GivenDevice:
-    """A device of a claim: what it was, and what ends its use."""
+    """A device of a claim: its identity, and the hooks that end its use."""
 
     resource: str
     device_id: str = field(metadata={KEY: "id"})
@@ -136,21 +140,21 @@ class GivenRequest:
 
     name: str
     edits: int
-    """Which of the claim's ``edits``: those of several requests may be equal, and long."""
+    """The index in the claim's ``edits``: those of several requests may be equal, and long."""
     cdi: tuple[str, ...]
-    """CDI devices of others."""
+    """CDI devices from other programs."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Claim:
-    """A claim that is being prepared or has been."""
+    """A claim that is being or has been prepared."""
 
     uid: str
     namespace: str
     name: str
     driver: str
     boot_id: str = field(default="", metadata={KEY: "bootID"})
-    """The boot in which it was prepared, or was to be."""
+    """The boot in which it was or is being prepared."""
     is_prepared: bool = False
     """Whether its hooks have run in that boot."""
     per_request: bool = False
@@ -163,13 +167,17 @@ class Claim:
     requests: tuple[GivenRequest, ...] = ()
     edits: tuple[Edits, ...] = ()
     is_foreign: bool = field(default=False, compare=False)
-    """Whether another version of genericdp wrote the record: only its holds are known."""
+    """Whether a different version of genericdp wrote the record, so that only its holds are
+    known.
+    """
 
     def __str__(self) -> str:
         return f"{self.namespace}/{self.name}"
 
     def held(self, withheld: Mapping[tuple[str, str], str] | None = None) -> list[HeldDevice]:
-        """Return what it holds; ``withheld``: why not to offer shares, by resource and share."""
+        """Return its holds; ``withheld`` has reasons why shares must not be offered, by resource
+        and share.
+        """
         reasons = withheld or {}
         return [
             HeldDevice(
@@ -204,13 +212,13 @@ class Record:
 
     path: Path
     claim: Claim | None = None
-    """None: it does not say which hardware its claim has."""
+    """None if the record does not show which hardware its claim has."""
     why: str = ""
-    """Why it does not; empty: it does."""
+    """Why it does not; empty if it does."""
 
     @property
     def uid(self) -> str:
-        """That of the claim."""
+        """The UID of the claim."""
         return self.path.stem
 
     @property
@@ -220,7 +228,9 @@ class Record:
 
     @property
     def is_releasing(self) -> bool:
-        """Return whether an administrator has released it, and the daemon has yet to do so."""
+        """Return whether an administrator has requested its release, and the daemon has yet to
+        release it.
+        """
         return release_marker(self.path.parent, self.uid).exists()
 
     def __str__(self) -> str:
@@ -239,12 +249,15 @@ class ClaimRecords:
         self.claims: dict[str, Claim] = {}
         """The claims by UID; replaced, never changed in place."""
         self.unreadable: dict[str, Record] = {}
-        """The records that do not say what is held, by UID."""
+        """The records that do not show what is held, by UID."""
         self.directory = directory
         self._removed = removed
 
     def load(self) -> None:
-        """Read all records; raise OSError. What cannot be read stays where it is, and blocks."""
+        """Read all records; raise OSError.
+
+        A record that cannot be read stays, and blocks new claims.
+        """
         self.directory.mkdir(mode=0o700, exist_ok=True)
         for directory in (self.directory, self.directory.parent):
             remove_temporary(directory)
@@ -262,7 +275,7 @@ class ClaimRecords:
         return self.directory / f"{uid}{SUFFIX}"
 
     async def reload_unreadable(self) -> bool:
-        """Read again what could not be read; return whether less is unreadable now."""
+        """Read unreadable records again; return whether fewer are unreadable now."""
         before = tuple(self.unreadable.items())
         for uid, record in before:
             try:
@@ -291,7 +304,7 @@ class ClaimRecords:
 
         def put() -> None:
             if claim.is_foreign and os.path.lexists(path):
-                return  # it says more than we know
+                return  # the record has more than we know
             record = {"version": _VERSION, **as_record(claim)}
             content = f"{json.dumps(record)}\n".encode()
             _check_size(content)
@@ -303,7 +316,7 @@ class ClaimRecords:
             try:
                 os.lstat(path)
             except OSError as error:
-                # After any other error it may be there.
+                # After any other error the record may exist.
                 return isinstance(error, FileNotFoundError | NotADirectoryError)
             return False
 
@@ -320,7 +333,7 @@ class ClaimRecords:
     async def remove(self, uid: str) -> None:
         """Remove a record, so that other claims can get the hardware; raise OSError.
 
-        A marker goes first: it must not release a claim that is prepared later.
+        A marker is removed first, so that it cannot release a claim that is prepared later.
         """
 
         def unlink() -> None:
@@ -341,7 +354,7 @@ class ClaimRecords:
 
 
 def release_marker(directory: Path, uid: str) -> Path:
-    """Return the file by which an administrator releases a claim: an empty one will do.
+    """Return the path of the marker with which an administrator releases a claim: an empty file.
 
     ``directory`` has the claim's record. The daemon runs release hooks, then removes both.
     """
@@ -364,7 +377,7 @@ def record_directories(kubelet_root: Path) -> list[Path]:
 def read_records(directory: Path) -> list[Record]:
     """Return the records in a directory, readable or not; raise OSError.
 
-    Nothing is changed: a daemon may maintain the directory.
+    Nothing is changed, because a daemon may maintain the directory.
     """
     found = []
     for path in sorted(directory.iterdir()):
@@ -377,8 +390,8 @@ def read_records(directory: Path) -> list[Record]:
 async def read_others(own: Path) -> tuple[bool, list[Claim]]:
     """Return whether other drivers may have records on this node, and their claims.
 
-    What is not in our format belongs to a driver that is not ours. Raise OSError for lack of
-    descriptors or memory, and if reading hangs: a claim that is not seen would lose its hardware.
+    A file in a different format belongs to a driver that is not ours. Raise OSError for lack of
+    descriptors or memory, and if reading hangs: an overlooked claim would lose its hardware.
     """
 
     def read() -> tuple[bool, list[Claim]]:
@@ -406,10 +419,10 @@ def are_same(
     held: Collection[HardwareIdentity],
     present: Callable[[], Iterable[HardwareIdentity]] = tuple,
 ) -> bool:
-    """Return whether any hardware is in both.
+    """Return whether both have any hardware in common.
 
-    Hardware that is ``present`` elsewhere has not moved from there, whatever its serial says: that
-    is asked only about what may have moved, since it is all that is on offer.
+    Hardware that is ``present`` at its old place has not moved, even if serial numbers are equal.
+    ``present`` is used only for hardware that may have moved, since it lists everything on offer.
     """
     return any(
         mine.is_same(other)
@@ -423,7 +436,7 @@ def are_same(
 
 
 def is_shared(wanted: Hold, held: Hold) -> bool:
-    """Return whether two claims may have the same hardware at once."""
+    """Return whether two claims may have the same hardware at the same time."""
     if wanted.key == held.key:
         is_other_share = set(held.shares).isdisjoint(wanted.shares)
         return wanted.replicas > 1 and held.replicas > 1 and is_other_share
@@ -452,7 +465,7 @@ def _read(path: Path) -> Record:
         raise
     except OSError as error:
         if is_shortage(error):
-            raise  # it says nothing about the record
+            raise  # the error is not about the record
         return Record(path=path, why=reason_of(error).lower())
     except DAMAGE as error:
         return Record(path=path, why=f"it is damaged: {why_damaged(error)}")

@@ -61,13 +61,15 @@ log = logging.getLogger(__name__)
 _DELETED_FIRST = "its ResourceSlices are deleted first"
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _REST = 4
-"""How many times longer than an update of all specs took the next one waits."""
+"""The pause before the next update of all specs, as a multiple of the time that the last one
+took.
+"""
 _REMOVALS = flags.DELETE | flags.MOVED_FROM
 _MAX_SERVED_BYTES = 1024 * 1024
-"""Size of the list of what DRA serves."""
+"""Maximum size of the list of resources that DRA serves."""
 _VERSION = 1  # of the format of served.json
 _ASK_SECONDS = 1.0
-"""How long the kubelet may take to answer: the reconcile waits for it."""
+"""How long the kubelet may take to answer, because the reconcile waits for it."""
 _UNKNOWN = "it cannot be known whether pods hold such devices already"
 
 
@@ -75,15 +77,15 @@ class _Verdict(NamedTuple):
     """The verdict on whether a resource can move to the back end of the config."""
 
     why_not: str
-    """Empty: it can."""
+    """Why it cannot; empty if it can."""
     meanwhile: ServedBy | None
-    """What serves it until then; None: neither does."""
+    """The back end that serves it until then; None if neither does."""
     is_transient: bool = False
-    """Whether that ends without a person doing anything: logged as info."""
+    """Whether that ends by itself; then it is logged as info."""
 
 
 class _Parts(NamedTuple):
-    """The tasks of the instance that is in charge."""
+    """The tasks of the active instance."""
 
     preparer: ClaimPreparer
     plugin: DraPlugin
@@ -93,10 +95,10 @@ class _Parts(NamedTuple):
 class DraDriver:
     """Serves resources through DRA; only one of several instances on a node does so at a time.
 
-    Failures are logged and retried, and do not affect what the device plugin serves. Never do both
-    back ends serve a resource, and it does not move to the other one while a pod or claim holds a
-    device of it: two containers could get it. While it moves neither serves it, until the plugin or
-    the ResourceSlices of the former are deleted.
+    Failures are logged and retried, and do not affect the resources that the device plugin serves.
+    The two back ends never serve the same resource, and a resource does not move to the other one
+    while a pod or claim holds a device of it: two containers could get the device. During a move
+    neither serves it, until the plugin or the ResourceSlices of the old back end are deleted.
     """
 
     def __init__(
@@ -112,19 +114,19 @@ class DraDriver:
         count_request: Callable[[str, str], None],
         policy: Callable[[], Policy | None],
     ) -> None:
-        """``policy`` returns what bounds release hooks of records."""
+        """``policy`` returns the policy for release hooks of records."""
         self.trouble = Observed("it is starting")
-        """Why the driver does not work; empty: it does."""
+        """Why the driver does not work; empty if it does."""
         self._failing = Latch(log)
         self.is_standby = False
-        """Whether another instance of the driver is in charge."""
+        """Whether another instance of the driver is active."""
         self._active = active
         """The resources of the config as they are served now, by name in the config."""
         self._waiting: Mapping[str, _Verdict] = {}
         """The resources that are not served as the config says, by name in the config."""
         self._logged: dict[str, Latch] = {}
         self.held: Collection[HeldDevice] = ()
-        """What claims hold, as last known."""
+        """The holds of claims, as last known."""
         self._unreadable: Collection[Record] = ()
         self._is_awaited = False
         """Whether other devices are offered once claims end."""
@@ -133,18 +135,18 @@ class DraDriver:
         self._timing = settings.pod_resources_timing or PodResourcesTiming()
         self._kubelet, self._root, self._run_hooks = kubelet, root, run_hooks
         self._look_again, self._count_request = look_again, count_request
-        # The names of resources that DRA serves now, as in served.json (None: not read yet), and is
-        # to serve according to the config.
+        # The names of resources that DRA serves now, as in served.json (None until it is read), and
+        # those that it should serve according to the config.
         self._dra_now: frozenset[str] | None = None
         self._dra_wanted: frozenset[str] = frozenset()
         self._pools: Mapping[str, ServedPool] = {}
         """Those of the resources that it serves, by name."""
         self._lists: Observed[Mapping[str, DeviceList] | None] = Observed(None)
-        """The device lists to publish, by resource; None: they are not known yet."""
+        """The device lists to publish, by resource; None until they are known."""
         # Sent when CDI specs may be outdated, and when an administrator may have released a claim.
         self._specs_outdated, self._released = Signal(), Signal()
         self._parts: _Parts | None = None
-        """None: another instance is in charge, or the driver does not work."""
+        """None if another instance is active, or the driver does not work."""
 
     # Back ends
 
@@ -165,9 +167,9 @@ class DraDriver:
             trouble = f"{self._settings.directory} cannot be read: {reason_of(error).lower()}"
             may_have_records = not isinstance(error, HangingError | NotADirectoryError)
         if may_have_records and self._dra_now is None:
-            # Claims may have what the device plugin would give away. Where reading hangs, it may
-            # do so forever, and where there can be no directory there cannot be records: the device
-            # plugin serves what the config says.
+            # Claims may hold devices that the device plugin would give away. But if reading hangs,
+            # it may hang forever, and if there can be no directory, there can be no records: then
+            # the device plugin serves its resources of the config.
             new = [name for name in wanted if self._active_as(name) is None]
             self._apply(wanted, dict.fromkeys(new, _Verdict(trouble, None)))
             return self._active
@@ -189,7 +191,9 @@ class DraDriver:
         return self._active
 
     async def _learn(self) -> None:
-        """Find out what claims hold on this node, and what DRA serves; raise OSError."""
+        """Read which devices claims hold on this node, and which resources DRA serves; raise
+        OSError.
+        """
         settings = self._settings
         if self._parts is not None:  # it may end meanwhile
             preparer = self._parts.preparer
@@ -205,7 +209,7 @@ class DraDriver:
             self.held = [device for claim in (*claims, *others) for device in claim.held()]
             self._unreadable = [record for record in records if record.claim is None]
         if self._dra_now is None:
-            # The file may be missing or damaged: DRA surely serves what claims have.
+            # The file may be missing or damaged: DRA certainly serves the resources of claims.
             work = partial(_read_served, settings)
             served = await in_worker(work, settings.served_file)
             self._dra_now = served.union(held.name.resource for held in self.held)
@@ -222,7 +226,7 @@ class DraDriver:
         return bool(self._by_peers) or self.is_standby
 
     async def _look_while_waiting(self) -> Never:
-        """Reconcile periodically while something waits: the end of a pod causes no event."""
+        """Reconcile periodically while a resource waits: the end of a pod causes no event."""
         peers = self._kubelet.peers
         while True:
             await until(peers.watch(), peers, timeout_seconds=self._timing.period)
@@ -232,7 +236,7 @@ class DraDriver:
     def _dra_names(self, resource: Resource) -> list[str]:
         """Return which of the names that DRA serves now are those of a resource of the config.
 
-        Its globs may match a name that DRA is to serve for another resource: not that one.
+        Names that its globs match, but that DRA is to serve for another resource, are excluded.
         """
         stays = self._dra_wanted if resource.served_by is ServedBy.DEVICE_PLUGIN else frozenset()
         return [
@@ -265,7 +269,7 @@ class DraDriver:
     ) -> _Verdict:
         """Return whether a resource can move to DRA.
 
-        ``pods``: the resources of which pods hold devices, or why that is not known.
+        ``pods`` are the resources of which pods hold devices, or the reason why they are unknown.
         """
         last = self._active_as(resource.name)
         meanwhile = None if last is None else last.served_by
@@ -275,17 +279,18 @@ class DraDriver:
             if last is None and not self._dra_names(resource):
                 meanwhile = ServedBy.DEVICE_PLUGIN
             return _Verdict("pods hold devices of it through the device plugin", meanwhile)
-        # The kubelet was asked after the plugin had stopped: no pod can have got a device since.
+        # The kubelet was asked after the plugin had stopped, so no pod can have received a device
+        # since.
         has_ended = not any(_can_have(resource, name) for name in by_plugin)
         why = "" if has_ended else "its device plugin ends first"
         return _Verdict(why, None, is_transient=True)
 
     def _active_as(self, name: str) -> Resource | None:
-        """Return a resource of the config as it is served now; None: it is not served."""
+        """Return a resource of the config as it is served now; None if it is not served."""
         return None if name in self.withheld else self._active.get(name)
 
     async def _save_served(self, settled: Collection[Resource]) -> str:
-        """Save which resources DRA serves; return why that fails; empty: it is saved."""
+        """Save which resources DRA serves; return why that failed, or an empty string."""
         settings, before = self._settings, self._dra_now or frozenset()
         by_dra = before.difference(*map(self._dra_names, settled))
         for resource in settled:
@@ -303,7 +308,10 @@ class DraDriver:
         return ""
 
     def _apply(self, wanted: Mapping[str, Resource], waiting: Mapping[str, _Verdict]) -> None:
-        """Set the active back ends: what waits stays as it was, or is withheld. Log what is new."""
+        """Set the active back ends: resources that wait stay as they were, or are withheld.
+
+        Log changes.
+        """
         for name in self._waiting.keys() - waiting.keys():
             if (latch := self._logged.pop(name, None)) and name in wanted:
                 now, last = wanted[name].served_by, self._active_as(name)
@@ -315,7 +323,7 @@ class DraDriver:
             latch = self._logged.setdefault(name, Latch(log, resource=name))
             level = logging.INFO if is_transient else logging.WARNING
             latch.update(why, "not served by %s yet: %s", resource.served_by, why, level=level)
-            # Those that neither serves need some value: the reconciler leaves ``withheld`` out.
+            # Resources that neither serves need some value; the reconciler omits ``withheld``.
             active[name] = replace(resource, served_by=meanwhile or ServedBy.DEVICE_PLUGIN)
             if last is not None and last.served_by is meanwhile:
                 active[name] = last
@@ -351,21 +359,23 @@ class DraDriver:
             return _Verdict(f"{_UNKNOWN}: {error}", None)
 
     def changed(self) -> None:
-        """Reconcile if a resource waits: what it waits for may be gone (plugin, claim, slice)."""
+        """Reconcile if a resource waits: the plugin, claim or slice that it waits for may have
+        ended.
+        """
         if self._waiting or self._is_awaited or self.trouble.value:
             self._look_again()
 
     def serve(self, gates: Mapping[str, Gate], *, is_awaited: bool) -> None:
         """Serve the resources of these gates, by name, and no others from now on.
 
-        ``is_awaited``: whether other devices are offered once claims end.
+        ``is_awaited`` shows whether other devices are offered once claims end.
         """
 
         def is_healthy(held: HeldDevice) -> bool:
             listed = gates[held.name.resource].devices.devices.get(held.name.device_id)
             return listed is not None and listed.is_healthy
 
-        # What a claim has may also be offered as another device once the claim ends.
+        # A claim's hardware may also be offered as a different device once the claim ends.
         self._is_awaited = is_awaited or not all(
             held.name.resource in gates and is_healthy(held) for held in self.held
         )
@@ -377,7 +387,7 @@ class DraDriver:
             for name, gate in gates.items()
         }
         self._lists.value = {name: gate.devices for name, gate in gates.items()}
-        self._specs_outdated.send()  # what the config does not name any more may have changed, too
+        self._specs_outdated.send()  # devices that the config no longer has may have changed, too
 
     @property
     def gates(self) -> Mapping[str, Gate]:
@@ -385,14 +395,14 @@ class DraDriver:
         return {pool.gate.resource: pool.gate for pool in self._pools.values()}
 
     def _why_absent(self, pool: str) -> str:
-        """Return why a pool of the config is not offered, or an empty string if unknown."""
+        """Return why a resource of the config is not offered, or an empty string if unknown."""
         waiting = {pool_name(self._node_name, name): why for name, why in self.waiting.items()}
         return waiting.get(pool, "")
 
     # The driver
 
     def why_not_served(self, resource: str) -> str:
-        """Return why claims cannot get devices of a resource now; empty: they can."""
+        """Return why claims cannot get devices of a resource now; empty if they can."""
         if self.trouble.value or self._parts is None:
             return self.trouble.value
         preparer, plugin, publisher = self._parts
@@ -404,9 +414,9 @@ class DraDriver:
         return publisher.state.value.get(resource, soon) or publisher.slices.failure.value
 
     def _why_still_offered(self, resources: Collection[str]) -> tuple[str, bool]:
-        """Return why claims may still get devices of resources; empty: none may.
+        """Return why claims may still get devices of resources; empty if they cannot.
 
-        And whether that ends by itself.
+        Also return whether that ends by itself.
         """
         slices = None if self._parts is None else self._parts.publisher.slices
         why = self.trouble.value or (slices.failure.value if slices else "")
@@ -426,7 +436,7 @@ class DraDriver:
         return "", True
 
     async def run(self) -> None:
-        """Serve, and look for what lets resources move, forever."""
+        """Serve, and check whether waiting resources can move, forever."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._look_while_waiting(), name="changes of servedBy")
             tasks.create_task(self._serve_again(), name="DRA driver")
@@ -476,7 +486,7 @@ class DraDriver:
                         tasks.create_task(preparer.watch(), name="claims in the API")
                         await self._update_specs(preparer)
             finally:
-                if not os.fstat(locked).st_nlink:  # the records were removed with the directory
+                if not os.fstat(locked).st_nlink:  # the records disappeared with the directory
                     for claim in records.claims.values():
                         await records.write(claim)
 
@@ -506,7 +516,7 @@ class DraDriver:
         while True:
             is_outdated, began = outdated.watch(), time.monotonic()
             is_complete = await preparer.update_specs()
-            # A hundred claims must not take a core while each event needs it.
+            # Otherwise a hundred claims would occupy a core when there are many events.
             await asyncio.sleep(_REST * (time.monotonic() - began))
             seconds = None if is_complete else self._settings.retry
             await until(is_outdated, outdated, timeout_seconds=seconds)
@@ -515,7 +525,7 @@ class DraDriver:
         """Release the claims that an administrator has released."""
         while True:
             has_news = self._released.watch()
-            with suppress(OSError):  # the directory will be made again
+            with suppress(OSError):  # the directory will be created again
                 await preparer.honor_markers()
             await until(has_news, self._released, timeout_seconds=self._settings.retry)
 
@@ -577,7 +587,7 @@ class DraDriver:
 
     @property
     def claim_counts(self) -> dict[str, int]:
-        """The number of prepared claims of this instance, by what the API server has of them."""
+        """The number of prepared claims of this instance, by their state in the API server."""
         if self._parts is None:
             return {"prepared": 0, "gone": 0}
         preparer = self._parts.preparer
@@ -590,7 +600,7 @@ async def _get_claim(client: ApiClient, namespace: str, name: str) -> dict[str, 
     try:
         return await client.get(claim_path(namespace, name))
     except ApiError as error:
-        if error.reason == "NotFound":  # else it is not the claim that is missing
+        if error.reason == "NotFound":  # otherwise something else is missing
             return None
         raise
 
@@ -601,7 +611,7 @@ def _possible_names(resource: Resource) -> set[str]:
 
 
 def _can_have(resource: Resource, name: str) -> bool:
-    """Return whether a resource of the config, also one with globs, can have a name."""
+    """Return whether a resource of the config can have a name, even through globs."""
     if not resource.names:
         return name == resource.name
     return any(glob.matches(pattern, name) for pattern in resource.names)

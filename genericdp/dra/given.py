@@ -1,4 +1,4 @@
-"""The part of a claim's record that the config makes, and the claim's CDI spec."""
+"""The part of a claim's record that depends on the config, and the claim's CDI spec."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ _SPEC_PREFIX = "genericdp-claim_"
 
 
 def recorded(asked: Claim, results: tuple[Result, ...], devices: Devices) -> Claim:
-    """Return a claim with all that its record says of devices; raise ClaimError."""
+    """Return a claim with everything that its record contains about devices; raise ClaimError."""
     shares: dict[Key, list[str]] = {}
     for result in results:
         if not result.admin:
@@ -74,7 +74,7 @@ def recorded(asked: Claim, results: tuple[Result, ...], devices: Devices) -> Cla
 
 
 def identities_of(claim: Claim, key: Key) -> tuple[HardwareIdentity, ...]:
-    """Return what hardware a claim has as a device, also if it is for admin access only."""
+    """Return the identities of a device that a claim has, even if only for admin access."""
     for hold in claim.holds:
         if hold.key == key:
             return hold.identities
@@ -96,13 +96,13 @@ def contradicting(given: Iterable[Edits]) -> set[str]:
 def locate(
     root: Root, claim: Claim, on_offer: Callable[[], Iterable[Device]], *, same_boot: bool
 ) -> tuple[Claim, dict[Key, str]]:
-    """Return a claim with its nodes where they are now, and why devices of it are missing.
+    """Return a claim with the current paths of its nodes, and why devices of it are missing.
 
-    ``on_offer`` returns the devices among which those that have come back are. After a reboot
-    (not ``same_boot``) numbers and inodes may be those of other hardware. Raise ClaimError if what
-    is there cannot be known.
+    ``on_offer`` returns the devices among which returned ones are found. After a reboot (not
+    ``same_boot``) numbers and inodes may belong to other hardware. Raise ClaimError if the devices
+    cannot be read.
     """
-    # A lack of descriptors or memory must not pass for other hardware.
+    # A lack of descriptors or memory must not look like other hardware.
     host = HostCache(root.wary())
     listed: list[Place] = []
     moved: dict[Place, Place] = {}
@@ -138,7 +138,7 @@ def _seen(
     host: Host,
     same_boot: bool,  # noqa: FBT001
 ) -> Place | HardwareIdentity:
-    """Return a place as it is now, or to what other hardware its path leads.
+    """Return a place as it is now, or the other hardware that its path leads to.
 
     Raise UnusableValueError if that cannot be read.
     """
@@ -153,7 +153,7 @@ def _seen(
 
 
 def _found_again(place: Place, listed: Iterable[Place]) -> Place | None:
-    """Return where the hardware of a place is now, among what is on offer."""
+    """Return the current place of the hardware among the devices on offer."""
     for now in listed:
         if now.identity.is_same(place.identity):
             return replace(now, identity=place.identity)
@@ -161,7 +161,7 @@ def _found_again(place: Place, listed: Iterable[Place]) -> Place | None:
 
 
 def _moved(claim: Claim, moved: Mapping[Place, Place]) -> Claim:
-    """Return a claim whose places are others now."""
+    """Return a claim with changed places."""
     targets = {then.target: now.target for then, now in moved.items()}
     identities = {then.identity: now.identity for then, now in moved.items()}
     return replace(
@@ -184,7 +184,7 @@ def _moved(claim: Claim, moved: Mapping[Place, Place]) -> Claim:
 
 
 def _relocated(edits: Edits, now: Mapping[str, str]) -> Edits:
-    """Return edits with the nodes where they are now, by where they were."""
+    """Return edits with the current nodes in place of the former ones."""
     if "deviceNodes" not in edits:
         return edits
     nodes = []
@@ -277,10 +277,10 @@ def _places(device: Device) -> tuple[Place, ...]:
 
 
 def _requests(claim: Claim, devices: Devices) -> Iterable[tuple[str, Edits, tuple[str, ...]]]:
-    """Yield each request of a claim, with what containers get for it; raise ClaimError.
+    """Yield each request of a claim, with the edits for its containers; raise ClaimError.
 
-    There is one CDI device for each request: of several, only the last value of an environment
-    variable would count.
+    There is one CDI device for each request, because with several devices only the last value of an
+    environment variable would count.
     """
     for request in dict.fromkeys(result.request for result in claim.results):
         asked = [result for result in claim.results if result.request == request]
@@ -310,7 +310,7 @@ class ClaimSpecs:
         self.directory = directory
         self._kind, self._prefix = f"{driver}/claim", f"{_SPEC_PREFIX}{driver}_"
         self.ending: set[str] = set()
-        """The UIDs of claims of which spec and record are being removed."""
+        """The UIDs of claims whose spec and record are being removed."""
 
     def uid_of(self, name: str) -> str:
         """Return the UID of the claim whose spec has this file name, if it is one."""
@@ -320,7 +320,9 @@ class ClaimSpecs:
         return self.directory / f"{self._prefix}{uid}.json"
 
     def devices_of(self, claim: Claim) -> dict[str, tuple[str, ...]]:
-        """Return the CDI devices of each request of a claim: ours for all of it, and others."""
+        """Return the CDI devices of each request of a claim: our own, and those of other
+        programs.
+        """
         return {
             request.name: (
                 *([f"{self._kind}={claim.uid}_{number}"] if claim.edits[request.edits] else ()),
@@ -332,8 +334,8 @@ class ClaimSpecs:
     async def put(self, claim: Claim, *, is_complete: bool) -> bool:
         """Write the spec of a claim, or remove it; return whether it has changed. Raise OSError.
 
-        It is empty if anything is missing: a container that is started again would start
-        with fewer devices, or with others.
+        The spec is removed if any device is missing: otherwise a restarted container would start
+        with fewer or different devices.
         """
         path, requests = self._file(claim.uid), enumerate(claim.edits_by_request)
 
@@ -354,7 +356,9 @@ class ClaimSpecs:
         await in_worker(partial(self._file(uid).unlink, missing_ok=True))
 
     def remove_others(self, uids: Collection[str]) -> None:
-        """Remove the specs of all claims but these, whatever earlier builds called their files."""
+        """Remove the specs of all claims except these, including files with names of earlier
+        builds.
+        """
         with suppress(OSError):
             for path in self.directory.glob(f"{_SPEC_PREFIX}*.json"):
                 is_ours = kind_of_ours(_content_of(path)) == self._kind

@@ -78,24 +78,24 @@ class ServedPool:
 
 @dataclass(kw_only=True, slots=True)
 class _Withheld:
-    """Shares of a prepared claim that the scheduler takes for free."""
+    """Shares of a prepared claim that the scheduler considers free."""
 
     since: float
     """On the loop's clock."""
     shares: Mapping[tuple[str, str], str] = field(default_factory=dict)
     """Why not to offer each, by resource and share."""
     why: str = ""
-    """A relative clause about what the claim has."""
+    """A relative clause about the claim's devices."""
     is_old: bool = False
-    """Whether it has been logged that this lasts."""
+    """Whether the log already says that this lasts."""
 
 
 class ClaimPreparer:
     """Prepares and unprepares claims for the kubelet, which may repeat its calls.
 
-    A call may be canceled at any ``await``, and the process killed anywhere: a claim's record is
-    written first and removed last. Nothing but Unprepare, an administrator, another allocation,
-    or a reboot together with the API server's word ends what a claim holds.
+    A call may be canceled at any ``await``, and the process killed at any time, so a claim's record
+    is written first and removed last. A claim's holds end only through Unprepare, an administrator,
+    a new allocation, or a reboot if the API server no longer has the claim.
     """
 
     def __init__(
@@ -113,14 +113,14 @@ class ClaimPreparer:
         policy: Callable[[], Policy | None],
         changed: Callable[[], None],
     ) -> None:
-        """``pools`` returns those that are offered now, by name.
+        """``pools`` returns the pools that are offered now, by name.
 
-        ``why_absent`` returns why another one is not; empty: not known. ``changed`` is called when
-        other shares are withheld than before.
+        ``why_absent`` returns why a pool is not offered; empty if unknown. ``changed`` is called
+        when the withheld shares have changed.
         """
         self._driver, self._timing = settings.driver, settings.claim_timing
         self.records = records
-        """Of the claims that are prepared, or are being."""
+        """Records of the claims that are prepared or being prepared."""
         self.specs = ClaimSpecs(cdi_directory, settings.driver)
         self._boot_id = boot_id
         self._root = root
@@ -131,21 +131,25 @@ class ClaimPreparer:
         self._policy = policy
         self._changed = changed
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-        """By UID: calls about the same claim run one after another."""
+        """Locks by UID: calls about the same claim run one after another."""
         self.withheld: dict[str, _Withheld] = {}
-        """What the API server no longer has, by UID of the claim."""
+        """Shares of claims that the API server no longer has, by UID of the claim."""
         self._others: Sequence[Claim] = ()
-        """Those of drivers of other names, as last read."""
+        """Claims of drivers with other names, as last read."""
         self._reads_begun = self._read_taken = 0
-        """The numbers of the last read of them, and of the one that ``_others`` is from."""
+        """The numbers of the last read of other drivers' claims, and of the read that
+        ``_others`` is from.
+        """
         self._passed: set[tuple[str, Key]] = set()
-        """UID and device of claims that are ending and do not count as holders any more."""
+        """UID and device of claims that are ending and no longer count as holders."""
         self._ended_elsewhere: set[tuple[str, str]] = set()
-        """Driver and UID of claims of other drivers that a reboot and the API server have ended."""
+        """Driver and UID of claims of other drivers that ended with a reboot, as the API server
+        confirms.
+        """
         self._unwritten = Latch(log)
         """Why CDI specs could not be written."""
         self._unreleased: dict[str, Latch] = {}
-        """Why claims that an administrator has released are not ended yet, by UID."""
+        """Why claims that an administrator has released have not ended yet, by UID."""
 
     async def prepare(
         self, claims: Sequence[ClaimRef]
@@ -158,19 +162,19 @@ class ClaimPreparer:
         return answers
 
     async def unprepare(self, claims: Sequence[ClaimRef]) -> dict[str, str]:
-        """Return why each claim cannot be unprepared, by UID; empty: it is."""
+        """Return why each claim cannot be unprepared, by UID; empty if it was."""
         return {
             ref.uid: await self._caught(self._unprepare(ref.uid), ref, "unprepared") or ""
             for ref in claims
         }
 
     async def _caught(self, work: Awaitable[Any], claim: ClaimRef, what: str) -> Any:  # noqa: ANN401
-        """Return the result, or the text of the error, and log it."""
+        """Return the result; if there is an error, log and return its text."""
         where = printable(f"claim {claim.namespace}/{claim.name}")
         try:
             result = await work
         except Exception as error:  # noqa: BLE001
-            # A bug that concerns one claim must not hold up the others.
+            # A bug that affects one claim must not delay the others.
             result = explained(error, self.specs.directory)
             log.warning("%s cannot be %s: %s", where, what, result)
         else:
@@ -206,7 +210,7 @@ class ClaimPreparer:
     async def _get_allocated(self, ref: ClaimRef, tallies: list[ResourceTally]) -> Claim:
         """Return a claim with the results that the scheduler has allocated; raise ClaimError.
 
-        Append to ``tallies`` those of its resources, for the caller to count the result.
+        Append the tallies of its resources to ``tallies``, so that the caller can count the result.
         """
         found = await self._get_claim(ref.namespace, ref.name)
         if found is None:
@@ -236,7 +240,7 @@ class ClaimPreparer:
             raise ClaimError(f"the API server has no proper ResourceClaim: {error!r}") from error
 
     async def _reserve(self, asked: Claim, before: Claim | None) -> tuple[Claim, Devices]:
-        """Reserve the hardware of a claim; ``before`` is its present record.
+        """Reserve the hardware of a claim; ``before`` is its current record.
 
         Return its record, and its devices that are on offer. Raise ClaimError or OSError.
         """
@@ -249,18 +253,19 @@ class ClaimPreparer:
             (holder.driver, holder.uid): holder for _, _, holder in self._conflicts(claim)
         }:
             for holder in holders.values():
-                with suppress(GenericdpError):  # then it stays as it is
+                with suppress(GenericdpError):  # then the record stays as it is
                     await self.check(holder)
             claim, fresh = self._planned(asked, before, missing)
         if why := self._why_refused(claim):
             raise ClaimError(why)
-        self.records.reserve(claim)  # nothing has been awaited since the check
+        self.records.reserve(claim)  # there was no await since the check
         has_hooks = any(
             fresh[hold.key].hooks.keys() & _HOOKS for hold in claim.holds if hold.key in fresh
         )
         if claim is not before and (has_neighbors or has_hooks):
-            # The hardware stays taken if the process is killed. Another driver may have written a
-            # record meanwhile: each writes its own first, then reads the others'.
+            # The hardware stays reserved if the process is killed. Another driver may have written
+            # a record meanwhile, so each driver first writes its own record, then reads the
+            # others'.
             await finish(self.records.write(claim))
             await self._read_others()
             if why := self._why_refused(claim):
@@ -274,9 +279,9 @@ class ClaimPreparer:
     ) -> tuple[Claim, Devices]:
         """Return the record of a claim before its hooks, and its devices that are on offer.
 
-        ``before`` is its present record, ``missing`` why devices of that are not there. What the
-        claim has been given stays as it is, in this boot, and where the config no longer has it.
-        Raise ClaimError.
+        ``before`` is its current record, ``missing`` has reasons why devices in it are missing. In
+        this boot, and if the config no longer has a device, the claim keeps what its containers
+        got. Raise ClaimError.
         """
         results = tuple(self._resolved(result, before) for result in asked.results)
         fresh: Devices = {}
@@ -330,12 +335,12 @@ class ClaimPreparer:
         return [entry.device for entry in listed if entry.is_present and entry.is_complete]
 
     def _present(self) -> Iterable[HardwareIdentity]:
-        """Yield the hardware that is on offer, whether it is healthy or not."""
+        """Yield the hardware on offer, healthy or not."""
         listed = (listed for gate in self._gates() for listed in gate.devices.devices.values())
         return (own for entry in listed if entry.is_present for own in entry.device.identities)
 
     def _is_hardware(self, known: Collection[HardwareIdentity], device: Device) -> bool:
-        """Return whether a device is the hardware that was known, and no part of it another."""
+        """Return whether a device is exactly the recorded hardware, with no part replaced."""
         now = device.identities
         has_other = any(
             mine.is_at_place_of(hold) and mine.nature_of(hold) is Nature.DIFFERENT
@@ -345,9 +350,9 @@ class ClaimPreparer:
         return not has_other and are_same(now, known, self._present)
 
     async def _ready_devices(self, claim: Claim, fresh: Devices, *, run_hooks: bool) -> Devices:
-        """Return its devices once checked as in Allocate, and hooks have run; raise CallError.
+        """Check its devices as in Allocate, run hooks, and return the devices; raise CallError.
 
-        Devices that are not ``fresh`` are not on offer: they are what the claim was given.
+        Devices that are not ``fresh`` are not on offer: they are from the claim's record.
         Hooks run for no device that is only for admin access.
         """
         found: Devices = {}
@@ -372,7 +377,7 @@ class ClaimPreparer:
     # Holders
 
     async def holds(self) -> list[HeldDevice]:
-        """Return what claims hold, also those of other drivers; raise OSError."""
+        """Return the holds of claims, including those of other drivers; raise OSError."""
         await self._read_others()
         found = []
         for claim in (*self.records.claims.values(), *self._others):
@@ -385,7 +390,7 @@ class ClaimPreparer:
         self._reads_begun += 1
         number = self._reads_begun
         has_neighbors, others = await read_others(self.records.directory)
-        if number > self._read_taken:  # else a read that began later has ended before
+        if number > self._read_taken:  # otherwise a read that began later has already ended
             self._read_taken = number
             self._others = [
                 other for other in others if (other.driver, other.uid) not in self._ended_elsewhere
@@ -393,7 +398,7 @@ class ClaimPreparer:
         return has_neighbors
 
     def _why_refused(self, claim: Claim) -> str:
-        """Return why a claim cannot have its hardware now; empty: it can."""
+        """Return why a claim cannot have its hardware now; empty if it can."""
         unreadable = [why for uid, why in self.records.unreadable.items() if uid != claim.uid]
         if unreadable and claim.uid not in self.records.claims:
             return str(unreadable[0])
@@ -409,7 +414,7 @@ class ClaimPreparer:
         return ""
 
     def _conflicts(self, claim: Claim) -> Iterable[tuple[Hold, Hold, Claim]]:
-        """Yield what another claim has of a claim's hardware, with that claim."""
+        """Yield the holds of other claims on a claim's hardware, each with its claim."""
         for hold in claim.holds:
             for other, holder in self._other_holds(claim):
                 if are_same(hold.identities, other.identities, self._present) and not is_shared(
@@ -418,9 +423,9 @@ class ClaimPreparer:
                     yield hold, other, holder
 
     def _other_holds(self, claim: Claim) -> Iterable[tuple[Hold, Claim]]:
-        """Yield all that other claims hold, with the claim.
+        """Yield all holds of other claims, each with its claim.
 
-        What pods hold through the device plugin is not on offer: ``decide`` sees to that.
+        Devices that pods hold through the device plugin are not on offer: ``decide`` ensures that.
         """
         own = (other for other in self.records.claims.values() if other.uid != claim.uid)
         return ((held, holder) for holder in (*own, *self._others) for held in holder.holds)
@@ -435,7 +440,9 @@ class ClaimPreparer:
                 await finish(self._forget(uid))
 
     async def _end_former(self, before: Claim, asked: Claim) -> Claim | None:
-        """End what a claim has that is no longer allocated to it; return what it keeps."""
+        """Release devices of a claim that are no longer allocated to it; return those that it
+        keeps.
+        """
         keep = set()
         for result in asked.results:
             with suppress(ClaimError):
@@ -446,25 +453,28 @@ class ClaimPreparer:
     async def _release(self, claim: Claim, keep: Collection[Key] = ()) -> Claim | None:
         """Run the release hooks of hardware that has no other holder, and forget the claim.
 
-        It continues to hold ``keep``; return that. Raise CallError, or OSError.
+        It continues to hold ``keep``, which is returned. Raise CallError, or OSError.
         """
         await self._read_others()
         ending = [hold for hold in claim.holds if hold.key not in keep]
         passed: set[tuple[str, Key]] = set()
         try:
             for resource in dict.fromkeys(hold.resource for hold in ending):
-                # For each resource again: during a hook, others may get a share of the next device.
+                # Checked again for each resource: during a hook, others may get a share of the next
+                # device.
                 mine = [hold for hold in ending if hold.resource == resource]
                 last = [hold for hold in mine if not self._is_held(hold, claim)]
                 passed |= {(claim.uid, hold.key) for hold in mine}
                 self._passed |= passed
                 if devices := self._having_release_hook(claim, last):
-                    # If it is prepared again before it is removed, its hooks have to run again.
+                    # If the claim is prepared again before the record is removed, its hooks must
+                    # run again.
                     claim = replace(claim, is_prepared=False)
                     self.records.reserve(claim)
-                    with suppress(OSError, ClaimError):  # a full disk must not keep a pod
+                    # a full disk must not keep a pod Terminating
+                    with suppress(OSError, ClaimError):
                         await finish(self.records.write(claim))
-                    # A device that is offered no longer has no gate.
+                    # A device that is no longer offered has no gate.
                     seconds = CallTimeouts().prepare
                     async with limited(resource, "NodeUnprepareResources", seconds) as unfinished:
                         await self._run_hooks("release", resource, devices, unfinished)
@@ -487,7 +497,7 @@ class ClaimPreparer:
             self._passed -= passed
 
     def _is_held(self, hold: Hold, claim: Claim) -> bool:
-        """Return whether the hardware has another holder, under whatever name."""
+        """Return whether the hardware has another holder, under any name."""
         return any(
             are_same(hold.identities, held.identities)
             for held, holder in self._other_holds(claim)
@@ -495,7 +505,9 @@ class ClaimPreparer:
         )
 
     def _having_release_hook(self, claim: Claim, holds: Iterable[Hold]) -> list[Device]:
-        """Return devices to run release hooks for: with the config's hook, else the record's."""
+        """Return the devices to run release hooks for, with the hook of the config, else of the
+        record.
+        """
         given = {device.key: device for device in claim.devices}
         found = []
         for hold in holds:
@@ -511,7 +523,9 @@ class ClaimPreparer:
         return found
 
     async def _forget(self, uid: str) -> None:
-        """Remove CDI spec and record, in this order: until both are removed the claim is known."""
+        """Remove CDI spec and record, in this order, so that the claim is known until both are
+        removed.
+        """
         self.specs.ending.add(uid)
         try:
             await self.specs.remove(uid)
@@ -522,7 +536,9 @@ class ClaimPreparer:
             self._changed()
 
     async def honor_markers(self) -> bool:
-        """Release the claims that an administrator has released; return whether all are."""
+        """Release the claims whose release an administrator has requested; return whether all
+        are released.
+        """
         if await self.records.reload_unreadable():
             self._changed()
         before, self._unreleased = self._unreleased, {}
@@ -565,7 +581,7 @@ class ClaimPreparer:
     async def check(self, claim: Claim) -> None:
         """Ask the API server about a claim: withhold its shares, or end it after a reboot.
 
-        Raise GenericdpError or OSError; then all stays as it is.
+        Raise GenericdpError or OSError; then nothing changes.
         """
         found = await self._get_claim(claim.namespace, claim.name)
         try:
@@ -587,7 +603,7 @@ class ClaimPreparer:
                     if (other.driver, other.uid) != (claim.driver, claim.uid)
                 ]
         elif self.records.claims.get(claim.uid) is not claim or self._lock(claim.uid).locked():
-            pass  # a call about it is at work
+            pass  # a call about it is in progress
         elif former and is_of_other_boot:
             async with self._lock(claim.uid):
                 log.warning("claim %s has ended before the node has started", claim)
@@ -598,7 +614,7 @@ class ClaimPreparer:
             self._note_withheld(claim, why if former else None, former)
 
     def _note_withheld(self, claim: Claim, why: str | None, keys: Collection[Key] = ()) -> None:
-        """Note which shares of a claim are withheld; None: none are."""
+        """Record which shares of a claim are withheld; None if none are."""
         if why is None:
             if self.withheld.pop(claim.uid, None) is not None:
                 self._changed()
@@ -644,11 +660,10 @@ class ClaimPreparer:
         )
 
     async def _located(self, claim: Claim) -> tuple[Claim, Mapping[Key, str]]:
-        """Return a claim with its nodes where they are now, and why devices of it are missing.
+        """Return a claim with the current paths of its nodes, and why devices of it are missing.
 
-        Where a device has come back as other nodes, the record is written again: it may be the
-        only place that names them once the config does not. Raise ClaimError if what is there
-        cannot be known, and OSError.
+        If a device has come back with different nodes, the record is written again, because the
+        config may no longer have them. Raise ClaimError if the devices cannot be read, and OSError.
         """
         same_boot = claim.boot_id == self._boot_id
         work = partial(locate, self._root, claim, self._complete_devices, same_boot=same_boot)
@@ -663,14 +678,15 @@ class ClaimPreparer:
     async def update_specs(self) -> bool:
         """Update the CDI specs of prepared claims; return whether all are up to date.
 
-        A spec that was removed is written again, and devices may have come back as other nodes.
+        A spec that was removed is written again, and devices may have come back with different
+        nodes.
         """
         trouble, is_complete = "", True
         for claim in tuple(self.records.claims.values()):
             is_present = claim.is_prepared and claim.boot_id == self._boot_id
             if not is_present or self.records.claims.get(claim.uid) is not claim:
                 continue
-            if (lock := self._lock(claim.uid)).locked():  # by a hook, perhaps
+            if (lock := self._lock(claim.uid)).locked():  # perhaps a hook removed it
                 is_complete = False
                 continue
             async with lock:
@@ -693,13 +709,15 @@ class ClaimPreparer:
                 log.info("the CDI spec of claim %s is up to date again", claim)
 
     def remove_leftovers(self) -> None:
-        """Remove CDI specs of claims that are not prepared, or were before the node's start."""
+        """Remove CDI specs of claims that are not prepared, or were prepared before the node's
+        boot.
+        """
         records, boots = self.records, ("", self._boot_id)
         of_this_boot = {uid for uid, claim in records.claims.items() if claim.boot_id in boots}
         self.specs.remove_others(records.unreadable.keys() | of_this_boot)
 
     def _warn_of_collisions(self, uids: Iterable[str]) -> None:
-        """Log which claims of a pod put different devices at one path, where one hides the other.
+        """Log which claims of a pod put different devices at one path, so that one hides the other.
 
         The kubelet requests all claims of a pod in one call.
         """

@@ -39,10 +39,10 @@ log = logging.getLogger(__name__)
 
 _MAX_NAMES = 5  # in a log line
 _MAX_LOGGED = 100
-"""Fields in the log, in all: a server may invent others with each answer."""
+"""Maximum number of fields in the log: a server may invent new ones with each answer."""
 _LONGEST_PAUSE = 30.0
 _EARLY_SECONDS = 1.0
-"""A watch that ends sooner was of no use."""
+"""A watch that ends sooner was useless."""
 _MAX_WITHOUT_ACCESS = 2
 _MAX_EARLY = 3
 """How many watches in a row may end so early before status and log say so."""
@@ -55,18 +55,21 @@ _PROBING = "waiting for the first probe results of its devices"
 _UNDONE = "another client keeps changing or deleting its ResourceSlices"
 _CONFLICTS = (404, 409)  # deleted or changed meanwhile
 _REFUSALS = (*_CONFLICTS, 422)
-"""The status of answers that are about one slice: others may be written all the same."""
+"""The status of answers that concern one slice only: other slices can still be written."""
 _UNSURE = (None, *_CONFLICTS)
 """The status of answers after which the state of a slice is unknown."""
 _OTHERS = ""
-"""The key of the pools that are not wanted: a server may invent any."""
+"""The key for all pools that are not wanted: a server may invent any number of them."""
 _RANDOM = re.compile(r'-[a-z0-9]{5}"')
-"""The random end of a generated name, omitted in reasons: they would differ each time."""
+"""The random end of a generated name, omitted in reasons, which would otherwise differ each
+time.
+"""
 _MAX_UNDONE = 2
 """How many times in a row pools may be written again before status and log say so."""
 _MAX_DELETIONS = 2
-"""How many slices of a pool are deleted at most when it is written again: a server may invent
-others with each list."""
+"""Maximum number of slices of a pool that are deleted when it is written again: a server may
+invent new ones with each list.
+"""
 
 
 class Node(NamedTuple):
@@ -79,8 +82,8 @@ class Node(NamedTuple):
 class StoredSlices:
     """Lists, watches and writes the slices of a driver on a node, and gets the Node.
 
-    It lists again whenever a watch has ended or failed, whatever the reason, and ever more rarely
-    where that happens again and again.
+    It lists again whenever a watch has ended or failed, for any reason, and ever more rarely if
+    that keeps happening.
     """
 
     def __init__(
@@ -99,33 +102,32 @@ class StoredSlices:
         """
         self.driver, self.node_name = driver, node_name
         self.by_name: Observed[Mapping[str, Json] | None] = Observed(None)
-        """The slices, as last known; None: they have never been listed.
-
-        Those that we wrote last are as we sent them: fields that the API server or a webhook has
-        changed do not cause another write.
+        """The slices, as last known; None if they have never been listed. Our own last writes are
+        stored as we sent them, so that fields that the API server or a webhook changes do not cause
+        another write.
         """
         self.node: Node | None = None
         """None if it is missing or unknown."""
         self.listed = Signal()
         """Sent when the slices have been listed."""
         self.failure = Observed("")
-        """Why they are not being watched; empty: they are."""
+        """Why they are not being watched; empty if they are."""
         self._failing = Latch(log)
         self._client, self._pause = client, pause
         self._backoff = self.new_backoff()
         self._sent: dict[str, tuple[Json, Json]] = {}
-        """What the API server has made of what we wrote last, and that as we sent it, by name."""
+        """Our last writes, as the API server stored them and as we sent them, by name."""
         self._selector = f"spec.driver={driver},spec.nodeName={node_name}"
         self._list_within = list_within
         self._watch_from = ""
-        """The resourceVersion to watch from; empty: list first."""
+        """The resourceVersion to watch from; if empty, list first."""
         self._written = Signal()
         """Sent when a write has ended."""
         self._list_at = inf
         """When to list again at the latest."""
-        self._watching_since = inf  # when the server agreed to watch; infinite: it has not
-        self._watching: asyncio.Timeout | None = None  # ends the watch, if there is one
-        self._proof = 0.0  # how long a watch has to last until the last failure is over
+        self._watching_since = inf  # when the server agreed to watch; infinite if it has not
+        self._watching: asyncio.Timeout | None = None  # set to end the watch, if there is one
+        self._proof = 0.0  # how long a watch has to last until the last failure no longer counts
         self._logged: set[str] = set()
         """The fields that the API server changes or drops, as logged."""
         self._malformed = Latch(log)
@@ -133,8 +135,8 @@ class StoredSlices:
     async def run(self) -> Never:
         """List and watch, forever.
 
-        A list follows when the server ends a watch, as it does every few minutes, since it heals
-        what a watch cannot.
+        When the server ends a watch, as it does every few minutes, a list follows, which corrects
+        what a watch has missed.
         """
         while True:
             error, resumed, self._watching_since = None, bool(self._watch_from), inf
@@ -154,9 +156,9 @@ class StoredSlices:
             await asyncio.sleep(pause if error is None else max(pause, error.retry_after))
 
     def _count_round(self, error: ApiError | None) -> float:
-        """Note how listing and watching has ended; return the seconds until it begins again."""
+        """Record how listing and watching ended; return the seconds until it begins again."""
         watched = now() - self._watching_since
-        if isinstance(error, ApiAccessError):  # no server was asked: back off only a little
+        if isinstance(error, ApiAccessError):  # no request was sent: back off only a little
             self._backoff.attempts = min(self._backoff.attempts, _MAX_WITHOUT_ACCESS)
         pause = self._backoff.count_attempt(now(), at_once=error is None)
         self._proof = min(pause, _EARLY_SECONDS) if watched >= 0 else 0.0
@@ -164,12 +166,12 @@ class StoredSlices:
         if error is None:
             if watched < _EARLY_SECONDS and attempts > _MAX_EARLY:
                 self._set_failure(_NO_WATCH_LASTS)
-        elif attempts > 1 or not (error.is_lost and watched >= 0):  # it may have lasted long
+        elif attempts > 1 or not (error.is_lost and watched >= 0):  # the watch may have lasted long
             self._set_failure(str(error))
         return pause
 
     def new_backoff(self) -> Backoff:
-        """Return what delays requests that the API server makes necessary again and again."""
+        """Return the backoff for requests that the API server makes necessary repeatedly."""
         return Backoff(self._pause, _LONGEST_PAUSE)
 
     def list_again(self, *, within: float) -> None:
@@ -183,7 +185,7 @@ class StoredSlices:
         try:
             await self._send(verb, slice_)
         finally:
-            self._written.send()  # also where it fails: it may have been carried out
+            self._written.send()  # even after an error: the request may have been carried out
 
     async def _send(self, verb: str, slice_: Json) -> None:
         metadata = slice_["metadata"]
@@ -218,7 +220,7 @@ class StoredSlices:
         self._store(sent)
 
     def _is_ours(self, item: Json) -> bool:
-        """Return whether a slice is of this driver and node, whatever the server was asked."""
+        """Return whether a slice belongs to this driver and node, whatever the request was."""
         spec = item.get("spec")
         return isinstance(spec, dict) and (spec.get("driver"), spec.get("nodeName")) == (
             self.driver,
@@ -237,7 +239,7 @@ class StoredSlices:
         return usable
 
     def _as_sent(self, item: Json) -> Json:
-        """Return a slice as we have sent it, if it is what the server made of that."""
+        """Return a slice as we sent it, if the server stored it in this form."""
         answer, sent = self._sent.get(item["metadata"]["name"], (None, item))
         is_same = (
             answer is not None
@@ -253,7 +255,7 @@ class StoredSlices:
             self.by_name.value = {**known, name: item}
 
     async def _list(self) -> None:
-        """Get the Node, which may be another one, and list the slices; raise ApiError."""
+        """Get the Node, which may be a new one, and list the slices; raise ApiError."""
         missing = None
         try:
             self.node = _node(await self._client.get(node_path(self.node_name)))
@@ -266,7 +268,7 @@ class StoredSlices:
         while True:
             self._list_at, has_written = inf, self._written.watch()
             listed, version = await self._client.list(SLICES, self._selector)
-            if not has_written():  # else the list may be older than a write
+            if not has_written():  # otherwise the list may be older than a write
                 break
         found = {
             slice_["metadata"]["name"]: self._as_sent(slice_) for slice_ in self._usable(listed)
@@ -299,7 +301,7 @@ class StoredSlices:
             self._watching = None
 
     def _note(self, kind: str, item: Json) -> None:
-        """Take over what an event of the watch says."""
+        """Apply an event of the watch."""
         if kind in ("ADDED", "MODIFIED", "DELETED"):
             if not (self._is_ours(item) and _is_usable(item)):
                 return
@@ -323,21 +325,21 @@ class _Published:
     """The state of a pool between reconciles."""
 
     trouble: Latch
-    """Why it is not as it should be, as logged."""
+    """Why the pool is not as it should be, as logged."""
     layout: Layout = field(default_factory=dict)
-    """Empty: it is to be read from the slices in the API."""
+    """The layout; if empty, it is read from the slices in the API."""
     wanted: tuple[Any, ...] = ()
-    """All that its slices are made of."""
+    """Everything that its slices consist of."""
     written: tuple[Any, ...] | None = None
-    """The same when they were written last; None: they have not been."""
+    """The same at the last write; None if there was none."""
     is_repeated: bool = False
-    """Whether the last write was not the first one of this content."""
+    """Whether the last write repeated the content of an earlier one."""
     todo: Sequence[tuple[str, Json]] = ()
-    """The requests that make those in the API the wanted ones."""
+    """The requests that turn the slices in the API into the wanted ones."""
     error: str = ""
-    """Why the last write failed; empty: it did not, or the pool is as it should be."""
+    """Why the last write failed; empty if it did not, or if the pool is as it should be."""
     is_known: Callable[[], bool] = lambda: True
-    """Return whether the effect of the last write is known: else the next list shows it."""
+    """Whether the effect of the last write is known; otherwise the next list shows it."""
     not_offered: Mapping[str, str] = field(default_factory=dict)
     """Why shares cannot be in a slice, by ID, as logged."""
 
@@ -345,16 +347,16 @@ class _Published:
         """Set what is wanted, and the requests for it."""
         self.wanted, self.todo = wanted, todo
         if self.error and not todo and self.is_known():
-            # A failed write that is not needed any more: no other client has undone it.
+            # A failed write that is no longer needed: no other client has undone it.
             self.error, self.written = "", None
 
 
 class Publisher:
     """Writes ResourceSlices whenever those in the API are not the wanted ones.
 
-    What is new is written at once, the same again ever more rarely, so that the API server is not
-    overrun if another client changes the slices. When it is canceled they stay: the kubelet deletes
-    them unless the driver registers again soon.
+    New content is written at once, the same content ever more rarely, so that the API server is not
+    flooded if another client changes the slices. When the publisher is canceled, the slices stay:
+    the kubelet deletes them unless the driver registers again soon.
     """
 
     def __init__(
@@ -365,16 +367,16 @@ class Publisher:
         registered: Observed[bool],
         probed_within: float = 5.0,
     ) -> None:
-        """``wanted``: the device lists to publish, by resource; None: not known yet.
+        """``wanted`` returns the device lists to publish, by resource; None if they are not known
+        yet.
 
         Write nothing before ``registered`` has been true once. Wait ``probed_within`` seconds for
         first results of probes, so that a restart takes no device away.
         """
         self.wanted = wanted
         self.state: Observed[Mapping[str, str]] = Observed({})
-        """Why slices are not as they should be (empty: they are), by resource.
-
-        For slices that are to be deleted: by pool, if they cannot be.
+        """Why slices are not as they should be, by resource; empty if they are. For slices that
+        cannot be deleted: by pool.
         """
         self.slices = slices
         self._registered = registered
@@ -384,10 +386,10 @@ class Publisher:
         self._node: Node | None = None
         """The Node when slices were written last."""
         self._backoff = slices.new_backoff()
-        """Counts the writes that failed, or had been made before."""
+        """Counts writes that failed or repeated earlier ones."""
         self._retry_at = -inf
         self._failure = ""
-        """Why the server takes no write at all; empty: it does, as far as is known."""
+        """Why the server accepts no write at all; empty if it does, as far as is known."""
 
     async def run(self) -> Never:
         """Reconcile, then wait for a change, forever."""
@@ -444,7 +446,7 @@ class Publisher:
     def _plan(
         self, name: str, resource: str, node: Node, devices: DeviceList, observed: Sequence[Json]
     ) -> None:
-        """Note what slices a pool should have, and how to get there."""
+        """Plan the slices of a pool, and the requests for them."""
         published, slices = self._pools[name], self.slices
         offered = devices_of(resource, devices, extended_resource=node.extended_resources)
         published.layout = next_layout(published.layout or layout_of(observed), offered.shares)
@@ -459,8 +461,7 @@ class Publisher:
     async def _write_due(self, node: Node) -> None:
         """Write the pools that are due.
 
-        What the server itself sets does not count as new content: the Node could be another one
-        each time.
+        Values from the server do not count as new content: the Node could differ each time.
         """
         is_time, is_same_node = now() >= self._retry_at, self._node in (None, node)
         pools = [pool for pool in self._pools.values() if pool.todo and pool.is_known()]
@@ -480,9 +481,9 @@ class Publisher:
             self._retry_at = now() + max([pause, *(error.retry_after for error in failures)])
 
     async def _write(self, pools: Sequence[_Published]) -> list[ApiError]:
-        """Carry out the plans of pools; return what failed.
+        """Carry out the plans of pools; return the failures.
 
-        Nothing more is sent to a server that fails.
+        After a failure of the server, nothing more is sent.
         """
         failures: list[ApiError] = []
         self._failure = ""
@@ -530,7 +531,7 @@ def _new(resource: str | None) -> _Published:
 
 
 def _node(item: Json) -> Node:
-    """Return what slices depend on of a Node; raise ApiError."""
+    """Return the fields of a Node that slices depend on; raise ApiError."""
     uid, found = item["metadata"].get("uid"), item
     for key in ("status", "nodeInfo"):
         inner = found.get(key)

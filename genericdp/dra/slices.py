@@ -21,16 +21,16 @@ if TYPE_CHECKING:
 
     Json: TypeAlias = dict[str, Any]
     Layout: TypeAlias = Mapping[int, tuple[str, ...]]
-    """The names of the devices in each slice of a pool, Unhealthy ones too, by its index."""
+    """The names of the devices in each slice of a pool, including Unhealthy ones, by index."""
 
 MAX_PER_SLICE = 64
-"""Devices in a slice in which one has a taint; without taints 128 are possible."""
+"""Maximum devices in a slice if one has a taint; without taints it is 128."""
 _MAX_POOL = 253
 _MAX_GENERATED = 58
-"""Characters of ``generateName``; the API server cuts longer ones."""
+"""Maximum length of ``generateName``; the API server cuts longer names."""
 _INDEX = re.compile(r"([0-9a-f]{4})-")
 _NAME = re.compile(r"[a-z0-9]([-.a-z0-9]*[a-z0-9])?")
-_MAX_GENERATION = 2**63 - 1  # the last one
+_MAX_GENERATION = 2**63 - 1  # the last field
 _VERSION = re.compile(r"v?(\d{1,6})\.(\d{1,6})(?!\d)")
 _EXTENDED_RESOURCES = (1, 36)
 """The first version of Kubernetes in which DRAExtendedResource is on by default."""
@@ -58,13 +58,13 @@ class Offered:
     shares: Mapping[str, str]
     """The ID of each listed share, Unhealthy ones too, by its name in a slice."""
     not_offered: Mapping[str, str]
-    """Why other shares cannot be in a slice, by ID."""
+    """Why shares cannot be in a slice, by ID."""
 
 
 def devices_of(resource_name: str, devices: DeviceList, *, extended_resource: bool) -> Offered:
     """Return the devices of a resource for ResourceSlices, in the order of their list.
 
-    ``extended_resource``: whether the node's kubelet prepares claims for plain ``limits``.
+    ``extended_resource`` shows whether the node's kubelet prepares claims for plain ``limits``.
     """
     found: dict[str, Json] = {}
     shares: dict[str, str] = {}
@@ -94,10 +94,10 @@ def _attribute(kind: str, value: str | int | bool) -> Json:  # noqa: FBT001
 
 
 def next_layout(before: Layout, listed: Iterable[str]) -> Layout:
-    """Return which slice has which devices, for the devices that are listed now.
+    """Return the layout, which slice has which devices, for the devices that are listed now.
 
-    A device stays in its slice. New ones fill the room in slices, then slices of their own.
-    There is at least one slice: an empty one says that the pool has no devices.
+    A device stays in its slice. New devices fill existing slices, then new slices. There is at
+    least one slice: an empty slice shows that the pool has no devices.
     """
     waiting = dict.fromkeys(listed)
     slices: dict[int, list[str]] = {}
@@ -127,7 +127,7 @@ def layout_of(observed: Iterable[Json]) -> Layout:
 
 
 def _by_index(observed: Iterable[Json]) -> dict[int, Json]:
-    """Return one slice for each index: of several with the same, the first by name."""
+    """Return one slice for each index; if several have the same index, the first by name."""
     found: dict[int, Json] = {}
     for slice_ in sorted(observed, key=lambda slice_: str(slice_["metadata"]["name"])):
         if index := _INDEX.match(slice_["metadata"]["name"]):
@@ -148,7 +148,7 @@ class Pool:
 def plan(
     pool: Pool, layout: Layout, devices: Mapping[str, Json], observed: Sequence[Json]
 ) -> list[tuple[str, Json]]:
-    """Return the requests that make the slices in the API those of a layout, in their order.
+    """Return the requests, in order, that turn the slices in the API into those of a layout.
 
     Each is ``delete``, ``create`` or ``update``, with the slice. If only one slice changes, it is
     updated in place. Else all slices get the next generation: the scheduler ignores a pool until
@@ -195,7 +195,7 @@ def is_ending(item: Json) -> bool:
 
 
 def is_well_formed(item: Json) -> bool:
-    """Return whether a slice in the API has all that is read of one, of the proper type."""
+    """Return whether a slice in the API has all fields that we read, with the right types."""
     metadata, spec = item["metadata"], item["spec"]
     name, pool, devices = metadata.get("name"), spec.get("pool"), spec.get("devices") or []
     return (

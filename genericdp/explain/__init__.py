@@ -1,1 +1,4 @@
-"""Explain why devices are or are not offered, and what could be. Not imported by the daemon."""
+"""Explain why devices are or are not offered, and which others could be.
+
+Not imported by the daemon.
+"""

@@ -20,22 +20,22 @@ if TYPE_CHECKING:
 _DEV = ("/dev/*", "/dev/*/*", "/dev/*/*/*")
 _NOT_FOR_PODS = ("/dev/pts/", "/dev/char/", "/dev/block/")
 _OF_WHO_ASKS = {"/dev/stdin", "/dev/stdout", "/dev/stderr"}
-"""Links to what this process has open."""
+"""Links to the files that this process has open."""
 _DIGITS = re.compile(r"[0-9]+")
 _FEWEST_RUN = 3
 
 
 Kinds = dict[tuple[str, str], set[tuple[str, str]]]
-"""By hardware and subsystem, the kinds of devices: type and name without numbers."""
+"""The kinds of devices, as type and name without numbers, by hardware and subsystem."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Run:
-    """Entries that differ in their number only; mostly a single one."""
+    """Entries that differ only in their number; usually a single one."""
 
     entries: tuple[Entry, ...]
     selector: str
-    """A selector that takes them, as YAML on one line."""
+    """A selector that matches them, as YAML on one line."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -117,7 +117,7 @@ def _is_place(entry: Entry) -> bool:
 
 
 def _surroundings(entry: Entry) -> tuple[str, str]:
-    """Return what a selector without a name has to go by: hardware and subsystem."""
+    """Return what a selector without a name can compare: hardware and subsystem."""
     subsystem = "" if entry.device is None else entry.device.subsystem
     return yaml_flow(hardware_ids(entry.buses)), subsystem
 

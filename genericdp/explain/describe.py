@@ -165,7 +165,9 @@ def what_it_is(device: SysDevice) -> str:
 
 
 def buses_of(device: SysDevice, host: Host) -> dict[str, dict[str, str]]:
-    """Return what ``usb``, ``pci`` and ``net`` selectors can use, each of the nearest device."""
+    """Return the values that ``usb``, ``pci`` and ``net`` selectors can use, each from the
+    nearest device.
+    """
     found: dict[str, dict[str, str]] = {}
     for bus, is_one in BUSES.items():
         if (nearest_device := nearest(device, host, is_one)) is not None:
@@ -192,7 +194,7 @@ def as_glob(text: str) -> str:
 
 
 def claim_lines(device: Device) -> Iterator[tuple[str, str]]:
-    """Yield names and values of what claims see of a device: nothing unless DRA serves it."""
+    """Yield names and values that claims see for a device; nothing unless DRA serves it."""
     if not device.is_served_by_dra:
         return
     shares = device.shares
@@ -206,6 +208,6 @@ def claim_lines(device: Device) -> Iterator[tuple[str, str]]:
 
 
 def _as_cel(value: AttributeValue) -> str:
-    """Return a value as the expressions of claims compare it."""
+    """Return a value in the form that expressions in claims compare."""
     text = json.dumps(value.value, ensure_ascii=False)
     return f"semver({text})" if value.type is AttributeType.VERSION else text

@@ -81,11 +81,11 @@ class Try:
     path: str
     """The candidate's path, as the selector finds it."""
     failed: Condition | None = None
-    """The first condition that does not hold; None: the selector takes the candidate."""
+    """The first condition that does not hold; None if the selector matches the candidate."""
     words: str = ""
     """The failed condition in words."""
     held: int = 0
-    """How many conditions held before; -1: the selector is about other kinds of things."""
+    """How many conditions held before; -1 if the selector is about other kinds of things."""
     about: str = ""
     """The path of the candidate if it is a child of the device asked about."""
 
@@ -97,11 +97,11 @@ class Verdict:
     resource: Resource
     outcome: VerdictKind
     device_id: str = ""
-    """The device that it is, or is given with."""
+    """The device that it is part of, or is injected with."""
     offered: Entry[Device] | None = None
-    """That device, if it is the one that is asked about."""
+    """That device, if it is the one in question."""
     labels: view.HardwareLabels = view.UNKNOWN
-    """Of the hardware of that device."""
+    """The path of that device's hardware."""
     reason: str = ""
     """Why it is Unhealthy, not known to be Healthy, refused, or not for this node; what is
     related; the exclude entry."""
@@ -180,7 +180,7 @@ def nothing_found_by(
 
 
 def _nearest(selector: Selector, misses: Misses, resource: Resource, inventory: Inventory) -> str:
-    """Return what a selector does not take that lacks the least, and what that is."""
+    """Return the candidate that comes closest to a selector, and the failed condition."""
     found: list[tuple[int, float, str]] = []
     for thing, first in misses.samples.get(misses.nearest(selector), {}).values():
         if (candidate := inventory.candidate(thing)) is not None:
@@ -274,11 +274,11 @@ class _Trial:
             if below is not None and any(tried.failed is None for tried in self.tries(below)):
                 return below
             if is_hardware(ancestor):
-                break  # a hub that it hangs on, and the controller of that, only carry it
+                break  # its hubs and their controller only connect it
         return None
 
     def above(self, candidate: Candidate) -> tuple[Candidate, ...]:
-        """Return the children of the candidate of a kind that the resource reads."""
+        """Return those children of the candidate that the resource's selectors read."""
         if candidate.device is None:
             return ()
         directory = f"{candidate.device.syspath}/"
@@ -419,12 +419,12 @@ def _related(verdict: Verdict, asked: Asked, trial: _Trial, offer: DeviceList) -
         for attempt in trial.tries(candidate)
     )
     failed = [attempt for attempt in (*verdict.tries, *of_above) if attempt.failed is not None]
-    # Of equals the first: the device itself, and the first entry.
+    # If several are equal, the first: the device itself, and the first entry.
     return replace(verdict, closest=max(failed, key=lambda attempt: attempt.held, default=None))
 
 
 def _named(candidate: Candidate, *, with_kind: bool = False) -> str:
-    """Name something related, so that it can be asked about next."""
+    """Name something related, so that the user can ask about it next."""
     device = candidate.device
     if device is None or (candidate.has_node and not with_kind):
         return candidate.file.printable_path
@@ -450,7 +450,7 @@ def _also_there(candidate: Candidate, inventory: Inventory, offered: Device) -> 
 
 
 def _match(device: SysDevice, host: Host) -> str:
-    """Return a selector for the children of hardware, rather than for the hardware (D14)."""
+    """Return a selector for the children of hardware, not for the hardware itself (D14)."""
     keys: dict[str, object] = {"udev": {"subsystem": device.subsystem}}
     if hardware := hardware_ids(buses_of(device, host)):
         keys["hardware"] = hardware

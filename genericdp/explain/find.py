@@ -25,10 +25,10 @@ _ID_FILES = {"usb": ("idVendor", "idProduct"), "pci": ("vendor", "device")}
 _DEVICES = "/sys/devices/"
 _MAX_NEAR = 5
 _LIKE = 0.7
-"""How much the names of device files have to be alike, as difflib has it."""
+"""How similar the names of device files must be, as difflib measures it."""
 _PREFIX = 3
 _NUMBER = re.compile(r"\[[^]]*\]|[*?0-9]")
-"""What of a name or glob is left out when names are compared."""
+"""The part of a name or glob that is ignored when names are compared."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -51,7 +51,7 @@ class Unknown:
 
     text: str
     tried: tuple[str, ...]
-    """What was looked for, or is to be given instead, as sentences."""
+    """Sentences about what was searched for, or what to write instead."""
     reason: str = "there is no such device on this host"
     near: tuple[str, ...] = ()
     """Similar names that exist; of a resource, IDs of its devices."""
@@ -73,9 +73,9 @@ def find(text: str, inventory: Inventory) -> Asked | Unknown:
 def refuse_plain(
     asked: Asked, resources: Sequence[Resource], inventory: Inventory
 ) -> Asked | Unknown:
-    """Return Unknown for a plain file or directory that no selector names, or takes the type of.
+    """Return Unknown for a plain file or directory whose path or type no selector matches.
 
-    In a copy of a machine without sysfs any file may stand for a device.
+    In a copy of a machine without sysfs, any file may represent a device.
     """
     file = asked.candidate.file
     wanted = (selector.candidates for resource in resources for selector in resource.match)
@@ -190,7 +190,7 @@ def every(inventory: Inventory) -> Iterator[SysDevice]:
 
 
 def names_in_other_case(pattern: str, inventory: Inventory) -> str:
-    """Return a device file that a glob would find if case did not matter, or an empty string."""
+    """Return a device file that a case-insensitive glob would find, or an empty string."""
     directory, _, name = pattern.rpartition("/")
     for file in inventory.found(f"{directory}/*"):
         own = file.path.rpartition("/")[2]
@@ -200,7 +200,7 @@ def names_in_other_case(pattern: str, inventory: Inventory) -> str:
 
 
 def names_like(pattern: str, inventory: Inventory) -> tuple[str, ...]:
-    """Return device files of a glob's directory whose names are like it but for the number.
+    """Return device files of a glob's directory whose names differ from it only in the number.
 
     Then those on hardware whose names begin alike: for ttyUSB0 that is ttyACM0, never tty60.
     """
@@ -213,7 +213,7 @@ def names_like(pattern: str, inventory: Inventory) -> tuple[str, ...]:
             continue
         its_stem = _stem(file.path.rpartition("/")[2])
         alike.setdefault(its_stem, []).append(file.path)
-        # Not of links: those of udev all begin with the bus.
+        # Not for links: those of udev all begin with the bus.
         if stem[:_PREFIX] == its_stem[:_PREFIX] and len(stem) > _PREFIX and not file.is_link:
             device = inventory.of_file(file).device
             if device is not None and function_of(device, inventory.host) is not None:
@@ -241,5 +241,5 @@ def _near(text: str, inventory: Inventory) -> tuple[str, ...]:
 
 
 def is_worth_naming(device: SysDevice) -> bool:
-    """Return whether a device is worth offering: hardware, or what has a device file."""
+    """Return whether a device is worth offering: hardware, or a device with a file."""
     return device.number is not None or any(is_one(device) for is_one in BUSES.values())

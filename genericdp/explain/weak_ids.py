@@ -1,8 +1,8 @@
-"""IDs that are only as stable as a name that the kernel gives at boot, and what to write instead.
+"""IDs that are only as stable as a name that the kernel assigns at boot, and what to write instead.
 
-A stable ID is the same after a reboot, so a suggestion is made of facts of the hardware that no
-other device of the resource has. Where none exists, ``id: $(device.name)`` says that the
-kernel's name is meant.
+A stable ID is the same after a reboot, so a suggestion consists of facts about the hardware that no
+other device of the resource has. If there are none, ``id: $(device.name)`` confirms the kernel's
+name.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def weak_ids(
 
 
 def suggested_id(resource: Resource, devices: Sequence[Device], inventory: Inventory) -> str:
-    """Return a template that gives each device of a resource a stable ID of its own."""
+    """Return a template with which each device of a resource has its own stable ID."""
     names = [_names_of(device, resource, inventory) for device in devices]
     for fact in _FACTS:
         texts = [_text_of(of_members, fact) for of_members in names]
@@ -101,7 +101,7 @@ def suggested_id(resource: Resource, devices: Sequence[Device], inventory: Inven
 
 
 def _names_of(device: Device, resource: Resource, inventory: Inventory) -> list[Names]:
-    """Return what templates name of each member; of what sysfs does not know, there is nothing."""
+    """Return the template variables of each member; there are none without a device in sysfs."""
     names = []
     for member in device.members or (device,):
         syspath = member.identity.syspath

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class ThreadCheck(Check, ABC):
-    """A check that is made in a thread, and given up there if it hangs."""
+    """A check that runs in a thread, and is abandoned there if it hangs."""
 
     __slots__ = ()
 
@@ -24,7 +24,7 @@ class ThreadCheck(Check, ABC):
 
     @abstractmethod
     def look(self, device: Device, root: Root, before: bytes) -> Outcome:
-        """Make the check once, with the device's bound values.
+        """Run the check once, with the device's bound values.
 
         ``before`` is the digest of an earlier outcome; empty for the first one.
         """

@@ -1,4 +1,4 @@
-"""Execution of probe and hook commands: what the policy permits, a limited number at once."""
+"""Runs the commands of probes and hooks, if the policy permits, a limited number at once."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _MAX_KNOWN = 256
 _TICK_NS = 1_000_000_000
 _FileState = tuple[int, ...]
 _known: dict[str, tuple[_FileState, str]] = {}
-"""By path, a state and the digest that belongs to it."""
+"""The state of a file and its digest, by path."""
 
 
 class RunCommand(Protocol):
@@ -73,10 +73,10 @@ async def run_for(
 
 
 async def why_not_permitted(policy: Policy | None, program: str, *, timeout_seconds: float) -> str:
-    """Return why a program must not be run; empty: it may. Raise nothing.
+    """Return why a program must not be run; empty if it may. Raise nothing.
 
-    A process that may write to the file can still exchange it between this and the start: the
-    digest guards against what is there, not against a race by a user who owns the program.
+    A process that may write to the file can still replace it between this check and the start: the
+    digest protects against a changed file, not against a race with its owner.
     """
     if policy is None:
         return ""
@@ -104,9 +104,8 @@ async def why_not_permitted(policy: Policy | None, program: str, *, timeout_seco
 def sha256(path: str) -> str:
     """Return the SHA-256 digest of a file as 64 lower-case hexadecimal digits.
 
-    It is remembered as long as the file's inode, size and times are the same. A write that leaves
-    all of them as they are is not seen; only root can do that. Links are followed.
-    Raises OSError; may hang.
+    It is cached as long as the file's inode, size and times are the same. A write that changes none
+    of them is not noticed; only root can do that. Links are followed. Raises OSError; may hang.
     """
     import hashlib  # OpenSSL, four megabytes: fast, and only a policy needs it
 
@@ -140,7 +139,7 @@ def _state(status: os.stat_result) -> _FileState:
 
 @dataclass(slots=True)
 class Slots:
-    """Slots for jobs: each owner always has one of its own, beyond that all share a pool.
+    """Slots for jobs: each owner always has its own slot, and all owners share a pool of others.
 
     A free slot of the pool goes to the waiting owners in turn. The jobs of one owner start in the
     order in which they came.
@@ -151,7 +150,7 @@ class Slots:
     """How many jobs of one owner may run at once."""
     _waiting: dict[Hashable, deque[asyncio.Event]] = field(default_factory=dict)
     _running: Counter[Hashable] = field(default_factory=Counter)
-    """Jobs that hold a slot, by owner; without the owners that have none."""
+    """Jobs that hold a slot, by owner; owners without jobs are left out."""
 
     @asynccontextmanager
     async def slot(self, owner: Hashable) -> AsyncIterator[None]:
@@ -163,7 +162,7 @@ class Slots:
             await turn.wait()
             yield
         finally:
-            if turn.is_set():  # also if canceled at the moment when the turn had come
+            if turn.is_set():  # even if canceled at the moment when its turn has come
                 self._running[owner] -= 1
                 if not self._running[owner]:
                     del self._running[owner]
@@ -174,29 +173,31 @@ class Slots:
                     del self._waiting[owner]
 
     def _start_next(self) -> None:
-        """Start the first job that may run: never more than one can, after each change."""
+        """Start the first job that may run; after each change, at most one can."""
         has_room = self._running.total() - len(self._running) < self.pool
         for owner in self._waiting:
             running = self._running[owner]
             if not running or (has_room and running < self.max_per_owner):
                 turns = self._waiting.pop(owner)
                 turns.popleft().set()
-                if turns:  # to the end: the other owners come first next time
+                if turns:  # to the end of the queue: other owners come first next time
                     self._waiting[owner] = turns
                 self._running[owner] += 1
                 return
 
 
 class HookRunner:
-    """Runs the hooks of all resources: those of several devices at once, of one never."""
+    """Runs the hooks of all resources: in parallel for several devices, but never for one
+    device.
+    """
 
     def __init__(self, run: RunCommand, tally: Tally | None = None) -> None:
         self._run = run
         self._tally = tally or Tally()
         self._slots = {"allocate": Slots(), "preStart": Slots(), "release": Slots()}
-        """By hook, so that an ``allocate`` hook waits for no other hook or probe."""
+        """Slots by hook, so that an ``allocate`` hook waits for no other kind of hook or probe."""
         self._turns = Slots(pool=0)
-        """One for each device and each piece of hardware: their hooks never overlap.
+        """Locks for each device and each piece of hardware, whose hooks never overlap.
 
         Two resources with ``exclusive: false`` may have the same hardware under two names.
         """
@@ -212,8 +213,8 @@ class HookRunner:
     ) -> None:
         """Run that hook of each device that has one; raise UnusableDeviceError if any fails.
 
-        If the call is canceled, ``unfinished`` has, by device, the hook that had not ended: its
-        own, or the one that it waited for.
+        If the call is canceled, ``unfinished`` has the hook that had not ended, by device: its own
+        hook, or the one that it waited for.
         """
         asked = [
             (device, hook) for device in devices if (hook := device.hooks.get(name)) is not None
@@ -271,6 +272,6 @@ class HookRunner:
                 running = (self._running[key] for key in keys if key in self._running)
                 unfinished[device.id] = next(running, label)
             raise
-        finally:  # also where the call that it is part of has taken too long
+        finally:  # even if the call that it is part of has timed out
             self._tally.of(resource).hooked(name, ok=outcome.ok)
         return outcome

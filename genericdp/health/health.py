@@ -38,8 +38,9 @@ MAX_PER_RESOURCE = 4
 """Limit on the probes of one resource that run at once."""
 
 MAX_HANGING = 16
-"""Limit on the hanging threads of a resource, beyond which none of its reads is begun: threads are
-limited (``pids.max``), and other resources need theirs."""
+"""Limit on the hanging threads of a resource, beyond which it begins no further reads: threads
+are limited (``pids.max``), and other resources need some.
+"""
 
 
 class RunProbe(Protocol):
@@ -48,16 +49,16 @@ class RunProbe(Protocol):
     async def __call__(
         self, bound: BoundProbe, device: Device, *, resource: str, root: Root, before: bytes = b""
     ) -> Outcome:
-        """Return the outcome, whatever happened; ``before`` is the digest of an earlier one."""
+        """Return the outcome; ``before`` is the digest of an earlier outcome. Raise nothing."""
 
 
 class Probes:
-    """Runs probes; what hangs in a file or node is given up."""
+    """Runs probes; abandons reads of files and nodes that hang."""
 
     def __init__(self, run_command: RunCommand) -> None:
         self._run_command = run_command
         self._hanging: Counter[str] = Counter()
-        """By resource, how many reads were given up and have threads that still run."""
+        """How many abandoned reads still have running threads, by resource."""
 
     async def run(
         self, bound: BoundProbe, device: Device, *, resource: str, root: Root, before: bytes = b""
@@ -82,7 +83,7 @@ class Probes:
     ) -> Outcome:
         """Run ``read`` in a thread, and return its outcome with the time that it took.
 
-        ``what`` names it, human-readable; while one of a name hangs, no other starts.
+        ``what`` is its human-readable name; while a read with this name hangs, no other starts.
         """
         if hangs(what):
             return Outcome(reason=f"{what} timed out")
@@ -108,7 +109,7 @@ class Probes:
         if not result.has_begun:
             result.cancel()
             return Outcome(reason=f"{what} cannot be begun: no thread can be started")
-        give_up(result, only_call=True)  # after as little time as the config says
+        give_up(result, only_call=True)  # even sooner, if the config says so
         self._hanging[resource] += 1
 
         def ended(result: asyncio.Future[Outcome]) -> None:
@@ -123,8 +124,8 @@ class Health:
     """Owns the state of each device under watch; ``run`` must run meanwhile.
 
     ``changed`` is called on the loop whenever the reasons of a device have changed, also from
-    within ``watch``, but within ``text_seconds`` if only their wording has. ``tally`` counts the
-    results of probes.
+    within ``watch``; if only their wording has changed, it is called within ``text_seconds``.
+    ``tally`` counts the results of probes.
     """
 
     def __init__(
@@ -150,13 +151,14 @@ class Health:
         """By resource and ID."""
         self._log = KernelLog(open_log=open_log, now=now)
         self._tasks: asyncio.TaskGroup | None = None
-        """Of the probes that run; None: ``run`` has not begun, and nothing is."""
+        """The tasks of running probes; None if ``run`` has not begun."""
         self._slots = Slots(max_per_owner=MAX_PER_RESOURCE)
         self._file_slots = Slots(max_per_owner=MAX_PER_RESOURCE)
-        """For probes of files, which wait for no command that hangs."""
+        """Slots for file probes, which do not wait for commands that hang."""
         self._busy: set[tuple[str, str]] = set()
-        """Resource and ID of devices with a probe that runs or waits for a slot, so that those of
-        one device never overlap, not even if it is replaced meanwhile."""
+        """Resource and ID of devices with a probe that runs or waits for a slot, so that the
+        probes of one device never overlap, even if it is replaced meanwhile.
+        """
 
     def watch(
         self,
@@ -166,10 +168,10 @@ class Health:
         delayed: bool = True,
         template: str = "",
     ) -> None:
-        """Watch exactly these devices of a resource (by ID): those that are there now.
+        """Watch exactly these devices of a resource (by ID), which are present now.
 
-        A device that is new here is not healthy before its first results. ``delayed``: it has
-        just appeared, and its probes wait for their initial delay. ``template``: the name in the
+        A new device is not healthy before its first results. The probes of ``delayed`` devices,
+        which have just appeared, wait for their initial delay. ``template`` is the name in the
         config that the resource's name results from.
         """
         now = self._now()
@@ -189,7 +191,7 @@ class Health:
                     resource, device, now, since=appeared, delayed=delayed
                 )
                 known[device_id] = known_device
-            elif known_device.device.probes == device.probes:  # as mostly
+            elif known_device.device.probes == device.probes:  # the usual case
                 known_device.device = device
                 continue
             else:
@@ -217,7 +219,7 @@ class Health:
     def results(self, resource: str) -> dict[str, tuple[Outcome | None, ...]]:
         """Return the latest result of each probe, in the order of the config, by device ID.
 
-        Of ``kernelLog`` it is always None: the log is followed, not run.
+        It is always None for ``kernelLog``: the log is followed, not run.
         """
         return {
             device_id: tuple(
@@ -235,7 +237,7 @@ class Health:
                         self._plan(device)
                     await asyncio.get_running_loop().create_future()
                 finally:
-                    self._tasks = None  # which takes no more: all timers end
+                    self._tasks = None  # which accepts no more tasks: all timers end
                     for device in self._all():
                         self._plan(device)
                     if self._telling is not None:
@@ -250,8 +252,8 @@ class Health:
     def _update(self, device: DeviceHealth) -> None:
         """Reset the timer of a device whose state has changed, and report the change.
 
-        Another wording alone, as a temperature has it with each probe, is reported late: a
-        reconcile is not worth it.
+        If only the wording has changed, such as a temperature, that is reported late: it is not
+        worth a reconcile.
         """
         self._plan(device)
         before = device.reasons
@@ -270,11 +272,11 @@ class Health:
 
     def _forget(self, device: DeviceHealth) -> None:
         self._log.forget(device.log_states)
-        device.states = []  # so that what runs of it comes to nothing
+        device.states = []  # so that the result of a running probe is discarded
         self._plan(device)
 
     def _plan(self, device: DeviceHealth) -> None:
-        """Set the timer of a device to when something of it is due."""
+        """Set the timer of a device to the time when a probe or expiry is due."""
         if device.timer is not None:
             device.timer.cancel()
             device.timer = None
@@ -321,7 +323,7 @@ class Health:
                 state.bound, device.device, resource=resource, root=self._root, before=state.digest
             )
         except Exception as error:
-            # A mistake of ours in one probe must not end those of all other devices (K6).
+            # A bug in one probe must not end those of all other devices (K6).
             about = {"resource": resource, "device": device.device.id}
             log.exception("unexpected failure", extra=about)
             reason = f"unexpected failure: {error}"

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from genericdp.host.kmsg import Log, LogRecord
 
 MAX_NAMED = 4096
-"""Limit on the names of no device that are kept for each rule, in case such a device appears."""
+"""Limit on names without a device that are kept for each rule, in case such a device appears."""
 MAX_SHOWN = 160
 """Limit on the characters of a line that are quoted."""
 
@@ -36,10 +36,10 @@ class Name:
 
     stem: str
     function: str = ""
-    """Of a PCI address; empty: all functions, or none such."""
+    """The function of a PCI address; empty for all functions, or for other names."""
 
     def matches(self, other: Name) -> bool:
-        """Check whether both can mean the same thing."""
+        """Check whether both can mean the same device."""
         either = not self.function or not other.function
         return self.stem == other.stem and (either or self.function == other.function)
 
@@ -63,7 +63,7 @@ def name_of(text: str) -> Name:
 
 
 def stems_of(names: DeviceNames) -> Stems:
-    """Return what is equal for all names that may match."""
+    """Return the part that is equal for all names that may match."""
     return tuple(name.stem for name in names)
 
 
@@ -74,7 +74,9 @@ def names_match(these: DeviceNames, those: DeviceNames) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class LogRule:
-    """The part of a probe that is the same for all devices: a line is matched once for all."""
+    """The part of a probe that is the same for all devices, so that each line is matched only
+    once.
+    """
 
     regex: str
     where: tuple[str, ...]
@@ -82,7 +84,7 @@ class LogRule:
     ignore: tuple[tuple[str, tuple[Name, ...]], ...]
 
     def names_in(self, line: str) -> DeviceNames | None:
-        """Return what a line names; None: it does not count."""
+        """Return the names in a line; None if the line does not count."""
         hit = search(self.regex, line)
         if hit is None:
             return None
@@ -103,7 +105,7 @@ def rule_of(watch: KernelLogCheck[str]) -> LogRule:
 
 
 def names_of(watch: KernelLogCheck[str]) -> DeviceNames:
-    """Return what a line must name to be about the device."""
+    """Return the names that a line about the device must contain."""
     return tuple(name_of(watch.where[group]) for group in sorted(watch.where))
 
 
@@ -127,16 +129,16 @@ class LogState:
     since: float
     """Older lines do not count."""
     trouble: Reason | None
-    """Why it is not known what the log says; None: the log has been read."""
+    """Why the content of the log is unknown; None if the log has been read."""
     line: str = ""
     due: float | None = None
-    """When ``line`` stops counting; None: never."""
+    """When ``line`` stops counting; None if never."""
     sequence: int = -1
-    """Of the last line that was counted, so that none counts twice."""
+    """The sequence number of the last line that was counted, so that none counts twice."""
 
     @property
     def reason(self) -> Reason | None:
-        """Return why the device is not healthy by this probe; None if it is."""
+        """Return why this probe considers the device not healthy; None if it is healthy."""
         return Reason(Code.LOG_LINE, self.line) if self.line else self.trouble
 
     def add(self, line: Line, now: float) -> None:
@@ -158,13 +160,13 @@ class LogState:
 
 @dataclass(slots=True)
 class _Followed:
-    """A rule, and what it is about; by what is equal for all names that may match."""
+    """A rule, with its devices and lines by the part that is equal for all names that may match."""
 
     devices: dict[Stems, dict[LogState, Callable[[], None]]] = field(default_factory=dict)
     lines: dict[Stems, dict[DeviceNames, Line]] = field(default_factory=dict)
     """The last line with each combination of names."""
     new: set[Stems] = field(default_factory=set)
-    """Of the lines that the devices do not have yet."""
+    """The stems of lines that the devices do not have yet."""
 
     def hand_over(self, stems: Stems, state: LogState, now: float) -> None:
         """Add the lines about a device to its state."""
@@ -174,10 +176,11 @@ class _Followed:
 
 
 class KernelLog:
-    """Follows the log and calls back for each state that may differ.
+    """Follows the log, and calls back for each state that may have changed.
 
-    That may be from within ``follow``, if the log cannot be opened. The log is read from its start
-    whenever there is a new rule; no line counts twice. ``now`` is the monotonic clock in seconds.
+    It may call back from within ``follow``, if the log cannot be opened. The log is read from its
+    start whenever there is a new rule; no line counts twice. ``now`` is the monotonic clock in
+    seconds.
     """
 
     def __init__(
@@ -215,7 +218,7 @@ class KernelLog:
                 del devices[stems]
 
     def follow(self) -> None:
-        """Read what has to be read for the devices that are watched now."""
+        """Read the log as needed for the devices that are watched now."""
         self._rules = {rule: tail for rule, tail in self._rules.items() if tail.devices}
         if not self._rules:
             self.close()
@@ -251,7 +254,7 @@ class KernelLog:
         text = shortened(printable(record.text), MAX_SHOWN + 1)
         return Line(
             sequence=record.sequence,
-            # The kernel's clock strays from the monotonic one: what is read as it comes is now.
+            # The kernel's clock drifts from the monotonic one: a new line counts as written now.
             at=now if self._records.caught_up else min(record.seconds, now),
             text=f"[{record.seconds:.6f}] {text}",
         )

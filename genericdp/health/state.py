@@ -27,8 +27,9 @@ class ProbeState:
     due: float
     """Time of the next run, in seconds of the monotonic clock."""
     healthy: bool | None = None
-    """None before the first result. A device that was healthy when the config changed its probes is
-    presumed to be healthy."""
+    """None before the first result. A device that was healthy when the config changed its probes
+    counts as healthy.
+    """
     contrary: int = 0
     """Number of consecutive results that contradict ``healthy``."""
     failure: str = ""
@@ -36,11 +37,11 @@ class ProbeState:
     last: Outcome | None = None
     """The latest result."""
     digest: bytes = b""
-    """Of the content that was last read, if that must change; empty: none was."""
+    """The digest of the content that was last read, if that must change; empty if there is none."""
 
     @property
     def reason(self) -> Reason | None:
-        """Return why the device is not healthy by this probe; None if it is."""
+        """Return why this probe considers the device not healthy; None if it is healthy."""
         if self.healthy:
             return None
         if self.healthy is None:
@@ -77,13 +78,13 @@ class DeviceHealth:
     resource: str
     device: Device
     since: float
-    """Older lines of the kernel log are about another device in its place."""
+    """Older lines of the kernel log are about an earlier device in the same place."""
     reasons: tuple[Reason, ...]
-    """Why it is not healthy, by the probes that do not pass; empty: it is healthy."""
+    """Why it is not healthy, from the probes that do not pass; empty if it is healthy."""
     states: list[CheckState]
-    """In the order of the config; empty once it is no longer watched."""
+    """The states of its probes, in the order of the config; empty once it is no longer watched."""
     timer: TimerHandle | None = None
-    """Ends when something of it is due next; None: nothing is."""
+    """A timer for the next probe or expiry; None if nothing is due."""
 
     @classmethod
     def new(
@@ -95,16 +96,20 @@ class DeviceHealth:
         since: float = -math.inf,
         delayed: bool = False,
     ) -> DeviceHealth:
-        """Return the state of a device without results; ``delayed``: with its initial delay."""
+        """Return the state of a device without results; with ``delayed``, probes have their
+        initial delay.
+        """
         states = [_state(bound, now, since, delayed=delayed) for bound in device.probes]
         return cls(resource, device, since, (), states)
 
     def is_same(self, device: Device) -> bool:
-        """Check whether the results are about this device: it has not been replaced."""
+        """Check whether the results are about this device, which means that it has not been
+        replaced.
+        """
         return self.device.identity == device.identity
 
     def set_device(self, device: Device, now: float) -> None:
-        """Take over other probes of the same device; keep the results if only their strings differ.
+        """Adopt changed probes of the same device; keep the results if only their strings differ.
 
         A healthy device is presumed to stay healthy until the new probes have failed often enough.
         """
@@ -132,10 +137,10 @@ class DeviceHealth:
         return min(due, key=lambda probe: probe.due, default=None)
 
     def add(self, state: ProbeState, outcome: Outcome, now: float) -> None:
-        """Take a result of one of the probes, and set the time of its next run.
+        """Count a result of one of the probes, and set the time of its next run.
 
-        First runs are at the same time for all devices, later ones spread over the period. Runs
-        that were missed are not made up for.
+        First runs are at the same time for all devices, later ones spread over the period. Missed
+        runs are not repeated.
         """
         period = state.bound.probe.period_seconds
         if state.last is None:
@@ -171,7 +176,9 @@ def _state(
     healthy: bool = False,
     before: CheckState | None = None,
 ) -> CheckState:
-    """Return the state of a probe; ``before``: its state under another text, whose results stay."""
+    """Return the state of a probe; ``before`` is its state before a change of its strings, whose
+    results stay.
+    """
     if isinstance(bound.check, KernelLogCheck):
         trouble = None if healthy else NOT_PROBED
         return LogState(bound, rule_of(bound.check), names_of(bound.check), since, trouble)
@@ -183,6 +190,8 @@ def _state(
 
 
 def share_of_period(*names: str) -> float:
-    """Return where in its period a probe runs, from 0 to 1: the same after each restart."""
+    """Return the fraction of the period, from 0 to 1, at which a probe runs: the same after each
+    restart.
+    """
     digest = hashlib.sha256("\0".join(names).encode(errors="surrogatepass")).digest()
     return int.from_bytes(digest[:6], "big") / 2**48

@@ -39,18 +39,20 @@ RECORD_SECONDS = 2.0
 """How long a new device waits for udev to record its properties."""
 
 NEXT_LOOK_SECONDS = 1.0
-"""How long at most once something else hangs in the same reconcile: all of a server may be gone."""
+"""The limit once something else hangs in the same reconcile: a whole server may be unreachable."""
 
 AGAIN_SECONDS = 2.0
-"""After this time what could not be read is read again,"""
+"""After this time, files that could not be read are read again,"""
 MAX_AGAIN_SECONDS = 30.0
-"""and after twice the time whenever that was in vain, but for no longer than this."""
+"""then after twice the time whenever that fails, up to this limit."""
 
 _MAX_KEPT = 1024
-"""Longer content is not cached: any number of files may be read."""
+"""Longer content is not cached, since any number of files may be read."""
 
 _LINKED = "attributes behind links"
-"""Any device's event is taken for one of them, as ``device/vendor`` is another device's."""
+"""Any device's event may concern one of these: ``device/vendor``, for example, is another
+device's file.
+"""
 _HINTS = {MAX_TEXT: " (a value with file and regex can take a part of it)"}
 
 
@@ -67,53 +69,57 @@ class Stale:
     all_files: bool = False
     """Whether any watched directory may have changed."""
     everything: bool = False
-    """Whether events were lost: all of it may have changed."""
+    """Whether events were lost, so that everything may have changed."""
 
 
 class HostCache:
     """Caches reads of a root until ``forget``.
 
-    One thread asks at a time; another one may ask meanwhile what it waits for. ``before`` gives
-    what could be read earlier, for what cannot be read now.
+    One thread uses it at a time; meanwhile another one may ask what that thread is waiting for.
+    ``before`` has earlier results, for files that cannot be read now.
     """
 
     def __init__(self, root: Root, before: HostCache | None = None) -> None:
         self.awaiting: Collection[str] = ()
         """Devices that have just appeared and that udev has yet to record."""
         self.directories: set[str] = set()
-        """Where a change could change what globs find, of those read in this reconcile."""
+        """Directories whose changes could change the results of globs that were read in this
+        reconcile.
+        """
         self.hanging: set[str] = set()
-        """What hung when it was read in this reconcile."""
+        """Paths whose reads hung in this reconcile."""
         self.found_awaited: set[str] = set()
-        """Those of ``awaiting`` that were asked about in this reconcile and have no record."""
+        """The devices in ``awaiting`` that this reconcile needed and that have no record."""
         self._root = root
         self._reading = ""
-        """What is being read; empty: nothing."""
+        """The path that is being read; empty if none."""
         self._seen = set[str]()
-        """All paths met on the way to what was read."""
+        """All paths on the way to files that were read."""
         self.files: DeviceFiles = self._other_files(None if before is None else before.files)
-        """What is known of the paths of files."""
+        """Cached results for device files and globs."""
         self._looks: dict[str, Look] = {}
-        """What globs have found in this reconcile."""
+        """Results of globs in this reconcile."""
         self._devices = devices = SysDevices(root, guard=self.guarded, seen=self._seen)
-        # The questions of ``Host`` that SysDevices answers as they are.
+        # The methods of ``Host`` that SysDevices provides unchanged.
         self.device, self.ancestors = devices.get, devices.ancestors
         self.members, self.below = devices.members, devices.below
         self.subsystems = devices.subsystems
         self._texts: dict[str, dict[tuple[str, int], str | None]] = {}
-        """By the device whose attribute it is; ``_LINKED``; empty: of no device."""
+        """Paths by the device that has the attribute, by ``_LINKED``, or by an empty string for
+        other files.
+        """
         self._places = set[str]()
-        """Directories in sysfs of attributes that are not in that of their device itself."""
+        """Directories in sysfs of attributes that are outside their device's own directory."""
         self._why_unreadable: dict[str, str] = {}
         self._sees: Callable[[str], bool] | None = None
 
     async def run(
         self, work: Callable[[HostCache], T], seconds: float, stale: Stale | None = None
     ) -> Work[T]:
-        """Run ``work`` in a daemon thread until it ends, or one system call takes longer than that.
+        """Run ``work`` in a daemon thread until it ends, or until one system call takes too long.
 
-        Return its future; if that is not done, ``what`` it reads hangs. What is ``stale`` is
-        read again.
+        Return its future; if that is not done, ``what`` it reads hangs. Stale entries are read
+        again.
         """
 
         def job() -> T:
@@ -129,7 +135,9 @@ class HostCache:
         return working
 
     def forget(self, stale: Stale) -> None:
-        """Begin a reconcile: forget what events were about, and what no event is ever about."""
+        """Begin a reconcile: forget entries that events were about, and those that no event
+        reports.
+        """
         self._looks.clear()
         self.hanging.clear()
         self.found_awaited.clear()
@@ -151,7 +159,7 @@ class HostCache:
             numbers = {device.number for device in devices}
             self.files.forget(changed | self._device_files(changed), numbers)
         if paths or stale.all_files:
-            # No event is about files outside sysfs: each of these events may be about one of them.
+            # No event reports files outside sysfs: each of these events may concern one of them.
             self._forget_texts("")
 
     def _other_files(self, before: DeviceFiles | None) -> DeviceFiles:
@@ -160,8 +168,8 @@ class HostCache:
     def concerns(self, event: Uevent | str) -> bool:
         """Return whether an event may be about what was read; the cache must not be in use.
 
-        ``event``: a uevent, a path, or the name of a file of the udev database. What no
-        event is ever about, such as files in /proc, is read again when an event is about a path.
+        ``event`` is a uevent, a path, or the name of a file of the udev database. Files that no
+        event reports, such as those in /proc, are read again when an event is about a path.
         """
         if isinstance(event, str):
             return self.files.has_met(event) if "/" in event else self._devices.records(event)
@@ -183,10 +191,10 @@ class HostCache:
         return {path for device in devices for path in (device.device_file, *device.links) if path}
 
     def _devices_at(self, entries: Collection[str], paths: Collection[str]) -> set[str]:
-        """Return the devices whose files lie at these paths.
+        """Return the devices whose files are at these paths.
 
-        A file may be there before the uevent of its device: it is believed for ``entries``,
-        and where nothing is known of the device.
+        A file may appear before the uevent of its device: the file counts for ``entries``, and if
+        nothing is known about the device.
         """
         files: dict[str, FoundFile | None] = {}
         for path in paths:
@@ -205,7 +213,7 @@ class HostCache:
             self._why_unreadable.pop(path, None)
 
     def guarded(self, what: str, read: Callable[[], T]) -> T:
-        """Read something that may hang; raises TimeoutError if it is known to."""
+        """Read something that may hang; raises TimeoutError if it is known to hang."""
         outer, self._reading = self._reading, what
         try:
             return read()
@@ -216,7 +224,7 @@ class HostCache:
             self._reading = outer
 
     def look(self, pattern: str) -> Look | None:
-        """Return what a glob finds; None if that is known to hang."""
+        """Return the result of a glob; None if reading it is known to hang."""
         if pattern not in self._looks and pattern not in self.hanging:
             with suppress(TimeoutError):
                 look = self.guarded(pattern, partial(self.files.look, pattern))
@@ -226,7 +234,9 @@ class HostCache:
 
     @property
     def unreadable(self) -> dict[str, str]:
-        """Return why paths cannot be read: the first of each directory, and none below another."""
+        """Return why paths cannot be read: only the first path of each directory, and none below
+        another.
+        """
         why = self.files.why_unreadable
         first: dict[str, str] = {}
         for path in sorted(why):
@@ -250,14 +260,16 @@ class HostCache:
         return self._remembered(_LINKED if "/" in name else syspath, f"{syspath}/{name}")
 
     def target(self, path: str) -> PathTarget:
-        """Return where a path leads, also where there is nothing; to itself if that hangs."""
+        """Return the target of a path, even if it does not exist; the path itself if reading
+        hangs.
+        """
         try:
             return self.guarded(path, lambda: target_of(self.files.walk(path)))
         except TimeoutError:
             return PathTarget(target=path)
 
     def mount_target(self, path: str) -> PathTarget:
-        """Return the same of a path to be mounted, whose links are watched for changes."""
+        """Return the same for a path to be mounted, whose links are watched for changes."""
         pattern = escape(path)
         if self.look(pattern) is None:
             return PathTarget(target=path)
@@ -266,7 +278,7 @@ class HostCache:
     def exists_on_host(self, path: str) -> bool | None:
         """Return whether there is something at a path; None if that cannot be seen or read.
 
-        What hangs is of no use: a container with it would never start.
+        A path that hangs is useless: a container with it would never start.
         """
         pattern = escape(path)
         if self.look(pattern) is None:
@@ -278,7 +290,7 @@ class HostCache:
     def text(self, path: str, *, limit: int = MAX_TEXT) -> str | None:
         """Return a file's content, stripped; None if it cannot be read or has more bytes than that.
 
-        Links are not followed but for the kernel's own: ``target`` returns where they lead.
+        Only the kernel's own links are followed: ``target`` returns where others lead.
         """
         return self._remembered("", path, limit)
 
@@ -291,7 +303,7 @@ class HostCache:
         def read() -> bytes:
             if owner != directory and path.startswith("/sys/"):
                 self._places.add(self.files.place_of(directory))
-            # An attribute may lie behind any link of sysfs; all else is at the path itself.
+            # An attribute may be behind any link of sysfs; all other files are at the path itself.
             return self._root.read_bytes(path, limit=limit + 1, follow_symlinks=bool(owner))
 
         content = self._tried(path, read)
@@ -306,7 +318,7 @@ class HostCache:
         return text
 
     def _tried(self, path: str, read: Callable[[], T]) -> T | None:
-        """Return what is read at a path; None if it cannot be, and why is noted."""
+        """Return the result of reading a path; None if that fails, and record the reason."""
         self._why_unreadable.pop(path, None)
         try:
             return self.guarded(path, read)
@@ -316,7 +328,7 @@ class HostCache:
             return None
 
     def realpath(self, path: str) -> str | None:
-        """Return what a path leads to when every link is followed; None if there is nothing."""
+        """Return the target of a path when every link is followed; None if it does not exist."""
 
         def read() -> str:
             walk = self.files.walk(path)
@@ -326,14 +338,15 @@ class HostCache:
         return self._tried(path, read)
 
     def paths(self, pattern: str) -> tuple[str, ...]:
-        """Return the paths that a glob finds, whatever they are."""
+        """Return the paths that a glob finds, of any type."""
         look = self.look(pattern)
         return () if look is None else tuple(found.path for found in look.files)
 
     def why_unreadable(self, path: str) -> str:
-        """Return why a file, link or glob could not be read; empty if it was, or is not there.
+        """Return why a file, link or glob could not be read; empty if it was read or does not
+        exist.
 
-        Of a device's directory: why what udev has recorded of it could not be.
+        For a device's directory: why its udev record could not be read.
         """
         if path in self.hanging:
             return "reading it timed out"
@@ -344,7 +357,7 @@ class HostCache:
 
 
 class HostReader:
-    """Owns the cache of what the host has said, and has events make it stale."""
+    """Owns the cache of the host; events make its entries stale."""
 
     def __init__(
         self,
@@ -355,9 +368,9 @@ class HostReader:
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         self.directories: frozenset[str] = frozenset()
-        """Where a change calls for another reconcile; paths of the host."""
+        """The directories whose changes require a reconcile; paths of the host."""
         self.due: float | None = None
-        """When to ask again without an event, on the monotonic clock, in seconds."""
+        """When to read again without an event, on the monotonic clock, in seconds."""
         self._root = root.wary()
         self._look_again = look_again
         self._look_seconds = look_seconds
@@ -366,23 +379,23 @@ class HostReader:
         self._stale = Stale()
         self._is_asking = False
         self._unjudged: dict[Uevent | str, None] = {}
-        """Events that came during a read: whether they are about it is known at its end."""
+        """Events that came during a read, which are judged when it ends."""
         self._blind = Latch(log)
-        """Whether nothing can be concluded from the host just now."""
+        """Whether nothing can be concluded from the host now."""
         self._unreadable: dict[str, str] = {}
         """What could not be read in the last reconcile, and why."""
         self._attempts = 0
         self._again = 0.0
         """When to read again what could not be read."""
         self._arrived: dict[str, float] = {}
-        """When a device was added. A node may be met before its device is: any device counts."""
+        """When a device was added. A node may be found before its device, so any device counts."""
 
     def _ask_everything(self) -> None:
-        """Begin a cache that has to ask the host everything."""
+        """Begin an empty cache, so that everything is read."""
         self._host = HostCache(self._root, self._host)
 
     def mark_event(self, event: Uevent | None) -> None:
-        """Invalidate what a uevent is about, if it was read; None invalidates everything."""
+        """Invalidate entries that a uevent concerns; None invalidates everything."""
         if event is not None and event.action == "add":
             self._arrived[event.syspath] = self._now()
         elif event is not None and event.action == "remove":
@@ -390,11 +403,11 @@ class HostReader:
         self._mark(event)
 
     def mark_record(self, name: str | None) -> None:
-        """Have what udev has written read again, if it was read. None: everything is."""
+        """Invalidate a udev record, if it was read; None invalidates everything."""
         self._mark(name)
 
     def mark_file(self, path: str | None) -> None:
-        """Invalidate a path of the host, if it was read, that may lead to something else.
+        """Invalidate a path of the host, if it was read, because it may lead elsewhere now.
 
         None: any.
         """
@@ -411,7 +424,7 @@ class HostReader:
             self._look_again()
 
     def _makes_stale(self, event: Uevent | str | None) -> bool:
-        """Note what is to be read again after an event; return whether anything is."""
+        """Record what to read again after an event; return whether there is anything."""
         stale = self._stale
         if event is None:
             stale.everything = True
@@ -432,8 +445,8 @@ class HostReader:
     ) -> T:
         """Run work in a daemon thread, and in a new one if that hangs; return its result.
 
-        ``full``: everything is read again, else what is stale. ``wants_records``: whether the
-        work uses udev records. Raises what it raises; waits while nothing can be read.
+        With ``full``, everything is read again, else stale entries. ``wants_records`` shows whether
+        the work uses udev records. Raises what the work raises; waits while nothing can be read.
         """
         self._is_asking = True
         try:
@@ -467,7 +480,7 @@ class HostReader:
                 due += [self._again] if self._unreadable else []
                 self.directories, self.due = frozenset(host.directories), min(due, default=None)
                 return result.result()
-            # The thread may still write into what it holds.
+            # The thread may still write into its cache.
             self._ask_everything()
             stale = Stale()
             if blind is None:
@@ -475,7 +488,7 @@ class HostReader:
                 patience = min(self._look_seconds, NEXT_LOOK_SECONDS)
             elif isinstance(blind, HostError | HangsError):  # nothing can be concluded now
                 message = "cannot read the host (%s): keeping the last known state"
-                self._blind.update("blind", message, blind)  # whichever path the error is about
+                self._blind.update("blind", message, blind)  # whatever path the error is about
                 await asyncio.sleep(AGAIN_SECONDS)
             else:
                 raise blind
@@ -483,8 +496,8 @@ class HostReader:
     def _waiting(self, stale: Stale) -> dict[str, float]:
         """Return the devices that have just appeared, and until when to wait for udev's records.
 
-        Only where udev runs. Once that time is over, a device is ``stale``: what is known of it is
-        what was read before udev had its chance.
+        Only if udev runs. Once that time is over, a device is ``stale``, because it was read before
+        udev could record it.
         """
         now = self._now()
         late = {
@@ -498,7 +511,9 @@ class HostReader:
         return {syspath: since + RECORD_SECONDS for syspath, since in self._arrived.items()}
 
     def _log_unreadable(self, unreadable: dict[str, str]) -> None:
-        """Log what cannot be read since this reconcile, or can be again; plan when to try."""
+        """Log paths that have become unreadable or readable in this reconcile; plan when to
+        retry.
+        """
         self._blind.update("", ended="the host can be read again")
         before, self._unreadable = self._unreadable, unreadable
         new = sorted(unreadable.keys() - before.keys())
@@ -514,11 +529,11 @@ class HostReader:
             self._again = now + delay_after(self._attempts, AGAIN_SECONDS, MAX_AGAIN_SECONDS)
 
     def _give_up(self, result: Work[Any]) -> None:
-        """Leave the thread alone until its look ends, if ever; then look again."""
+        """Abandon the thread until its read ends, if ever; then read again."""
         leave_alone(result)
 
-        def ended(_: Work[Any]) -> None:  # what it found is out of date anyway
-            self._ask_everything()  # the present one knows that it hangs
+        def ended(_: Work[Any]) -> None:  # its results are out of date anyway
+            self._ask_everything()  # the current cache knows that it hangs
             self._look_again()
 
         result.add_done_callback(ended)

@@ -1,6 +1,7 @@
-"""System calls that are watched: another thread sees how long the present one has lasted.
+"""Watched system calls: another thread sees how long the current one has lasted.
 
-What hangs is known here, for the whole process: a call on the same filesystem is not begun.
+This module also knows what hangs, for the whole process: no further call on such a filesystem is
+begun.
 """
 
 from __future__ import annotations
@@ -21,8 +22,9 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 Cause: TypeAlias = str | tuple[str, str]
-"""What work hangs on: a filesystem, by its number; a call, by its name and path; or what it does,
-human-readable."""
+"""The cause of a hang: a filesystem, by its number; a call, by its name and path; or a
+human-readable activity.
+"""
 
 
 class HangsError(Exception):
@@ -33,38 +35,39 @@ class HangsError(Exception):
 
 
 class Watched:
-    """The work of a thread, and the system call that it is in."""
+    """The work of a thread, and its current system call."""
 
     what = ""
     """What it reads, human-readable."""
     since: float | None = None
-    """When its present system call began, on the monotonic clock; None: it is in none."""
+    """When its current system call began, on the monotonic clock; None if there is none."""
     call: tuple[str, str | int] | None = None
     """The name of that call, and the path or the descriptor that it is about."""
     path = ""
-    """The path that a call was about last: it is that of a descriptor that was opened since."""
+    """The path of the last call with a path: later descriptors were opened from it."""
     is_given_up = False
-    """Whether its result is of no use any more, so that it should end."""
+    """Whether its result is no longer needed, so that it should end."""
     has_ended = False
-    """Whether the thread has done all of it."""
+    """Whether the thread has finished it."""
 
 
 class Patience:
     """Detects that one system call of watched work takes longer than some seconds.
 
-    Time in which the one who asks was late does not count: a thread of a process that gets no
-    processor makes no progress either.
+    Time by which the watcher itself is late does not count: in a process that gets no processor,
+    the watched thread makes no progress either.
     """
 
     def __init__(self, work: Watched, seconds: float) -> None:
         self.pause = seconds / _PARTS
-        """How long to wait before each question."""
+        """How long to wait before each check."""
         self._work, self._seconds = work, seconds
         self._lasted, self._since, self._asked = 0.0, work.since, time.monotonic()
 
     def is_over(self) -> bool:
-        """Ask, once the pause is over."""
-        now, since = time.monotonic(), self._work.since  # read once: the thread continues meanwhile
+        """Check whether the call takes too long, once the pause is over."""
+        # read once, because the thread continues meanwhile
+        now, since = time.monotonic(), self._work.since
         if since is None or since != self._since:
             self._lasted = 0.0
         elif now - self._asked < 2 * self.pause:
@@ -75,18 +78,19 @@ class Patience:
 
 _OCTAL = re.compile(r"\\([0-7]{3})")
 _BY_FILE = frozenset({"debugfs", "devpts", "devtmpfs", "proc", "sysfs", "tmpfs"})
-"""Where it is a driver that hangs, with one file. A container's /dev is a tmpfs."""
+"""Filesystems on which only a driver hangs, with one file. A container's /dev is a tmpfs."""
 _PARTS = 4
-"""How often to ask in the time that a call may last."""
+"""How many checks to make in the time that a call may last."""
 _thread = threading.local()
 _hanging: dict[Watched, Cause] = {}
-"""The work that hangs, and on what: the only record of what hangs."""
+"""The hanging work and the cause of each hang: the only record of what hangs."""
 _filesystems: Mapping[str, str] = {}
-"""By mount point, as of the last time that work was begun while something hung."""
+"""Filesystems by mount point, as of the last time that work was begun while something hung."""
 
 
 def mounts() -> Iterator[tuple[str, str, str, str]]:
-    """Yield the number of each mount's filesystem, what of it is shown, the mount point, its type.
+    """Yield the number of each mount's filesystem, the mounted part of it, the mount point, and its
+    type.
 
     Nothing if that cannot be read.
     """
@@ -99,19 +103,19 @@ def mounts() -> Iterator[tuple[str, str, str, str]]:
 
 
 def _mounted() -> dict[str, str]:
-    """Return the number of the filesystem at each mount point; empty: none that hangs as a whole.
+    """Return the number of the filesystem at each mount point; empty if it cannot hang as a whole.
 
     No mount is touched for this.
     """
     numbers = {point: "" if kind in _BY_FILE else number for number, _, point, kind in mounts()}
-    # Whatever hangs there: without it nothing runs.
+    # Without this filesystem nothing runs, whatever hangs there.
     return {
         point: "" if number == numbers.get("/") else number for point, number in numbers.items()
     }
 
 
 def watch(work: Watched | None) -> None:
-    """Have the system calls of this thread noted in its work, from now on."""
+    """Record the system calls of this thread in its work from now on."""
     global _filesystems
     _thread.work = work
     if work is not None and _hanging:
@@ -119,15 +123,15 @@ def watch(work: Watched | None) -> None:
 
 
 def looking_at(what: str) -> None:
-    """Note what this thread reads from now on."""
+    """Record what this thread reads from now on."""
     if (work := getattr(_thread, "work", None)) is not None:
         work.what = what
 
 
 def give_up(work: Watched, *, only_call: bool = False) -> bool:
-    """Take what work hangs on for hanging until ``release``; return whether all of a filesystem.
+    """Record the cause of a hang until ``release``; return whether it is a whole filesystem.
 
-    Else, or if ``only_call``, it is the call, or the work itself.
+    Otherwise, or with ``only_call``, it is the call, or the work itself.
     """
     global _filesystems
     cause: Cause = work.what
@@ -142,24 +146,24 @@ def give_up(work: Watched, *, only_call: bool = False) -> bool:
         filesystem = "" if only_call else _filesystem_of(real)
         cause = filesystem or (name, path)
     _hanging[work] = cause
-    if work.has_ended:  # just now: its thread has not found it there
+    if work.has_ended:  # in this moment: its thread has not found it there
         release(work)
     return bool(filesystem)
 
 
 def release(work: Watched) -> None:
-    """Note that work has ended: what it hung on has answered."""
+    """Record that work has ended, so that its cause no longer hangs."""
     work.has_ended = True
     _hanging.pop(work, None)
 
 
 def hangs(cause: Cause) -> bool:
-    """Return whether that is known to hang."""
+    """Return whether a cause is known to hang."""
     return cause in _hanging.copy().values()
 
 
 def _filesystem_of(path: str) -> str:
-    """Return the filesystem on which a path without links lies; empty: one that never hangs."""
+    """Return the filesystem of a path without links; empty if it never hangs as a whole."""
     while path.startswith("/"):
         if (found := _filesystems.get(path)) is not None:
             return found
@@ -176,9 +180,10 @@ def _refuse(name: str, path: str, work: Watched | None) -> None:
 
 
 def watched(call: Callable[P, T]) -> Callable[P, T]:
-    """Return a function whose calls are noted in the work of the thread that makes them.
+    """Return a function whose calls are recorded in the work of the calling thread.
 
-    Its first argument is a path or a descriptor. It raises HangsError if that is known to hang.
+    Its first argument is a path or a descriptor. The function raises HangsError if that is known to
+    hang.
     """
     name = call.__name__
 
@@ -214,18 +219,18 @@ def open_at(path: str, directory: int, flags: int) -> int:
 @watched
 def lstat(path: str) -> os.stat_result:
     """Return the status of a path itself."""
-    return os.lstat(path)  # looked up each time: tests exchange it
+    return os.lstat(path)  # looked up each time, because tests replace it
 
 
 @watched
 def reopen(descriptor: int, flags: int) -> int:
-    """Open what a descriptor was opened for with O_PATH."""
+    """Open the file for which a descriptor was opened with O_PATH."""
     return os.open(f"/proc/self/fd/{descriptor}", flags)
 
 
 @watched
 def readlink_of(descriptor: int) -> str:
-    """Return what is written in a link that a descriptor was opened for."""
+    """Return the target of a link for which a descriptor was opened."""
     return os.readlink("", dir_fd=descriptor)
 
 

@@ -16,7 +16,7 @@ log = logging.getLogger(__name__)
 PERIOD_SECONDS = 10.0
 _MIN_LEFT = 16
 _FEW_PART = 1 / 32
-"""Of the limit: a warning is logged when fewer are left."""
+"""Fraction of the limit: a warning is logged when fewer are left."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -33,7 +33,7 @@ class Supply:
 
 
 def raise_limit() -> None:
-    """Raise the soft limit, usually 1,024, to the hard one; commands have limits of their own."""
+    """Raise the soft limit, usually 1,024, to the hard one; commands have their own limits."""
     _, hard = limits.getrlimit(limits.RLIMIT_NOFILE)
     with suppress(ValueError, OSError):  # fs.nr_open may have been lowered below it
         limits.setrlimit(limits.RLIMIT_NOFILE, (hard, hard))
@@ -44,13 +44,13 @@ def count() -> Supply:
     most, _ = limits.getrlimit(limits.RLIMIT_NOFILE)
     try:
         used = len(os.listdir("/proc/self/fd")) - 1  # noqa: PTH208  # without the one that lists
-    except OSError:  # none is left for that
+    except OSError:  # no descriptor is left to count with
         used = most
     return Supply(used=used, most=most)
 
 
 async def watch(*, period_seconds: float = PERIOD_SECONDS) -> None:
-    """Log when they run short and when no longer, forever."""
+    """Log when descriptors run short and when they no longer do, forever."""
     shortage = Latch(log)
     while True:
         now = count()

@@ -1,4 +1,4 @@
-"""Finds device files, directories and files by glob, and checks which may be handed out."""
+"""Finds device files, directories and files by glob, and checks which containers may get."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from genericdp.host.sysfs import Guard
 
 _SILENT = ("/sys/", "/proc/")
-"""Where inotify reports nothing."""
+"""Directories for which inotify reports nothing."""
 _OF_DEVICES = ("/sys/devices/", "/sys/class/", "/sys/bus/")
 """The part of sysfs whose changes only uevents of its devices report."""
 _MAGIC = re.compile(r"[*?[]")
@@ -35,7 +35,7 @@ _MAGIC = re.compile(r"[*?[]")
 
 @dataclass(slots=True)
 class _Expansion:
-    """The paths that a glob may mean, and what was met on the way."""
+    """The paths that a glob may stand for, and everything on the way to them."""
 
     paths: list[str] = field(default_factory=list)
     directories: set[str] = field(default_factory=set)
@@ -44,10 +44,9 @@ class _Expansion:
 
 
 class DeviceFiles:
-    """Caches what is at the paths of a root, until ``forget`` names those that may have changed.
-
-    What cannot be read is what it was when it could be: no error is an absence. ``before`` has
-    what was read earlier, for what cannot be read now.
+    """Caches the files at paths of a root, until ``forget`` is called for paths that may have
+    changed. If a path cannot be read, its last result counts: an error is never an absence.
+    ``before`` has earlier results for this.
     """
 
     def __init__(
@@ -58,44 +57,46 @@ class DeviceFiles:
         guard: Guard = lambda _, read: read(),
         seen: set[str] | None = None,
     ) -> None:
-        """``seen`` gets all paths met on the way to what is read."""
+        """``seen`` collects all paths on the way to files that are read."""
         self._root = root
         self._guard = guard
         self._seen = set() if seen is None else seen
         self._segments: dict[str, dict[str, str]] = {}
-        """By the directory where it really lies: what has been looked for in it, with its start."""
+        """Patterns by the directory where they were really searched, each with its literal
+        start.
+        """
         self.is_elsewhere = False
-        """Whether something in sysfs was read that no uevent of its own device is about."""
+        """Whether something in sysfs was read that no uevent of its own device reports."""
         self._numbers = set[tuple[int, int]]()
-        """Of the nodes that sysfs has had no device for."""
+        """The numbers of nodes for which sysfs had no device."""
         self._files: dict[str, FoundFile | None] = {}
-        """By path, what is up to date."""
+        """Current results by path."""
         self._names: dict[str, list[str]] = {}
-        """The same of what is in a directory, sorted."""
+        """The same for the entries of a directory, sorted."""
         self._old_files: dict[str, FoundFile | None] = {}
-        """What is out of date, in case it cannot be read now."""
+        """Outdated results, in case a path cannot be read now."""
         self._old_names: dict[str, list[str]] = {}
         if before is not None:
-            # Copies: a thread that hangs may still be adding to those.
+            # Copies, because a thread that hangs may still be adding to the originals.
             self._old_files = before._old_files | before._files  # noqa: SLF001
             self._old_names = before._old_names | before._names  # noqa: SLF001
         self._walks: dict[str, Walk] = {}
-        """Where paths lead, or would if what is missing were there."""
+        """The targets of paths, even of missing ones."""
         self.why_unreadable: dict[str, str] = {}
-        """By path, for what cannot be read although, for all we know, it is there."""
+        """Reasons by path, for files that cannot be read although they probably exist."""
         self._nodes_of_copy: Mapping[str, tuple[FileType, tuple[int, int] | None]] | None = None
 
     def has_met(self, path: str) -> bool:
-        """Return whether a read result may be another one if a path has changed.
+        """Return whether a result may be different if a path has changed.
 
-        Of a directory in which that is not so, it is known no longer what else it has.
+        If not, lists of entries in its directory are dropped, because they may be incomplete now.
         """
         if path in self._seen:
             return True
         directory, name = _parent(path), path.rpartition("/")[2]
         if (segments := self._segments.get(directory)) is None:
             return False
-        # There may be one for each device: those that begin otherwise cost no expression.
+        # There may be one for each device: comparing the start first saves most expressions.
         if any(
             name.startswith(segments[segment]) and _finds(segment, name) for segment in segments
         ):
@@ -108,25 +109,24 @@ class DeviceFiles:
         return False
 
     def place_of(self, path: str) -> str:
-        """Return where a path leads, or would if all that is missing were there."""
+        """Return the target of a path, even if parts of it are missing."""
         return self._walk(path).at
 
     def has_node(self, number: tuple[int, int] | None) -> bool:
-        """Return whether a node has been read whose device may be about to appear."""
+        """Return whether a node was read whose device may be about to appear."""
         return number in self._numbers
 
     def drop_outdated(self) -> None:
-        """Forget what is out of date: the reconcile that ends here has not read it."""
+        """Drop outdated results that the finished reconcile did not read again."""
         self._old_files.clear()
         self._old_names.clear()
 
     def forget(
         self, paths: Collection[str], numbers: Collection[tuple[int, int] | None] = ()
     ) -> None:
-        """Read again what leads to these paths or lies below them, and the files of such devices.
-
-        And all that no event reports: what cannot be read, and what lies in sysfs or /proc.
-        ``numbers``: those of devices that sysfs may have come to know.
+        """Mark as outdated what leads to these paths or is below them, and the files of these
+        devices. This includes everything that no event reports: unreadable files, and those in
+        sysfs or /proc. ``numbers`` are those of devices that may be new in sysfs.
         """
         changed = frozenset(paths)
         parents = set(map(_parent, changed))
@@ -177,7 +177,7 @@ class DeviceFiles:
                 dangling.append(path)
             self._note_unreadable(path, found)
             if file is None or file.is_link:
-                # Its links may be turned elsewhere, and what they lead to may come and go.
+                # Its links may be redirected, and their targets may come and go.
                 self._note_directories(path, found)
         return Look(
             files=tuple(files),
@@ -187,13 +187,13 @@ class DeviceFiles:
         )
 
     def examine(self, path: str) -> FoundFile | None:
-        """Return what a path leads to, or None if there is nothing."""
+        """Return the file at a path, or None if it does not exist."""
         if path not in self._files:
             found = None
             try:
                 found = self._examine(path)
             except OSError as error:
-                # A circle of links leads nowhere; behind such a directory may be anything.
+                # A circle of links leads nowhere; anything may be behind such a directory.
                 leads_nowhere = error.errno == errno.ELOOP and stat.S_ISLNK(self._mode(path))
                 if not leads_nowhere and self._note_error(path, error):
                     found = self._old_files.get(path)
@@ -201,13 +201,13 @@ class DeviceFiles:
         return self._files[path]
 
     def mount_target(self, path: str) -> PathTarget:
-        """Return where a path to be mounted leads, or would if all that is missing were there."""
+        """Return the target of a path to be mounted, even if parts of it are missing."""
         if (found := self.examine(path)) is None:
             return target_of(self._walk(path))
         return PathTarget(target=found.target, refusal=found.mount_refusal)
 
     def exists(self, path: str, sees: Callable[[str], bool]) -> bool | None:
-        """Return whether there is something at a path; None if not all that leads to it is seen."""
+        """Return whether a path exists; None if a part of the path cannot be seen."""
         found, walk = self.examine(path), self._walk(path)
         if path in self.why_unreadable or not all(map(sees, (walk.at, *walk.links))):
             return None
@@ -218,14 +218,14 @@ class DeviceFiles:
             found.unreadable = f"{path} cannot be read ({self.why_unreadable[path]})"
 
     def _note_error(self, path: str, error: OSError) -> bool:
-        """Take note of an error; return whether it is something else than an absence."""
+        """Record an error; return whether it is anything other than an absence."""
         if error.errno in ABSENT:
             return False
         self.why_unreadable[path] = reason_of(error)
         return True
 
     def _examine(self, path: str) -> FoundFile:
-        # Not cached: nothing reports a change of a link in sysfs, or of who may turn one.
+        # Not cached: nothing reports a change of a link in sysfs, or of its permissions.
         walk = self._walk_anew(path)
         walk.check()
         target, status = walk.at, self._root.lstat(walk.at)
@@ -236,7 +236,7 @@ class DeviceFiles:
                 # A device that disappears loses its node first, then its entry in sysfs.
                 raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), target)
         else:
-            # A device without a file is known by its directory.
+            # A device without a file is identified by its directory.
             syspath = target if target.startswith("/sys/devices/") else None
         if syspath is not None:
             note(syspath, self._seen)
@@ -248,7 +248,7 @@ class DeviceFiles:
         refusal = refusal or walk.why_untrusted
         link_refusal = ""
         if walk.links and not refusal:
-            # Who may write a link on one filesystem must not choose what is offered of another.
+            # A user who may write a link on one filesystem must not choose what another one offers.
             own = self._root.lstat(path)
             if stat.S_ISLNK(own.st_mode) and own.st_dev != status.st_dev:
                 link_refusal = "it is a link to another filesystem"
@@ -281,7 +281,7 @@ class DeviceFiles:
         return walk
 
     def walk(self, path: str) -> Walk:
-        """Return where a path leads now; a link on the way may lie in a watched directory."""
+        """Return the current target of a path; a link on the way may be in a watched directory."""
         walk = self._root.walk(path, past_missing=True)
         for met in _met(path, walk):
             note(met, self._seen)
@@ -314,17 +314,17 @@ class DeviceFiles:
                 self._note_unreadable(path, found)
 
     def _names_in(self, directory: str, segment: str) -> list[str]:
-        """Return the names in a directory that begin as the pattern does."""
+        """Return the names in a directory that begin like the pattern."""
         prefix = _MAGIC.split(segment, maxsplit=1)[0]
         at = self._walk(directory).at
-        # There may be links to other devices (holders/*), or directories that come with one: the
+        # There may be links to other devices (holders/*), or directories that appear with one: the
         # kernel reports those devices, and not this one.
         self.is_elsewhere = self.is_elsewhere or at.startswith("/sys/devices/")
         self._segments.setdefault(at, {})[segment] = prefix
         if directory not in self._names:
             names = []
             try:
-                # Where the walk has led: whatever hangs there lies on just that mount.
+                # The end of the walk: if it hangs there, that mount is the cause.
                 names = sorted(self._root.entries(at))
             except OSError as error:
                 if self._note_error(directory, error):
@@ -338,7 +338,7 @@ class DeviceFiles:
         ]
 
     def _mode(self, path: str) -> int:
-        """Return the mode of a path itself; 0: there is nothing, or it cannot be read."""
+        """Return the mode of a path itself; 0 if it does not exist or cannot be read."""
         try:
             return self._root.lstat(path).st_mode
         except OSError:
@@ -354,8 +354,8 @@ class DeviceFiles:
     def _note_directories(self, path: str, found: _Expansion) -> None:
         """Add the directories in which a change could let the path lead elsewhere.
 
-        These are those of all links, and the one it leads to, or the deepest one that exists:
-        there the next will appear.
+        These are the directories of all links, and that of the target, or the deepest one that
+        exists: there the next one will appear.
         """
         walk = self._walk(path)
         directory = walk.at
@@ -380,9 +380,10 @@ class DeviceFiles:
         return FileType.FILE, None
 
     def _node_refusal(self, walk: Walk, status: os.stat_result) -> str:
-        """Return why a node cannot be trusted: it, and every link to it, must lie on /dev itself.
+        """Return why a node cannot be trusted: it, and every link to it, must be on the filesystem
+        of /dev.
 
-        Every user can write to /dev/shm; a link from there must not smuggle a device in.
+        Every user can write to /dev/shm, so links there do not count.
         """
         trusted = set()
         for directory in ("/dev", "/dev/pts"):
@@ -414,7 +415,7 @@ def _finds(segment: str, name: str) -> bool:
 
 
 def _is_within(path: str, changed: frozenset[str]) -> bool:
-    """Return whether a path, or a directory that it lies in, is among those."""
+    """Return whether a path, or a directory above it, is among these."""
     return bool(changed) and not changed.isdisjoint(upwards(path))
 
 
@@ -439,8 +440,9 @@ def is_same(
 ) -> bool | None:
     """Return whether a path is still this device and permitted; None if it is missing.
 
-    Asked at each allocation (D4, D5), because any link on the way may have been turned. Who asks
-    about several gives the ``files``: of a copied tree it has to read which files are nodes.
+    This is checked at each allocation (D4, D5), because any link on the way may have been
+    redirected. A caller that checks several paths passes ``files``, which has to find out which
+    files of a copied tree are nodes.
     """
     found = (files or DeviceFiles(root)).examine(path)
     return None if found is None else found.identity == identity and not found.refusal

@@ -1,6 +1,6 @@
 """Events: of devices from the kernel (uevents), of directories from inotify.
 
-Each only means that the owner has to look again. Where they cannot be had, it has to poll.
+Each event only means that the owner has to read again. If events are unavailable, it has to poll.
 """
 
 from __future__ import annotations
@@ -33,47 +33,49 @@ log = logging.getLogger(__name__)
 # Without the files' content: a device that is written to must not wake the daemon.
 ENTRIES = flags.CREATE | flags.DELETE | flags.MOVED_FROM | flags.MOVED_TO | flags.ATTRIB
 CONTENTS = ENTRIES | flags.CLOSE_WRITE
-# Without CREATE: a record of udev that is read before it is written would be empty.
+# Without CREATE: a udev record that is read before it is written would be empty.
 RECORDS = flags.DELETE | flags.MOVED_FROM | flags.MOVED_TO | flags.CLOSE_WRITE
-# Two paths may lead to one directory, which has a single watch: their masks are added up.
+# Two paths may lead to one directory, which has a single watch with both masks.
 _ALWAYS = flags.DELETE_SELF | flags.MOVE_SELF | flags.ONLYDIR | flags.MASK_ADD
 
 _BUFFER_BYTES = 16 * 1024 * 1024
 _AT_ONCE = 256
-"""Events of devices that are read, at about 30 µs each, before others have their turn."""
+"""Number of device events that are read, at about 30 µs each, before other tasks get a turn."""
 _PAUSE_SECONDS = 0.1
-"""After events of devices were lost: their cause may still go on."""
+"""Pause after device events were lost, because the flood may continue."""
 _READ_BYTES = 65_536
-"""At most 2,000 events are read before the rest of the loop has its turn."""
+"""At most 2,000 events are read before other tasks of the loop get a turn."""
 
 
 class DirectoryWatch:
-    """Watches directories; of a directory that does not exist, its deepest existing ancestor.
+    """Watches directories; for a missing directory, its deepest existing ancestor.
 
-    ``changed`` is called on the loop with the directory and the name of an entry that came, went or
-    changed. The name is None if anything in the directory may have changed: the directory itself
-    came, went or was replaced, or events were lost. The owner then has to call ``set_directories``
-    again.
+    ``changed`` is called on the loop with the directory and the name of an entry that appeared,
+    disappeared or changed. The name is None if anything in the directory may have changed: the
+    directory itself appeared, disappeared or was replaced, or events were lost. The owner then has
+    to call ``set_directories`` again.
 
-    Where inotify cannot be had, or cannot watch all directories, ``complete`` is False and the
-    owner has to poll. Each call of ``set_directories`` tries again.
+    If inotify is unavailable, or cannot watch all directories, ``complete`` is False and the owner
+    has to poll. Each call of ``set_directories`` tries again.
     """
 
     def __init__(self, changed: Callable[[str, str | None], None], *, what: str) -> None:
         self._changed = changed
         self._what = what
-        """What the directories are, for the log."""
+        """The purpose of the directories, for the log."""
         self._inotify: INotify | None = None
         self._watched: dict[str, tuple[int, str]] = {}
-        """By directory: the watch's number and, if it is an ancestor's, the awaited entry."""
+        """The watch's number by directory, and, if the watch is on an ancestor, the awaited
+        entry.
+        """
         self.complete = False
         self._polled = Latch(log)
 
     async def set_directories(self, directories: Mapping[str, int]) -> set[str]:
         """Watch these directories and no others, each for the events of its mask.
 
-        Return those that are new, have come, gone or been replaced since the last call. The owner
-        has to read them again: they may have changed before the watch was set.
+        Return those that are new, or have appeared, disappeared or been replaced since the last
+        call. The owner has to read them again: they may have changed before the watch was set.
         """
         self.complete, before = True, self._watched
         numbers = {number for number, _ in before.values()}
@@ -94,7 +96,9 @@ class DirectoryWatch:
 
     @contextmanager
     def _unread(self, inotify: INotify) -> Iterator[INotify]:
-        """Leave events in the queue meanwhile: it is not known yet which new watch is whose."""
+        """Leave events in the queue meanwhile, because the directories of new watches are not
+        known yet.
+        """
         loop = asyncio.get_running_loop()
         loop.remove_reader(inotify.fileno())
         try:
@@ -129,7 +133,7 @@ class DirectoryWatch:
         for directory, (number, awaited) in self._watched.items():
             by_number.setdefault(number, []).append((directory, awaited))
         changes = [change for event in events for change in self._changes(event, by_number)]
-        # The kernel uses the number of a dropped watch again: the next one must count as new.
+        # The kernel reuses the number of a dropped watch: the next watch must count as new.
         dropped = {event.wd for event in events if event.mask & flags.IGNORED}
         self._watched = {
             directory: place
@@ -142,10 +146,10 @@ class DirectoryWatch:
     def _changes(
         self, event: Event, by_number: Mapping[int, list[tuple[str, str]]]
     ) -> Iterator[tuple[str, str | None]]:
-        """Yield the directories that an event concerns, each with an entry; None: any entry."""
+        """Yield the directories that an event concerns, each with an entry; None for any entry."""
         if event.mask & flags.Q_OVERFLOW:
             yield from ((directory, None) for directory in self._watched)
-        elif not event.mask & flags.IGNORED:  # also comes for a watch that we have removed
+        elif not event.mask & flags.IGNORED:  # arrives even for a watch that we have removed
             for directory, awaited in by_number.get(event.wd, ()):
                 if event.name in {"", awaited}:
                     yield directory, None
@@ -180,8 +184,8 @@ def _watch_all(
 def _watch(inotify: INotify, directory: str, mask: int, numbers: set[int]) -> tuple[int, str]:
     """Watch a directory, or its deepest existing ancestor for the entry that is missing there.
 
-    Return the number of the watch and the name of that entry; raise OSError. Each number that is
-    used on the way is added to ``numbers``.
+    Return the number of the watch and the name of that entry; raise OSError. Each number of a watch
+    that was used on the way is added to ``numbers``.
     """
     if (number := _add(directory, inotify, mask, numbers)) is not None:
         return number, ""
@@ -189,7 +193,7 @@ def _watch(inotify: INotify, directory: str, mask: int, numbers: set[int]) -> tu
     above, awaited = _watch(inotify, parent or ".", ENTRIES, numbers)
     if awaited:
         return above, awaited
-    # Once more: it may have come before its parent was watched.
+    # Try again: it may have appeared before its parent was watched.
     number = _add(directory, inotify, mask, numbers)
     return (above, name) if number is None else (number, "")
 
@@ -213,18 +217,18 @@ class Uevent:
     """``add``, ``remove``, ``change``, ``bind``, ``unbind``, ``move``, ``online``, ``offline``."""
     syspath: str
     former_syspath: str = ""
-    """Where it was before a ``move``."""
+    """Its syspath before a ``move``."""
     subsystem: str = ""
-    """Empty: it is unknown."""
+    """The subsystem; empty if it is unknown."""
     number: tuple[int, int] | None = None
     """Major and minor number of its device file, if it has one."""
 
 
 def open_monitor(buffer_bytes: int = _BUFFER_BYTES) -> pyudev.Monitor:
-    """Open a monitor of kernel events; raise OSError or ImportError where that is impossible.
+    """Open a monitor of kernel events; raise OSError or ImportError if that is impossible.
 
-    The import takes 20 ms and asks ``ldconfig`` for libudev: not before the first registration,
-    not on the loop.
+    The import takes 20 ms and runs ``ldconfig`` to find libudev, so it must not precede the first
+    registration or run on the loop.
     """
     import pyudev
 
@@ -240,7 +244,7 @@ class Uevents:
 
     Events reach every network namespace and need no capability, except those of network
     interfaces: these stay in the interface's own namespace, and elsewhere only reading everything
-    finds them. While ``complete`` is False the owner has to poll.
+    finds them. While ``complete`` is False, the owner has to poll.
     """
 
     def __init__(
@@ -257,9 +261,9 @@ class Uevents:
         self.complete = False
 
     async def run(self) -> None:
-        """Listen forever, and have everything read again whenever listening begins.
+        """Listen forever; whenever listening begins, everything is read again.
 
-        A monitor that has lost events is replaced. Where none can be opened, try again.
+        A monitor that has lost events is replaced. If none can be opened, that is retried.
         """
         while True:
             try:

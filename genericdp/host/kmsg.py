@@ -24,11 +24,11 @@ log = logging.getLogger(__name__)
 PATH = "/dev/kmsg"
 _DEVICE = os.makedev(1, 11)
 MAX_BYTES = 16_384
-"""More than any kernel makes of one record."""
+"""Buffer size: more than any kernel writes for one record."""
 SLICE_SECONDS = 0.005
 """After this time the loop gets its turn."""
 AGAIN_AFTER_SECONDS = 30.0
-"""When a log that cannot be read is tried again."""
+"""Delay before an unreadable log is tried again."""
 LOSSES_LOGGED_EACH_SECONDS = 60.0
 
 _NUMBER = rb"(\d{1,20})"
@@ -50,14 +50,14 @@ class LogRecord:
 
     @property
     def by_kernel(self) -> bool:
-        """Return whether the kernel itself wrote it: user space can write any other facility."""
+        """Return whether the kernel itself wrote it: user space can use any other facility."""
         return self.priority >> 3 == 0
 
 
 def parse(data: bytes) -> LogRecord | None:
-    """Take ``PRIORITY,SEQUENCE,MICROSECONDS,FLAGS[,…];TEXT`` apart; None: it is something else.
+    """Parse ``PRIORITY,SEQUENCE,MICROSECONDS,FLAGS[,…];TEXT``; return None for anything else.
 
-    What follows the first line are properties of the message. Raises nothing.
+    The lines after the first one are properties of the message. Raises nothing.
     """
     if (found := _RECORD.match(data)) is None:
         return None
@@ -72,7 +72,7 @@ def parse(data: bytes) -> LogRecord | None:
 
 
 Log = RawIOBase
-"""A source of records: each read gives one, or None if none has come yet."""
+"""A source of records: each read returns one, or None if there is no new one yet."""
 
 
 def open_log(path: str = PATH) -> Log:
@@ -89,8 +89,8 @@ def open_log(path: str = PATH) -> Log:
 class KernelRecords:
     """Calls ``received`` on the loop for each record, and ``paused`` after each few of them.
 
-    Where the log cannot be read, ``unreadable`` says why, ``paused`` is called, and it is tried
-    again every half a minute.
+    If the log cannot be read, ``unreadable`` has the reason, ``paused`` is called, and reading is
+    retried every half minute.
     """
 
     def __init__(
@@ -102,7 +102,7 @@ class KernelRecords:
     ) -> None:
         self.unreadable = Latch(log)
         self.caught_up = False
-        """True once all that the log held has been reported: new records happen now."""
+        """True once the existing log has been reported, so that further records are new."""
         self._received = received
         self._paused = paused
         self._open_log = open_log
@@ -114,14 +114,14 @@ class KernelRecords:
         self._losses_logged_at = -math.inf
 
     def start(self) -> None:
-        """Begin at the start of the log, once more if it has been read already."""
+        """Begin at the start of the log, even if it has been read already."""
         self.stop()
         self._next = None
         try:
             self._log = self._open_log()
             loop = asyncio.get_running_loop()
             loop.add_reader(self._log.fileno(), self._drain, self._log)
-            loop.call_soon(self._drain, self._log)  # an empty log is never readable
+            loop.call_soon(self._drain, self._log)  # an empty log never becomes readable
         except OSError as error:
             self._give_up(error)
 
@@ -150,7 +150,8 @@ class KernelRecords:
             try:
                 data = source.read(MAX_BYTES)
             except BrokenPipeError:
-                continue  # overwritten before it was read: the next read gives what is left
+                # overwritten before it was read: the next read returns the oldest remaining record
+                continue
             except OSError as error:
                 self._give_up(error)
                 return
@@ -164,7 +165,7 @@ class KernelRecords:
             if (record := parse(data)) is not None:
                 self._handle(record)
         if source is self._log and not self.caught_up:
-            # The time was up. If that was the last record, nothing more makes the log readable.
+            # The time is up. If that was the last record, nothing makes the log readable again.
             asyncio.get_running_loop().call_soon(self._drain, source)
         self._paused()
 
@@ -173,7 +174,7 @@ class KernelRecords:
             self._lost += max(record.sequence - self._next, 0)
         self._next = record.sequence + 1
         now = time.monotonic()
-        # A flood of the kernel's log must not flood ours.
+        # A flood in the kernel's log must not flood our log.
         if self._lost and now - self._losses_logged_at >= LOSSES_LOGGED_EACH_SECONDS:
             log.warning("%d records of the kernel's log were lost: it is overrun", self._lost)
             self._lost, self._losses_logged_at = 0, now

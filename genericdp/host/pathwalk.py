@@ -1,7 +1,7 @@
-"""Follows paths on descriptors: where a path leads, who can change that, and what is there.
+"""Follows paths on descriptors: finds the target of a path, and who can redirect it.
 
-Each step is held with O_PATH, which opens nothing: neither a FIFO nor a device notices it. What is
-held has been checked as it is, so swapping files, links or directories meanwhile has no effect.
+Each step is held with O_PATH, which neither a FIFO nor a device notices. Checks apply to the held
+file itself, so swapping files, links or directories meanwhile has no effect.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 _MAX_LINKS = 40
 """As many as the kernel follows."""
 _HOLD = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
-# Not to wait for a writer or a carrier, nor to become the terminal of a daemon that has none.
+# So that opening neither waits for a writer or a carrier nor gives the daemon a controlling
+# terminal.
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _CHUNK = 65_536
 _KINDS = {
@@ -43,23 +44,24 @@ class Walk:
     """The target of a path."""
 
     at: str
-    """The final path, or how far it could be followed."""
+    """The final path, as far as it could be followed."""
     links: tuple[str, ...] = ()
     """Each link met on the way."""
     why_untrusted: str = ""
-    """Which of them an unprivileged user could redirect at any time; empty if none."""
+    """A link that an unprivileged user could redirect at any time, and why; empty if none."""
     error: OSError | None = None
-    """What ended it early."""
+    """The error that ended the walk early."""
 
     def check(self) -> None:
         """Raise the error that ended it early, if one has."""
         if self.error is not None:
-            # A new one: the traceback of that one would hold its frame, and so itself.
+            # A new exception: the traceback of the old one would reference its frame, and so
+            # itself.
             raise OSError(self.error.errno, self.error.strerror, self.error.filename)
 
 
 def walk(path: str, *, top: str = "", past_missing: bool = False) -> Walk:
-    """Follow every link as far as there is something; raises nothing.
+    """Follow every link as far as the path exists; raises nothing.
 
     Links lead within the directory ``top``. With ``past_missing``, what cannot be read is assumed
     not to be a link.
@@ -93,7 +95,7 @@ def opened(path: str, *, top: str = "", follow_symlinks: bool = True) -> Iterato
 
 def read(descriptor: int, limit: int) -> bytes:
     """Return the start of a file's content: at most ``limit`` bytes."""
-    # One read gives a whole attribute; files of /proc come in parts.
+    # One read returns a whole attribute, but only a part of a file in /proc.
     content = part = calls.read(descriptor, min(limit, _CHUNK))
     while part and len(content) < limit:
         part = calls.read(descriptor, min(limit - len(content), _CHUNK))
@@ -111,7 +113,7 @@ class _Walker:
         self.error: OSError | None = None
         self._top = top
         self._names: list[str] = []
-        """The steps that were taken; those past what is missing are not held."""
+        """The steps that were taken; steps past a missing part are not held."""
         self._held: list[int] = []
         """Descriptors of the top and of each step."""
         self._pending = _reversed(path)
@@ -119,7 +121,7 @@ class _Walker:
         self._untrusted_link = ""
 
     def close(self) -> None:
-        """Let go of what is held."""
+        """Close all held descriptors."""
         while self._held:
             os.close(self._held.pop())
 
@@ -146,7 +148,7 @@ class _Walker:
             try:
                 target = self._step(part, follow_symlinks=follow_symlinks)
             except OSError as error:
-                self.error = self.error or error.with_traceback(None)  # which holds this frame
+                self.error = self.error or error.with_traceback(None)  # which references this frame
                 if not past_missing or error.errno == errno.ELOOP:
                     return
                 self._names.append(part)
@@ -162,11 +164,11 @@ class _Walker:
             os.close(self._held.pop())
 
     def _step(self, part: str, *, follow_symlinks: bool) -> str:
-        """Take one step; return what is written in it if it is a link, else nothing."""
+        """Take one step; return the target if it is a link, else nothing."""
         path = "/".join(["", *self._names, part])
         if len(self._names) > max(len(self._held) - 1, 0):
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
-        # The first step by path: in a machine that umockdev plays, that is what leads into it.
+        # The first step uses a path, because umockdev redirects paths into its simulated machine.
         directory = self.held()
         found = (
             calls.open_at(f"{self._top}{path}", directory, _HOLD)
@@ -200,14 +202,14 @@ class _Walker:
         return len(names) > 1 and names[0] == "proc" and names[1].isdecimal()
 
     def _hold_open_file(self, path: str, target: str) -> None:
-        """Hold what a link below /proc/PID stands for: its text need not be a path of ours."""
+        """Hold the file behind a link below /proc/PID, whose text need not be one of our paths."""
         if self._pending:
             raise OSError(errno.ELOOP, f"{path} is a process's own link, no path", path)
         self._held.append(calls.open_at(path, self.held(), os.O_PATH | os.O_CLOEXEC))
         self._names = (target if target.startswith("/") else path).split("/")[1:]
 
     def _why_untrusted(self, link: str, status: os.stat_result) -> str:
-        """Return who else than root could redirect a link.
+        """Return who other than root could redirect a link.
 
         In a sticky directory, as /tmp, only the owners of link and directory can.
         """
@@ -216,7 +218,7 @@ class _Walker:
         if directory.st_mode & stat.S_IWOTH:
             # Kubelets give the directories of ConfigMaps mode 0777 and mount them read-only. Owners
             # count even there, since a mount that is read-only for us may be writable on the host.
-            # That is so for /dev, from which nodes are handed out: there modes count as well.
+            # The latter is true for /dev, whose nodes containers get: there modes count, too.
             is_read_only = calls.fstatvfs(self.held()).f_flag & os.ST_RDONLY
             if not (
                 directory.st_mode & stat.S_ISVTX
@@ -224,7 +226,8 @@ class _Walker:
             ):
                 return f"the link {link} lies in a directory that every user can write to"
             owners.add(status.st_uid)
-        # In place of root: the owner of /dev, in user namespaces and copies; and our own user.
+        # The owner of /dev counts like root, for user namespaces and copies, and so does our own
+        # user.
         if not owners <= {0, dev.st_uid, os.geteuid()}:
             return f"the link {link} can be turned by a user who is not root"
         return ""

@@ -22,17 +22,16 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 ABSENT = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ENODEV, errno.EOPNOTSUPP})
-"""Errors that say that there is nothing, or that a driver lacks an attribute.
-
-After any other one it is unknown what there is: what leads in a circle or has too long a name could
-be anything, and may decide what is excluded.
+"""Errors that mean that a file is missing, or that a driver lacks an attribute. After any other
+error, it is unknown what exists: a path that leads in a circle or has too long a name could be
+anything, and may decide what is excluded.
 """
 
 _OF_CONTAINERS = frozenset({"/dev/termination-log", "/etc/hostname", "/run/.containerenv"})
-"""What kubelets, container runtimes and Podman mount into each container."""
+"""Paths that kubelets, container runtimes and Podman mount into each container."""
 _OF_KERNEL = {"devtmpfs": "/dev", "proc": "/proc", "sysfs": "/sys"}
 _PARTITIONS = ("", "/home", "/opt", "/run", "/srv", "/usr", "/var")
-"""Where hosts mount the filesystems of which containers are given a directory."""
+"""Mount points of filesystems from which containers get a directory."""
 
 
 class Root:
@@ -51,7 +50,7 @@ class Root:
     def wary(self) -> Self:
         """Return the same root for callers that treat "missing" as "removed".
 
-        It raises HostError where a call fails for lack of descriptors or memory.
+        It raises HostError if a call fails for lack of descriptors or memory.
         """
         wary = copy.copy(self)
         wary._wary, wary._listed = True, set()  # noqa: SLF001
@@ -75,13 +74,13 @@ class Root:
         return not self._prefix
 
     def real(self, path: str) -> str:
-        """Return where a path of the host lies on this machine; links in it are not followed."""
+        """Return the path on this machine of a path of the host; links are not followed."""
         return self._prefix + path
 
     def seeing(self) -> Callable[[str], bool]:
         """Return a predicate: is this path the host's, and visible?
 
-        Of a copy of a machine, that is below the top-level directories that are copied.
+        In a copy of a machine, visible paths are those below the copied top-level directories.
         """
         if self.is_machine:
             return seeing_host([mount[1:] for mount in calls.mounts()])
@@ -97,10 +96,10 @@ class Root:
         return self._heeding(calls.listdir, self._followed(path) or "/")
 
     def entries_if_any(self, path: str, why_unreadable: dict[str, str]) -> list[str]:
-        """Return the same, nothing where the directory is missing or could never be read.
+        """Return the same, but nothing if the directory is missing or could never be read.
 
-        ``why_unreadable`` then gets the reason. A strict root raises HostError where one cannot be
-        read any longer.
+        The reason is added to ``why_unreadable``. A strict root raises HostError if a directory can
+        no longer be read.
         """
         try:
             names = self.entries(path)
@@ -118,9 +117,9 @@ class Root:
         return self.read_bytes(path, limit=limit).decode(errors="backslashreplace")
 
     def read_bytes(self, path: str, *, limit: int, follow_symlinks: bool = True) -> bytes:
-        """Return the start of a file's content, without opening anything but a regular file.
+        """Return the start of a file's content; only a regular file is opened.
 
-        Without ``follow_symlinks``, a link in the path is an error, but for the kernel's own links.
+        Without ``follow_symlinks``, a link in the path is an error, except the kernel's own links.
         """
         return self._heeding(self._read, path, limit, follow_symlinks=follow_symlinks)
 
@@ -151,7 +150,7 @@ class Root:
         return path if self.is_machine else self.real(self.resolve(path).at)
 
     def resolve(self, path: str) -> Walk:
-        """Follow every link; raises OSError where that leads to nothing."""
+        """Follow every link; raises OSError if the target does not exist."""
         walk = self.walk(path)
         walk.check()
         return walk
@@ -167,12 +166,12 @@ class Root:
         return walk
 
     def target(self, path: str) -> PathTarget:
-        """Return where a path leads, or would lead if all that is missing were there."""
+        """Return the target of a path, even if parts of it are missing."""
         return target_of(self.walk(path, past_missing=True))
 
 
 def target_of(walk: Walk) -> PathTarget:
-    """Return where a walk past all that is missing has led."""
+    """Return the target of a walk that continued past missing parts."""
     refusal = walk.why_untrusted
     if walk.error is not None and walk.error.errno == errno.ELOOP:
         refusal = walk.error.strerror or ""
@@ -182,14 +181,16 @@ def target_of(walk: Walk) -> PathTarget:
 
 
 def upwards(path: str) -> Iterator[str]:
-    """Yield a path and each directory that it lies in, but for the topmost."""
+    """Yield a path and each directory above it, except the topmost."""
     while path:
         yield path
         path = path.rpartition("/")[0]
 
 
 def note(path: str, seen: set[str]) -> None:
-    """Add a path and all directories that it lies in; those of a path in the set are there, too."""
+    """Add a path and all directories above it, unless the set has the path and so its
+    directories.
+    """
     for directory in upwards(path):
         if directory in seen:
             return
@@ -197,14 +198,14 @@ def note(path: str, seen: set[str]) -> None:
 
 
 def seeing_host(found: Sequence[tuple[str, str, str]]) -> Callable[[str], bool]:
-    """Return what says of a path whether the host's own is seen there, by the mounts of a process.
+    """Return a predicate for paths at which a process sees the host's own files, from its mounts.
 
     A container's root is that of its image. Without any mounts it counts as a container.
     """
     types = {point: filesystem for _, point, filesystem in found}
     if "overlay" not in types.get("/", "overlay") and _OF_CONTAINERS.isdisjoint(types):
         return lambda _: True
-    # What is mounted last hides what was below.
+    # A later mount hides what was below.
     latest = [(mount[1], _is_of_host(*mount)) for mount in reversed(found) if mount[1] != "/"]
     return lambda path: next(
         (is_of_host for at, is_of_host in latest if f"{path}/".startswith(f"{at}/")), False
@@ -212,8 +213,8 @@ def seeing_host(found: Sequence[tuple[str, str, str]]) -> Callable[[str], bool]:
 
 
 def _is_of_host(root: str, point: str, filesystem: str) -> bool:
-    """Return whether a container's mount surely shows what the host has at the same path."""
+    """Return whether a container's mount certainly shows the host's files at the same path."""
     if (kernels := _OF_KERNEL.get(filesystem)) is not None:
         return point == f"{kernels}{root}".rstrip("/")
-    # What is mounted as a whole may be a volume.
+    # A filesystem that is mounted as a whole may be a volume.
     return root != "/" and point.endswith(root) and point.removesuffix(root) in _PARTITIONS

@@ -1,6 +1,6 @@
 """Reads devices from sysfs and the udev database, each on demand, and once.
 
-The records of the database hold what udev's rules have found out about a device.
+The records of the database contain the results of udev's rules for each device.
 """
 
 from __future__ import annotations
@@ -40,10 +40,12 @@ class UdevRecord:
     """The content of one file of the database."""
 
     properties: Mapping[str, str] = field(default_factory=dict)
-    """With those that libudev derives from the rest; empty: udev has taken it away."""
+    """The properties, including those that libudev derives; empty if udev has removed the
+    record.
+    """
     tags: frozenset[str] = frozenset()
     links: tuple[str, ...] = ()
-    """As ``/dev/…``."""
+    """Links to the device file, as ``/dev/…``."""
 
 
 class SysDevices:
@@ -52,28 +54,29 @@ class SysDevices:
     def __init__(
         self, root: Root, *, guard: Guard = lambda _, read: read(), seen: set[str] | None = None
     ) -> None:
-        """``seen`` gets the directories that are read, and all of their parents."""
+        """``seen`` collects the directories that are read, and all of their parents."""
         self._root = root
         self.guard = guard
         self._seen = set() if seen is None else seen
         self._asked = set[str]()
         """The subsystems whose devices have been listed."""
         self.why_unreadable: dict[str, str] = {}
-        """By path, for a list of devices or a part of one that is there; of a device's directory:
-        why what udev has recorded of it could not be read."""
+        """Reasons by path, for a list of devices or a part of a device that cannot be read; for
+        a device's directory, why its udev record could not be read.
+        """
         self._devices: dict[str, SysDevice | None] = {}
         self._ancestors: dict[str, tuple[SysDevice, ...]] = {}
         self._members: dict[str, tuple[SysDevice, ...]] = {}
-        """In natural order."""
+        """Devices by subsystem, in natural order."""
         self._sorted: dict[str, list[str]] = {}
         """Their syspaths, sorted as strings."""
         self._subsystems: tuple[str, ...] | None = None
         self._records: set[str] | None = None
         """The names of the files in the udev database when they were last listed."""
         self._has_records = False
-        """Whether no other names have come since, for all that is known."""
+        """Whether those names are still complete, as far as is known."""
         self._owners: dict[str, str] = {}
-        """The devices that were read, by the name of their file there."""
+        """The devices that were read, by the name of their record."""
 
     def get(self, syspath: str) -> SysDevice | None:
         """Return the device of a directory below /sys/devices, or None."""
@@ -83,7 +86,9 @@ class SysDevices:
         return self._devices[syspath]
 
     def lists(self, subsystem: str) -> bool:
-        """Return whether a device of a subsystem, empty: any, may be one more of those listed."""
+        """Return whether a new device of a subsystem (empty for any) may belong to a list that
+        was read.
+        """
         known = self._subsystems
         is_new = known is not None and subsystem not in known
         return not subsystem or subsystem in self._asked or is_new
@@ -122,11 +127,11 @@ class SysDevices:
         return self._members[subsystem]
 
     def below(self, directory: str, subsystem: str) -> tuple[SysDevice, ...]:
-        """Return those of them that lie below a directory; the others cost nothing."""
+        """Return those of them that are below a directory, without reading the others."""
         if subsystem not in self._sorted:
             self._sorted[subsystem] = sorted(member.syspath for member in self.members(subsystem))
         syspaths = self._sorted[subsystem]
-        # The character after a slash is a zero: what begins with the directory lies in between.
+        # The character after a slash is a zero, so everything in the directory sorts in between.
         within = syspaths[
             bisect_left(syspaths, f"{directory}/") : bisect_left(syspaths, f"{directory}0")
         ]
@@ -134,7 +139,9 @@ class SysDevices:
         return tuple(device for device in found if device is not None)
 
     def forget(self, syspaths: Collection[str]) -> set[str]:
-        """Read these devices again, and all below those that have come or gone; return them all."""
+        """Read these devices again, and all below those that appeared or disappeared; return all
+        of them.
+        """
         forgotten = set(syspaths)
         before = {syspath: self._devices.pop(syspath, None) for syspath in forgotten}
         self._ancestors.clear()
@@ -143,7 +150,7 @@ class SysDevices:
             syspath for syspath in before if before[syspath] is None or self.get(syspath) is None
         }
         if moved:
-            # The kernel reports a move, but not what moves along.
+            # The kernel reports a move, but not its effect on children.
             below = {
                 syspath for syspath in self._devices if not moved.isdisjoint(upwards(syspath))
             } - forgotten
@@ -159,19 +166,20 @@ class SysDevices:
         if name in self._owners:
             return True
         if self._records is not None:
-            self._records.discard(name)  # it may be gone, as all others may be one after another
-        # The first one or the last concerns every device, as whether udevd runs does.
+            # it may have disappeared, as all others may, one after another
+            self._records.discard(name)
+        # The first or the last record concerns every device, as does whether udevd runs.
         return self._records == set()
 
     def owners_of(self, records: Collection[str]) -> set[str]:
-        """Return the devices, of those read, that files of the udev database are about."""
-        self._has_records = False  # one may have come that is about nothing that had been read
+        """Return those of the devices that were read that files of the udev database are about."""
+        self._has_records = False  # a new record may be about a device that has not been read
         if not records:
             return set()
         was_empty = UDEV_RECORDS in self.why_unreadable
         self._records = self._listed_records()
         if was_empty is bool(self._records):
-            # udevd has just started, or its database is missing: that concerns every device.
+            # udevd has just started, or its database is missing, which concerns every device.
             return set(self._owners.values())
         return {self._owners[name] for name in records if name in self._owners}
 
@@ -194,10 +202,10 @@ class SysDevices:
         except OSError as error:
             if error.errno in ABSENT:
                 return None
-            text = ""  # a few are write-only: the device is there all the same
+            text = ""  # a few are write-only, but the device exists
             self.why_unreadable[f"{syspath}/uevent"] = reason_of(error)
         pairs = (line.partition("=") for line in lines_of(text))
-        # The names are the same for thousands of devices: one text for each.
+        # The names are the same for thousands of devices: keep only one string for each.
         uevent = {intern(key): value for key, equals, value in pairs if key and equals}
         subsystem = intern(self._last_part(f"{syspath}/subsystem"))
         found = self._record(syspath, subsystem, uevent)
@@ -237,7 +245,7 @@ class SysDevices:
     def _listed_records(self) -> set[str]:
         names = set(self._entries(UDEV_RECORDS))
         if not names:
-            # An exclude by a property must not take that for "has no such property".
+            # An exclude by a property must not treat that as "has no such property".
             self.why_unreadable.setdefault(UDEV_RECORDS, _NO_RECORDS)
         return names
 
@@ -281,10 +289,10 @@ def record_name(syspath: str, subsystem: str, uevent: Mapping[str, str]) -> str:
 
 
 def lines_of(text: str) -> list[str]:
-    """Take a file of udev or a ``uevent`` apart as libudev does.
+    """Split a file of udev or a ``uevent`` into lines as libudev does.
 
-    A carriage return or NUL ends a line too, and what has no end does not count as a line: it may
-    be cut off.
+    A carriage return or NUL ends a line, too, and a line without an end does not count, because it
+    may be incomplete.
     """
     if "\r" in text or "\0" in text:
         text = text.replace("\r", "\n").replace("\0", "\n")
@@ -292,9 +300,9 @@ def lines_of(text: str) -> list[str]:
 
 
 def parse_record(text: str) -> UdevRecord:
-    """Take a record apart; what cannot be understood is left out, as by libudev.
+    """Parse a record; like libudev, ignore lines that are not understood.
 
-    No record is half written: udevd puts the whole file in its place.
+    No record is half written: udevd replaces the whole file.
     """
     fields: dict[str, list[str]] = {}
     for line in lines_of(text):
@@ -302,7 +310,7 @@ def parse_record(text: str) -> UdevRecord:
         if colon and rest:
             fields.setdefault(kind, []).append(rest)
     pairs = (pair.partition("=") for pair in fields.get("E", ()))
-    # The names are the same in thousands of records: one text for each.
+    # The names are the same in thousands of records: keep only one string for each.
     properties = {intern(key): value for key, equals, value in pairs if key and equals}
     current_tags = _tags(fields.get("Q", ()))
     tags = current_tags | _tags(fields.get("G", ()))
@@ -338,7 +346,7 @@ def _properties(
 def syspath_of(root: Root, file_type: FileType, number: tuple[int, int]) -> str | None:
     """Return the sysfs directory of a device number, as ``/sys/devices/…``, if it has one.
 
-    Raise OSError where that is unknown.
+    Raise OSError if that is unknown.
     """
     return _led_to(root, f"/sys/dev/{file_type}", f"{number[0]}:{number[1]}")
 
@@ -347,7 +355,7 @@ def _led_to(root: Root, directory: str, entry: str) -> str | None:
     try:
         target = root.read_link(f"{directory}/{entry}")
     except OSError as error:
-        # No link: an attribute file of a class itself, or anything in a damaged copy.
+        # Not a link: an attribute file of a class itself, or anything in a damaged copy.
         if error.errno not in {errno.EINVAL, *ABSENT}:
             raise
         return None
@@ -357,20 +365,19 @@ def _led_to(root: Root, directory: str, entry: str) -> str | None:
 
 
 def plugged_of(read: Callable[[str], str], file_type: FileType, syspath: str | None) -> str:
-    """Return what grows with each replug: a disk's ``diskseq``, or the USB device number.
-
-    Empty where the kernel has neither. A device number alone does not show a replug (D5).
-    ``read`` gives a file's content, and raises OSError.
+    """Return the number that grows with each replug: a disk's ``diskseq``, or the USB device
+    number. It is empty if the kernel has neither. A device number alone does not show a replug
+    (D5). ``read`` returns a file's content, and raises OSError.
     """
     if syspath is None:
         return ""
     if file_type is FileType.BLOCK:
-        # A partition has none of its own: it lies in its disk's directory.
+        # A partition has no such number of its own, but it is in its disk's directory.
         for directory in (syspath, syspath.rpartition("/")[0]):
             if sequence := read_attribute(read, directory, "diskseq"):
                 return f"diskseq {sequence}"
     directory = syspath
-    # Only for a USB device is it worth reading each directory above.
+    # Only for a USB device is it useful to read each directory above.
     while "/usb" in directory:
         number = read_attribute(read, directory, "devnum")
         if number and (bus := read_attribute(read, directory, "busnum")):
@@ -390,7 +397,7 @@ def read_attribute(read: Callable[[str], str], syspath: str, name: str) -> str:
 def device_names(root: Root) -> dict[str, tuple[FileType, tuple[int, int]]]:
     """Return type and number of each device file that sysfs names, by its path below /dev.
 
-    In a copied tree a plain file stands for a device node if it is named here.
+    In a copied tree, a plain file represents a device node if it is named here.
     """
     names: dict[str, tuple[FileType, tuple[int, int]]] = {}
     for file_type in (FileType.CHAR, FileType.BLOCK):
@@ -399,7 +406,8 @@ def device_names(root: Root) -> dict[str, tuple[FileType, tuple[int, int]]]:
             major, _, minor = entry.partition(":")
             if major.isdecimal() and minor.isdecimal():
                 uevent = read_attribute(root.read_text, f"{directory}/{entry}", "uevent")
-                for line in uevent.splitlines():  # of a copy: a line for each name of the node
+                # in a copy, there is a line for each name of the node
+                for line in uevent.splitlines():
                     if (name := line.removeprefix("DEVNAME=")) not in {"", line}:
                         names[name.removeprefix("/dev/")] = (file_type, (int(major), int(minor)))
     return names

@@ -26,20 +26,20 @@ T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 MAX_IDLE = 4
-"""The number that is kept; further ones come when more reads run at once or hang."""
+"""The number of threads that are kept; more are started when more reads run at once or hang."""
 
 AGAIN_AFTER_SECONDS = 0.5
-"""Where no thread can be started: when to try again."""
+"""Delay before retrying if no thread can be started."""
 
 HANGING_SECONDS = 5.0
-"""How long one system call may last, in time in which the loop was on schedule."""
+"""How long one system call may last, counting only time when the loop was on schedule."""
 _idle: list[SimpleQueue[Callable[[], None]]] = []
 _shortage = Latch(log)
-"""Of threads: the last attempt to start one has failed."""
+"""Logs a lack of threads: the last attempt to start one has failed."""
 
 
 class Work(Watched, asyncio.Future[T]):
-    """Work in a thread: its result, and what it does meanwhile."""
+    """Work in a thread: its result, and its current activity."""
 
     has_begun = False
 
@@ -57,17 +57,18 @@ class Work(Watched, asyncio.Future[T]):
 
 
 class HangingError(TimeoutError):
-    """A read that does not end: it is left alone, and no other one starts meanwhile."""
+    """A read that does not end: it is abandoned, and no other read of the same thing starts
+    meanwhile.
+    """
 
 
 async def in_worker(work: Callable[[], T], what: str | Path = "") -> T:
     """Run ``work`` off the loop and return its result or raise its exception.
 
-    A thread that never comes back is left alone: it holds up neither others nor, unlike one of
-    ``asyncio.to_thread``, the exit. Raise HangingError, which is an OSError, if that takes too
-    long for ``what`` is read, a path or a human-readable name, or if that is known to hang;
-    without it, wait forever. A result that can be closed is closed where it is not awaited any
-    longer.
+    A thread that never returns is abandoned: it delays neither others nor, unlike one of
+    ``asyncio.to_thread``, the exit. ``what`` is read: a path or a human-readable name. Raise
+    HangingError, which is an OSError, if that takes too long or is known to hang; without ``what``,
+    wait forever. A result that can be closed is closed if it is no longer awaited.
     """
     if isinstance(what, Path):
         work, what = partial(_at, what, work), str(what)
@@ -91,14 +92,14 @@ async def in_worker(work: Callable[[], T], what: str | Path = "") -> T:
 
 
 def _at(path: Path, work: Callable[[], T]) -> T:
-    """Walk to a path, so that it is known what hangs if that does, and do the work."""
+    """Walk to a path, so that the cause of a hang is known, and do the work."""
     with suppress(OSError):  # the working directory may have been removed: the work itself says so
         walk(str(Path.cwd() / path))
     return work()
 
 
 def leave_alone(running: Work[Any]) -> None:
-    """Log that work hangs, and take what it hangs on for hanging until it ends, if ever."""
+    """Log that work hangs, and record the cause until the work ends, if ever."""
     all_else = " and all else that lies on its mount" if calls.give_up(running) else ""
     log.warning("reading %s timed out; continuing without it%s", running.what, all_else)
 
@@ -126,12 +127,12 @@ def _hangs(what: str) -> HangingError:
 
 
 async def finish(work: Coroutine[Any, Any, T]) -> T:
-    """Await what must not be left half done, even if the caller is canceled meanwhile."""
+    """Await something that must be completed, even if the caller is canceled meanwhile."""
     task = asyncio.get_running_loop().create_task(work)
     try:
         return await asyncio.shield(task)
     except asyncio.CancelledError:
-        while not task.done():  # a shield only keeps it alive
+        while not task.done():  # a shield only keeps it running
             with suppress(asyncio.CancelledError):  # again: by a timeout, then at the end
                 await asyncio.wait([task])
         if not task.cancelled() and (error := task.exception()) is not None:
@@ -140,17 +141,17 @@ async def finish(work: Coroutine[Any, Any, T]) -> T:
 
 
 def run_in_time(work: Callable[[], T], seconds: float) -> T:
-    """Run ``work`` as ``in_worker`` does where no loop runs; raises TimeoutError."""
+    """Run ``work`` as ``in_worker`` does, but without a loop; raises TimeoutError."""
     return asyncio.run(asyncio.wait_for(in_worker(work), seconds))
 
 
 def start(work: Callable[[], T], what: str = "", *, is_one_call: bool = False) -> Work[T]:
     """Start ``work`` as ``in_worker`` does; return a future of the running loop.
 
-    ``what`` names what it reads, human-readable.
+    ``what`` is a human-readable name of what it reads.
 
-    What has to end in time is each watched system call. If it ``is_one_call``, so has the rest, as
-    one call; a watched call within it starts the time again.
+    Each watched system call has to end in time. With ``is_one_call``, the rest of the work counts
+    as one call, too; a watched call within it restarts the time.
     """
     loop = asyncio.get_running_loop()
     done: Work[T] = Work(loop=loop)
@@ -180,8 +181,10 @@ def start(work: Callable[[], T], what: str = "", *, is_one_call: bool = False) -
 
 
 def _run(job: Callable[[], None], done: asyncio.Future[T]) -> None:
-    """Run a job in a thread, later where none can be had: a limit must not end the daemon."""
-    if done.done():  # it is not awaited any longer
+    """Run a job in a thread; if none can be started, try again later: a limit must not end the
+    daemon.
+    """
+    if done.done():  # it is no longer awaited
         return
     if _idle:
         _idle.pop().put(job)
@@ -205,7 +208,7 @@ def _serve(jobs: SimpleQueue[Callable[[], None]]) -> None:
     while True:
         job = jobs.get()
         job()
-        del job  # what it read must not live on in an idle thread
+        del job  # an idle thread must not keep the result alive
         if len(_idle) >= MAX_IDLE:
             return
         _idle.append(jobs)

@@ -34,13 +34,13 @@ log = logging.getLogger(__name__)
 KUBELET_SOCKET = "kubelet.sock"
 PREFIX = "genericdp-"
 LONGEST_NAME = f"{PREFIX}{'0' * 12}-{'0' * 8}-9999999.sock"
-"""As long as a name of a socket can be."""
+"""The longest possible name of a socket."""
 _MAX_PATH_BYTES = 107  # of a unix socket: sun_path has 108, one of them for the final NUL
 
 _REGISTRATIONS_AT_ONCE = 32
-"""Resources that register at the same time; fewer where few descriptors are allowed."""
+"""How many resources register at the same time; fewer if few descriptors are allowed."""
 _DESCRIPTORS_EACH = 128
-"""Registering takes 5 of them, of which 2 stay in use: together hardly more than are spare."""
+"""Registering needs 5 descriptors, of which 2 stay in use: together about as many as are spare."""
 _DELETION_PAUSE = 0.02
 _WATCHED_TIMES = 5
 """Polling is this many times slower while inotify works (KST-3): waking up each second costs as
@@ -51,7 +51,7 @@ _SOCKET_NAME = re.compile(
     rf"{PREFIX}(?P<digest>[0-9a-f]{{12}})-(?P<instance>[0-9a-f]{{8}})-[0-9]+\.sock"
 )
 _BURST_SECONDS = 0.05
-"""The kubelet's own files in the directory come and go with each list."""
+"""The kubelet's own files, which appear and disappear with each list."""
 _RECHECK_SECONDS = 0.3
 _LEFTOVER_AFTER_SECONDS = 60
 """A younger socket that refuses connections may be about to listen."""
@@ -67,7 +67,7 @@ class Peer:
     name: str
     """The file's name."""
     digest: str
-    """Of its resource, as ``digest_of`` returns it."""
+    """The digest of its resource, from ``digest_of``."""
     instance: str
     bound_ns: int
     """When it was created, by the clock of the filesystem."""
@@ -88,19 +88,19 @@ class KubeletDirectory:
         self.path = path
         # Not the process ID: in a container it is 1 for each of two instances.
         self.instance = os.urandom(4).hex()
-        """What the sockets of this process have in their names."""
+        """The part of socket names that identifies this process."""
         self._made = itertools.count(1)
         self.socket: Observed[SocketIdentity | None] = Observed(None)
         self._socket_since = 0.0  # on the monotonic clock
         self.absence = Observed("it has not been looked for yet")
         """Why kubelet.sock is missing; empty if it is there."""
         self.is_readable: Observed[bool] = Observed(value=False)
-        """Whether the directory can be read: on a mount that hangs, reading does not end."""
+        """Whether reading the directory ends: on a mount that hangs, it does not."""
         at_once = min(_REGISTRATIONS_AT_ONCE, descriptors.count().most // _DESCRIPTORS_EACH)
         self.registrations = asyncio.Semaphore(max(1, at_once))
-        """Limits how many plugins register at once: memory for many is never freed."""
+        """Limits how many plugins register at once: gRPC never frees the memory for many."""
         self.events = Signal()
-        """Sent when something may have happened in the directory."""
+        """Sent when something may have changed in the directory."""
         self.peers: Observed[Sequence[Peer]] = Observed(())
         """The sockets of other instances of genericdp that run."""
         self._looked = False
@@ -126,7 +126,7 @@ class KubeletDirectory:
                     await asyncio.sleep(self._poll_seconds)
                     events.send()  # some may have been missed
                     continue
-                # Watch before looking, so that nothing that comes in between is missed.
+                # Watch before reading, so that nothing in between is missed.
                 await watch.set_directories({str(self.path): ENTRIES})
                 await self._look_until_sure()
                 # inotify does not report the deletion of a directory that is still open.
@@ -140,8 +140,8 @@ class KubeletDirectory:
             watch.close()
 
     async def check_readable(self) -> bool:
-        """Look in a thread, and return whether that ends: the loop, on which all others look, must
-        not hang with the directory.
+        """Read the directory in a thread, and return whether that ends: the loop, which reads it
+        later, must not hang with it.
         """
         try:
             await in_worker(partial(os.stat, self.path), self.path)
@@ -150,15 +150,16 @@ class KubeletDirectory:
             self.is_readable.value = False
             return False
         except OSError:
-            pass  # the next look says why
+            pass  # the next read reports why
         self.is_readable.value = True
         return True
 
     async def _look_until_sure(self) -> None:
-        """Look; raise KubeletError only if the directory is still deleted a moment later.
+        """Read the directory; raise KubeletError only if it is still deleted a moment later.
 
         A deletion removes the directory's links first and its name afterwards, and the process may
-        be preempted in between. Mostly it is over at once, and the next kubelet comes soon.
+        be preempted in between. Usually the deletion ends at once, and the next kubelet starts
+        soon.
         """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self._deletion_seconds
@@ -175,7 +176,7 @@ class KubeletDirectory:
         return f"{PREFIX}{digest_of(resource)}-{self.instance}-{next(self._made)}.sock"
 
     def look(self) -> None:
-        """Look once; raise as ``watch`` does."""
+        """Read the directory once; raise as ``watch`` does."""
         try:
             try:
                 found, why = self._find_socket()
@@ -183,7 +184,7 @@ class KubeletDirectory:
                 # A directory that is deleted between two calls seems to lack permissions, or links.
                 found, why = self._find_socket()
         except (UsageError, OSError) as error:
-            if not self._looked:  # at the start a person repairs it; later a mount may recover
+            if not self._looked:  # at the start a user has to repair it; later a mount may recover
                 raise
             message = "the kubelet's directory cannot be used just now: %s"
             self._unusable.update(str(error), message, error, level=logging.ERROR)
@@ -191,7 +192,7 @@ class KubeletDirectory:
         self._unusable.update("", ended="the kubelet's directory can be used again")
         self._looked = True
         if why and why != self.absence.value:
-            # Here and not in each plugin: one line for all of them.
+            # Logged here and not by each plugin: one line for all of them.
             log.info("waiting for a kubelet: %s", why)
         self.absence.value = why
         if found is not None and found != self.socket.value:
@@ -212,7 +213,7 @@ class KubeletDirectory:
         except PermissionError as error:
             raise UsageError(f"no permission to look into {self.path}: run as root") from error
         if not stat.S_ISDIR(status.st_mode):
-            if self._looked:  # the directory may come back, as one that is deleted does
+            if self._looked:  # the directory may come back, like a deleted one
                 return None, f"{self.path} is not a directory"
             raise UsageError(
                 f"{self.path} is not a directory (give the kubelet's device-plugins directory"
@@ -235,22 +236,22 @@ class PeerWatch:
 
     It removes the sockets of those that have crashed (K9).
 
-    It holds a connection to each instance, whose end is an event: a process that was killed leaves
-    its sockets behind, and they refuse connections. Connecting again and again instead would make
-    gRPC in the other process use more and more memory.
+    It keeps a connection to each instance, whose end is an event: a killed process leaves its
+    sockets behind, and they refuse connections. Connecting repeatedly instead would make gRPC in
+    the other process use more and more memory.
     """
 
     def __init__(self, kubelet: KubeletDirectory, resources: Callable[[], Iterable[str]]) -> None:
         self._kubelet = kubelet
         self._resources = resources
         self._connections: dict[str, socket.socket] = {}
-        """By instance."""
+        """Connections by instance."""
         self._logged: set[str] = set()
         """The instances that run and have been logged."""
         self._dead_since: dict[Peer, float] = {}
-        """Since when sockets that refuse connections are there, on the monotonic clock."""
+        """Since when sockets that refuse connections have existed, on the monotonic clock."""
         self._last: SocketIdentity | None = None
-        """The kubelet.sock next to which they were seen."""
+        """The kubelet.sock that existed when they were seen."""
 
     async def run(self) -> None:
         """Handle each event, and remove leftovers from time to time, forever."""
@@ -271,19 +272,20 @@ class PeerWatch:
             self._disconnect(instance)
 
     def look(self) -> bool:
-        """Look once, without waiting; return whether nothing has changed.
+        """Read the sockets once, without waiting; return whether nothing has changed.
 
-        Those of the last look stay if the directory is missing or cannot be read.
+        The last peers stay if the directory is missing or cannot be read.
         """
         kubelet, before = self._kubelet, self._kubelet.peers.value
-        with suppress(OSError):  # also without a free file descriptor
+        with suppress(OSError):  # even without a free file descriptor
             kubelet.peers.value = self._running()
         if kubelet.socket.value != self._last:
-            # With its directory, or when a kubelet starts, a socket goes, but not its owner.
+            # When its directory is deleted or a kubelet starts, a socket disappears, but not its
+            # owner.
             self._last = kubelet.socket.value
             self._logged.clear()
         is_unchanged = kubelet.peers.value == before
-        if is_unchanged and self._last is not None:  # now all sockets of a new peer are there
+        if is_unchanged and self._last is not None:  # now all sockets of a new peer exist
             self._log_changes()
         return is_unchanged
 
@@ -291,7 +293,7 @@ class PeerWatch:
         """Return the sockets of all other instances that run; raise OSError."""
         found: list[Peer] = []
         for name in sorted(os.listdir(self._kubelet.path)):  # noqa: PTH208  # Paths are expensive
-            # Each list that the kubelet gets leads here: our own hundred sockets must cost nothing.
+            # Each list to the kubelet leads here, so our own hundred sockets must cost nothing.
             if self._kubelet.instance in name or (parts := _SOCKET_NAME.fullmatch(name)) is None:
                 continue
             with suppress(FileNotFoundError):
@@ -333,7 +335,7 @@ class PeerWatch:
                 continue
             except OSError:
                 connection.close()
-                return True  # it runs, and is too busy or stopped
+                return True  # it runs, but is too busy or stopped
             self._connections[instance] = connection
             loop = asyncio.get_running_loop()
             loop.add_reader(connection, self._read, instance, connection)
@@ -383,10 +385,10 @@ class ResourcePeers:
         self._digest = digest_of(resource)
         self._instances: frozenset[str] = frozenset()
         self.left_at = -math.inf
-        """When an instance has left last, on the loop's clock."""
+        """When an instance last left, on the loop's clock."""
         self._oldest_ns = math.inf
         self._later: frozenset[str] = frozenset()
-        """The instances that came after our socket, as far as they have been seen."""
+        """The instances that started after our socket was bound, as far as they have been seen."""
 
     @property
     def current(self) -> Sequence[Peer]:
@@ -394,7 +396,7 @@ class ResourcePeers:
         return [peer for peer in self._peers.value if peer.digest == self._digest]
 
     def set_own_socket(self, *, bound_ns: int, same_age_seconds: float) -> None:
-        """Regard peers as later than our socket, which was bound then, from now on."""
+        """Record when our socket was bound: from now on, newer peers count as later."""
         self._oldest_ns = bound_ns - same_age_seconds * 10**9
         self._later = frozenset()
         self.update()
@@ -410,7 +412,7 @@ class ResourcePeers:
 
     @property
     def later_left(self) -> bool:
-        """Return whether an instance that came after our socket is missing now."""
+        """Return whether an instance that started after our socket was bound is missing now."""
         return not self._later <= self._instances
 
 
@@ -427,10 +429,10 @@ def find_socket(path: Path) -> tuple[SocketIdentity | None, str]:
 
 
 def since_when(changed_ns: int) -> float:
-    """Return since when a file that is seen for the first time is there, on the monotonic clock.
+    """Return since when a newly seen file has existed, on the monotonic clock.
 
-    The wall clock, by which files have their times, may have been set since then: what cannot be is
-    not believed. So this is asked once for each file.
+    The wall clock, which determines the times of files, may have been set since then, so impossible
+    times are ignored. So call this once for each file.
     """
     age = time.time() - changed_ns / 10**9  # noqa: TID251  # as the times of files
     uptime = time.clock_gettime(time.CLOCK_BOOTTIME)

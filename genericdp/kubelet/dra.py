@@ -31,15 +31,15 @@ SERVICE = "k8s.io.kubelet.pkg.apis.dra.v1.DRAPlugin"
 REGISTRATION_SERVICE = "pluginregistration.Registration"
 
 _MAX_BYTES = 1024 * 1024
-"""Size of a request, which names the claims of one pod."""
+"""Maximum size of a request, which names the claims of one pod."""
 _MAX_TEXT = 1024
-"""Characters of a reason: as many as an event can have."""
+"""Maximum length of a reason: as much as an event can have."""
 _UID = re.compile(r"[0-9A-Za-z-]{1,63}")
 """The UID of a claim: it becomes part of a file name, so nothing else is accepted."""
 
 
 class ClaimRef(NamedTuple):
-    """A claim as the kubelet names it."""
+    """A claim as the kubelet identifies it."""
 
     namespace: str
     name: str
@@ -65,7 +65,7 @@ class ClaimHandler(Protocol):
         ...
 
     async def unprepare(self, claims: Sequence[ClaimRef]) -> Mapping[str, str]:
-        """Return why each claim cannot be unprepared, by UID; empty: it is."""
+        """Return why each claim cannot be unprepared, by UID; empty if it was."""
         ...
 
 
@@ -84,9 +84,9 @@ class DraPlugin:
         look_seconds: float = 3.0,
         retry_seconds: float = 1.0,
     ) -> None:
-        """Raise UsageError if a socket would have too long a path.
+        """Raise UsageError if the path of a socket would be too long.
 
-        ``look_seconds`` is the time between two checks that the sockets are still there,
+        ``look_seconds`` is the time between two checks that the sockets still exist,
         ``retry_seconds`` that before they are created again.
         """
         self.registration = RegistrationState()
@@ -123,7 +123,7 @@ class DraPlugin:
         self.registration.not_registered(reason)
 
     async def _serve(self) -> Never:
-        """Serve both sockets; raise KubeletError or OSError once that is not possible."""
+        """Serve both sockets; raise KubeletError or OSError once that is impossible."""
         self._prepare_directories()
         claims = {
             "NodePrepareResources": answering(self._prepare, self._calls, max_bytes=_MAX_BYTES),
@@ -161,7 +161,8 @@ class DraPlugin:
         return [find_socket(path)[0] for path in (self._socket, self._registration_socket)]
 
     async def _get_info(self, _request: bytes) -> bytes:
-        # The kubelet asks before it registers: an earlier registration does not count any longer.
+        # The kubelet asks before it registers the driver, so an earlier registration no longer
+        # counts.
         self.registration.not_registered("the kubelet has asked, but has not taken the driver yet")
         return registration_api.PluginInfo(
             type="DRAPlugin",
@@ -190,7 +191,7 @@ class DraPlugin:
                 devices = (
                     () if isinstance(result, str) else [api.Device(**device) for device in result]
                 )
-            except UnicodeError:  # half of a surrogate pair, which JSON can hold
+            except UnicodeError:  # half of a surrogate pair, which JSON can contain
                 result, devices = "the name of a request is not valid UTF-8", ()
             if isinstance(result, str):
                 answer.claims[claim.uid].error = _error_text(result)
@@ -233,7 +234,7 @@ def _check_unserved(path: Path) -> None:
             why = f"{path} is in the way: it is not a socket; remove it"
             raise KubeletError(why) from None
         except BlockingIOError:
-            pass  # it is served, by a busy process
+            pass  # a busy process serves it
     raise KubeletError(
         f"another process serves {path}: let only one have this driver's name (--dra-driver)"
     )

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _SUSPICIOUS_ENDS = 3
-"""This many streams in a row that end early are not an accident."""
+"""If this many streams in a row end early, that is not an accident."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -36,7 +36,7 @@ class RegistrationTiming:
     """The delays before registering, and registering again, in seconds."""
 
     self_check: float = 5.0
-    """For its own socket to answer before it registers."""
+    """Time limit for its own socket to answer before it registers."""
     register: float = 75.0
     """Much longer than the 10 s that a kubelet takes to dial back: one that is stopped or stuck
     completes the call when it continues. Giving up earlier would leave a ghost registration with
@@ -52,22 +52,22 @@ class RegistrationTiming:
     """A registration that has lasted this long resets the delays."""
 
     same_age: float = 2.0
-    """Of two instances whose sockets are this close in age, either may have registered later."""
+    """If the sockets of two instances are this close in age, either may have registered later."""
     peer_return: float = 0.3
     """A peer that registers again is back within this time; after it, the peer has left."""
     resend: float = 0.2
     """For this time a kubelet may be processing the last list of a peer that has left."""
 
     def retry_delay(self, attempts: int, *, conflict: bool) -> float:
-        """Return the delay after this many attempts in a row, from 1 on, before jitter."""
+        """Return the delay before jitter after this many attempts in a row (at least 1)."""
         longest = self.conflict_retry if conflict else self.last_retry
         return delay_after(attempts, self.first_retry, longest)
 
     def doubtful_stream(self, attempts: int) -> float:
         """Return how long to wait for a stream that may never come, at the n-th attempt in a row.
 
-        The stream of a busy kubelet may just be late, and a socket given up makes it drop the next
-        one, too.
+        The stream of a busy kubelet may only be late, and abandoning a socket makes the kubelet
+        drop the next one, too.
         """
         return delay_after(attempts, self.peer_return, self.stream)
 
@@ -83,9 +83,9 @@ class RegistrationState:
         self.active = Observed(value=False)
         """Whether the kubelet has accepted the registration and opened its stream."""
         self.reason = "it is starting"
-        """Why it is not registered; empty: it is."""
+        """Why it is not registered; empty if it is."""
         self.since = _wall_clock()
-        """When it was registered, or was no longer; in seconds since 1970."""
+        """When it was registered, or lost its registration; in seconds since 1970."""
         self.conflict = ""
         """Another plugin known to serve the resource on this node, or an empty string."""
 
@@ -152,8 +152,8 @@ class Plugin:
     async def _attempt(self, kubelet: SocketIdentity) -> tuple[str, float, int]:
         """Serve and register until that ends, or the kubelet is replaced (KST-3).
 
-        Return why it is over, after how many seconds to try again, and the level at which to log
-        that: not the exception, which would keep the server alive.
+        Return why it ended, after how many seconds to try again, and the log level for that. The
+        exception itself is not returned, because it would keep the server alive.
         """
         self._failures += 1
         self._not_registered_yet("registering")
@@ -171,7 +171,7 @@ class Plugin:
                 with self._kubelet.socket.calling(give_up):
                     await self._serve(kubelet)
         except Exception as error:  # noqa: BLE001
-            # A bug that shows in one resource must not stop the others (K6).
+            # A bug that affects one resource must not stop the others (K6).
             return self._failure(KubeletError("new kubelet") if limit.expired() else error)
 
     def _not_registered_yet(self, step: str) -> None:
@@ -185,7 +185,7 @@ class Plugin:
             self._tally.registrations["refused" if is_permanent else "failure"] += 1
         if is_permanent:
             return reason, timing.permanent_retry, logging.ERROR
-        if isinstance(error, PeerLeftError):  # the kubelet has had its time already
+        if isinstance(error, PeerLeftError):  # the kubelet has had enough time already
             longest = timing.first_retry / 2
         else:
             attempts = self._failures or self._early_ends or 1
@@ -194,11 +194,11 @@ class Plugin:
         return reason, jittered(longest), logging.WARNING
 
     async def _serve(self, kubelet: SocketIdentity) -> Never:
-        """Serve and register once; raise KubeletError or OSError, which says why it is over."""
+        """Serve and register once; raise KubeletError or OSError with the reason when that ends."""
         path = self._kubelet.path / self._kubelet.next_name(self.resource)
         async with AsyncExitStack() as registering:
             await registering.enter_async_context(self._kubelet.registrations)
-            # What is left is for scans, probes and the child that reads a config.
+            # The remaining descriptors are for scans, probes and the child that reads a config.
             if count().is_short:
                 raise KubeletError("there are too few file descriptors")
             began = _now()
@@ -215,7 +215,7 @@ class Plugin:
 
         def look() -> None:
             # The next kubelet may listen before an event reports it, and get two registrations.
-            # Each plugin looks on the event loop, which takes a few stat calls in its directory.
+            # Each plugin reads the directory on the event loop, which takes a few stat calls.
             self._kubelet.look()
             if self._is_replaced(kubelet):
                 raise KubeletError("new kubelet")
@@ -344,7 +344,7 @@ class Plugin:
             f"the kubelet has ended our stream {self._early_ends} times in a row, each time soon"
             f" after it had begun: another device plugin may serve {self.resource} on this node"
         )
-        # Where it is known who serves it, that has been logged.
+        # If it is known which plugin serves it, that has been logged.
         level = logging.DEBUG if self._peers.current else logging.WARNING
         self._suspicion.update(why, "%s; let only one of them serve it", why, level=level)
         self._update_peers()

@@ -28,10 +28,14 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _MAX_STRINGS = 150_000
-"""Of an answer: the names of pods, claims and resources, and the IDs of devices. These are 70,000
-devices, or some 35 MB, twice while a new answer is read; the shipped pod may have 160."""
+"""Limit of the strings in an answer: names of pods, claims and resources, and IDs of devices.
+That is enough for 70,000 devices, or some 35 MB, twice while a new answer is read; the shipped
+pod may use 160.
+"""
 _MAX_FIELDS = 1_000_000
-"""Of an answer: reading this many takes a second or two. A device has four, each read twice."""
+"""Limit of the fields in an answer: reading this many takes a second or two. A device has four,
+each read twice.
+"""
 _MAX_STRING_BYTES = 64 * 1024
 _MAX_VARINT_BITS = 64
 _SIZED = 2
@@ -43,14 +47,16 @@ class PodResourcesTiming:
     """The interval of asking the kubelet which devices pods hold, in seconds."""
 
     period: float = 10.0
-    """Between two requests while something waits for an answer: all clients share the kubelet's
-    rate limit (PRS-1)."""
+    """Interval of requests while something waits for an answer: all clients share the kubelet's
+    rate limit (PRS-1).
+    """
     refresh: float = 60.0
-    """Between two requests otherwise, so that status shows who has a device."""
+    """Interval of requests otherwise, so that the status shows which pods have a device."""
     timeout: float = 5.0
     pods_known: float = 60.0
-    """A kubelet that has just started may not know its pods yet, nor a pod that it has just
-    admitted, and would name none."""
+    """Time after its start, or after an admission, in which a kubelet may not list all of its
+    pods.
+    """
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -60,7 +66,7 @@ class PodHolders:
     asked_at: float
     """On the monotonic clock, in seconds."""
     kubelet: SocketIdentity | None = None
-    """Which kubelet was asked: another one after each start."""
+    """The number of the kubelet that was asked, which changes with each start."""
     holders: Mapping[str, Mapping[str, tuple[str, ...]]] = field(default_factory=dict)
     """The pods that hold a share, as ``pod namespace/name``, by resource and share."""
     pods: frozenset[str] = frozenset()
@@ -82,9 +88,9 @@ class PodResourcesPoller:
         take: Callable[[PodHolders], None],
         timing: PodResourcesTiming,
     ) -> None:
-        """``take`` is called with each answer."""
+        """``take`` is called with each answer of the kubelet."""
         self.failure = Observed("the kubelet has not been asked yet")
-        """Why it is not known what pods hold; empty: it is."""
+        """Why it is unknown which devices pods hold; empty if it is known."""
         self._socket = socket
         self._kubelet = kubelet
         self._take = take
@@ -92,13 +98,13 @@ class PodResourcesPoller:
         self._last_asked = -inf
         self._failing = Latch(log)
         self._knows_pods_at = inf
-        """When the kubelet surely knows its pods, on the loop's clock."""
+        """When the kubelet certainly knows its pods, on the loop's clock."""
 
     async def run(self, due: Callable[[float], float], *changing: Observed[Any]) -> Never:
         """Ask when it is time, forever.
 
-        ``due`` returns when that is, by when it was asked last; another one of ``changing`` may
-        change it.
+        ``due`` returns when that is, given the time of the last request; a change of one of
+        ``changing`` may change it.
         """
         now = asyncio.get_running_loop().time
 
@@ -106,7 +112,7 @@ class PodResourcesPoller:
             return max(due(self._last_asked), self._knows_pods_at)
 
         def note_kubelet() -> None:
-            """Note that there is another kubelet, or the first one."""
+            """Record that there is a new kubelet, or the first one."""
             self._knows_pods_at = now() + self.timing.pods_known
 
         with self._kubelet.socket.calling(note_kubelet):
@@ -124,12 +130,12 @@ class PodResourcesPoller:
 
     @property
     def is_believed(self) -> bool:
-        """Return whether the kubelet has been running for long enough to know its pods."""
+        """Return whether the kubelet has been running long enough to know its pods."""
         is_there = self._kubelet.socket.value is not None
         return is_there and self._kubelet.kubelet_age >= self.timing.pods_known
 
     async def ask(self) -> None:
-        """Ask once; a failure is kept, and logged when it begins and ends."""
+        """Ask once; store a failure, and log it when it begins and ends."""
         asked_at = self._last_asked = asyncio.get_running_loop().time()
         try:
             answer = await list_pods(self._socket, timeout_seconds=self.timing.timeout)
@@ -174,7 +180,7 @@ def pod_holders(
 ) -> PodHolders:
     """Return the pods and what their containers hold; raise KubeletError.
 
-    Init containers that have ended are not among them: no kubelet lists these.
+    Init containers that have ended are not included: no kubelet lists them.
     """
     holders: dict[str, dict[str, tuple[str, ...]]] = {}
     several: dict[tuple[str, str], dict[str, None]] = {}
@@ -269,7 +275,7 @@ class _WireReader:
 
 
 def _content(message: memoryview, at: int, wire_type: int) -> tuple[int, int]:
-    """Return where the content of a field begins and ends; raise ValueError."""
+    """Return the start and end of a field's content; raise ValueError."""
     match wire_type:
         case 0:  # a number
             begin, end = at, _varint(message, at)[1]
@@ -280,7 +286,7 @@ def _content(message: memoryview, at: int, wire_type: int) -> tuple[int, int]:
             end = begin + size
         case 5:
             begin, end = at, at + 4
-        case _:  # groups were abandoned long ago
+        case _:  # groups are obsolete
             raise ValueError(f"a field has the wire type {wire_type}")
     if end > len(message):
         raise ValueError("a field is cut off")
@@ -288,7 +294,7 @@ def _content(message: memoryview, at: int, wire_type: int) -> tuple[int, int]:
 
 
 def _varint(message: memoryview, at: int) -> tuple[int, int]:
-    """Return the number at an index, and the index behind it; raise ValueError."""
+    """Return the number at an index, and the index after it; raise ValueError."""
     value = shift = 0
     try:
         while (byte := message[at]) > 127:

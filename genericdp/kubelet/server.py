@@ -1,4 +1,4 @@
-"""gRPC over unix sockets: servers, that of one resource, and calls to the kubelet."""
+"""gRPC over unix sockets: servers, the server of a resource, and calls to the kubelet."""
 
 from __future__ import annotations
 
@@ -38,16 +38,18 @@ VERSION = "v1beta1"
 SERVICE = f"{VERSION}.DevicePlugin"
 
 _MAX_BYTES = 4 * 1024 * 1024
-"""Of a request: it names at most the devices of a full list (LAW-6)."""
+"""Maximum size of a request, which names at most the devices of a full list (LAW-6)."""
 _MAX_PREFERRED_BYTES = 16 * 1024 * 1024
-"""For each container it names those that are free, and those that the container must have."""
+"""The maximum for GetPreferredAllocation, which names free and required devices for each
+container.
+"""
 _OPTIONS = (("grpc.max_receive_message_length", _MAX_PREFERRED_BYTES),)
 _STATUS = {
     InvalidCallError: grpc.StatusCode.INVALID_ARGUMENT,
     OverdueCallError: grpc.StatusCode.DEADLINE_EXCEEDED,
 }
 _LAST_ANSWER_SECONDS = 0.05
-"""How long gRPC has to send the last answer."""
+"""Time for gRPC to send the last answer."""
 _PRIVATE = 0o177  # as umask: the socket is 0600; the kubelet is root (TRN-5)
 
 
@@ -60,17 +62,17 @@ _CHANNEL_OPTIONS = (
     # Channels to one address share a connection otherwise: each attempt needs its own (REG-3).
     ("grpc.use_local_subchannel_pool", 1),
     # A node's pods with tens of thousands of devices pass the 4 MiB of the default (PRS-1).
-    # What such an answer becomes in memory is limited where it is read.
+    # The memory for such an answer is limited where it is parsed.
     ("grpc.max_receive_message_length", 8 * 1024 * 1024),
 )
 
 _PERMANENT = re.compile(r"not supported by kubelet|the ResourceName .* is invalid", re.DOTALL)
 
 _NO_SERVER = re.compile(r"connect failed: .*(Connection refused|No such file or directory)")
-"""What gRPC says about a socket without a server, or one that has just been removed."""
+"""gRPC's messages about a socket without a server, or one that has just been removed."""
 
 _END_OF_TEXT = re.compile(r"[\x00-\x08\x0e-\x1f]")
-"""gRPC's text about a failed system call is followed by bytes of its own record."""
+"""gRPC's text about a failed system call is followed by bytes of an internal record."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -100,7 +102,7 @@ async def listening(path: Path, servicer: Servicer) -> AsyncIterator[Observed[St
         finally:
             streams.value = replace(streams.value, ended=streams.value.ended + 1)
 
-    # Without (de)serializers a handler takes and returns bytes.
+    # Without (de)serializers, a handler receives and returns bytes.
     methods = {
         "GetDevicePluginOptions": grpc.unary_unary_rpc_method_handler(options),
         "ListAndWatch": grpc.unary_stream_rpc_method_handler(list_and_watch),
@@ -120,7 +122,7 @@ async def listening(path: Path, servicer: Servicer) -> AsyncIterator[Observed[St
 async def _drain(servicer: Servicer) -> None:
     """Wait for the calls in progress, but no longer than an Allocate may take.
 
-    A kubelet rejects the pod of an Allocate that is cut off for good. The streams stay open
+    If an Allocate is cut off, the kubelet rejects its pod for good. The streams stay open
     meanwhile: a kubelet closes the connection, and with it the call, when its stream ends.
     """
     calls = servicer.in_progress
@@ -166,16 +168,16 @@ async def serving(
 def keep_grpc() -> grpc.aio.Channel:
     """Keep gRPC's threads and descriptors while no server runs.
 
-    Otherwise gRPC ends them with the last server and starts them with the next one, and where a
-    limit allows no thread then, it aborts the process. Any channel keeps them; no call uses
-    this one, so it never connects.
+    Otherwise gRPC ends them with the last server and starts them with the next one, and aborts the
+    process if a limit then allows no thread. Any channel keeps them; no call uses this one, so it
+    never connects.
     """
     grpc.aio.init_grpc_aio()
     return grpc.aio.insecure_channel("unix:/nowhere")
 
 
 def _why(path: Path) -> str:
-    """Return why binding fails, by trying: gRPC only says that it failed."""
+    """Return why binding fails, by trying it: gRPC reports only that it failed."""
     try:
         with socket.socket(socket.AF_UNIX) as probe:
             probe.bind(str(path))
@@ -191,14 +193,14 @@ def answering(
     *,
     max_bytes: int = _MAX_BYTES,
 ) -> grpc.RpcMethodHandler[Any, Any]:
-    """Return the handler of a method that takes at most this many bytes.
+    """Return the handler of a method that accepts at most this many bytes.
 
-    A CallError fails the call with its text. ``in_progress`` is how many calls have not ended.
+    A CallError fails the call with its text. ``in_progress`` counts calls that have not ended.
     """
 
     async def answer(request: bytes, context: _ServicerContext) -> bytes:
         if (size := len(request)) > max_bytes:
-            # Not with ``abort``, whose exception keeps the request in memory.
+            # Without ``abort``, whose exception would keep the request in memory.
             context.set_code(grpc.StatusCode.RESOURCE_EXHAUSTED)
             why = f"with a request of {size} bytes: at most {max_bytes} are taken"
             log.warning("a call %s", why)
@@ -233,7 +235,7 @@ async def call(
     timeout_seconds: float,
     connected: Callable[[], object] | None = None,
 ) -> bytes:
-    """Call a method at a unix socket, on a connection of its own; raise AioRpcError.
+    """Call a method at a unix socket, on a separate connection; raise AioRpcError.
 
     ``connected`` is called before anything is sent, once there is a connection or it has failed,
     and may raise.
@@ -241,7 +243,7 @@ async def call(
     async with grpc.aio.insecure_channel(f"unix:{socket}", options=_CHANNEL_OPTIONS) as channel:
         if connected is not None:
             began = time.monotonic()
-            with suppress(TimeoutError):  # the call says so
+            with suppress(TimeoutError):  # the call reports it
                 async with asyncio.timeout(timeout_seconds):
                     await _connect(channel)
             connected()
@@ -267,7 +269,7 @@ async def register(
 ) -> None:
     """Register our socket with the one of the kubelet next to it; raise RegistrationError.
 
-    ``options`` is what the socket answers to GetDevicePluginOptions; old kubelets read it (REG-7).
+    ``options`` is the socket's answer to GetDevicePluginOptions; old kubelets read it (REG-7).
     ``connected`` is called when the kubelet that will get the call is certain, and may raise.
 
     The kubelet calls the socket back before it answers (REG-1), for up to 10 s.

@@ -44,7 +44,7 @@ class Servicer:
         replicas: int = 1,
         gave: Callable[[Iterable[str]], None] = lambda _: None,
     ) -> None:
-        """``gave`` is called with shares when a container requests them, and before it has them."""
+        """``gave`` is called with shares that a container requests, before it gets them."""
         self.prefer = prefer
         self.replicas = replicas
         self.options = api.DevicePluginOptions(
@@ -57,13 +57,13 @@ class Servicer:
         self.in_progress = Observed(0)
         """How many calls of the kubelet have not been answered yet."""
         self._response = Observed((b"", 0))
-        """The latest ListAndWatchResponse, and how often streams were to send one once more."""
+        """The latest ListAndWatchResponse, and how often streams had to send it again."""
         self._preferring_failed = False
 
     def set_devices(self, devices: DeviceList, encoded: bytes | None = None) -> bool:
         """Set the device list; return whether its bytes differ, so that streams send it.
 
-        ``encoded``: its bytes, where they have been made off the loop.
+        ``encoded`` has its bytes, if they were made off the loop.
         """
         before, resends = self._response.value
         response = before
@@ -71,7 +71,7 @@ class Servicer:
             try:
                 response = encode_list(devices) if encoded is None else encoded
             except Exception:
-                # A mistake of ours in one resource must not stop the others (K6).
+                # A bug that affects one resource must not stop the others (K6).
                 log.exception("%s: its device list cannot be encoded", self.gate.resource)
                 devices = self.gate.devices
         self.gate.set_devices(devices)
@@ -88,12 +88,12 @@ class Servicer:
             await until(has_changed, self._response)
 
     def resend(self) -> None:
-        """Send the same list again: the kubelet may have another instance's."""
+        """Send the same list again, because the kubelet may have that of another instance."""
         response, resends = self._response.value
         self._response.value = response, resends + 1
 
     async def allocate(self, request: bytes) -> bytes:
-        """Answer Allocate: with all that was requested, or an error that says what is wrong."""
+        """Answer Allocate, with everything that was requested, or an error with the reason."""
         gate = self.gate
         with counted([gate.tally]):
             async with limited(gate.resource, "Allocate", gate.timeouts.allocate) as unfinished:
@@ -125,7 +125,7 @@ class Servicer:
             async with asyncio.timeout(self.gate.timeouts.preferred):
                 return await in_worker(choose)
         except Exception:
-            if not self._preferring_failed:  # it would fail again with each pod
+            if not self._preferring_failed:  # it would fail again for each pod
                 self._preferring_failed = True
                 log.exception("%s: choosing preferred devices has failed", self.gate.resource)
             return b""
@@ -142,7 +142,7 @@ class Servicer:
 def encode_list(devices: DeviceList) -> bytes:
     """Return a serialized ListAndWatchResponse; for a thousand devices this takes 2.5 ms."""
     response = api.ListAndWatchResponse()
-    is_without_topology = bool(devices.numa_spoiler)  # goes through all devices
+    is_without_topology = bool(devices.numa_spoiler)  # iterates over all devices
     for listed in devices.devices.values():
         topology = _topology(() if is_without_topology else listed.device.numa_nodes)
         for share in listed.device.shares:
@@ -152,14 +152,16 @@ def encode_list(devices: DeviceList) -> bytes:
 
 
 def entry_bytes(share: str, numa_nodes: Sequence[int]) -> int:
-    """Return the size of a share in a list, as Unhealthy: the largest that it can be (LAW-6)."""
+    """Return the size of an Unhealthy share in a list, which is its largest possible size
+    (LAW-6).
+    """
     response = api.ListAndWatchResponse()
     response.devices.add(ID=share, health="Unhealthy", topology=_topology(numa_nodes))
     return response.ByteSize()
 
 
 def _topology(numa_nodes: Sequence[int]) -> api.TopologyInfo | None:
-    # The kubelet takes an empty TopologyInfo for a NUMA constraint that no node satisfies.
+    # The kubelet reads an empty TopologyInfo as a NUMA constraint that no node satisfies.
     nodes = [api.NUMANode(ID=node) for node in numa_nodes]
     return api.TopologyInfo(nodes=nodes) if nodes else None
 
@@ -216,7 +218,8 @@ def preferred_allocation(
 def _healthy_first(
     container: api.ContainerPreferredAllocationRequest, unhealthy: Collection[str]
 ) -> tuple[Collection[str], Collection[str]]:
-    """Return the IDs to choose from and those that must be chosen: healthy ones if they suffice.
+    """Return the IDs to choose from and those that must be chosen: only healthy ones if there are
+    enough.
 
     The kubelet may not know yet that a device is Unhealthy, and Allocate would refuse it.
     """

@@ -1,1 +1,1 @@
-"""Commands: the only place that starts programs and ends what they leave behind."""
+"""Commands: the only place that starts programs and ends their leftover processes."""

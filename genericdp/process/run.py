@@ -1,4 +1,4 @@
-"""Run commands within a time limit, and end each with everything that it has started."""
+"""Run commands within a time limit, and end each with all processes that it has started."""
 
 from __future__ import annotations
 
@@ -35,40 +35,42 @@ MAX_KEPT = 64 * 1024
 """Bytes of a command's output, half of its start and half of its end."""
 _MAX_IN_PIPE = 64 * 1024
 _PAUSE_SECONDS = 0.01
-"""After each read of what is left out: 6 MB/s."""
+"""Pause after each read of discarded output, which limits it to 6 MB/s."""
 _PATIENCE = 2.0
-"""Seconds within which what is killed must be gone; what is not hangs in the kernel."""
+"""Seconds within which killed processes must end; one that remains hangs in the kernel."""
 _MAX_PAUSE = 0.05
-"""Seconds between two checks of what is being killed."""
+"""Seconds between two checks of processes that are being killed."""
 _SWEEP_DELAY = 0.05
 """Seconds after a SIGCHLD, so that many deaths become one sweep."""
 _MAX_SPARED = 64
-"""Orphans in sessions of their own that are kept because the command that started them may run."""
+"""Maximum number of orphans in their own sessions that are kept because the command that started
+them may still run.
+"""
 _RETRY_DELAY = 1.0
 """Seconds until the next sweep after one that failed."""
 
 _NOT_STARTED = {126, 127}
-"""How nice exits if it cannot start a program; the program itself may exit so, too."""
+"""Exit codes of nice if it cannot start a program; the program itself may use them, too."""
 _LIMITS = {
     resource.RLIMIT_CORE: 0,
     resource.RLIMIT_NOFILE: 1024,
-    # What a process can really use of memory: writable, private.
+    # Limits memory that a process can really use: writable, private.
     resource.RLIMIT_DATA: 4 * 1024**3,
-    # Also counts what is only reserved: a program in Go 1 GiB, CUDA all memory of node and cards.
+    # Counts reserved memory, too: 1 GiB for a Go program, all memory of node and cards for CUDA.
     resource.RLIMIT_AS: 4096 * 1024**3,
 }
 _NICE = shutil.which("nice") or "/usr/bin/nice"
 _NICENESS = "10"
-"""Of commands: hundreds of them must not starve the daemon that has to end them."""
+"""Niceness of commands: hundreds of them must not starve the daemon that has to end them."""
 
 _CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
-"""In a second, of start times in /proc."""
+"""Clock ticks per second of start times in /proc."""
 
 _NO_NEW_PRIVS = 38
 """PR_SET_NO_NEW_PRIVS: exec grants no privileges from now on; it cannot be undone."""
 _CHILD_SUBREAPER = 36
 """PR_SET_CHILD_SUBREAPER: descendants whose parent dies become children of this process."""
-_MAX_START = 4096  # bytes of a program, in which its interpreter or loader is named
+_MAX_START = 4096  # bytes at the start of a program that name its interpreter or loader
 _LOADER = re.compile(rb"/[^\0]*/ld-[^\0]+")
 
 
@@ -85,13 +87,13 @@ class _Process:
 class Pipe:
     """A pipe that a command writes to and the loop reads from while it runs.
 
-    Of what is written, the first and the last part are kept: ``max_bytes`` in all. What is more is
-    read slowly: a command that writes without end waits, instead of costing half a core.
+    The first and the last part of the output are kept, ``max_bytes`` in total. Further output is
+    read slowly, so that a command that writes without end waits instead of using half a core.
     """
 
     def __init__(self, max_bytes: int = MAX_KEPT) -> None:
         self.data = bytearray()
-        """What is kept; without the middle if that is not all."""
+        """The kept output, without the middle if it is too long."""
         self.news = Signal()
         """Sent when something has been read."""
         self._half = max_bytes // 2
@@ -118,13 +120,13 @@ class Pipe:
         os.close(self._read_end)
 
     def close_write_end(self) -> None:
-        """Leave the write end to the command alone."""
+        """Close our write end, so that only the command has it."""
         if self.write_end >= 0:
             os.close(self.write_end)
             self.write_end = -1
 
     def read(self) -> None:
-        """Read what is there, as much as a pipe holds; do not wait for more."""
+        """Read the available data, at most a full pipe; do not wait for more."""
         with suppress(BlockingIOError):
             chunk = os.read(self._read_end, _MAX_IN_PIPE)
             if not chunk:
@@ -154,7 +156,7 @@ class Pipe:
 
 
 class _Child:
-    """A program in a session of its own; it stays a zombie until it is reaped by ``process``."""
+    """A program in its own session; it stays a zombie until ``process`` reaps it."""
 
     def __init__(
         self,
@@ -169,9 +171,9 @@ class _Child:
         self.is_stuck = False
         """Whether something of its session could not be killed in time."""
         self.started = int(time.clock_gettime(time.CLOCK_BOOTTIME) * _CLOCK_TICKS)
-        """Clock ticks since boot: nothing that it starts is older."""
-        # Popen waits in the kernel until a program has begun. One on a mount that hangs begins
-        # never: so what begins is nice, and the daemon has a child that it can kill.
+        """Its start in clock ticks since boot: none of its processes is older."""
+        # Popen waits in the kernel until a program has started, which never happens on a mount that
+        # hangs. So Popen starts nice, and the daemon has a child that it can kill.
         start = (_NICE, "-n", _NICENESS, *argv) if restricted else argv
         self.process = subprocess.Popen(  # noqa: S603  # what to run is the config's, and the policy's
             start,
@@ -212,7 +214,7 @@ class _Child:
 def _restrict(pid: int) -> None:
     for what, limit in _LIMITS.items():
         with suppress(OSError):  # it has exited already, or this limit cannot be set
-            _, hard = resource.getrlimit(what)  # which it inherited
+            _, hard = resource.getrlimit(what)  # it inherited this one
             most = limit if hard == resource.RLIM_INFINITY else min(limit, hard)
             resource.prlimit(pid, what, (most, most))
 
@@ -220,16 +222,16 @@ def _restrict(pid: int) -> None:
 class Commands:
     """Runs the commands of this process, within an ``async with`` in its main thread.
 
-    Everything that a command starts is killed: its process group and session at once, an orphan in
-    a session of its own once every command that was running when it started has ended. Orphans
-    become children of this process, a subreaper. There must be only one ``Commands`` at a time: it
-    would take for orphans what another one has started.
+    Every process that a command starts is killed: its process group and session at once, an orphan
+    in its own session once every command that was running when it started has ended. Orphans become
+    children of this process, a subreaper. There must be only one ``Commands`` at a time: it would
+    treat processes of another one as orphans.
     """
 
     def __init__(self) -> None:
         self._running: set[_Child] = set()
         self._ended: set[_Child] = set()
-        """Those that were killed, of whose session something is left."""
+        """Killed commands whose sessions still have processes."""
         self._deaths = Signal()
         """Sent when a child has died, or may have."""
         self._next_sweep: asyncio.TimerHandle | None = None
@@ -246,7 +248,8 @@ class Commands:
                     reason_of(error),
                 )
         asyncio.get_running_loop().add_signal_handler(signal.SIGCHLD, self._note_death)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGCHLD})  # who started us may block it
+        # the process that started us may block it
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGCHLD})
         return self
 
     async def __aexit__(self, *error: object) -> None:
@@ -258,7 +261,7 @@ class Commands:
         finally:
             self._is_closed = True
             asyncio.get_running_loop().remove_signal_handler(signal.SIGCHLD)
-            self._deaths.send()  # nothing else reports what was reaped just now
+            self._deaths.send()  # nothing else reports the process that was just reaped
             if self._next_sweep is not None:
                 self._next_sweep.cancel()
             with suppress(OSError):
@@ -288,7 +291,7 @@ class Commands:
                 )
         except OSError as error:
             return Outcome(reason=f"cannot be started: {_why_not_begun(error)}")
-        except ValueError:  # all that is left to be wrong
+        except ValueError:  # the only other possible cause
             why = "an argument or a variable of its environment holds a NUL"
             return Outcome(reason=f"cannot be started: {why}")
         seconds = time.monotonic() - began
@@ -315,11 +318,11 @@ class Commands:
     ) -> int | None:
         """Run a program until it exits or its time is over, then kill what it started.
 
-        Return its exit code, negative: the signal that killed it; None if it took too long. A
-        caller who still holds its output is not waited for, nor is the program once its output
-        ``is_enough``. If canceled, the program is ended first. If ``restricted``, it starts in /,
-        with a niceness, and gets resource limits right afterwards. Raise OSError or ValueError if
-        it cannot be started.
+        Return its exit code, which is negative for the signal that killed it; None if it took too
+        long. Do not wait for other processes that still hold its output, nor for the program once
+        its output ``is_enough``. If canceled, the program is ended first. If ``restricted``, it
+        starts in /, with a niceness, and gets resource limits right afterwards. Raise OSError or
+        ValueError if it cannot be started.
         """
         out, err = stdout.write_end, stderr.write_end
         child = _Child(argv, env, stdout=out, stderr=err, restricted=restricted)
@@ -340,7 +343,7 @@ class Commands:
         return child.process.returncode if in_time else None
 
     async def _end(self, child: _Child) -> None:
-        """Kill a command and what it has started."""
+        """Kill a command and its processes."""
         if child in self._running:
             child.kill()
             self._running.remove(child)
@@ -350,13 +353,13 @@ class Commands:
         )
 
     def _is_stuck(self, argv: Sequence[str], env: Mapping[str, str]) -> bool:
-        """Return whether a command was run before, could not be killed, and is still there."""
+        """Return whether an earlier run of a command could not be killed and still exists."""
         if any(child.is_stuck for child in self._ended):
             self._sweep()
         return any(child.is_stuck and child.command == (argv, env) for child in self._ended)
 
     def _left_of(self, child: _Child) -> list[_Process]:
-        """Sweep, and return what may be left of a command that has ended."""
+        """Sweep, and return the processes that may be left of a command that has ended."""
         left = self._sweep()
         others = {ended.pid for ended in self._ended if ended is not child}
         return [
@@ -369,9 +372,9 @@ class Commands:
     def _sweep(self) -> list[_Process]:
         """Reap dead children; kill, and return, those whose command has ended.
 
-        A child in the session of a command was started by that one. Any other orphan may have
-        been started by each command that was running then: it is killed when those have ended, or
-        when there are very many.
+        A child in the session of a command belongs to that command. Any other orphan may belong to
+        any command that was running when it started: it is killed when those have ended, or when
+        there are very many orphans.
         """
         running = {child.pid for child in self._running}
         oldest = min((child.started for child in self._running), default=inf)
@@ -389,7 +392,7 @@ class Commands:
             if orphan.session in ended or not (
                 orphan.session in running or orphan.started >= oldest
             ):
-                # Also one that has ended: what it has started may not have been among the children.
+                # Even one that has ended: its processes may not have been among the children.
                 left.append(orphan)
                 if not gone:
                     _kill(orphan.pid)
@@ -506,7 +509,7 @@ def _prctl(option: int, value: int) -> None:
 
 
 def decoded(data: bytes | bytearray) -> str:
-    """Decode as UTF-8, and escape all that is not, or that no terminal should see."""
+    """Decode as UTF-8, and escape invalid bytes and characters that no terminal should see."""
     text = data.decode("utf-8", "backslashreplace")
     return "".join(
         character if character.isprintable() or character in "\t\n" else printable(character)
@@ -515,7 +518,9 @@ def decoded(data: bytes | bytearray) -> str:
 
 
 def outcome_of(code: int | None, output: str, *, seconds: float, timeout_seconds: float) -> Outcome:
-    """Return how a command ended, with its last line if it failed; ``None``: it timed out."""
+    """Return how a command ended, with its last line if it failed; ``None`` means that it timed
+    out.
+    """
     if code is None:
         reason = f"took longer than {timeout_seconds:g} s"
     elif code < 0:
@@ -537,7 +542,7 @@ def signal_name(number: int) -> str:
 
 
 def _why_not_startable(program: str) -> str:
-    """Return why the kernel cannot start a program; empty: it can. The look may hang."""
+    """Return why the kernel cannot start a program; empty if it can. The check may hang."""
     try:
         mode = os.stat(program).st_mode  # noqa: PTH116
         if stat.S_ISDIR(mode):

@@ -19,12 +19,12 @@ SIGINT, SIGTERM, SIGHUP = signal.SIGINT, signal.SIGTERM, signal.SIGHUP
 HANDLED = (SIGINT, SIGTERM, SIGHUP)
 
 _SAME_REQUEST_SECONDS = 0.2
-"""What arrives within this time is one signal sent twice: to a process and to its group."""
+"""Signals within this time count as one, sent twice: to a process and to its group."""
 
 _received: list[signal.Signals] = []
 """Signals for which SystemExit was raised before the event loop was started."""
 _after_exit: dict[signal.Signals, signal.Handlers] = {}
-"""What handles each signal once one has stopped the process."""
+"""The handler of each signal once one has stopped the process."""
 
 
 def exit_on(
@@ -32,14 +32,14 @@ def exit_on(
 ) -> None:
     """Raise SystemExit in the main thread when one of these signals arrives.
 
-    ``code`` is the exit code; None: 128 plus the signal's number, as shells report it. ``then``
+    ``code`` is the exit code; None for 128 plus the signal's number, as shells report it. ``then``
     handles all further signals.
     """
     numbers = tuple(numbers)
 
     def handle(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
-        # Python discards an exception raised within a finalizer or a weakref callback, as imports
-        # have them: the event loop checks this list.
+        # Python discards an exception raised within a finalizer or a weakref callback, such as
+        # those of imports, so the event loop checks this list.
         _received.append(signal.Signals(number))
         # Python would complain there of a signal that has arrived already and is now ignored.
         sys.unraisablehook = lambda _: None
@@ -55,7 +55,7 @@ def exit_on(
 
 
 def ignore(numbers: Iterable[signal.Signals]) -> None:
-    """Ignore these signals, also while the interpreter exits."""
+    """Ignore these signals, even while the interpreter exits."""
     for number in numbers:
         signal.signal(number, signal.SIG_IGN)
 
@@ -69,7 +69,8 @@ def not_ignored(numbers: Iterable[signal.Signals]) -> tuple[signal.Signals, ...]
 def deferred() -> Iterator[None]:
     """Deliver the signals that arrive within this context when it ends.
 
-    They are not blocked: that holds for one thread, and another one would take them.
+    They are not blocked, because that applies to one thread only, and another one would receive
+    them.
     """
     from threading import current_thread, main_thread
 
@@ -98,7 +99,7 @@ async def until_signaled(
 ) -> signal.Signals | None:
     """Await ``work``, canceled at the first SIGINT, SIGTERM or SIGHUP; return that signal or None.
 
-    ``on_repeat`` is called for a signal that arrives later while it still ends, and
+    ``on_repeat`` is called for a signal that arrives later, while the work is ending, and
     ``on_hangup``, if given, at SIGHUP, which then does not stop it.
     """
     import asyncio
@@ -139,9 +140,9 @@ def _handling(
     handlers: dict[signal.Signals, Callable[[], None]],
     stopped: Sized,
 ) -> Iterator[None]:
-    """Have the loop handle signals, then restore their handlers, or what follows a stop.
+    """Let the loop handle signals, then restore their handlers, or set those for after a stop.
 
-    The cancellation by which one stops the work ends here.
+    The cancellation with which a signal stops the work ends here.
     """
     from asyncio import CancelledError
 

@@ -27,11 +27,11 @@ class Admitter:
 
     def __init__(self) -> None:
         self.sources_ready = True
-        """False: the kubelet has just started and has not heard of all its pods yet (KST-6)."""
+        """False if the kubelet has just started and does not know all of its pods yet (KST-6)."""
         self._one_at_a_time = asyncio.Lock()
         self._active: dict[str, Pod] = {}
         self.manager: DeviceManager | None = None
-        """That of the kubelet that runs; None: none does."""
+        """The device manager of the running kubelet; None if none runs."""
 
     def remove(self, pod: Pod) -> None:
         """Remove a pod from the active ones; its devices stay allocated for now (ALL-3)."""
@@ -67,12 +67,12 @@ class Admitter:
         return Start(given=_merged(hold.response for hold in held))
 
     def release_ended(self, manager: DeviceManager) -> None:
-        """Free the devices of pods that are not active any more; no call says so (ALL-3)."""
+        """Free the devices of pods that are no longer active; no call reports that (ALL-3)."""
         if self.sources_ready:
             manager.release_all_but(self._active)
 
     def known_pods(self) -> tuple[Pod, ...]:
-        """Return the active pods that the kubelet has heard of."""
+        """Return the active pods that the kubelet knows."""
         return tuple(self._active.values()) if self.sources_ready else ()
 
     def _running(self) -> DeviceManager:

@@ -225,7 +225,8 @@ class DeviceManager:
         self.announce()
 
     def set_list(self, client: PluginClient, response: pb.ListAndWatchResponse) -> None:
-        """Replace all that is known of a resource by a list (LAW-2); write the checkpoint (LAW-7).
+        """Replace everything that is known about a resource by a list (LAW-2); write the checkpoint
+        (LAW-7).
 
         An ID that is listed as both healthy and unhealthy counts twice (LAW-4).
         """

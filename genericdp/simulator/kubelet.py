@@ -1,4 +1,4 @@
-"""The simulated kubelet: start, stop or crash it, admit pods, and ask what it knows."""
+"""The simulated kubelet: can be started, stopped or crashed, admits pods, and reports its state."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ class Kubelet:
         return process
 
     def freeze(self) -> None:
-        """Do nothing from now on, as under SIGSTOP, except that sockets accept connections."""
+        """Do nothing from now on, as after SIGSTOP, except that sockets accept connections."""
         self._awake.clear()
 
     def thaw(self) -> None:
@@ -224,8 +224,8 @@ class _KubeletRun:
 class _GrpcServer:
     """A gRPC server on a unix socket.
 
-    The socket is bound through a descriptor of its directory: so the path may be long, and gRPC,
-    which removes the socket when it stops, can be kept from that.
+    The socket is bound through a descriptor of its directory, so that the path may be long, and so
+    that gRPC can be kept from removing the socket when it stops.
     """
 
     def __init__(self, socket: Path) -> None:
@@ -234,7 +234,7 @@ class _GrpcServer:
         self.grpc.add_insecure_port(f"unix:/proc/self/fd/{self._directory}/{socket.name}")
 
     def leave_socket(self) -> None:
-        """Leave the socket behind: where gRPC looks for it, there will be nothing."""
+        """Leave the socket behind: gRPC will not find it."""
         nowhere = os.open(os.devnull, os.O_RDONLY)
         os.dup2(nowhere, self._directory, inheritable=False)
         os.close(nowhere)

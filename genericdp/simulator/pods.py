@@ -44,6 +44,6 @@ class Start:
     """The result of starting a container; the kubelet retries a failed start (PRE-1)."""
 
     given: ContainerEdits | None
-    """Those of all resources, merged (ALL-6); None: the start failed."""
+    """The edits of all resources, merged (ALL-6); None if the start failed."""
     reason: str = ""
     message: str = ""

@@ -65,7 +65,7 @@ class RegistrationService(rpc.RegistrationServicer):
         return pb.Empty()
 
     def connections(self, resource: str) -> tuple[PluginClient, ...]:
-        """Return all connections for a resource, also those that the kubelet has lost track of."""
+        """Return all connections for a resource, even those that the kubelet has lost track of."""
         return tuple(client for client in self._connections if client.resource == resource)
 
     async def close(self) -> None:

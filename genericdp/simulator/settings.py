@@ -40,5 +40,6 @@ class Faults:
     refuse_pod_resources: bool = False
     """The PodResources API rejects each call, as it does while others call it too often."""
     honours_cancel: bool = False
-    """A caller that gives up ends the registration, as in 1.36 and 1.37. In older kubelets it goes
-    on and leaves a ghost registration behind (REG-3)."""
+    """A caller that gives up ends the registration, as in 1.36 and 1.37. In older kubelets the
+    registration continues and leaves a ghost registration behind (REG-3).
+    """

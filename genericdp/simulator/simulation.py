@@ -1,4 +1,4 @@
-"""The real daemon against the simulated kubelet, and what the node shows of it."""
+"""The real daemon with the simulated kubelet, and the resulting state of the node."""
 
 from __future__ import annotations
 
@@ -41,19 +41,19 @@ RETRY_SECONDS = 10.0
 _BURST_SECONDS = 0.05
 """Changes of several resources within this time are shown together."""
 _LAG_SECONDS = 1.0
-"""How long the kubelet may take to know of a change before the node is shown without it."""
+"""How long the kubelet may take to process a change before the node is shown without it."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NodeResource:
-    """A resource as the Node shows it."""
+    """A resource as shown in the Node's status."""
 
     document: view.Document
     """The resource for ``-o json``: its shares are those that the kubelet counts."""
     is_probed: bool
     """Whether each probe of its devices has a result."""
     slices: tuple[dict[str, Any], ...] = ()
-    """What the specs of its ResourceSlices are; none if the device plugin serves it."""
+    """The specs of its ResourceSlices; none if the device plugin serves it."""
 
     @property
     def capacity(self) -> int:
@@ -76,7 +76,7 @@ class Simulation:
     """Runs daemon and kubelet in this process, on real sockets in the directory of the settings.
 
     ``driver`` is the name of the DRA driver whose ResourceSlices are shown. A pod with one
-    container requests ``amounts``, if there are any. ``show`` is called with what the node shows,
+    container requests ``amounts``, if there are any. ``show`` is called with the state of the node,
     the result of the container's last start, and news of the config.
     """
 
@@ -135,7 +135,7 @@ class Simulation:
     def _attach(self, supervisor: Supervisor, config: Observed[ConfigState]) -> None:
         self._supervisor, self._config = supervisor, config
         self._changes += (supervisor.lists, supervisor.decided, config)
-        self._kubelet.changes.send()  # for who waits without these
+        self._kubelet.changes.send()  # for callers that wait without these
 
     async def _wait_for_first_lists(self) -> None:
         try:
@@ -160,12 +160,12 @@ class Simulation:
         )
 
     def _is_probed(self) -> bool:
-        """Return whether every device has been probed that slices wait for."""
+        """Return whether every device that slices wait for has been probed."""
         slices = (resource for resource in self._node_resources().values() if resource.slices)
         return all(resource.is_probed for resource in slices)
 
     def _node_resources(self) -> dict[str, NodeResource]:
-        """Return what the node shows, by resource."""
+        """Return the resources in the node's status, by name."""
         lists, named = (
             (supervisor.lists.value, supervisor.named)
             if (supervisor := self._supervisor)
@@ -204,7 +204,7 @@ class Simulation:
         wanted = self._supervisor.named if self._supervisor else {}
         for name in self._container.limits:
             if name not in wanted:
-                # No kubelet would reject it: the scheduler keeps such a pod away.
+                # No kubelet would reject it, because the scheduler does not place such a pod here.
                 known = meant_or_listed(name, wanted, "it has")
                 raise UsageError(f"the config has no resource {quoted(name)} for this node{known}")
             if wanted[name].served_by is ServedBy.DRA:
@@ -253,27 +253,31 @@ class Simulation:
 
 
 class _NoCommands(Commands):
-    """For hooks of a copy, which would act on this machine: none is run, and all succeed."""
+    """Replaces the commands of hooks for a copy, which would affect this machine: none is run,
+    and all succeed.
+    """
 
     async def run(self, *_: object, **__: object) -> Outcome:
         return Outcome()
 
 
 def _health_of_copy(root: Root, *, run_probe: RunProbe, **settings: Any) -> Health:  # noqa: ANN401
-    """Return health by the files of a copy: what would ask this machine counts as passed."""
+    """Return health from the files of a copy: probes that would use this machine count as
+    passed.
+    """
 
     async def run(bound: BoundProbe, *args: Any, **more: Any) -> Outcome:  # noqa: ANN401
         only_reads = bound.check.only_reads
         return await run_probe(bound, *args, **more) if only_reads else Outcome()
 
-    # As a log, an event is readable once, has no record, and then ends.
+    # As a log, an event becomes readable once, has no record, and then ends.
     return Health(
         root, run_probe=run, open_log=lambda: FileIO(os.eventfd(1, os.EFD_NONBLOCK)), **settings
     )
 
 
 def _news(before: ConfigState, now: ConfigState) -> str:
-    """Return what a person who has edited the config wants to know; empty: nothing."""
+    """Return news for a user who has edited the config; empty if there is none."""
     if now.since != before.since:
         return "a new config is active"
     return "the config on disk is active again" if before.refused and not now.refused else ""

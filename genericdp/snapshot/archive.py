@@ -1,6 +1,6 @@
 """Snapshot archives: gzipped tar files of directories, small files, and links within the tree.
 
-An archive may come from an untrusted source. Limits bound what is inflated, in all and for each
+An archive may come from an untrusted source. The inflated size is limited, in total and for each
 entry. Names and links are checked as text, and nothing is written through a link: the data filter
 of ``tarfile`` is missing before Python 3.11.4 (Debian 12 has 3.11.2), and resolves links on disk,
 which Python before 3.11.13, 3.12.11 and 3.13.4 gets wrong for very long ones.
@@ -26,10 +26,10 @@ MANIFEST = "genericdp-snapshot.json"
 """The first entry; identifies the file."""
 FORMAT = 1
 MAX_BYTES = 256 * 1024 * 1024
-"""Of an archive when inflated, headers included: at most half a million entries."""
+"""Maximum inflated size of an archive, including headers: at most half a million entries."""
 MAX_FILE_BYTES = 65_536
 _MAX_ENTRY_BYTES = 2 * MAX_FILE_BYTES
-"""Of an entry with all its headers, which hold long names."""
+"""Maximum size of an entry with all its headers, which contain long names."""
 _MAX_PATH_BYTES = 4095
 _MAX_NAME_BYTES = 255
 _MAX_DEPTH = 64
@@ -48,12 +48,12 @@ class ArchiveEntry(NamedTuple):
     """A directory, file or link of the tree."""
 
     path: str
-    """Without a leading slash."""
+    """The path, without a leading slash."""
     kind: Kind
     content: bytes = b""
-    """Of a file."""
+    """The content of a file."""
     target: str = ""
-    """Of a link: relative, and within the tree."""
+    """The target of a link: relative, and within the tree."""
 
 
 class ArchiveError(Exception):
@@ -67,7 +67,7 @@ def write(
     *,
     max_bytes: int = MAX_BYTES,
 ) -> int:
-    """Write a snapshot, byte for byte the same for the same entries; return how many there are.
+    """Write a snapshot, byte for byte the same for the same entries; return their number.
 
     Raise ArchiveError if it would be too large, OSError if it cannot be written.
     """
@@ -132,7 +132,9 @@ class _Inflating(gzip.GzipFile):
         self._entry_end = self.tell() + _MAX_ENTRY_BYTES
 
     def read(self, size: int | None = -1) -> bytes:
-        """Return that many bytes or those left; raise ArchiveError before they are too many."""
+        """Return this many bytes or the remaining ones; raise ArchiveError before a limit is
+        exceeded.
+        """
         begin = self.tell()
         end = begin + (-1 if size is None else size)
         if not begin <= end <= self._entry_end:
@@ -151,7 +153,7 @@ def _entries(inflating: _Inflating) -> Iterator[ArchiveEntry]:
             if path := _checked_path(info.name):
                 yield _entry(path, info, inflating)
             inflating.begin_entry()
-    # To tarfile a damaged header is an end as well.
+    # tarfile treats a damaged header as the end, too.
     if inflating.last != bytes(tarfile.BLOCKSIZE):
         raise ArchiveError("it is damaged or cut off: it has no end")
 
@@ -207,21 +209,23 @@ def _content(path: str, info: tarfile.TarInfo, inflating: _Inflating) -> bytes:
         raise ArchiveError(f"{path!r:.200} is sparse (pack without --sparse)")
     if not 0 <= info.size <= MAX_FILE_BYTES:
         raise ArchiveError(f"{path!r:.200} has {info.size} bytes; {MAX_FILE_BYTES} are the most")
-    content = inflating.read(info.size)  # tarfile has read up to there
+    content = inflating.read(info.size)  # tarfile has read up to that point
     if len(content) < info.size:
         raise ArchiveError("it is damaged or cut off: a file is not complete")
     return content
 
 
 def led_to(path: str, target: str) -> str | None:
-    """Return where a relative link leads, as it is written; None: out of the tree, or nowhere."""
+    """Return the target of a relative link, without resolving links; None if it is outside the
+    tree.
+    """
     too_long = len(_bytes(target)) > _MAX_PATH_BYTES
     if not target or target.startswith("/") or too_long or "\0" in target:
         return None
     parts, has_entered = path.split("/")[:-1], False
     for part in target.split("/"):
         if part == "..":
-            # The directory entered may be a link itself: its parent is another than it seems.
+            # The directory may be a link itself, so that its real parent differs.
             if not parts or has_entered:
                 return None
             parts.pop()
@@ -232,9 +236,9 @@ def led_to(path: str, target: str) -> str | None:
 
 
 def unpack(file: IO[bytes], directory: Path) -> None:
-    """Create the tree in a directory that is empty and our own; raise ArchiveError and OSError.
+    """Create the tree in an empty directory of our own; raise ArchiveError and OSError.
 
-    A directory is always created here, never found: so nothing is written through a link.
+    Directories are always created here, never reused, so that nothing is written through a link.
     """
     made = {""}
     for entry in read(file):

@@ -1,8 +1,8 @@
-"""Copies what configs can see of a machine: names, links, numbers and small attributes.
+"""Copies the parts of a machine that configs can see: names, links, numbers and small attributes.
 
-In a copy a plain file stands for a device node if ``sys/dev/*/MAJ:MIN/uevent`` names it. What is
-not readable for everybody is never copied, so that a snapshot that root has taken holds nothing
-that an ordinary user could not see.
+In a copy, a plain file represents a device node if ``sys/dev/*/MAJ:MIN/uevent`` names it. Only
+files that everybody may read are copied, so that a snapshot made by root contains nothing that an
+ordinary user could not see.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 _SYSTEM = "sys/devices/system"
 _OF_SYSTEM = {"node"}
-"""Processors and blocks of memory are thousands, and not devices for containers."""
+"""There are thousands of processors and memory blocks, which are not devices for containers."""
 _LISTS = ("sys/bus", "sys/class")
 _OF_SESSIONS = {"dev/pts", "dev/shm", "dev/mqueue", "dev/hugepages", "dev/fd"}
 """Filesystems whose content belongs to a logged-in user, or to a program."""
@@ -43,18 +43,18 @@ _UNTRUSTED = "a link that a user other than root can change, so never offered"
 _MISNAMED = "not what sysfs calls by that name"
 
 _MAX_ATTRIBUTE_BYTES = 4096
-"""What the kernel writes as text is never more."""
+"""The kernel's text attributes are never longer."""
 _SKIPPED_FILES = (
     # Reading these may act on the hardware, or they are binary. PCI: configuration space, option
     # ROM, BARs (also as a list of addresses), vital product data.
     *("config", "rom", "resource", "resource[0-9]*", "vpd", "mmio*"),
-    # USB and HID: as binary; what they say is in attributes of their own.
+    # USB and HID: binary; the same facts have their own attributes.
     *("descriptors", "bos_descriptors", "report_descriptor", "edid"),
-    # Asking a link, a bus or a firmware; a conversion; an answer that takes a second.
+    # Reads that query a link, a bus or firmware, start a conversion, or take a second.
     *("w1_slave", "eeprom", "nvram", "pcrs", "measurements", "dump"),
-    # Graphics cards: a read wakes one that sleeps.
+    # Graphics cards: a read wakes a sleeping card.
     *("pp_*", "gpu_metrics", "pm_metrics", "*_busy_percent", "mem_info_*"),
-    # These count or measure: another value at each look.
+    # Counters and measurements: a different value at each read.
     *("gt_*", "*_freq", "*_freq_*", "throttle_*"),
     *("stat", "inflight", "urbnum", "uptime", "*_usage", "*_count"),
     *("carrier_*", "*_time", "*_ns", "*_bytes", "*_errors", "aer_*"),
@@ -69,7 +69,7 @@ _PRIVATE_OF_FIRMWARE = ("*serial*", "*uuid*")
 _SKIPPED_DIRECTORIES = (
     *("power", "statistics", "stats", "counters", "hw_counters"),
     *("trace", "wakeup", "errors", "lifs"),
-    # InfiniBand: hundreds for each port, mostly empty.
+    # InfiniBand: hundreds for each port, usually empty.
     *("gids", "gid_attrs", "pkeys"),
     # One for each queue, interrupt or processor: thousands that distinguish no devices.
     *("queues", "mq", "msi_irqs", "cpu_list", "events", "format"),
@@ -89,12 +89,12 @@ _NAMING = frozenset(
         *("id", "dev", "modalias", "tpm_version_major", "model_name"),
     )
 )
-"""What is copied of them all the same."""
+"""Their attributes that are copied nevertheless."""
 
 
 @lru_cache(maxsize=4096)  # thousands of devices have the same few hundred
 def _is_skipped(name: str, subsystem: str) -> bool:
-    """Return whether an attribute of a device of that subsystem is not to be read."""
+    """Return whether an attribute of a device of this subsystem must not be read."""
     skipped = _SKIPPED_FILES + (_PRIVATE_OF_FIRMWARE if subsystem == "dmi" else ())
     is_measured = subsystem in _MEASURING and name not in _NAMING
     return is_measured or any(fnmatchcase(name, pattern) for pattern in skipped)
@@ -133,7 +133,7 @@ class Copy:
 
 
 def copied(root: Root, copy: Copy, *, guard: Guard) -> Copy:
-    """Add all of a machine to an empty copy, and return it."""
+    """Add everything from a machine to an empty copy, and return it."""
     for top in ("dev", "sys", "sys/devices", *_LISTS, "sys/dev/char", "sys/dev/block"):
         copy.add_directory(top)
     sysfs = _Sysfs(root, copy, guard)
@@ -157,7 +157,7 @@ class _Sysfs:
         self._plain: dict[str, bool] = {"": True}
 
     def copy_devices(self) -> None:
-        """Copy all below /sys/devices that identifies devices."""
+        """Copy everything below /sys/devices that identifies devices."""
         pending = [("sys/devices", "")]
         while pending:
             path, subsystem = pending.pop()
@@ -208,7 +208,9 @@ class _Sysfs:
             return []
 
     def _add_file(self, path: str, entry: os.DirEntry[str]) -> None:
-        """Copy an attribute that is a small text; of a uevent file at least that it exists."""
+        """Copy an attribute if it is a small text; for a uevent file, copy at least its
+        existence.
+        """
         try:
             status = entry.stat(follow_symlinks=False)
         except FileNotFoundError:

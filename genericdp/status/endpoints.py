@@ -27,11 +27,12 @@ if TYPE_CHECKING:
     from genericdp.status.state import DaemonState, HardwareOf, Sources
 
 _KEPT_FACTOR = 10
-"""A response is used again for ten times as long as it took to make: however often clients ask,
-they take at most a tenth of a core."""
+"""A response is reused for ten times as long as it took to make, so that clients use at most a
+tenth of a core, however often they ask.
+"""
 _MAX_KEPT_SECONDS = 5.0
 _HARDWARE_SECONDS = 1.0
-"""How long ``/status`` waits for names of hardware; the next one has what came too late."""
+"""How long ``/status`` waits for names of hardware; late names are in the next response."""
 
 ABOUT = {
     "/": "the state, human-readable",
@@ -41,11 +42,11 @@ ABOUT = {
     "/status": "the state, as JSON",
 }
 _WITH_DEVICES = ("/", "/status")
-"""What shows serial numbers, and can be switched off."""
+"""Paths that show serial numbers, and can be switched off."""
 
 
 def _page() -> Response:
-    """Return the page, whose one style and one script are all that a browser may run with it."""
+    """Return the page; a browser may use only its one style and one script."""
     text = Path(__file__).with_name("status.html").read_text("utf-8")
 
     def source(tag: str) -> str:
@@ -74,7 +75,7 @@ class Endpoints:
         self._shows_status = shows_status
         self._page = _page()
         self._hardware: HardwareOf = {}
-        """Of the listed devices; a replug gives a device another identity."""
+        """Names of hardware, by identity of the listed devices, which changes with a replug."""
         self._reading: asyncio.Future[HardwareOf] | None = None
         self._responses: dict[str, asyncio.Future[Response]] = {}
 
@@ -106,7 +107,7 @@ class Endpoints:
     async def _cached(
         self, key: str, make: Callable[[DaemonState], Response], *, with_results: bool = False
     ) -> Response:
-        """Return the response that is being made, or was a moment ago, or have one made."""
+        """Return the response that is being made or was just made, or make one."""
         made = self._responses.get(key)
         if made is None:
             loop = asyncio.get_running_loop()
@@ -116,12 +117,12 @@ class Endpoints:
             )
 
             def expire_later(_: asyncio.Future[Response]) -> None:
-                # A failure, too: it would fail again.
+                # A failure is cached, too, because it would recur.
                 seconds = min((loop.time() - begun) * _KEPT_FACTOR, _MAX_KEPT_SECONDS)
                 loop.call_later(seconds, self._responses.pop, key, None)
 
             made.add_done_callback(expire_later)
-        # If a client goes, the others still wait.
+        # If a client disconnects, the others still wait.
         return await asyncio.shield(made)
 
     def _metrics(self, state: DaemonState) -> Response:
@@ -130,7 +131,7 @@ class Endpoints:
         return Response(status=200, body=body, content_type=CONTENT_TYPE_PLAIN_0_0_4)
 
     async def _read_hardware(self) -> None:
-        """Read names of hardware in a thread; if that takes long, go on without what is missing."""
+        """Read names of hardware in a thread; if that takes long, continue without missing ones."""
         lists = self._sources.supervisor.lists.value.values()
         listed = [entry.device.identity for each in lists for entry in each.devices.values()]
         known = self._hardware
@@ -156,5 +157,5 @@ def _status(hardware: HardwareOf, state: DaemonState) -> Response:
 
 
 def _text(status: int, *lines: str) -> Response:
-    """Return lines that a terminal can show: reasons hold what the kubelet or others have said."""
+    """Return lines that a terminal can show, because reasons quote the kubelet and others."""
     return Response(status=status, body="".join(f"{printable(line)}\n" for line in lines).encode())

@@ -1,4 +1,6 @@
-"""Serves the endpoints at an address, whatever has to be waited for, as long as the daemon runs."""
+"""Serves the endpoints at an address as long as the daemon runs, waiting for the address if
+necessary.
+"""
 
 from __future__ import annotations
 
@@ -23,13 +25,14 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 BACKLOG = 1024
-"""Connections that the kernel keeps until they are accepted: a probe must not be among those that
-it drops, since they are tried again only after a second."""
+"""Connections that the kernel queues until they are accepted: it must not drop that of a probe,
+which would be retried only after a second.
+"""
 BIND_AGAIN_SECONDS = 1.0
 _SERVE_AGAIN_SECONDS = 10.0
 _FIRST_LISTS_SECONDS = 0.5
 _SHARE = 16
-"""At most one of this many descriptors is for a connection: the devices need the others."""
+"""At most one in this many descriptors is for a connection: the devices need the others."""
 
 _NEVER = {
     errno.EACCES: "no permission to use that port: take one from 1024 on",
@@ -37,7 +40,7 @@ _NEVER = {
     errno.EINVAL: "it is not an address to bind (one of a link needs its interface: fe80::1%eth0)",
     errno.EAFNOSUPPORT: "this machine does not speak that version of IP",
 }
-"""Errors that do not pass by waiting."""
+"""Errors that waiting does not resolve."""
 _NO_IPV6 = frozenset({errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL})
 
 
@@ -45,7 +48,7 @@ async def serve(address: Address, sources: Sources, *, shows_status: bool) -> No
     """Serve the endpoints forever; raises UsageError if nothing can ever listen at the address."""
 
     def make() -> Server:
-        # Only here: what these import takes 0.1 s of a processor, and some megabytes.
+        # Imported here because it takes 0.1 s of a processor and some megabytes.
         from genericdp.status.endpoints import Endpoints
         from genericdp.status.server import Limits, Server
 
@@ -60,12 +63,12 @@ async def serve(address: Address, sources: Sources, *, shows_status: bool) -> No
             try:
                 server = await in_worker(make)
                 await server.run(sockets)
-            except OSError as error:  # also by an import, where descriptors run short
+            except OSError as error:  # even by an import, if descriptors run short
                 log.error(
                     "the endpoints cannot be served: %s: again in %g s", error, _SERVE_AGAIN_SECONDS
                 )
             except Exception:
-                # A mistake of ours here must not take the devices along.
+                # A bug here must not affect the devices.
                 log.exception("the endpoints have failed: again in %g s", _SERVE_AGAIN_SECONDS)
             _close(sockets)
             await asyncio.sleep(_SERVE_AGAIN_SECONDS)
@@ -89,12 +92,12 @@ async def _first_lists(sources: Sources) -> None:
 
 
 async def listening(address: Address, *, has_been: bool = False) -> list[socket.socket]:
-    """Return listening sockets, once there can be any; raises UsageError if there never can.
+    """Return listening sockets, once that is possible; raises UsageError if it never will be.
 
     An address in use is waited for: with host network, the daemon of a rolling update starts while
-    the one before it is still there, and devices must be served meanwhile. So is an address that
-    this machine does not have: it may come by DHCP. ``has_been``: the address was possible before,
-    so whatever is wrong passes.
+    the old one still runs, and devices must be served meanwhile. An address that this machine does
+    not have is waited for, too: it may come from DHCP. ``has_been`` shows that the address was
+    possible before, so any error is temporary.
     """
     trouble = Latch(log)
     while True:
@@ -127,7 +130,7 @@ def bind_sockets(address: Address) -> list[socket.socket]:
     if address.host == "localhost":
         first = _bind("127.0.0.1", address.port)
         try:
-            # Of any free port, the one that was found.
+            # With port 0, use the port that was found for the other sockets, too.
             return [first, _bind("::1", first.getsockname()[1])]
         except OSError as error:
             if error.errno in _NO_IPV6:
@@ -145,7 +148,7 @@ def bind_sockets(address: Address) -> list[socket.socket]:
 
 
 def _bind(host: str, port: int) -> socket.socket:
-    # With the number of the interface, which bind() itself does not take from fe80::1%eth0.
+    # With the number of the interface, which bind() itself does not read from fe80::1%eth0.
     found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
     family, *_, where = found[0]
     bound = socket.create_server(

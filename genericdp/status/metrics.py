@@ -1,4 +1,4 @@
-"""The metrics: names, labels and meanings, from which docs are made, and their values."""
+"""The metrics: names, labels and meanings, from which the docs are generated, and their values."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 PREFIX = "genericdp_"
 MAX_PER_RESOURCE = 1000
-"""At most that many devices of a resource have a series of their own."""
+"""At most this many devices of a resource have their own series."""
 MAX_DEVICES = 10_000
 """The same for all resources together."""
 _LES = [*map(str, BOUNDS), "+Inf"]
@@ -73,7 +73,7 @@ _GAUGES = {
     "descriptors_limit": "File descriptors that this process may have.",
     "build_info version python grpc": "The versions of genericdp, Python and gRPC, always 1.",
 }
-"""By name and labels, what each means."""
+"""The meaning of each metric, by name and labels."""
 _COUNTERS = {
     "registrations_total resource result": "Attempts to register, by result: success (the stream"
     " has opened), refused (permanently, by the kubelet), failure.",
@@ -103,7 +103,7 @@ _HISTOGRAMS = {
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """A metric that there is."""
+    """The definition of a metric."""
 
     name: str
     kind: str
@@ -123,14 +123,14 @@ METRICS = tuple(
 def exposition(state: DaemonState, tally: Tally, *, each_device: bool) -> bytes:
     """Return the body of ``/metrics``.
 
-    For ten thousand devices it takes its time: in a thread. ``each_device``: also the series that
-    name devices.
+    This is slow for ten thousand devices: call it in a thread. ``each_device`` includes the series
+    that name devices.
     """
     return generate_latest(_MetricsCollector(_samples(state, tally, each_device=each_device)))
 
 
 class _MetricsCollector(Collector):
-    """Gives each metric with its samples, in the order of METRICS, and those of the process."""
+    """Collects each metric with its samples, in the order of METRICS, and those of the process."""
 
     def __init__(self, samples: Iterable[Sample]) -> None:
         self._samples = samples
@@ -161,7 +161,7 @@ def _samples(state: DaemonState, tally: Tally, *, each_device: bool) -> Iterator
             room, left_out = room - len(shown), left_out + len(listed) - len(shown)
             for entry in shown:
                 yield "device_healthy", (name, entry.device.id), entry.is_healthy
-        # A resource that has just been added is counted from its first reconcile on.
+        # A new resource is counted from its first reconcile on.
         if (counted := tally.resources.get(name)) is not None:
             yield from _of_tally(name, counted)
     yield "device_series_left_out", (), left_out

@@ -1,7 +1,7 @@
-"""A small HTTP/1 server: one GET or HEAD for each connection, and limits to what it can cost.
+"""A small HTTP/1 server: one GET or HEAD for each connection, with limits on its cost.
 
-``h11`` makes requests of bytes. What is here protects the daemon, which serves devices on the same
-event loop.
+``h11`` parses requests. This module protects the daemon, which serves devices on the same event
+loop.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ SECURITY = {
 _READ_BYTES = 4096
 _AT_ONCE = 16
 _PAUSE_SECONDS = _AT_ONCE / 800
-"""Pause after this many connections: a flood of them leaves most of the loop's time to devices."""
+"""Pause after this many connections, so that a flood leaves most of the loop's time to devices."""
 _RETRY_SECONDS = 0.2
 _LINGER_SECONDS = 1.0
 _MAX_LINGER_BYTES = 256 * 1024
 _SEND_BUFFER_BYTES = 128 * 1024
-"""What the kernel keeps of a response for a client that does not read."""
+"""How much of a response the kernel buffers for a client that does not read."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -50,11 +50,11 @@ class Limits:
     connections: int = 64
     header_bytes: int = 8 * 1024
     request: float = 5.0
-    """From the beginning of a connection to the end of its request."""
+    """Time from the beginning of a connection to the end of its request."""
     response: float = 30.0
-    """To take a response, which a slow client keeps in memory."""
+    """Time to receive a response, which a slow client keeps in memory."""
     unsent_bytes: int = 4 * 1024 * 1024
-    """For the different bodies that slow clients keep in memory, all together."""
+    """Memory for the different bodies that slow clients keep, in total."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -73,13 +73,12 @@ class _Connection:
     has_request: bool = False
     """Whether its request is complete and its response is not sent yet."""
     body: bytes = b""
-    """Of the response that is being sent."""
+    """The body of the response that is being sent."""
 
 
 class Server:
-    """Has requests answered by ``respond``, which may raise anything.
-
-    It gets the path without its query, as it was written: nothing is decoded.
+    """Answers requests with ``respond``, which may raise anything, and gets the path without its
+    query, not decoded.
     """
 
     def __init__(
@@ -88,7 +87,7 @@ class Server:
         self._respond = respond
         self._limits = limits or Limits()
         self._connections: dict[_Connection, asyncio.Task[None]] = {}
-        """The oldest first."""
+        """The open connections, the oldest first."""
 
     async def run(self, sockets: Sequence[socket.socket]) -> None:
         """Serve forever at listening sockets; closes them in the end."""
@@ -116,7 +115,7 @@ class Server:
             connection = _Connection(client)
             task = tasks.create_task(self._serve(connection), name="HTTP connection")
             self._connections[connection] = task
-            # Also if it is canceled before its first step.
+            # Even if it is canceled before its first step.
             task.add_done_callback(lambda _, connection_=connection: self._forget(connection_))  # type: ignore[misc]
             accepted += 1
             await asyncio.sleep(0 if accepted % _AT_ONCE else _PAUSE_SECONDS)
@@ -155,7 +154,7 @@ class Server:
 
     async def _serve(self, connection: _Connection) -> None:
         try:
-            with suppress(OSError):  # the client has left, or was too slow
+            with suppress(OSError):  # the client has disconnected, or was too slow
                 client = connection.socket
                 client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 client.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER_BYTES)
@@ -182,7 +181,7 @@ class Server:
     async def _response_to(self, path: str) -> Response:
         try:
             return await self._respond(path)
-        except Exception:  # whatever it is, it ends nothing
+        except Exception:  # no error here ends the server
             log.exception("%s cannot be answered", path)
             body = b"the daemon has failed to answer: see its log\n"
             return Response(status=HTTPStatus.INTERNAL_SERVER_ERROR, body=body)
@@ -199,9 +198,9 @@ class Server:
 
 
 async def _receive_request(client: socket.socket, http: h11.Connection) -> h11.Request | None:
-    """Wait for a request; None: none will come.
+    """Wait for a request; return None if none will come.
 
-    Raise h11.RemoteProtocolError for what is not a request, and OSError.
+    Raise h11.RemoteProtocolError for anything that is not a request, and OSError.
     """
     loop = asyncio.get_running_loop()
     while (event := http.next_event()) is h11.NEED_DATA:
@@ -250,7 +249,7 @@ def _head(http: h11.Connection, response: Response) -> bytes:
 
 
 async def _linger(client: socket.socket) -> None:
-    """Let the response arrive: to close while the client still sends would destroy it."""
+    """Let the response arrive: closing while the client still sends would destroy it."""
     loop = asyncio.get_running_loop()
     with suppress(OSError):
         client.shutdown(socket.SHUT_WR)

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 MAX_EVENTS = 200
 _MAX_CHARACTERS = 2000
-"""Of a message; the page shows no more of any text."""
+"""Maximum length of a message; the page shows no more of any text."""
 _LEVELS = ((logging.ERROR, "error"), (logging.WARNING, "warning"))
 _UNDECIDED = "the first scan of the host is not over"
 NOT_YET_DECIDED = DeviceList(empty=Reason(Code.UNDECIDED, _UNDECIDED))
@@ -113,13 +113,15 @@ class ResourceState:
 
     resource: Resource
     registered: bool = False
-    """Whether the kubelet has it and its stream is open."""
+    """Whether it is registered and the kubelet's stream is open."""
     reason: str = _UNDECIDED
     """Why it is not registered."""
     since: float | None = None
-    """Since when it is registered, or not; in seconds since 1970."""
+    """Since when it has been registered, or not; in seconds since 1970."""
     contested: str = ""
-    """Who else serves it on this node, or why not what the config says; empty: all is well."""
+    """Which other plugin serves it on this node, or why the config's back end does not; empty if
+    all is well.
+    """
     devices: DeviceList = NOT_YET_DECIDED
     results: Results = field(default_factory=dict)
     holders: Holders = field(default_factory=dict)
@@ -131,14 +133,14 @@ class DaemonState:
 
     node: str
     time: float
-    """When this was so."""
+    """The time of this state."""
     started: float
     kubelet: dict[str, object]
-    """Its directory, and whether there is a ``kubelet.sock``, as ``/status`` has them."""
+    """The kubelet's directory, and whether there is a ``kubelet.sock``, as in ``/status``."""
     config: ConfigState
     descriptors: Supply
     resources: tuple[ResourceState, ...] = ()
-    """Those wanted on this node, in the order of the config."""
+    """The resources for this node, in the order of the config."""
     holders_unknown: str = ""
     """Why it is unknown which pods hold devices; or an empty string."""
     claims: Mapping[str, int] = field(default_factory=dict)
@@ -148,7 +150,7 @@ class DaemonState:
 
     @property
     def not_ready(self) -> tuple[str, ...]:
-        """Return why the daemon is not ready, a line for each reason; empty: it is ready."""
+        """Return why the daemon is not ready, a line for each reason; empty if it is ready."""
         lacking = [
             f"{state.resource.name}: not registered: {state.reason}"
             for state in self.resources
@@ -163,9 +165,9 @@ class DaemonState:
 
 
 def collect_state(sources: Sources, *, with_results: bool = False) -> DaemonState:
-    """Return the present state; to be called on the event loop.
+    """Return the current state; to be called on the event loop.
 
-    ``with_results``: also the latest results of probes.
+    ``with_results`` includes the latest results of probes.
     """
     supervisor, kubelet = sources.supervisor, sources.supervisor.kubelet
     plugins, holders = supervisor.reconciler.running, _holders(supervisor.reconciler.held())
@@ -209,9 +211,10 @@ def _holders(held: Iterable[HeldDevice]) -> dict[str, dict[str, list[tuple[str, 
 
 
 def _shown(states: Iterable[ResourceState]) -> Iterator[ResourceState]:
-    """Yield all but the names that are templates and have nothing to show.
+    """Yield the resources, except templates of names without anything to show.
 
-    Those that have, of what has no name or that there is nothing, have nothing to register.
+    A template that is shown, for devices without a name or for their absence, has nothing to
+    register.
     """
     for state in states:
         if state.devices is NOT_YET_DECIDED or not state.resource.names:
@@ -239,17 +242,17 @@ def _resource(
         )
     if dra is not None and resource.name in dra.gates:
         why = dra.why_not_served(resource.name)
-        if dra.is_standby:  # the devices are served, and waiting for one's turn is not a fault
+        if dra.is_standby:  # the devices are served, and waiting is not a fault
             return replace(shown, registered=True, reason="", contested=why)
         return replace(shown, registered=not why, reason=why)
     if waiting and dra is not None and dra.awaits_peers:
-        # The other instance serves it, and may not be ended before this one is ready.
+        # The other instance serves it, and must not end before this one is ready.
         return replace(shown, registered=True, reason="")
     return replace(shown, reason=waiting, contested="") if waiting else shown
 
 
 def as_json(state: DaemonState, hardware: HardwareOf | None = None) -> dict[str, Any]:
-    """Return what ``/status`` answers; docs/reference/output.md explains each field."""
+    """Return the answer of ``/status``; docs/reference/output.md explains each field."""
     supply = state.descriptors
     return {
         "version": __version__,

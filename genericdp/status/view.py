@@ -1,4 +1,4 @@
-"""The one rendering of resources and devices: as JSON, as cells of a table, and as lines.
+"""The one rendering of resources and devices: JSON, cells of a table, and lines.
 
 ``/status`` and the commands with ``-o json`` share these fields, which
 ``schemas/genericdp-output.v1alpha1.json`` defines.
@@ -32,7 +32,7 @@ Document = dict[str, Any]
 """A JSON object of the schema."""
 
 HARDWARE_COLUMNS = ("PATH", "MODEL", "SERIAL", "DRIVER")
-"""What tables of devices show in addition with ``-o wide``."""
+"""Additional columns in tables of devices with ``-o wide``."""
 _MODELS = ("ID_V4L_PRODUCT", "ID_MODEL_FROM_DATABASE", "ID_MODEL")
 _NAMED = frozenset({"nvme", "scsi", "block"})
 """Subsystems whose devices have attributes ``model`` and ``serial``."""
@@ -44,11 +44,13 @@ class DeviceState(StrEnum):
     HEALTHY = "Healthy"
     UNHEALTHY = "Unhealthy"
     UNPROBED = "Unprobed"
-    """Nothing is known against it, but not all of its probes have been run: never of a daemon."""
+    """Nothing is wrong with it, but not all of its probes have been run; a daemon never shows
+    this.
+    """
 
 
 NOT_PROBED = "its probes have not been run"
-"""The reason for a device's being unprobed, without another one."""
+"""The reason why a device is unprobed, if there is no other."""
 
 
 class HardwareLabels(NamedTuple):
@@ -90,7 +92,7 @@ def _models(part: SysDevice, host: Host) -> Iterator[str | None]:
         yield host.attribute(part.syspath, "model")
     yield from (part.properties.get(name) for name in _MODELS)
     if is_pci_function(part):
-        # Without a udev database there are still the IDs.
+        # Without a udev database, the IDs are still available.
         yield part.properties.get("PCI_ID", "").lower()
 
 
@@ -106,9 +108,9 @@ def resource(
     document_of: Callable[[Entry[Device]], Document],
     **facts: object,
 ) -> Document:
-    """Return a resource, of which the caller knows more ``facts``.
+    """Return a resource, with more ``facts`` from the caller.
 
-    ``document_of`` returns each of its devices, by ``device``.
+    ``document_of`` renders each of its devices, with ``device``.
     """
     entries = tuple(devices.devices.values())
     documents = [document_of(entry) for entry in entries]
@@ -170,7 +172,7 @@ def probe(name: str, outcome: Outcome | None) -> Document:
 
 
 def row(resource: str, device: Document, columns: Iterable[str], **cells: str) -> tuple[str, ...]:
-    """Return the cells of a device in a table; ``cells`` are those that the caller knows."""
+    """Return the cells of a device in a table; ``cells`` are from the caller."""
     shares = device["shares"]
     known: dict[str, str] = {
         "RESOURCE": resource,
@@ -188,7 +190,7 @@ def row(resource: str, device: Document, columns: Iterable[str], **cells: str) -
 
 
 def not_offered(resources: Iterable[Document]) -> list[str]:
-    """Return a line for each thing that is matched but not offered, with the reason."""
+    """Return a line for each candidate that is matched but not offered, with the reason."""
     return [
         f"{resource['name']}: {refused['path']}: {refused['reason']}"
         for resource in resources
@@ -202,7 +204,7 @@ def without_devices(resources: Iterable[Document]) -> list[str]:
 
 
 def _claims_document(device: Device) -> Document | None:
-    """Return what claims see of a device; None unless DRA serves it."""
+    """Return the device as claims see it; None unless DRA serves it."""
     if not device.is_served_by_dra:
         return None
     attributes = device.attributes.items()

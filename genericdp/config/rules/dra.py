@@ -41,7 +41,7 @@ def check_served_by(resource: Field) -> None:
 
 
 def check_classes(resources: Iterable[Field]) -> None:
-    """Refuse names of which two would have the same DeviceClass."""
+    """Refuse two names that would have the same DeviceClass."""
     owners: dict[str, str] = {}
     for field in (
         name for resource in resources if is_served_by_dra(resource) for name in _names(resource)

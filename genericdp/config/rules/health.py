@@ -19,7 +19,7 @@ _WHEN_RUN = (
 
 
 def check_health(resource: Field) -> None:
-    """Find what is wrong with the probes and hooks of a resource."""
+    """Find mistakes in the probes and hooks of a resource."""
     several = may_find_several(resource["match"])
     for probe in resource["health"]:
         _check_probe(probe, several=several)
@@ -53,7 +53,7 @@ def _check_probe(probe: Field, *, several: bool) -> None:
 
 
 def _check_kind(check: Field, *, several: bool = False) -> None:
-    """Find what the kind of a check knows to be wrong with it."""
+    """Find the mistakes that only the kind of a check knows."""
     if check.value is not None:
         found = KINDS[check.key].mistakes(check.value, several=several)
         check.findings.extend(

@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
 _RUNTIMES = re.compile(r"/(containerd|crio|cri-dockerd|docker|podman)\.sock$")
 _MAX_SHARE_MOUNTS = 256
-"""Shares of a device with a mount of their own."""
+"""Limit of the shares of a device that each have a mount."""
 _JOINS = ("separator", "prefix", "suffix")
 _TakenPaths = dict[str, tuple["Field", object, bool]]
-"""Path in the container to the entry that is first there, its source, and if that is optional."""
+"""The first entry at each path in the container, its source, and whether it is optional."""
 
 
 def check_inject(resource: Field) -> None:
-    """Find what is wrong with what a resource injects."""
+    """Find mistakes in what a resource injects."""
     _check_entries(injects(resource))
     _check_by_cdi(resource)
     _check_share_mounts(resource)
@@ -57,7 +57,7 @@ def _warn_of_one_place(resource: Field) -> None:
 
 
 def _check_entries(listed: Sequence[Field]) -> None:
-    """Find what is wrong with the ``inject`` of a resource, the first, and of its entries."""
+    """Find mistakes in the ``inject`` of a resource, which is the first, and of its entries."""
     taken: _TakenPaths = {}
     joins: dict[str, tuple[Field, EnvVar]] = {}
     has_own_nodes = listed[0]["devices"].value is None
@@ -74,7 +74,7 @@ def _check_entries(listed: Sequence[Field]) -> None:
 
 
 def _check_by_cdi(resource: Field) -> None:
-    """Find what cannot be where nodes come by CDI, and where ``by`` is in the wrong place."""
+    """Find keys that CDI does not support, and ``by`` in the wrong place."""
     own, *of_entries = injects(resource)
     for inject in of_entries:
         if "by" in inject.written():
@@ -97,7 +97,7 @@ def _check_by_cdi(resource: Field) -> None:
 
 
 def _check_share_mounts(resource: Field) -> None:
-    """Find mounts for each share of which there would be too many: each is checked."""
+    """Find mounts for each share if there would be too many, because each is checked."""
     shares = replicas(resource)
     mounts = chain.from_iterable(inject["mounts"] for inject in injects(resource))
     for path in (mount["hostPath"] for mount in mounts) if shares > _MAX_SHARE_MOUNTS else ():
@@ -109,7 +109,7 @@ def _check_share_mounts(resource: Field) -> None:
 
 
 def _warn_of_paths(inject: Field, *, own_nodes: bool) -> None:
-    """Warn of paths that are hardly meant; ``own_nodes``: the devices' own nodes come, too."""
+    """Warn of improbable paths; ``own_nodes``: the devices' own nodes are injected, too."""
     for path in (mount["hostPath"] for mount in inject["mounts"] if mount["hostPath"].text):
         if not str(path.value).strip("/") or _RUNTIMES.search(str(path.value)):
             warning = "this gives access to every file of the host"
@@ -170,7 +170,7 @@ def check_losses(resources: Sequence[Field]) -> None:
 
 
 def _container_edits(inject: Field) -> Iterator[tuple[str, str, object, Field]]:
-    """Yield what a container can have one of: its kind, its key, its value."""
+    """Yield the things of which a container can have only one: kind, key and value."""
     for kind, part in (("variable", "env"), ("annotation", "annotations")):
         for field in inject[part]:
             yield kind, field.key, field.value, field

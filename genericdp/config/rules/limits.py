@@ -15,15 +15,16 @@ if TYPE_CHECKING:
     from genericdp.config.document import Field
 
 _MAX_PER_RESOURCE = 256
-"""Selectors of a resource, and globs; the schema has the same limit for each list."""
+"""Limit of a resource's selectors, and of its globs; the schema has the same limit for each list.
+"""
 _MAX_PER_CONFIG = 4096
 _TOO_MANY = {
     "selectors": "one selector takes a list of globs, as path: [/dev/ttyUSB*, /dev/ttyACM*]",
     "globs": "one glob covers many paths, as /dev/ttyUSB*",
 }
-"""What there is a limit of, and what to do about it."""
+"""What is limited, and what to do about it."""
 _ON_THE_HOST = {"glob", "path-glob", "path-glob-template", "path-template"}
-"""Formats of what is looked up on the host."""
+"""Formats of strings that are looked up on the host."""
 
 
 def check_sizes(resource: Field) -> None:
@@ -38,7 +39,7 @@ def check_sizes(resource: Field) -> None:
                 f"the text has {size:,} bytes, at most {MAX_TEXT:,} are possible",
                 "give long strings to containers as files (see inject.mounts)",
             )
-    total = sizes.pop("", 0) + max(sizes.values(), default=0)  # each device is of some entry
+    total = sizes.pop("", 0) + max(sizes.values(), default=0)  # each device comes from one entry
     if total > MAX_TEXTS:
         message = (
             f"the strings of a device have {total:,} bytes, at most {MAX_TEXTS:,} are possible"
@@ -47,7 +48,7 @@ def check_sizes(resource: Field) -> None:
 
 
 def check_counts(resources: Sequence[Field]) -> None:
-    """Find how far a resource, or the config with it, goes beyond the limits."""
+    """Find where a resource, or the config with it, exceeds the limits."""
     totals: Counter[str] = Counter()
     for resource in resources:
         for kind, keys in (("selectors", _selectors(resource)), ("globs", _globs(resource))):

@@ -1,8 +1,8 @@
 """Check the literal strings of a config, globs included, against a policy.
 
-What templates give is only known on the host, and checked there. But where a section of the policy
-allows nothing at all, they are refused as well. A glob is refused where nothing that it finds can
-be allowed; for the others it depends on what they find on the host.
+The results of templates are known, and checked, only on the host. But if a section of the policy
+allows nothing at all, templates are refused here, too. A glob is refused if nothing that it could
+find is allowed; otherwise the files that it finds are checked on the host.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 
 _NODE_TYPES = {FileType.CHAR, FileType.BLOCK}
 _PLAIN = re.compile(r"(\[[*?[]\]|[^*?[])*")
-"""What a glob begins with, up to its first wildcard."""
+"""The beginning of a glob, up to its first wildcard."""
 
 
 def check_policy(resource: Field, policy: Policy) -> None:
-    """Find what a resource uses and the policy does not allow."""
+    """Find everything that a resource uses and the policy does not allow."""
     _check_matched(resource, policy)
     for inject in injects(resource):
         _check_inject(inject, policy)
@@ -88,7 +88,9 @@ def _check_mount(mount: Field, policy: Policy) -> None:
 
 
 def _check_path(path: Field, section: Section, *, is_glob: bool = False) -> list[Rule]:
-    """Return the rules that allow a path of the host; what a template gives is checked there."""
+    """Return the rules that allow a path of the host; the results of templates are checked on the
+    host.
+    """
     plain = _plain(path.text or "")
     if path.text is None or (plain is None and section.rules):
         return []
@@ -100,10 +102,10 @@ def _check_path(path: Field, section: Section, *, is_glob: bool = False) -> list
 
 
 def _plain(text: str) -> str | None:
-    """Return the result of a string without references; None if it has some."""
+    """Return the result of a string without references; None if it has references."""
     try:
         parsed = parse(text)
-    except TemplateSyntaxError:  # a problem of its own
+    except TemplateSyntaxError:  # a separate problem
         return None
     return None if parsed.references else "".join(map(str, parsed.parts))
 
@@ -141,9 +143,9 @@ def _check_command(program: Field, policy: Policy) -> None:
 
 
 def may_lie_within(inner: Sequence[str], outer: Sequence[str]) -> bool:
-    """Return False where no path that ``inner`` stands for is one that ``outer`` stands for.
+    """Return False if no path that ``inner`` matches is one that ``outer`` matches.
 
-    Both are globs, one for each level; ``outer`` stands for everything below, too.
+    Both are globs, one for each level; ``outer`` includes everything below, too.
     """
     return len(outer) <= len(inner) and all(map(_may_be_same, inner, outer))
 
@@ -156,6 +158,6 @@ def _may_be_same(inner: str, outer: str) -> bool:
 
 
 def _start(pattern: str) -> str:
-    """Return the text that all begin with which a glob matches."""
+    """Return the common beginning of everything that a glob matches."""
     found = _PLAIN.match(pattern)
     return glob.unescape(found.group() if found else "")

@@ -24,13 +24,13 @@ _DISKS = re.compile(r"/dev/(disk/|(xv|[sv])d([a-z]?[*?[]|[a-z]\d*$)|nvme[^/]*n|m
 
 
 def check_selectors(resource: Field) -> None:
-    """Find what is wrong with the selectors of a resource."""
+    """Find mistakes in the selectors of a resource."""
     values = declared_values(resource)
     seen: dict[str, Field] = {}
     for selector in (*resource["match"], *resource["exclude"]):
         for value in selector["values"]:
             check_declared(value, value.key, values, of_key=True)
-        # Of one with a mistake, the rest says nothing.
+        # If one has a mistake, the rest of it is meaningless.
         if _is_whole(selector.value):
             conditions = {
                 key: condition for key, condition in selector.value.items() if key != "inject"
@@ -64,7 +64,9 @@ def _warn_of_shares(resource: Field) -> None:
 
 
 def _warn_of_control_nodes(resource: Field) -> None:
-    """Warn of globs that match a node which comes with every device: it would be a device, too."""
+    """Warn of globs that match a control node, which is injected with every device: it would be a
+    device, too.
+    """
     if "groupBy" in resource.written():
         return
     excludes = list(resource["exclude"])
@@ -89,13 +91,15 @@ def _warn_of_control_nodes(resource: Field) -> None:
 
 
 def _without(pattern: str, node: str) -> str:
-    """Return a glob of numbers that does not match a node, as a part of a hint; empty: none."""
+    """Return a glob of numbers that does not match a node, as a part of a hint; empty if there is
+    none.
+    """
     numbered = f"{pattern[:-1]}[0-9]*"
     return f"{numbered}, or " if pattern.endswith("*") and not _finds(numbered, node) else ""
 
 
 def _finds(pattern: str, path: str) -> bool:
-    """Return whether a glob finds a path: no wildcard stands for a slash."""
+    """Return whether a glob finds a path: no wildcard matches a slash."""
     names = zip(pattern.split("/"), path.split("/"), strict=False)
     return pattern.count("/") == path.count("/") and all(
         matches(segment, name) for segment, name in names
@@ -125,13 +129,13 @@ def _names_disks(entry: Field) -> bool:
 
 
 def _is_whole(value: object) -> bool:
-    """Return whether nothing of a value was left out as wrong."""
+    """Return whether a value is complete: nothing was left out as wrong."""
     inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
     return value is not None and all(map(_is_whole, inner))
 
 
 def _check_injected(resource: Field) -> None:
-    """Find the selectors of what has no device file and gets nothing injected."""
+    """Find selectors of devices that have no device file and nothing to inject."""
     own = resource["inject"]
     match = list(resource["match"])
     lacking = [(selector, kind) for selector in match if (kind := _without_node(selector))]
@@ -140,7 +144,7 @@ def _check_injected(resource: Field) -> None:
         if not any(inject[key].value for inject in given for key in _INJECTED):
             message = f"{kind} has no device file: nothing would be injected"
             selector.refuse(message, "say under inject what a container gets")
-        # Among others an entry of the resource can be meant for them.
+        # With other selectors, an entry of the resource may be meant for those.
         elif any(map(_uses_own_node, given if len(lacking) == len(match) else given[1:])):
             message = f"{kind} has no device file: inject.devices cannot give its $(device.path)"
             hint = "use mounts" if kind == _A_FILE else "name its nodes otherwise"
@@ -155,7 +159,7 @@ def _uses_own_node(inject: Field) -> bool:
 
 
 def _without_node(selector: Field) -> str:
-    """Return what a selector finds if that has no device file, else nothing."""
+    """Return what kind of thing a selector finds if it has no device file, else nothing."""
     if len({"path", *KINDS} & selector.written()) != 1:
         return ""
     names = [name for name in KINDS if selector[name].value is not None]

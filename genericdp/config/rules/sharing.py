@@ -52,7 +52,7 @@ def _check_shares(resource: Field) -> None:
 
 
 def _id_of(resource: Field) -> Template | None:
-    """Return the template of a resource's IDs, empty by default; None: it is written wrongly."""
+    """Return the template of a resource's IDs, empty by default; None if it is invalid."""
     text = resource["id"].text
     if text is None:
         return None if "id" in resource.written() else parse("")

@@ -21,7 +21,7 @@ def check_values(resource: Field) -> None:
     depths: dict[str, int] = {}
     for name in _in_order(values, uses):
         depths[name] = 1 + max((depths[used] for used in uses[name]), default=0)
-        # What needs that one is not another mistake.
+        # Values that need this one are not further mistakes.
         if depths[name] == MAX_VALUES + 1:
             values[name].refuse(
                 f"the value {name!r} is nested more than {MAX_VALUES} values deep",
@@ -31,7 +31,7 @@ def check_values(resource: Field) -> None:
 
 
 def _in_order(values: Field, uses: dict[str, set[str]]) -> list[str]:
-    """Return the values so that each comes after those that it uses; refuse what needs itself."""
+    """Return the values, each after those that it uses; refuse a value that needs itself."""
     while True:
         try:
             return list(TopologicalSorter(uses).static_order())

@@ -14,4 +14,4 @@ if TYPE_CHECKING:
 
 _LISTED: tuple[type[Check], ...] = (ExecCheck, FileCheck, OpenCheck, KernelLogCheck)
 KINDS = {kind.kind: kind for kind in _LISTED}
-"""By the key of the config."""
+"""The kinds of probe, by the key of the config."""

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ExecCheck(Check, Generic[TextT]):
-    """That a command succeeds."""
+    """Checks that a command succeeds."""
 
     kind = "exec"
     command: Command[TextT]
@@ -29,7 +29,7 @@ class ExecCheck(Check, Generic[TextT]):
 
     @classmethod
     def mistakes(cls, written: Mapping[str, Any], *, several: bool) -> Iterator[Finding]:  # noqa: ARG003
-        """Find variables that are not the config's to set."""
+        """Find variables that a config must not set."""
         for name, text in (written.get("env") or {}).items():
             if name in COMMAND_VARIABLES and text is not None:
                 message = f"every command is given {quoted(name)} by the daemon"

@@ -26,12 +26,12 @@ LimitT = TypeVar("LimitT")
 
 MAX_BYTES = 1024 * 1024
 MAX_SHOWN = 60
-"""Limit on the characters of a content that are quoted."""
+"""Limit on the characters of the content that a message quotes."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FileCheck(ThreadCheck, Generic[TextT, LimitT]):
-    """Conditions on a file's stripped content; all that are given must hold."""
+    """Conditions on a file's stripped content; all conditions must hold."""
 
     kind = "file"
     only_reads = True
@@ -42,7 +42,7 @@ class FileCheck(ThreadCheck, Generic[TextT, LimitT]):
     min: LimitT | None = None
     max: LimitT | None = None
     changes: bool = False
-    """Whether the content must differ from the one before."""
+    """Whether the content must differ from the previous content."""
 
     @classmethod
     def read(cls, written: Mapping[str, Any]) -> FileCheck[Template, Template]:
@@ -52,7 +52,7 @@ class FileCheck(ThreadCheck, Generic[TextT, LimitT]):
 
     @classmethod
     def mistakes(cls, written: Mapping[str, Any], *, several: bool) -> Iterator[Finding]:  # noqa: ARG003
-        """Find what can never hold, demands nothing, or is hardly meant."""
+        """Find conditions that can never hold, check nothing, or are probably a mistake."""
         if is_glob(written.get("path") or ""):
             yield Finding(("path",), "wildcards are literal here: one file is read", warning=True)
         low, high, changes = (written.get(key) for key in ("min", "max", "changes"))
@@ -111,7 +111,7 @@ class FileCheck(ThreadCheck, Generic[TextT, LimitT]):
             reason = f"{path} cannot be read: {reason_of(error)}"
         except TextTooLongError as error:
             reason = f"{path}: {error}"
-        except ValueError:  # all that is left to be wrong
+        except ValueError:  # the only other possible cause
             reason = f"{path} cannot be read: a path holds no NUL"
         return Outcome(reason=reason)
 
@@ -129,14 +129,14 @@ def _limit(template: Template | None, lookup: Lookup) -> float | None:
 
 
 def check_content(check: FileCheck[str, float], content: str, before: bytes = b"") -> Outcome:
-    """Return whether a content is as expected: all that is given must hold.
+    """Return whether the content meets all conditions.
 
     If it must change, the outcome has its digest, and ``before`` is that of an earlier content of
-    this file; empty for the first one, which need not differ.
+    this file; it is empty for the first content, which need not differ.
     """
     content = content.strip()
     digest, wrong = b"", ""
-    if check.changes:  # of the content of just this file
+    if check.changes:  # of the content of this file only
         text = f"{check.path}\0{content}"
         digest = hashlib.sha256(text.encode(errors="surrogatepass")).digest()
     if check.equals is not None and content != check.equals:
@@ -163,6 +163,6 @@ def _out_of_range(check: FileCheck[str, float], content: str) -> str:
 
 
 def quote(text: str) -> str:
-    """Quote a string for a message: escape what cannot be printed, truncate what is long."""
+    """Quote a string for a message: escape unprintable characters, truncate a long string."""
     quoted = printable(text[: MAX_SHOWN + 1])
     return f"'{quoted}'" if len(quoted) <= MAX_SHOWN else f"'{quoted[:MAX_SHOWN]}…'"

@@ -1,6 +1,6 @@
-"""``kernelLog``: lines of the kernel's log, of which none may be about the device.
+"""``kernelLog``: the kernel's log, which must have no matching line about the device.
 
-``health/kernellog.py`` follows the log, and returns what a line is about.
+``health/kernellog.py`` follows the log, and determines which devices a line is about.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class KernelLogCheck(Check, Generic[TextT]):
-    """That no line of the kernel's log names the device."""
+    """Checks that no line of the kernel's log is about the device."""
 
     kind = "kernelLog"
     is_run = False
@@ -52,7 +52,7 @@ class KernelLogCheck(Check, Generic[TextT]):
                     message = f"the regex has no group {quoted(group)}"
                     hint = suggestion(group, groups) if groups else "name it: (?P<name>...)"
                     yield Finding((key, group), message, hint, of_key=True)
-        # What is written in a wrong way, and None here, is a problem already, and no lack.
+        # A value that is None here is invalid, and has a problem already: it is not missing.
         if several and written.get("where", {}) == {}:
             message = (
                 "without 'where' every matching line makes all devices of the resource Unhealthy"
@@ -61,7 +61,7 @@ class KernelLogCheck(Check, Generic[TextT]):
             yield Finding((), message, hint, of_key=True, warning=True)
 
     def bind(self: KernelLogCheck[Template], lookup: Lookup) -> KernelLogCheck[str]:
-        """Expand what a line must name."""
+        """Expand the strings that a line must contain."""
         where = {group: expand(text, lookup) for group, text in self.where.items()}
         return KernelLogCheck(regex=self.regex, where=where, ignore=self.ignore)
 
@@ -69,5 +69,5 @@ class KernelLogCheck(Check, Generic[TextT]):
 def _named_groups(pattern: str | None) -> frozenset[str] | None:
     try:
         return None if pattern is None else frozenset(compiled(pattern).groupindex)
-    except PatternError:  # a problem of its own
+    except PatternError:  # a separate problem
         return None

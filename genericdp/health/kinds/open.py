@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from genericdp.host.root import Root
 
 _ACCESS = {"r": os.O_RDONLY, "w": os.O_WRONLY, "rw": os.O_RDWR}
-# Not to wait for a carrier, nor to become the terminal of a daemon that has none.
+# So that opening neither waits for a carrier nor gives the daemon a controlling terminal.
 _ALWAYS = os.O_NONBLOCK | os.O_NOCTTY
 _FORBIDDEN = " (the pod's device cgroup or capabilities may forbid it)"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class OpenCheck(ThreadCheck):
-    """That the device's nodes can be opened."""
+    """Checks that the device's nodes can be opened."""
 
     kind = "open"
     mode: str = "rw"
@@ -33,7 +33,7 @@ class OpenCheck(ThreadCheck):
         return f"opening {' and '.join(printable(node.host_path) for node in device.nodes)}"
 
     def look(self, device: Device, root: Root, before: bytes) -> Outcome:  # noqa: ARG002
-        """Open the nodes one after the other, and close each at once."""
+        """Open the nodes one after the other, and close each immediately."""
         if not device.nodes:
             return Outcome(reason="the device has no node that could be opened")
         reasons = (_why_not_opened(node, _ACCESS[self.mode], root) for node in device.nodes)
@@ -41,12 +41,12 @@ class OpenCheck(ThreadCheck):
 
 
 def _why_not_opened(node: DeviceNode, access: int, root: Root) -> str:
-    # Checking a config needs the kinds of probe, and nothing that reads the host.
+    # Imported here because checking a config needs this module, but nothing that reads the host.
     from genericdp.host.devicefiles import is_same
 
     path = printable(node.host_path)
     try:
-        # First, because opening can do something to whatever has taken its place.
+        # This check comes first, because opening a different device could have side effects.
         same = is_same(root, node.host_path, node.identity)
         if same is None:
             return f"{path} does not exist"
