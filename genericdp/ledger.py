@@ -348,7 +348,7 @@ class Ledger:
 
     @property
     def is_upgrade(self) -> bool:
-        """Return whether there was no ledger yet, so that an earlier version may have run before."""
+        """Return whether there was no ledger, so that an earlier version may have run before."""
         return self._file is _File.MISSING and self._path is not None
 
 
