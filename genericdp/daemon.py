@@ -33,11 +33,11 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _SHOWN_DIGITS = 12
-"""Of a SHA-256, in the log."""
+"""Length of a SHA-256 in the log."""
 
 
 def run(settings: Settings) -> None:
-    """Run until SIGTERM or SIGINT; raises GenericdpError for what a person must mend."""
+    """Run until SIGTERM or SIGINT; raises GenericdpError for problems that a user must correct."""
     descriptors.raise_limit()
     # By default the loop waits for the GIL in turns of 5 ms while a thread decides. While one of a
     # thousand devices changes the slowest Allocate takes 10 to 14 ms with this, and 41 to 48 ms
@@ -56,7 +56,7 @@ def run(settings: Settings) -> None:
 
 
 def exit_at_once(commands: Commands, number: signal.Signals) -> None:
-    """Exit without any cleanup; the next start copes with what is left."""
+    """Exit without any cleanup; the next start handles leftovers."""
     commands.kill()
     log.warning("%s once more: ended at once", number.name)
     logging.shutdown()
@@ -72,10 +72,10 @@ async def serve(
     load: Load | None = None,
     health: Callable[..., Health] | None = None,
 ) -> None:
-    """Run until canceled; ``watched`` is given what can be observed of it.
+    """Run until canceled; ``watched`` is called with the observable parts.
 
-    ``load`` reads and checks each config, and ``health`` stands in for the class Health, which
-    reads the kernel's log and runs probes. Raises GenericdpError for what a person must mend.
+    ``load`` reads and checks each config, and ``health`` replaces the class Health, which reads the
+    kernel's log and runs probes. Raises GenericdpError for problems that a user must correct.
     """
     load = load or partial(load_in_child, commands)
     log.info("genericdp %s, on node %s", __version__, settings.node_name)
@@ -100,7 +100,7 @@ async def serve(
         )
         watched(supervisor, reloader.state)
         if settings.listen is not None:
-            # First of all: it shows what the others log.
+            # First of all, because it records the log lines of the others.
             serving = _endpoints(settings.listen, supervisor, reloader.state)
             tasks.create_task(serving, name="endpoints")
         tasks.create_task(descriptors.watch(), name="descriptors")

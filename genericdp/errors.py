@@ -131,7 +131,7 @@ class ConfigError(GenericdpError):
 
 
 class KubeletError(GenericdpError):
-    """The kubelet, its directory or its answer is not as it must be."""
+    """The kubelet, its directory or its answer is unusable."""
 
 
 class CallError(GenericdpError):
@@ -143,11 +143,11 @@ class CallError(GenericdpError):
 
 
 class InvalidCallError(CallError):
-    """A call that names what does not exist."""
+    """A call about something that does not exist."""
 
 
 class UnusableDeviceError(CallError):
-    """A device that cannot be given to a container now."""
+    """A device that no container can get now."""
 
 
 class OverdueCallError(CallError):
@@ -179,7 +179,9 @@ class ApiError(GenericdpError):
         self.retry_after = retry_after
         """Seconds to wait before the next request; 0 if the server did not say."""
         self.is_lost = is_lost
-        """Whether the connection failed or was lost: the server sent nothing wrong."""
+        """Whether the connection failed or was lost, so that the server's answer is not at
+        fault.
+        """
 
 
 class ApiAccessError(ApiError):

@@ -55,7 +55,7 @@ class Section:
         return [rule for rule in self.rules if is_within(path, segments_of(rule.text))]
 
     def allows_name(self, name: str) -> bool:
-        """Return whether a name may be given to containers."""
+        """Return whether containers may get a name."""
         return any(glob.matches(rule.text, name) for rule in self.rules)
 
 
@@ -80,7 +80,7 @@ class Policy:
     """The digest of its file, in lower-case hexadecimal digits."""
 
     def node_refusal(self, path: str, target: str, *, block: bool) -> str:
-        """Return why a device node must not be given to containers.
+        """Return why containers must not get a device node.
 
         ``path`` is the path in the config, ``target`` where that leads: both must be allowed.
         """
@@ -107,7 +107,7 @@ class Policy:
         return next((rule for rule in self.commands.rules if rule.text == program), None)
 
     def cdi_refusal(self, names: str) -> str:
-        """Return why CDI names, separated by commas, must not be given to containers."""
+        """Return why containers must not get CDI names, which are separated by commas."""
         for kind in (name.partition("=")[0] for name in names.split(",")):
             if not self.cdi.allows_name(kind):
                 return f"{kind!r} is not allowed ({self.cdi.says})"

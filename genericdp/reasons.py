@@ -122,7 +122,7 @@ NOT_PROBED = Reason(Code.NOT_PROBED, "not probed yet")
 
 
 def kinds_of(reasons: Iterable[Reason]) -> frozenset[tuple[Code, str]]:
-    """Return what identifies reasons, whatever their wording: codes and subjects."""
+    """Return the identity of reasons, regardless of their wording: codes and subjects."""
     return frozenset((reason.code, reason.subject) for reason in reasons)
 
 

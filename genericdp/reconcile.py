@@ -86,7 +86,7 @@ def _concluded(
     for name in by_plugin:
         devices = decision.lists[name]
         if devices.devices != before.get(name, NOTHING).devices:
-            with suppress(Exception):  # it fails again where it is logged
+            with suppress(Exception):  # it fails again later, where it is logged
                 responses[name] = encode_list(devices)
     return decision, responses, [*changes(before, decision)]
 
@@ -98,7 +98,7 @@ def _log(news: Iterable[Change]) -> None:
 
 
 class Reconciler:
-    """Owns the plugins, and the health of what they serve."""
+    """Owns the plugins, and the health of their devices."""
 
     _has_claims: bool | None = None
     """Whether there was a directory of claims at the start; None until that is known."""

@@ -42,7 +42,7 @@ class Address:
 
 
 def parse_listen_address(text: str) -> Address:
-    """Parse an address to listen on; raises ValueError with what is wrong.
+    """Parse an address to listen on; raises ValueError with the reason.
 
     ``localhost`` is the only name: others may resolve to something else later, and slowly.
     """

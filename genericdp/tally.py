@@ -20,7 +20,7 @@ AllocationResult = Literal["success", "unusable", "invalid", "timeout", "cancell
 kubelet disconnected; ``error``: anything else.
 """
 RegistrationResult = Literal["success", "refused", "failure"]
-"""``success``: the stream has opened; ``refused``: for what stays so, such as the name."""
+"""``success``: the stream has opened; ``refused``: for a permanent reason, such as the name."""
 RunResult = Literal["success", "failure"]
 """Results of a probe or a hook."""
 ReloadResult = Literal["applied", "unchanged", "refused"]

@@ -68,7 +68,7 @@ def amounts_of(texts: Sequence[str]) -> dict[str, int]:
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    """Choose devices as the kubelet would if all were free, and print what the answer would be."""
+    """Choose devices as the kubelet would if all were free, and print the answer."""
     amounts = amounts_of(arguments.amounts)
     resources, lists, nothing = discovered(arguments)
     ids: Sequence[str] = arguments.ids

@@ -61,7 +61,7 @@ def unknown_device(device_id: str, ids: Iterable[str], resource: str | None = No
 
 
 def discover_once(resources: Sequence[Resource], host: HostCache, node_name: str) -> Decision:
-    """Decide what the resources, all of them for this node, offer now; print its warnings."""
+    """Decide which devices the resources, all for this node, offer now; print warnings."""
     now = time.monotonic()
     found = decide(
         resources, host, node_name=node_name, previous={}, now=now, entry_bytes=entry_bytes

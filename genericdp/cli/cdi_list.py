@@ -18,7 +18,7 @@ _TITLES = ("DEVICE", "NODES", "SPEC", "FILE")
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    """Print what the specs define, and whether a process keeps them up to date."""
+    """Print the devices in the specs, and whether a process keeps the specs up to date."""
     directories = dict.fromkeys((arguments.cdi_dir, STATIC_DIRECTORY))
     try:
         found = [_described(file) for directory in directories for file in spec_files(directory)]

@@ -48,7 +48,7 @@ def _discard_stdout() -> None:
 
 
 def run_command(argv: Sequence[str]) -> int:
-    """Parse a command line, run it, report what went wrong; return the exit code."""
+    """Parse a command line, run it, report errors; return the exit code."""
     try:
         return _run(argv)
     except ConfigError as error:

@@ -44,7 +44,7 @@ def execute(arguments: argparse.Namespace) -> int:
 
 
 def _classes(name: str, driver: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the DeviceClasses of a resource, each with a line that says what it is for.
+    """Yield the DeviceClasses of a resource, each with a line about its purpose.
 
     The class for plain ``limits`` selects only nodes whose kubelet prepares such claims: other
     kubelets would start the container without the device.

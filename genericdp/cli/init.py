@@ -142,7 +142,7 @@ def _example(file: Path, only: Sequence[str]) -> _Example:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Found:
-    """A resource of an example, and what it offers now."""
+    """A resource of an example, and the devices that it offers now."""
 
     example: _Example
     resource: view.Document

@@ -29,7 +29,7 @@ def run_skipping_hangs(
     """Run ``work`` on the host, skipping paths whose reads hang.
 
     ``work`` starts over each time something hangs, with a host that lists it in ``hanging``. Raises
-    GenericdpError if too many paths hang, and what ``work`` raises.
+    GenericdpError if too many paths hang, and any error of ``work``.
     """
     for _ in range(MAX_HANGING + 1):
         working = asyncio.run(HostCache(root).run(work, look_seconds))

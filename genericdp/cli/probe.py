@@ -317,7 +317,7 @@ def _as_text(probed: Iterable[Probed], *, wide: bool) -> Iterator[str]:
 
 
 def _shown_output(output: str, reason: str) -> Iterator[str]:
-    """Yield the end of what a failed command wrote, unless the reason has all of it."""
+    """Yield the end of a failed command's output, unless the reason has all of it."""
     lines = output.rstrip().splitlines()
     if not lines or (len(lines) == 1 and reason.endswith(lines[0].strip())):
         return

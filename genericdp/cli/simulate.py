@@ -167,7 +167,7 @@ class _Screen:
         """The reasons that were shown last, by title."""
 
     def show(self, picture: Picture, start: Start | None, news: str) -> None:
-        """Print what the node shows now, and what a container got or waits for."""
+        """Print the current state of the node, and what a container got or is waiting for."""
         print_lines(self._lines(picture, start, news))
         self._shown = picture
 

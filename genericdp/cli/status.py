@@ -109,7 +109,7 @@ def fetch(
 ) -> bytes:
     """Return the content of ``http://HOST:PORT/path``, without a proxy.
 
-    Raises GenericdpError with what is wrong.
+    Raises GenericdpError with the reason.
     """
     # In a thread, which may be abandoned: nothing else limits the time for a name server, or a
     # server that sends a byte now and then.

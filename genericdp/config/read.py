@@ -87,7 +87,7 @@ def _roots(file: str, text: str, problems: list[Problem]) -> Iterator[YamlNode]:
 
 
 class _Builder:
-    """Makes the nodes of a document, and collects what is wrong with them.
+    """Makes the nodes of a document, and collects their problems.
 
     PyYAML's own composer crashes on deep nesting and follows cycles.
     """

@@ -21,7 +21,7 @@ Schema = dict[str, Any]
 def shipped(name: str) -> Path:
     """Return the path of a file, such as ``schemas/...``; raise GenericdpError if it is missing."""
     package = Path(__file__).parents[1]
-    # In a wheel it lies inside of the package, in a checkout next to it.
+    # In a wheel the file is inside the package, in a checkout next to it.
     for directory in (package, package.parent):
         if (directory / name).is_file():
             return directory / name

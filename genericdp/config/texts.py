@@ -253,7 +253,7 @@ def complaint(
 
 
 def _default_hint(reference: Reference) -> str:
-    """Return how to write what was probably meant as the default of a reference."""
+    """Return a hint with the correct syntax for the probable default of a reference."""
     name, _, default = reference.name.partition(":")
     return f"write '{replace(reference, name=name, default=default)}'"
 

@@ -39,7 +39,9 @@ class ReloadPace:
     poll: float = 2.0
     """Seconds between checks if inotify cannot be used."""
     full_check: float = 30.0
-    """Seconds between full checks, for what inotify does not report, as on network filesystems."""
+    """Seconds between full checks, for changes that inotify does not report, as on network
+    filesystems.
+    """
     retry: float = 5.0
     """Delay after loading failed for a reason outside the files; it doubles each time."""
     last_retry: float = 300.0
@@ -106,7 +108,7 @@ class ConfigFiles:
         return is_asked
 
     async def _settled(self, loaded: str) -> str:
-        """Return the digest of what is on disk once it has stayed the same for a while."""
+        """Return the digest of the config on disk once it has stayed the same for a while."""
         found = await self.look() or loaded
         for _ in range(_MAX_PAUSES):
             before = found
@@ -134,7 +136,7 @@ async def _ends(reading: asyncio.Future[_Seen]) -> bool:
 
 
 def _look(configs: Sequence[Path], policy: Path | None) -> _Seen:
-    """Return the digest of a config, and what to watch; it may hang, and raises OSError."""
+    """Return the digest of a config, and the paths to watch; it may hang, and raises OSError."""
     digest = Digest()
     if policy is not None:
         digest.add("policy", read_file(policy))

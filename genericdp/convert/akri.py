@@ -128,7 +128,7 @@ def _add_configuration(config: Part, draft: ConfigDraft) -> None:
 
 
 def _add_details(details: Part, properties: Part, resource: ConvertedResource) -> None:
-    """Add what discoveryDetails, a mapping or a string of YAML, finds and gives."""
+    """Add the selectors and edits of discoveryDetails, a mapping or a string of YAML."""
     is_text = details.node.items is None and not details.is_null
     for found in details.embedded(details.text()) if is_text else (details,):
         if found.node.items is not None:
@@ -161,7 +161,7 @@ def _add_found(details: Part, properties: Part, resource: ConvertedResource) -> 
 
 
 def _finish(keys: Keys, resource: ConvertedResource, draft: ConfigDraft) -> None:
-    """Add what is the same for all handlers."""
+    """Add the parts that are the same for all handlers."""
     resource.share(keys.take("capacity").number(1), "capacity")
     for part in keys.take("brokerProperties").keys().left.values():
         name = str(part.path[-1])
@@ -181,7 +181,7 @@ def _is_variable(name: str) -> bool:
 
 
 def _add_property(entry: Part, resource: ConvertedResource) -> None:
-    """Add what the udev handler makes of one of the discoveryProperties, for KubeVirt."""
+    """Add the result of one of the discoveryProperties in the udev handler, for KubeVirt."""
     keys = entry.keys()
     name, value = keys.take("name").text(), keys.take("value").text()
     subsystem = _subsystem(resource)
@@ -205,7 +205,7 @@ def _subsystem(resource: ConvertedResource) -> str:
 
 
 def _add_rules(rules: Sequence[str], resource: ConvertedResource) -> None:
-    """Add what rules find, or comments that say why they cannot be converted."""
+    """Add selectors for rules, or comments that say why the rules cannot be converted."""
     converted = 0
     for rule in rules:
         try:
@@ -258,7 +258,7 @@ def _terms(rule: str) -> Iterator[Term]:
 def _selectors(
     terms: Sequence[Term], resource: ConvertedResource
 ) -> tuple[Values, list[CommentedValue]]:
-    """Return what a rule finds, and what each of its negated conditions excludes of it."""
+    """Return the selector of a rule, and an exclude for each of its negated conditions."""
     selector: Values = {"udev": {}}
     for term in terms:
         if not term.is_negated:
@@ -268,7 +268,7 @@ def _selectors(
         if term.is_negated:
             copied = deepcopy(selector)
             if term.field in _OF_ANCESTORS:
-                # One such ancestor is too many, whatever else must hold for another.
+                # One such ancestor excludes the device, whatever conditions another one meets.
                 copied.pop("hardware", None)
             _add_term(copied, term, resource)
             excluded.append(CommentedValue(_complete(copied), [f"{term.written}."]))
@@ -280,7 +280,7 @@ def _complete(selector: Values) -> Values:
 
 
 def _add_term(selector: Values, term: Term, resource: ConvertedResource) -> None:
-    """Add a condition to a selector; a negated one as what is excluded."""
+    """Add a condition to a selector; a negated condition to the excludes."""
     field, key, globs, where = term.field, term.key, term.globs, selector["udev"]
     if globs == ("",):
         raise RuleError(f"{term.written}: no selector can match a device without {key or field}")
@@ -304,7 +304,7 @@ def _add_term(selector: Values, term: Term, resource: ConvertedResource) -> None
 
 
 def _tag(glob: str) -> str:
-    """Return the glob for what udev has for all tags, as ``:one:two:``."""
+    """Return the glob for udev's list of all tags, such as ``:one:two:``."""
     if is_glob(glob.removesuffix("*")) or ":" in glob:
         raise RuleError("of the glob for a tag only a star at its end can be converted")
     return f"*:{glob}:*"

@@ -90,7 +90,7 @@ def convert(peer: str, file: str, content: bytes) -> Converted:
 
 
 def _configs(document: Part, peer: str, draft: ConfigDraft) -> list[Part]:
-    """Return the configs in a document; say what of it is not one."""
+    """Return the configs in a document; report parts that are not configs."""
     plugin = PEERS[peer]
     found = list(find(document, plugin.is_config, plugin.MARKER))
     if found:

@@ -56,7 +56,7 @@ class Part:
         return node.scalar is None and node.items is None and node.entries is None
 
     def has(self, *names: str) -> bool:
-        """Return whether it is a mapping with one of these keys, in whatever case."""
+        """Return whether it is a mapping with one of these keys, ignoring case."""
         wanted = {name.lower() for name in names}
         return any(key.lower() in wanted for key in self.node.items or ())
 
@@ -163,7 +163,7 @@ class Keys:
     left: dict[str, Part]
 
     def take(self, name: str) -> Part:
-        """Return the value of a key, in whatever case it is written; or null."""
+        """Return the value of a key, ignoring case; or null."""
         for key in self.left:
             if key.lower() == name.lower():
                 return self.left.pop(key)

@@ -47,7 +47,7 @@ def share_hardware(resources: Sequence[ConvertedResource]) -> None:
 
 
 def _own_part(resource: ConvertedResource) -> str:
-    """Return what distinguishes the devices of a resource, as the end of their IDs."""
+    """Return the part that distinguishes the devices of a resource, for the end of their IDs."""
     if resource.group_by:
         return ""
     has_path = any("path" in entry.value for entry in resource.match)

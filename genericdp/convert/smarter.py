@@ -129,10 +129,12 @@ def _members(inner: str) -> str:
 
 
 def _match_regex(resource: ConvertedResource, regex: str) -> None:
-    """Match by glob what begins as the expression does, then by the expression itself."""
+    """Match names with a glob for the beginning of the expression, then with the expression
+    itself.
+    """
     start, rest = "", regex
     literal = re.match(r"\^([A-Za-z0-9_/-]*)(?![*?{])", regex)
-    # What stands before an alternative begins all names only if that is within parentheses.
+    # Text before an alternative begins all names only if the alternative is in parentheses.
     if literal and ("|" not in regex or re.fullmatch(r"[^|(]*\([^()\\]*\)[^|()]*", regex)):
         start, rest = f"/dev/{literal[1]}", regex[literal.end() :]
     if path_problem(f"{start}*") is not None:
@@ -157,7 +159,7 @@ def _match_regex(resource: ConvertedResource, regex: str) -> None:
 
 
 def _stem(regex: str) -> str:
-    """Return a name made of what an expression begins with."""
+    """Return a name from the beginning of an expression."""
     literal = re.match(r"\^?([A-Za-z0-9_/-]*)(?![*?{])", regex)
     stem = re.sub(r"/+", "_", literal[1] if literal else "").strip("-_")
     return stem[:60] or "devices"

@@ -95,7 +95,7 @@ class GroupPath:
 
     @property
     def manner(self) -> tuple[object, ...]:
-        """Return what must be equal for paths that one entry of ``inject`` can give."""
+        """Return the properties that must be equal for paths in one entry of ``inject``."""
         directory = self.glob if self.glob in DIRECTORIES else ""
         return (self.is_mount, self.read_only, self.permissions, self.optional, directory)
 
@@ -189,7 +189,7 @@ def _flags(part: Part) -> Iterator[tuple[str, Part, str]]:
             yield waiting, word, text
             waiting = ""
         elif not text or _is_device(word):
-            # A value that stands alone.
+            # A separate value.
             yield "device", word, text
         elif found is not None and found["value"] is None:
             waiting = found["name"]
@@ -245,7 +245,7 @@ def _add_device(part: Part, domain: str, draft: ConfigDraft) -> None:
 
 
 def _groups(entry: Part, draft: ConfigDraft) -> Iterator[SquatGroup]:
-    """Yield what a group offers; with paths and usb it offers both, each for itself."""
+    """Yield the groups of an entry; one with both paths and usb makes two separate groups."""
     keys = entry.keys()
     count = keys.take("count").number(1) or 1
     if paths := tuple(_path(part, draft) for part in keys.take("paths").entries()):
@@ -381,7 +381,7 @@ def _add_paths(resource: ConvertedResource, rows: Sequence[Row]) -> None:
 
 
 def _remark(resource: ConvertedResource, rows: Sequence[Row], anchor: GroupPath) -> None:
-    """Say what is not the same."""
+    """Add a comment about differences."""
     if anchor.mount_path and (len(rows) > 1 or anchor.is_pattern):
         resource.comments.append(_ONE_PLACE)
     resource.comments += [_NEEDED.format(path=anchor.glob)] if anchor.optional else []
@@ -419,7 +419,7 @@ def _series(rows: Sequence[Row]) -> list[str] | None:
 
 
 def _place(column: Sequence[GroupPath]) -> str | None:
-    """Return the path in the container; empty: that of the host; None: there are several."""
+    """Return the path in the container; empty for that of the host; None if there are several."""
     if not any(path.mount_path for path in column):
         return ""
     places = {path.mount_path or path.glob for path in column}

@@ -193,7 +193,7 @@ def _add_selector(
 def _match(
     resource: ConvertedResource, asked: SriovSelector, mode: Mode, drivers: list[str]
 ) -> None:
-    """Have a resource offer the functions of a selector that have these drivers."""
+    """Let a resource offer the functions of a selector that have these drivers."""
     pci = dict(asked.pci)
     # Certain functions may be requested, physical or virtual.
     is_named = "address" in pci or bool(asked.indexes)
@@ -225,7 +225,7 @@ def _add(found: list[Any], value: object) -> None:
 
 
 def _conditions(asked: SriovSelector, resource: ConvertedResource) -> Values:
-    """Declare the values that a selector needs; return what they must be."""
+    """Declare the values that a selector needs; return the conditions on them."""
     found: Values = {}
     if asked.indexes:
         resource.values["acpi_index"] = CommentedValue({"file": f"{_SYSPATH}/acpi_index"})
@@ -244,7 +244,7 @@ def _conditions(asked: SriovSelector, resource: ConvertedResource) -> Values:
 
 
 def _modes(asked: SriovSelector) -> dict[Mode, list[str]]:
-    """Return the drivers by what they mean for a container."""
+    """Return the drivers by the mode of use in a container."""
     if not asked.drivers:
         # The address alone is of use for a network adapter only, which a CNI plugin moves.
         return {Mode.KERNEL: []} if asked.is_network else {Mode.EITHER: list(_USER_SPACE)}

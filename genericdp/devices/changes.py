@@ -28,7 +28,7 @@ first ones.
 """
 
 _DOUBTFUL = "should not be on offer"
-"""Prefix of a warning about a device."""
+"""The text before a warning about a device."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

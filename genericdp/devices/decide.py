@@ -85,8 +85,8 @@ def decide(
 ) -> Decision:
     """Return the device lists, from the state of the host and the last lists.
 
-    The same answers give the same decision; ``with_states`` adds what probes and CDI specs
-    report. ``now`` is on the monotonic clock, in seconds. ``held`` is the hardware that pods and
+    The same answers lead to the same decision; ``with_states`` adds the results of probes and CDI
+    specs. ``now`` is on the monotonic clock, in seconds. ``held`` is the hardware that pods and
     claims have or may have.
     """
     inventory = Inventory(host, node_name)

@@ -279,7 +279,7 @@ class ContainerEdits:
 def device_refusal(
     device: Device, mounts: Iterable[MountPoint], find: Find, mount_target: FindTarget
 ) -> str:
-    """Return why a device, or one of these mounts of it, must not be given to containers.
+    """Return why containers must not get a device, or one of these mounts of it.
 
     Empty if nothing is refused. ``find`` returns the file at a path of the host, or None;
     ``mount_target`` the target of a path, even if it does not exist. Without a policy, only links

@@ -1,7 +1,7 @@
 """Hardware identity: what a device is, and the default ID that follows from it.
 
 An ID that counted a device's neighbors would name other hardware as soon as one of them came or
-went. So whatever distinguishes devices at one place is a fact of the device itself: ``_SUBSYSTEMS``
+went. So only facts of the device itself distinguish devices at one place: ``_SUBSYSTEMS``
 lists these facts.
 """
 
@@ -63,7 +63,7 @@ class HardwareIdentity:
     location: str
     """Where the hardware is: a PCI address, a USB port of a controller, a platform device."""
     part: str = ""
-    """The part of the hardware: interface, subsystem, and what distinguishes its siblings."""
+    """The part of the hardware: interface, subsystem, and the facts that distinguish siblings."""
     unique: tuple[tuple[str, str], ...] = field(default=(), metadata={PAIRS: True})
     """Facts that no other hardware has, by kind, sorted: serial numbers, WWNs, UUIDs. Without such
     facts, the attributes in the ID of the config: `_DECLARED` and the name, with an empty string if
@@ -158,7 +158,7 @@ class _Fact:
     word: str
     """Prefix of the value in an ID, so that no part of an ID is a bare number."""
     attribute: str = ""
-    """The file in the device's sysfs directory; empty: the kernel's name of the device."""
+    """The file in the device's sysfs directory; empty for the kernel's name of the device."""
     pattern: str = "(.+)"
     """The first group is the value; if the pattern does not match, the fact adds nothing."""
     plain: str = "0"

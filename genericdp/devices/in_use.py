@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _MOUNTS, _SWAPS = "/proc/self/mountinfo", "/proc/swaps"
 _MOUNT = (
-    re.compile(  # number, mount point, source; in a pod, what comes from the kubelet's directory
+    re.compile(  # number, mount point, source; in a pod, only mounts from the kubelet's directory
         r"(?m)^\d+ \d+ (\d+:\d+) \S+ (/|/boot|/boot/efi|/etc(?:/hosts)?|/usr|/var(?:/lib)?"
         r"|/var/lib/kubelet(?:/device-plugins)?) .* - \S+ (/dev/\S+)"
     )

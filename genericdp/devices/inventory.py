@@ -302,7 +302,7 @@ class Inventory:
         return look or Look()
 
     def file(self, path: str) -> FoundFile | None:
-        """Return what one path leads to, or None if there is nothing."""
+        """Return the file at a path, or None if it does not exist."""
         return next(iter(self.found(escape(path))), None)
 
     def candidate(self, thing: FoundFile | SysDevice) -> Candidate | None:

@@ -81,7 +81,7 @@ TABLE: Mapping[Event, tuple[State | None, ...]] = {
 # fmt: on
 
 LISTED = frozenset({State.PROBING, State.HEALTHY, State.UNHEALTHY, State.MISSING})
-"""The states of what is in the list that the kubelet gets."""
+"""The states of devices in the list that the kubelet gets."""
 
 
 def next_state(state: State, event: Event) -> State | None:

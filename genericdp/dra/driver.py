@@ -530,7 +530,7 @@ class DraDriver:
             await until(has_news, self._released, timeout_seconds=self._settings.retry)
 
     async def _watch_files(self, preparer: ClaimPreparer, locked: int) -> Never:
-        """Note when a CDI spec of a claim is removed, or when a marker appears.
+        """Watch for removed CDI specs of claims, and for new markers.
 
         Raise KubeletError once another process has removed the directory of the driver, whose lock
         file is ``locked``.

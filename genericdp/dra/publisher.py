@@ -314,7 +314,7 @@ class StoredSlices:
         self._watch_from = version_of(item)
 
     def _set_failure(self, failure: str) -> None:
-        """Record a failure (empty: none), and log it when it begins, changes and ends."""
+        """Record a failure (empty for none), and log it when it begins, changes and ends."""
         ended = f"the API server answers again: watching {SLICES}"
         self._failing.update(failure, "%s; trying again", failure, ended=ended)
         self.failure.value = failure
@@ -344,7 +344,7 @@ class _Published:
     """Why shares cannot be in a slice, by ID, as logged."""
 
     def set_plan(self, wanted: tuple[Any, ...], todo: Sequence[tuple[str, Json]]) -> None:
-        """Set what is wanted, and the requests for it."""
+        """Set the wanted content, and the requests for it."""
         self.wanted, self.todo = wanted, todo
         if self.error and not todo and self.is_known():
             # A failed write that is no longer needed: no other client has undone it.

@@ -135,7 +135,7 @@ class HostCache:
         return working
 
     def forget(self, stale: Stale) -> None:
-        """Begin a reconcile: forget entries that events were about, and those that no event
+        """Begin a reconcile: forget entries that events concern, and those that no event
         reports.
         """
         self._looks.clear()
@@ -145,7 +145,7 @@ class HostCache:
         self.directories = set()
         if stale.all_files:
             is_elsewhere, self.files = self.files.is_elsewhere, self._other_files(self.files)
-            self.files.is_elsewhere = is_elsewhere  # as the content from there stays
+            self.files.is_elsewhere = is_elsewhere  # because the content from there is kept
         changed = stale.syspaths | self._devices.owners_of(stale.records)
         paths = stale.paths | changed | self._device_files(changed)
         self.files.forget(paths)
@@ -193,8 +193,8 @@ class HostCache:
     def _devices_at(self, entries: Collection[str], paths: Collection[str]) -> set[str]:
         """Return the devices whose files are at these paths.
 
-        A file may appear before the uevent of its device: the file counts for ``entries``, and if
-        nothing is known about the device.
+        A file may appear before the uevent of its device. Such a file counts if it is among
+        ``entries``, or if its device is unknown.
         """
         files: dict[str, FoundFile | None] = {}
         for path in paths:
@@ -276,7 +276,7 @@ class HostCache:
         return self.guarded(pattern, partial(self.files.mount_target, path))
 
     def exists_on_host(self, path: str) -> bool | None:
-        """Return whether there is something at a path; None if that cannot be seen or read.
+        """Return whether a path exists; None if that cannot be seen or read.
 
         A path that hangs is useless: a container with it would never start.
         """
@@ -386,7 +386,7 @@ class HostReader:
         """What could not be read in the last reconcile, and why."""
         self._attempts = 0
         self._again = 0.0
-        """When to read again what could not be read."""
+        """When to read unreadable paths again."""
         self._arrived: dict[str, float] = {}
         """When a device was added. A node may be found before its device, so any device counts."""
 
@@ -409,7 +409,7 @@ class HostReader:
     def mark_file(self, path: str | None) -> None:
         """Invalidate a path of the host, if it was read, because it may lead elsewhere now.
 
-        None: any.
+        None invalidates any path.
         """
         if path is not None:
             self._mark(path)

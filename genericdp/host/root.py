@@ -142,7 +142,7 @@ class Root:
         return self._heeding(calls.open, self._followed(path), flags | os.O_CLOEXEC)
 
     def read_link(self, path: str) -> str:
-        """Return what is written in a link."""
+        """Return the target of a link, as it is written."""
         return self._heeding(calls.readlink, self.real(path))
 
     def _followed(self, path: str) -> str:

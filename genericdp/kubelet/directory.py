@@ -343,7 +343,7 @@ class PeerWatch:
         return False
 
     def _read(self, instance: str, connection: socket.socket) -> None:
-        """Discard what gRPC sends; disconnect at its end.
+        """Discard the data from gRPC; disconnect when it ends.
 
         gRPC closes a connection that sends nothing for a minute: the next look connects again.
         """

@@ -144,7 +144,7 @@ class PodResourcesPoller:
         except KubeletError as error:
             failure = explained(error, self._socket)
             self._failing.update(
-                "failing",  # whatever the failure is now
+                "failing",  # even if the failure has changed
                 "the kubelet does not say which devices pods hold: %s; until it does, held"
                 " hardware stays listed as it is",
                 failure,
@@ -178,7 +178,7 @@ async def list_pods(socket: Path, *, timeout_seconds: float) -> bytes:
 def pod_holders(
     answer: bytes, asked_at: float = 0.0, kubelet: SocketIdentity | None = None
 ) -> PodHolders:
-    """Return the pods and what their containers hold; raise KubeletError.
+    """Return the pods and the devices of their containers; raise KubeletError.
 
     Init containers that have ended are not included: no kubelet lists them.
     """

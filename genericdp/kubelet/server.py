@@ -161,7 +161,7 @@ async def serving(
         await finish(server.start())
         yield
     finally:
-        await finish(server.stop(grace=None))  # the socket has to be gone (REG-11)
+        await finish(server.stop(grace=None))  # the socket must no longer exist (REG-11)
 
 
 @cache

@@ -316,7 +316,7 @@ class Commands:
         restricted: bool = False,
         is_enough: Callable[[], bool] = lambda: False,
     ) -> int | None:
-        """Run a program until it exits or its time is over, then kill what it started.
+        """Run a program until it exits or times out, then kill its processes.
 
         Return its exit code, which is negative for the signal that killed it; None if it took too
         long. Do not wait for other processes that still hold its output, nor for the program once

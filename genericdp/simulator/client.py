@@ -77,7 +77,7 @@ class PluginClient:
         self._channel = channel
 
     async def ask(self, call: Awaitable[_AnswerT]) -> _AnswerT:
-        """Return what a call to the plugin returns.
+        """Call the plugin and return its answer.
 
         Raises SimulatedKubeletError in the kubelet's words if it fails.
         """

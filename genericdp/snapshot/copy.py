@@ -106,7 +106,7 @@ def _is_skipped_directory(name: str) -> bool:
 
 @dataclass(slots=True)
 class Copy:
-    """The entries of a copy, by path, and what was left out, by reason."""
+    """The entries of a copy, by path, and the number of omitted files, by reason."""
 
     entries: dict[str, ArchiveEntry] = field(default_factory=dict)
     left_out: Counter[str] = field(default_factory=Counter)
@@ -122,13 +122,13 @@ class Copy:
         self.add(ArchiveEntry(path, Kind.DIRECTORY))
 
     def leave_out(self, path: str, why: str | OSError) -> None:
-        """Count what cannot be copied or must not be."""
+        """Count a file that cannot or must not be copied."""
         reason = reason_of(why).lower() if isinstance(why, OSError) else why
         self.left_out[reason] += 1
         self.examples.setdefault(reason, f"/{path}")
 
     def in_order(self) -> list[ArchiveEntry]:
-        """Return all entries sorted by path, so directories come before what is in them."""
+        """Return all entries sorted by path, so that directories precede their contents."""
         return [self.entries[path] for path in sorted(self.entries)]
 
 
@@ -280,7 +280,7 @@ class _Sysfs:
             self._add_members(path)
 
     def _add_members(self, directory: str) -> None:
-        """Copy the links of a directory that lead to what was copied."""
+        """Copy the links of a directory that lead to copied files."""
         found = self._scan(directory)
         if found or self._is_plain(directory):
             self._copy.add_directory(directory)
@@ -387,7 +387,7 @@ class _Dev:
         if known is None and number is not None and "\n" not in name:
             self._unnamed.setdefault(number, []).append(name)
         elif known != number and (self._root.is_machine or number is not None):
-            # In a copy a plain file stands for the node of that name; on a machine it does not.
+            # In a copy, a plain file represents the node of that name; on a machine it does not.
             self._copy.leave_out(path, _MISNAMED)
             return
         self._copy.add(ArchiveEntry(path, Kind.FILE))

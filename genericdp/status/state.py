@@ -87,7 +87,7 @@ def _event(record: logging.LogRecord) -> dict[str, str]:
 
 @contextmanager
 def record_events() -> Iterator[Events]:
-    """Keep what is logged within the context."""
+    """Record log lines within the context."""
     events, root = Events(), logging.getLogger()
     root.addHandler(events)
     try:

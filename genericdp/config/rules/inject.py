@@ -67,7 +67,7 @@ def _check_entries(listed: Sequence[Field]) -> None:
                 message = "the root of the container cannot be replaced"
                 entry["containerPath"].refuse(message)
         _warn_of_paths(inject, own_nodes=inject is not listed[0] and has_own_nodes)
-        # What two entries give need not meet in one container.
+        # The nodes of two entries need not be in one container.
         _check_collisions(inject, taken if inject is listed[0] else taken.copy())
         for variable in inject["env"]:
             _check_joins(variable, joins)

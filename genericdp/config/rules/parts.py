@@ -28,7 +28,7 @@ def replicas(resource: Field) -> int:
 
 
 def references_in(text: str) -> tuple[Reference, ...] | None:
-    """Return what a template refers to; None if it is malformed, which is another problem."""
+    """Return the references of a template; None if it is malformed, which is a separate problem."""
     try:
         return parse(text).references
     except TemplateSyntaxError:

@@ -65,7 +65,7 @@ def _check_inject(inject: Field, policy: Policy) -> None:
 
 def _check_matched(resource: Field, policy: Policy) -> None:
     section = policy.devices
-    # In place of what ``match`` finds, containers get the nodes that the resource lists.
+    # Containers get the nodes that the resource lists instead of the matched ones.
     is_listed = resource["inject"]["devices"].value is not None
     for selector in () if is_listed else resource["match"]:
         if selector["udev"].value is not None and not section.rules:

@@ -68,7 +68,7 @@ def _has_own_text(template: Template) -> bool:
 
 
 def check_closeness(resource: Field) -> None:
-    """Warn where it has no effect."""
+    """Warn if ``closeness`` has no effect."""
     closeness = resource["closeness"]
     if closeness.value is None or is_served_by_dra(resource):
         return
