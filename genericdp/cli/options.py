@@ -21,7 +21,7 @@ from genericdp.printing import shortened
 from genericdp.settings import CDI_DIRECTORY, DRIVER, KUBELET_ROOT, Address, parse_listen_address
 
 ROOT = (
-    "use this directory, which holds dev/ and sys/ of some machine, or a file of genericdp snapshot"
+    "use this directory, which contains dev/ and sys/ of a machine, or a file of genericdp snapshot"
 )
 LOG_LEVEL = "minimum log level; debug adds each call of the kubelet"
 _DRIVER = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
@@ -74,11 +74,11 @@ SHARED = {
     "--log-format": choice("format of log lines", ("text", "json")),
     "--log-level": choice(LOG_LEVEL, LEVELS, default="info"),
     "--cdi-dir": path_option(
-        "the directory of CDI specs, where container runtimes look for them; it is not made here",
+        "the directory of CDI specs, where container runtimes read them; it is not created",
         default=CDI_DIRECTORY,
     ),
     "--dra-driver": argument(
-        "the name of the DRA driver that serves what has servedBy: dra, the same for all commands"
+        "the name of the DRA driver for resources with servedBy: dra, the same for all commands"
         " and nodes",
         metavar="NAME",
         type=driver_of,

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from genericdp.errors import Problem
 
 EXAMPLE = (
-    "  genericdp validate examples/configs/*.yaml       # each is a config of its own\n"
+    "  genericdp validate examples/configs/*.yaml       # each is a separate config\n"
     "  genericdp validate --config a.yaml --config b/   # together one config, as for run\n"
     "  kubectl -n genericdp get configmap genericdp-config -o yaml | genericdp validate -\n"
     "  kubectl kustomize overlays/site | genericdp validate -  # each ConfigMap, as mounted\n"
@@ -30,13 +30,13 @@ EXAMPLE = (
 )
 ARGUMENTS = {
     "PATH": argument(
-        "a config of its own: a file, a directory whose *.yaml and *.yml make up one, or - for"
+        "a separate config: a file, a directory whose *.yaml and *.yml make up one, or - for"
         " stdin; exit 2 if anything is wrong",
         dest="paths",
         nargs="*",
         type=config_of,
     ),
-    "--strict": flag("exit 2 also where there are only warnings, as for CI"),
+    "--strict": flag("exit 2 even if there are only warnings, as in CI"),
     "--diff": flag(
         "take exactly two configs, OLD and NEW, and show what a daemon does on this machine that"
         " changes from one to the other: the resources that are added, removed or changed (which"

@@ -53,22 +53,22 @@ _GAUGES = {
     "not_offered resource reason": "Things that a selector matched and that are not in the list, by"
     " reason (see below); without those that `exclude` matches.",
     "resource_empty resource cause": "1 for a resource without devices, with the cause:"
-    f" {', '.join(EMPTY_CAUSES)}; absent: it has devices, or those that result from its name have.",
+    f" {', '.join(EMPTY_CAUSES)}; absent if it, or a resource from its name, has some.",
     "registered resource": "Whether the kubelet has the resource and its stream is open, or, with"
     " DRA, has the driver, and its ResourceSlices are published (1) or not (0).",
     "resource_contested resource": "Whether another plugin serves the resource on this node, or it"
-    " is not served by what servedBy says (1), or not (0); 1 for a while in a rolling update.",
+    " is not served as servedBy says (1), or not (0); 1 for a while in a rolling update.",
     "claims state": "ResourceClaims that are prepared on this node, by state: prepared, or gone"
     " (the API server no longer has the claim, and the kubelet has not unprepared it: its devices"
-    " are withheld); absent: DRA has served no resource.",
+    " are withheld); absent if DRA has served no resource.",
     "config_valid": "Whether the config on disk is active (1) or is refused (0).",
     "config_last_success_timestamp_seconds": "Unix time in seconds at which the active config"
     " was activated; 0: none is active, or only the last good one of an earlier run.",
     "config_hash_info hash": "A SHA-256 for the active config, over the names (without their"
     " directories) and contents of its files, in their order, and the content of its policy; always"
-    " 1; absent: there is none.",
-    "policy_hash_info hash": "The SHA-256 of the active policy's file, as sha256sum gives it,"
-    " always 1; absent: no policy bounds the config.",
+    " 1; absent if there is none.",
+    "policy_hash_info hash": "The SHA-256 of the active policy's file, as from sha256sum,"
+    " always 1; absent if there is no policy.",
     "descriptors_used": "File descriptors in use.",
     "descriptors_limit": "File descriptors that this process may have.",
     "build_info version python grpc": "The versions of genericdp, Python and gRPC, always 1.",
@@ -80,7 +80,7 @@ _COUNTERS = {
     "stream_updates_total resource": "Lists of devices sent to the kubelet.",
     "allocations_total resource result": "Allocate calls, or with DRA preparations of claims that"
     " could be read, by result: success, unusable (a device cannot be given, or its hook failed),"
-    " invalid (requested what is not there), timeout, cancelled (the kubelet went away), error.",
+    " invalid (no such device), timeout, cancelled (the kubelet disconnected), error.",
     "hook_results_total resource hook result": "Hooks run for a device (allocate, preStart,"
     " release), by result: success, failure.",
     "probe_results_total resource probe result": "Probes run, by kind and place in the resource's"
@@ -95,7 +95,7 @@ _COUNTERS = {
 }
 _HISTOGRAMS = {
     "allocation_duration_seconds resource": "How long Allocate calls took, or with DRA preparations"
-    " of claims, hooks included, whatever the result.",
+    " of claims, including hooks, for any result.",
     "probe_duration_seconds resource probe": "How long probes took.",
     "discovery_duration_seconds": "Duration of scans of the host, partial after an event or full.",
 }
