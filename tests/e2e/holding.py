@@ -90,7 +90,7 @@ class OfHeldHardware:
         async def nothing() -> None:
             pass
 
-        await scene.edit(config(fuse(), loops(more=OTHER_ID)))
+        await scene.replace(config(fuse(), loops(more=OTHER_ID)))
         for happen in (nothing, scene.kill_daemon, scene.kill_kubelet):
             await happen()
             await scene.has(LOOP, *shares, f"disk-{left}")

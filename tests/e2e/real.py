@@ -110,6 +110,7 @@ class OnKubelet:
     """The common part of all nodes with a real kubelet."""
 
     directory = DEVICE_PLUGINS
+    storm = 6
 
     def __init__(self, node: Node) -> None:
         self.generation = node.generation

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
+from functools import partial
 from socket import AF_UNIX, socket
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -117,6 +118,8 @@ class Node(Protocol):
 
     generation: str
     """Which one of the contract its kubelet is of: ``A`` or ``B``."""
+    storm: int
+    """How many restarts of its kubelet make a storm: one of a real one takes seconds."""
     directory: Path
     """Where plugins and kubelet have their sockets."""
 
@@ -233,13 +236,14 @@ async def _sockets(node: Node, count: int) -> set[str]:
     return found
 
 
+async def _registrations(node: Node) -> tuple[int, ...]:
+    """Return how often fuse and loop have been registered."""
+    return tuple([(await node.calls(name)).registrations for name in (FUSE, LOOP)])
+
+
 async def _registered(node: Node, *times: int) -> None:
     """Wait until fuse and loop have been registered so often."""
-
-    async def ask() -> tuple[int, ...]:
-        return tuple([(await node.calls(name)).registrations for name in (FUSE, LOOP)])
-
-    await ask_until(ask, times.__eq__, seconds=180)
+    await ask_until(partial(_registrations, node), times.__eq__, seconds=180)
 
 
 async def _is_well(node: Node, *numbers: int) -> None:
@@ -323,20 +327,23 @@ class OfNodes:
     async def test_a_pod_keeps_what_it_has_and_others_are_admitted_whatever_restarts(
         self, scene: Node
     ) -> None:
-        """K2, C7, KST-6, KST-7, KST-11: daemon and kubelet, ended in good order and killed."""
-        names = await plugged(scene, *range(60, 68))
+        """K2, C7, KST-6, KST-7, KST-11: daemon and kubelet, ended in good order and killed.
+
+        K1: no stream from before swallows the first change after it.
+        """
+        names = await plugged(scene, *range(60, 64))
         pod = await scene.pod({FUSE: 1, LOOP: 1})
-        for restart in (
-            scene.restart_daemon,
-            scene.kill_daemon,
-            scene.restart_kubelet,
-            scene.kill_kubelet,
-        ):
+        of_daemon = (scene.restart_daemon, scene.kill_daemon)
+        of_kubelet = (scene.restart_kubelet, scene.kill_kubelet)
+        for number, restart in enumerate((*of_daemon, *of_kubelet), 64):
             await restart()
             await scene.has(FUSE, *ALL_FUSE)
             await scene.has(LOOP, *names)
             await pod.check()
             await scene.pod({LOOP: 1})
+            await scene.plug(number)
+            names = (*names, f"loop{number}")
+            await scene.has(LOOP, *names)
         await scene.edit(config(fuse(4), loops()))
         await scene.has(FUSE, *ALL_FUSE, "fuse::3")
         await pod.check()
@@ -425,11 +432,12 @@ class OfKubelets(OfNodes):
         self, scene: Node
     ) -> None:
         """KST-3, KST-5: each kubelet ends soon after the daemon has begun to register with it."""
-        for _ in range(6):
+        for _ in range(scene.storm // 2):
             await scene.kill_kubelet()
-        await scene.restart_kubelet()
+            await scene.restart_kubelet()
         await _is_well(scene)
         await _registered(scene, 1, 1)
+        await _sockets(scene, 2)
 
     @pytest.mark.parametrize(
         "is_made", [False, True], ids=["by the kubelet", "by an administrator"]
@@ -439,35 +447,39 @@ class OfKubelets(OfNodes):
     ) -> None:
         """KST-1, KST-3, KST-9: open streams live on; the directory's watch survives its end."""
         await plugged(scene, 60)
-        of_fuse, of_loop = [(await scene.calls(name)).registrations for name in (FUSE, LOOP)]
+        before = await _registrations(scene)
         await scene.remove_directory()
         if is_made:
             scene.directory.mkdir(mode=0o750)
         await scene.plug(61)
         await scene.has(LOOP, "loop60", "loop61")
-        await _registered(scene, of_fuse, of_loop)
+        await _registered(scene, *before)
         await scene.restart_kubelet()
         await _is_well(scene, 60, 61)
         await _registered(scene, 1, 1)
 
     async def test_the_daemons_sockets_may_be_deleted(self, scene: Node) -> None:
         """KST-9: the open streams live on, and the next kubelet is given new sockets."""
+        before = await _registrations(scene)
         async with scene.never_without({FUSE: ALL_FUSE}):
             for path in scene.directory.glob("genericdp-*.sock"):
                 path.unlink()
             await plugged(scene, 60)
             await scene.pod({FUSE: 1, LOOP: 1})
+        await _registered(scene, *before)
         await scene.kill_kubelet()
         await _is_well(scene, 60)
 
     async def test_broken_connections_are_made_anew(self, scene: Node) -> None:
         """K3, KST-7, REG-11: the kubelet and our sockets live, the streams are missing."""
         await plugged(scene, 60)
-        of_fuse, of_loop = [(await scene.calls(name)).registrations for name in (FUSE, LOOP)]
+        once_more = [times + 1 for times in await _registrations(scene)]
+        before = await _sockets(scene, 2)
         await scene.break_connections()
-        await _registered(scene, of_fuse + 1, of_loop + 1)
+        await _registered(scene, *once_more)
         await _is_well(scene, 60)
-        await _registered(scene, of_fuse + 1, of_loop + 1)
+        await _registered(scene, *once_more)
+        assert before.isdisjoint(await _sockets(scene, 2))
 
     async def test_a_vanished_device_stays_unhealthy_until_its_pod_has_ended(
         self, scene: Node
@@ -481,6 +493,9 @@ class OfKubelets(OfNodes):
         await scene.unplug(60, 61)
         await scene.counts(LOOP, 1, 0)
         await pod.check()
+        await plugged(scene, 60)
+        await scene.unplug(60)
+        await scene.counts(LOOP, 1, 0)
         await pod.end()
         await scene.counts(LOOP, 0, 0)
         await plugged(scene, 60)

@@ -62,6 +62,8 @@ class SimulatedPod:
 class SimulatedNode:
     """A World; it has what the daemon needs of a real node."""
 
+    storm = 20
+
     def __init__(self, directory: Path, generation: str) -> None:
         self.generation = generation
         self._pod_resources = directory / "pod-resources/kubelet.sock"

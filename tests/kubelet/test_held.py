@@ -22,12 +22,11 @@ if TYPE_CHECKING:
 
     from tests.world import Daemon
 
-SERIAL, PORT = "example.com/serial", "example.com/port"
+SERIAL = "example.com/serial"
 POD = Pod(uid="pod", containers=(Container(name="main", limits={SERIAL: 1}),))
 PROMPT = PodResourcesTiming(period=0.05, refresh=0.2, pods_known=0.0)
 FLEETING = serial(forgetAfterSeconds=0)
 RENAMED = serial(id="new-$(device.name)")
-HOLDER = "pod default/pod has it as ttyUSB0 of example.com/serial"
 FAILING = "the kubelet does not say which devices pods hold: "
 AGAIN = "the kubelet says again which devices pods hold"
 
@@ -75,27 +74,6 @@ async def world(request: pytest.FixtureRequest, short_directory: Path) -> AsyncI
     world = HeldWorld(short_directory, request.param)
     async with world.kubelet:
         yield world
-
-
-def is_refused(found: Mapping[str, Any]) -> bool:
-    """Return whether ``/status`` says who has the device under its former name."""
-    return any(HOLDER in refused["reason"] for refused in found["notOffered"])
-
-
-async def test_what_a_pod_holds_stays_until_it_ends(world: HeldWorld) -> None:
-    """LAW-10: the device that no one holds is forgotten in time, the other one is not."""
-    async with world.asking(FLEETING):
-        await world.holds()
-        await world.devices_are(ttyUSB0="Unhealthy")
-        lists = world.kubelet.observed.lists[SERIAL]
-        await world.asked(5)
-        assert world.kubelet.observed.lists[SERIAL] == lists, "to ask is not news for the kubelet"
-        world.host.plug("ttyUSB0")
-        await world.devices_are(ttyUSB0="Healthy")
-        world.host.unplug("ttyUSB0")
-        await world.devices_are(ttyUSB0="Unhealthy")
-        world.end_pod()
-        await world.devices_are()
 
 
 async def test_a_share_that_an_edit_adds_to_a_held_device_is_refused(world: HeldWorld) -> None:
@@ -167,43 +145,6 @@ async def test_a_kubelet_that_does_not_know_its_pods_yet_is_not_believed(world: 
         world.host.plug("ttyUSB2")  # one more pass
         await daemon.counts(SERIAL, 3)
         assert world.kubelet.observed.pod_resources_calls == 0
-
-
-async def test_a_held_id_stays_until_its_pod_ends_and_then_becomes_the_new_one(
-    world: HeldWorld,
-) -> None:
-    async with world.asking(serial()) as daemon:
-        await world.container(serial=1)
-        world.host.plug("ttyUSB1")
-        await world.listed(SERIAL, "ttyUSB0", "ttyUSB1")
-        await daemon.takes(RENAMED)
-        await daemon.shows(SERIAL, lambda found: found["devices"][0]["holders"])
-        await world.listed(SERIAL, "ttyUSB0", "new-ttyUSB1")
-        assert daemon.log.count("device ttyUSB1 is Unhealthy: it becomes new-ttyUSB1 once") == 1
-        world.end_pod()
-        await world.listed(SERIAL, "new-ttyUSB0", "new-ttyUSB1")
-        assert world.kubelet.devices(SERIAL)["ttyUSB0"] == "Unhealthy"
-
-
-@pytest.mark.parametrize(
-    ("edit", "name", "listed"),
-    [(RENAMED, SERIAL, "new-ttyUSB0"), (serial(PORT), PORT, "ttyUSB0")],
-    ids=["id", "resource"],
-)
-async def test_an_edit_during_a_restart_is_held_up_as_well(
-    world: HeldWorld, edit: Mapping[str, object], name: str, listed: str
-) -> None:
-    async with world.asking(serial()):
-        await world.container(serial=1)
-    async with world.asking(edit, replace(PROMPT, pods_known=0.5)) as daemon:
-        if name == SERIAL:
-            await daemon.shows(SERIAL, lambda found: found["devices"][0]["holders"])
-            await world.devices_are(ttyUSB0="Healthy")
-        else:
-            await daemon.shows(PORT, is_refused)
-            assert world.kubelet.devices(PORT) == {}
-        world.end_pod()
-        await world.listed(name, listed)
 
 
 async def test_without_an_answer_of_the_kubelet_a_held_id_stays_as_it_is(world: HeldWorld) -> None:

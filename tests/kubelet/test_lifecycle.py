@@ -22,7 +22,6 @@ PATIENT = replace(FAST, first_retry=60.0, last_retry=60.0)
 """Waits this long between attempts that only an event can have ended the wait."""
 LONGEST = f"{'d' * 60}.{'e' * 60}.{'f' * 60}.{'g' * 61}/{'n' * 63}"
 """What a kubelet takes as a name."""
-STORM = 20
 CHANGES = 24
 MANY, LONG = 1400, "an-adapter-with-an-id-of-more-than-fifty-bytes-$(device.name)"
 """Shares of each device: the lists take 30 MB together, more than gRPC's window ever grows to."""
@@ -45,17 +44,6 @@ async def plug(world: World, number: int) -> None:
     await world.listed(SERIAL, *(f"ttyUSB{each_number}" for each_number in range(number + 1)))
 
 
-async def test_a_change_after_a_restart_reaches_the_current_stream(world: World) -> None:
-    """K1: the first change after a restart is not swallowed by the old stream."""
-    async with world.kubelet, world.serving(serial()) as daemon:
-        for number in range(1, 6):
-            await serves(world, daemon, *(f"ttyUSB{each_number}" for each_number in range(number)))
-            await world.kubelet.restart()
-            await world.listed(SERIAL, *(f"ttyUSB{value}" for value in range(number)))
-            await plug(world, number)
-            assert world.kubelet.streams(SERIAL) == 1
-
-
 @pytest.mark.parametrize("how", ["restart", "crash"])
 async def test_a_new_kubelet_gets_the_list_at_once(world: World, how: str) -> None:
     """K2: a new kubelet.sock ends each wait, and pods that start then are served."""
@@ -66,17 +54,6 @@ async def test_a_new_kubelet_gets_the_list_at_once(world: World, how: str) -> No
         await world.kubelet.start()
         await world.listed(SERIAL, "ttyUSB0")
         assert (await world.container(serial=1)).env == {"SERIAL": "ttyUSB0"}
-
-
-async def test_a_broken_stream_is_answered_by_a_new_socket(world: World) -> None:
-    """K3: the stream breaks while the kubelet lives: register again, with another socket."""
-    async with world.kubelet, world.serving(serial()) as daemon:
-        await world.listed(SERIAL, "ttyUSB0")
-        before = world.kubelet.paths(SERIAL)
-        world.kubelet.break_streams(SERIAL)
-        await world.kubelet.wait_for(lambda: world.kubelet.observed.registrations[SERIAL] == 2)
-        await serves(world, daemon, "ttyUSB0")
-        assert set(world.kubelet.paths(SERIAL)).isdisjoint(before)
 
 
 async def test_events_that_change_nothing_do_not_restart(world: World) -> None:
@@ -133,18 +110,6 @@ async def test_many_resources_register_at_once_and_each_once(world: World) -> No
         assert set(world.kubelet.observed.registrations.values()) == {1}
 
 
-async def test_our_socket_may_vanish_while_the_stream_lives(world: World) -> None:
-    """KST-9: nothing happens to a connection that is open; the next kubelet gets a new socket."""
-    async with world.kubelet, world.serving(serial()):
-        await world.listed(SERIAL, "ttyUSB0")
-        for path in world.kubelet.directory.glob("genericdp-*.sock"):
-            path.unlink()
-        await plug(world, 1)
-        assert world.kubelet.observed.registrations[SERIAL] == 1
-        await world.kubelet.restart()
-        await world.listed(SERIAL, "ttyUSB0", "ttyUSB1")
-
-
 async def test_a_directory_that_is_deleted_and_made_again_is_followed(world: World) -> None:
     """KST-1: without a kubelet, the directory is deleted; a later kubelet makes it."""
     async with world.serving(serial(), timing=PATIENT):
@@ -154,19 +119,6 @@ async def test_a_directory_that_is_deleted_and_made_again_is_followed(world: Wor
             while world.kubelet.directory.exists():  # we may be unlinking our own socket there
                 shutil.rmtree(world.kubelet.directory, ignore_errors=True)
             world.kubelet.directory.mkdir()
-
-
-async def test_the_directory_may_be_deleted_below_a_living_kubelet(world: World) -> None:
-    """KST-1, KST-9: the open stream continues; the next kubelet makes the directory again."""
-    async with world.kubelet, world.serving(serial()) as daemon:
-        await daemon.registered(SERIAL)
-        shutil.rmtree(world.kubelet.directory)
-        await plug(world, 1)
-        assert world.kubelet.observed.registrations[SERIAL] == 1
-        await world.kubelet.crash()
-        await world.kubelet.start()
-        await plug(world, 2)
-        await serves(world, daemon, "ttyUSB0", "ttyUSB1", "ttyUSB2")
 
 
 async def test_a_kubelet_frozen_within_register_completes_it_when_it_goes_on(world: World) -> None:
@@ -201,23 +153,6 @@ async def test_a_kubelet_frozen_amid_the_lists_gets_the_latest_when_it_goes_on(
         await world.kubelet.wait_for(lambda: world.kubelet.allocatable(SERIAL) == total, 30)
         assert world.kubelet.observed.lists[SERIAL] - lists < CHANGES
         assert world.kubelet.observed.registrations[SERIAL] == 1
-
-
-@pytest.mark.parametrize("how", ["restart", "crash"])
-async def test_a_storm_of_restarts_leaves_one_stream_and_one_socket(world: World, how: str) -> None:
-    """KST-3, REG-11: no one waits for a list between two restarts."""
-    async with world.kubelet, world.serving(serial()) as daemon:
-        await daemon.registered(SERIAL)
-        for _ in range(STORM):
-            if how == "crash":
-                await world.kubelet.crash()
-                await world.kubelet.start()
-            else:
-                await world.kubelet.restart()
-        await serves(world, daemon, "ttyUSB0")
-        assert len(sockets(world)) == 1
-        assert (await world.container(serial=1)).env == {"SERIAL": "ttyUSB0"}
-    assert sockets(world) == []
 
 
 async def test_kubelets_that_came_and_went_make_no_later_wait_longer(world: World) -> None:
