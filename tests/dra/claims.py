@@ -19,6 +19,8 @@ from genericdp.model import ServedBy
 from genericdp.prepare import Gate
 from genericdp.settings import DraSettings
 
+from tests.cases.machine import entry_of
+from tests.testbeds.loading import build_entries, remove_entry
 from tests.world import Host, config, resource
 
 if TYPE_CHECKING:
@@ -30,12 +32,30 @@ if TYPE_CHECKING:
     from genericdp.devices.held import HeldDevice
     from genericdp.model import HookName
 
+    from tests.testbeds.loading import Entry
+
 NAME = "example.com/serial"
 POOL = f"node-1/{NAME}"
 DRIVER = "genericdp.io"
 _HOOK = {"exec": {"command": ["/bin/true"]}}
 HOOKS = dict.fromkeys(("allocate", "release"), _HOOK)
-_CONTROLLER = "/sys/devices/pci0000:00/0000:00:14.0"
+_CONTROLLER = "/devices/pci0000:00/0000:00:14.0"
+
+
+def _stick(port: int, number: int, **facts: str) -> list[Entry]:
+    """Return a USB serial adapter and what it is plugged in to, the controller first."""
+    usb = {"subsystem": "usb"}
+    devices = {
+        "": {"subsystem": "pci", "PCI_SLOT_NAME": "0000:00:14.0"},
+        "/usb1": {**usb, "DEVTYPE": "usb_device"},
+        f"/usb1/1-{port}": {**usb, "DEVTYPE": "usb_device", **facts},
+        f"/usb1/1-{port}/1-{port}:1.0": {**usb, "DEVTYPE": "usb_interface"},
+        f"/usb1/1-{port}/1-{port}:1.0/ttyUSB{number}/tty/ttyUSB{number}": {
+            "subsystem": "tty",
+            "node": f"188:{number}",
+        },
+    }
+    return [entry_of(f"{_CONTROLLER}{path}", keys) for path, keys in devices.items()]
 
 
 def plug_stick(
@@ -43,45 +63,20 @@ def plug_stick(
 ) -> None:
     """Plug a USB serial adapter in: ``/dev/ttyUSB<number>`` on that port of the controller."""
     unplug_stick(host, port)
-    usb = f"{_CONTROLLER}/usb1/1-{port}"
-    tty = f"{usb}/1-{port}:1.0/ttyUSB{number}/tty/ttyUSB{number}"
-    for path, subsystem, uevent in (
-        (_CONTROLLER, "bus/pci", "PCI_SLOT_NAME=0000:00:14.0\n"),
-        (f"{_CONTROLLER}/usb1", "bus/usb", "DEVTYPE=usb_device\n"),
-        (usb, "bus/usb", "DEVTYPE=usb_device\n"),
-        (f"{usb}/1-{port}:1.0", "bus/usb", "DEVTYPE=usb_interface\n"),
-        (tty, "class/tty", f"MAJOR=188\nMINOR={number}\nDEVNAME=ttyUSB{number}\n"),
-    ):
-        directory = host.write(f"{path}/uevent", uevent).parent
-        link = directory / "subsystem"
-        target = host.directory / "sys" / subsystem
-        target.mkdir(parents=True, exist_ok=True)
-        link.unlink(missing_ok=True)
-        link.symlink_to(os.path.relpath(target, directory))
     facts = {"idVendor": "0403", "idProduct": product, "busnum": "1", "devnum": str(address)}
-    for name, text in {**facts, **({"serial": serial} if serial else {})}.items():
-        host.write(f"{usb}/{name}", f"{text}\n")
-    link = host.directory / f"sys/dev/char/188:{number}"
-    link.unlink(missing_ok=True)
-    link.symlink_to(os.path.relpath(host.directory / tty.removeprefix("/"), link.parent))
-    (host.directory / f"dev/ttyUSB{number}").touch()
+    stick = _stick(port, number, **facts, **({"serial": serial} if serial else {}))
+    there = {entry.path for entry in stick if (host.directory / f"sys{entry.path}").exists()}
+    (host.directory / f"sys/dev/char/188:{number}").unlink(missing_ok=True)
+    build_entries([entry for entry in stick if entry.path not in there], host.directory)
 
 
 def unplug_stick(host: Host, port: int) -> None:
     """Unplug what is on a port, if anything is."""
-    usb = host.directory / f"{_CONTROLLER}/usb1/1-{port}".removeprefix("/")
+    usb = host.directory / f"sys{_CONTROLLER}/usb1/1-{port}"
     for tty in usb.glob("*/ttyUSB*"):
-        (host.directory / "dev" / tty.name).unlink(missing_ok=True)
-        number = tty.name.removeprefix("ttyUSB")
-        (host.directory / f"sys/dev/char/188:{number}").unlink(missing_ok=True)
-    if usb.exists():
-        for directory, names, files in os.walk(usb, topdown=False):
-            for name in files:
-                os.unlink(os.path.join(directory, name))
-            for name in names:
-                path = os.path.join(directory, name)
-                os.unlink(path) if os.path.islink(path) else os.rmdir(path)
-        usb.rmdir()
+        _, _, *stick = _stick(port, int(tty.name.removeprefix("ttyUSB")))
+        for entry in reversed(stick):
+            remove_entry(entry, host.directory)
 
 
 class Machine:
