@@ -228,7 +228,29 @@ async def test_a_pod_that_is_admitted_while_it_is_asked_keeps_its_device(node: D
             assert not any("active now" in line for line in daemon.log.lines[lines:])
 
 
-@pytest.mark.parametrize("content", ["", "{", "[]", '{"resources": 3}'])
+DAMAGED = ("{", "[]", '{"resources": 3}')
+
+
+@pytest.mark.parametrize("content", DAMAGED)
+async def test_what_dra_goes_on_serving_is_as_before_though_its_list_is_damaged(
+    node: DraNode, content: str
+) -> None:
+    async with node.serving(by_dra()):
+        claim = await node.claim()
+    node.settings.served_file.write_text(content)
+    node.server.requests.clear()
+    with never_both(node):
+        async with node.serving(by_dra()) as daemon:
+            await daemon.log.says("served.json is damaged and was renamed to served.bad")
+            await node.is_held(USB0)
+            await daemon.registered(NAME)
+            assert json.loads(node.settings.served_file.read_text())["resources"] == [NAME]
+            assert {request.verb for request in node.server.requests} <= {"get", "list", "watch"}
+            assert await node.unprepare(claim) == ""
+            await node.claim(name="next")
+
+
+@pytest.mark.parametrize("content", ["", *DAMAGED])
 async def test_a_restart_in_between_changes_nothing_for_a_claim(
     node: DraNode, content: str
 ) -> None:
