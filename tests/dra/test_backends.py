@@ -22,7 +22,6 @@ from tests.dra.node import (
     DraNode,
     by_dra,
     by_plugin,
-    refused,
 )
 from tests.world import resource
 
@@ -107,24 +106,6 @@ async def test_one_back_end_waits_for_the_other_one_of_an_older_instance(
                 await is_served_by(now)
 
 
-@pytest.mark.parametrize("served_by", ["devicePlugin", "dra"])
-async def test_what_a_claim_has_is_offered_under_no_other_name(
-    node: DraNode, served_by: str
-) -> None:
-    renamed = by_plugin(OTHER, servedBy=served_by)
-    is_refused = refused(f"claim default/claim has it as ttyUSB0 of {NAME}")
-    node.host.plug("ttyUSB1")
-    async with node.serving(by_dra()) as daemon:
-        claim = await node.claim()
-        await daemon.takes(renamed)
-        await daemon.shows(OTHER, is_refused)
-    async with node.serving(renamed) as daemon:
-        await daemon.shows(OTHER, lambda found: is_refused(found) and found["registered"])
-        assert [entry["id"] for entry in (await daemon.resource(OTHER))["devices"]] == ["ttyUSB1"]
-        await node.unprepare(claim)
-        await daemon.counts(OTHER, 2)
-
-
 AS_BEFORE = f"claim default/claim has it as ttyUSB0 of {NAME}"
 
 
@@ -137,6 +118,8 @@ AS_BEFORE = f"claim default/claim has it as ttyUSB0 of {NAME}"
                      id="another match"),
         pytest.param([by_plugin(OTHER, "/dev/ttyUSB0"), by_dra()], AS_BEFORE,
                      id="another resource that comes first"),
+        pytest.param([by_dra(OTHER)], AS_BEFORE, id="another name"),
+        pytest.param([by_plugin(OTHER)], AS_BEFORE, id="another name and back end"),
     ],
 )  # fmt: skip
 async def test_what_a_claim_has_is_offered_as_nothing_else(
@@ -153,6 +136,11 @@ async def test_what_a_claim_has_is_offered_as_nothing_else(
     async with node.serving(by_dra()) as daemon:
         claim = await node.claim()
         await daemon.takes(*resources)
+        await daemon.log.says(why)
+        assert not is_offered()
+    async with node.serving(*resources) as daemon:
+        for each_resource in resources:
+            await daemon.registered(str(each_resource["name"]))
         await daemon.log.says(why)
         assert not is_offered()
         await node.unprepare(claim)

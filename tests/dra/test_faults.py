@@ -165,6 +165,7 @@ async def test_a_node_that_is_made_later_or_anew(node: DraNode, *, at_first: boo
             node.server.remove("nodes", NODE)
             node.server.collect_garbage()
         await reported(daemon, f"the cluster has no Node {NODE} (see --node-name)")
+        assert node.server.objects("resourceslices") == []
         uid = node.server.add_node(NODE)["metadata"]["uid"]
         await healed(node, daemon)
         (only,) = node.server.objects("resourceslices")

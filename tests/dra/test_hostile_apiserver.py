@@ -178,108 +178,64 @@ def others_too(server: ApiServer) -> list[Fault]:
     )(server)
 
 
-CASES = [
-    pytest.param(
-        lambda _: [{"verbs": {"list"}, "endless": b" " * 2**20}],
-        "answer has more than 4 MiB",
-        id="an endless list",
-    ),
-    pytest.param(
-        lambda _: [{"content": gzip.compress(bytes(2**20)), "encoding": "gzip"}],
-        "compressed (gzip)",
-        id="a gzip bomb",
-    ),
-    pytest.param(
-        lambda _: [{"verbs": {"watch"}, "endless": b"x" * 2**20}],
-        "watch event has more than 4 MiB",
-        id="a line of a watch without end",
-    ),
-    pytest.param(watch(lambda _: b""), "no watch of", id="watches that end at once"),
-    pytest.param(
-        watch(lambda server: events(bookmark(server))),
-        "no watch of",
-        id="watches that end after a bookmark",
-    ),
-    pytest.param(
-        lambda _: [{"verbs": {"watch"}, "cut": True}],
-        "does not answer",
-        id="watches that are lost after a bookmark",
-    ),
-    pytest.param(lambda _: [{"verbs": {"watch"}, "status": 410}], "410", id="410 to each watch"),
-    pytest.param(watch(lambda _: events(GONE)), "410", id="410 in each watch"),
-    pytest.param(
-        watch(lambda server: events(bookmark(server), GONE)), "410", id="a bookmark before each 410"
-    ),
-    pytest.param(
-        watch(lambda server: events(*(("DELETED", item) for item in ours(server)))),
-        "listed slices are deleted",
-        id="DELETED for what is listed",
-    ),
-    pytest.param(
-        watch(lambda server: events(("DELETED", invented(server)[-1]))),
-        "no watch of",
-        id="DELETED for what no one knows",
-    ),
-    pytest.param(
-        others_too, "listed slices are deleted", id="slices of others in lists and watches"
-    ),
-    pytest.param(
-        listed(with_other_content),
-        "keeps changing or deleting",
-        id="other content under the same version",
-    ),
-    pytest.param(
-        listed(lambda _: []), "keeps changing or deleting", id="nothing of what was written"
-    ),
-    pytest.param(listed(invented), "no watch of", id="slices of pools that never were"),
-    pytest.param(
-        listed(invented_in_our_pool), "no watch of", id="slices of our pool that never were"
-    ),
-    pytest.param(listed(with_numbers), "malformed", id="numbers that are not"),
+CASES: dict[str, tuple[Callable[[ApiServer], list[Fault]], str]] = {
+    "an endless list":
+        (lambda _: [{"verbs": {"list"}, "endless": b" " * 2**20}], "answer has more than 4 MiB"),
+    "a gzip bomb":
+        (lambda _: [{"content": gzip.compress(bytes(2**20)), "encoding": "gzip"}],
+         "compressed (gzip)"),
+    "a line of a watch without end":
+        (lambda _: [{"verbs": {"watch"}, "endless": b"x" * 2**20}],
+         "watch event has more than 4 MiB"),
+    "watches that end at once": (watch(lambda _: b""), "no watch of"),
+    "watches that end after a bookmark":
+        (watch(lambda server: events(bookmark(server))), "no watch of"),
+    "watches that are lost after a bookmark":
+        (lambda _: [{"verbs": {"watch"}, "cut": True}], "does not answer"),
+    "410 to each watch": (lambda _: [{"verbs": {"watch"}, "status": 410}], "410"),
+    "410 in each watch": (watch(lambda _: events(GONE)), "410"),
+    "a bookmark before each 410": (watch(lambda server: events(bookmark(server), GONE)), "410"),
+    "DELETED for what is listed":
+        (watch(lambda server: events(*(("DELETED", item) for item in ours(server)))),
+         "listed slices are deleted"),
+    "DELETED for what no one knows":
+        (watch(lambda server: events(("DELETED", invented(server)[-1]))), "no watch of"),
+    "slices of others in lists and watches": (others_too, "listed slices are deleted"),
+    "other content under the same version":
+        (listed(with_other_content), "keeps changing or deleting"),
+    "nothing of what was written": (listed(lambda _: []), "keeps changing or deleting"),
+    "slices of pools that never were": (listed(invented), "no watch of"),
+    "slices of our pool that never were": (listed(invented_in_our_pool), "no watch of"),
+    "numbers that are not": (listed(with_numbers), "malformed"),
     # From 3.12 on the calls around it do not count: what could be parsed can be written.
-    pytest.param(
-        lambda server: [
-            {"verbs": {"list"}, "content": lambda: nested(server)},
-            {"verbs": {"watch"}, "content": b""},
-            {"verbs": {"update"}, "status": 422},
-        ],
-        "nested too deeply" if sys.version_info < (3, 12) else "is not a JSON object",
-        id="annotations nested without end",
-    ),
-    pytest.param(
-        lambda server: [
-            {"verbs": {"get"}, "content": lambda: another_node(server)},
-            {"verbs": {"watch"}, "content": b""},
-        ],
-        "no watch of",
-        id="a Node that is another one each time",
-    ),
-    pytest.param(
-        lambda _: [{"verbs": {"get"}, "content": b'{"metadata":{"uid":7},"status":[]}'}],
-        "malformed",
-        id="a Node that is not one",
-    ),
-    pytest.param(
-        lambda _: [{"status": 500, "content": json.dumps({"message": ESCAPES + "no"}).encode()}],
-        r"\x1b[2J\x07\u202e\x9b31m no",
-        id="escape characters in a refusal",
-    ),
-    pytest.param(
-        lambda server: [
-            {"verbs": {"create", "update", "delete"}, "status": 409},
-            *listed(with_other_content)(server),
-        ],
-        "409",
-        id="a conflict with each write",
-    ),
-]
+    "annotations nested without end":
+        (lambda server: [{"verbs": {"list"}, "content": lambda: nested(server)},
+                         {"verbs": {"watch"}, "content": b""},
+                         {"verbs": {"update"}, "status": 422}],
+         "nested too deeply" if sys.version_info < (3, 12) else "is not a JSON object"),
+    "a Node that is another one each time":
+        (lambda server: [{"verbs": {"get"}, "content": lambda: another_node(server)},
+                         {"verbs": {"watch"}, "content": b""}],
+         "no watch of"),
+    "a Node that is not one":
+        (lambda _: [{"verbs": {"get"}, "content": b'{"metadata":{"uid":7},"status":[]}'}],
+         "malformed"),
+    "escape characters in a refusal":
+        (lambda _: [{"status": 500, "content": json.dumps({"message": ESCAPES + "no"}).encode()}],
+         r"\x1b[2J\x07\u202e\x9b31m no"),
+    "a conflict with each write":
+        (lambda server: [{"verbs": {"create", "update", "delete"}, "status": 409},
+                         *listed(with_other_content)(server)],
+         "409"),
+}  # fmt: skip
+"""What the server does, and what is said of it."""
 
 
 @asynccontextmanager
-async def publishing(client: ApiClient) -> AsyncIterator[Publisher]:
-    stored = StoredSlices(client, driver=DRIVER, node_name=NODE)
-    publisher = Publisher(stored, wanted=Observed(lists(2)), registered=Observed(True))
-    async with asyncio.TaskGroup() as tasks:
+async def publishing(access: Callable[[], Access]) -> AsyncIterator[Publisher]:
+    async with ApiClient(access) as client, asyncio.TaskGroup() as tasks:
+        stored = StoredSlices(client, driver=DRIVER, node_name=NODE)
+        publisher = Publisher(stored, wanted=Observed(lists(2)), registered=Observed(True))
         running = tasks.create_task(publisher.run())
         yield publisher
         running.cancel()
@@ -303,16 +259,14 @@ async def becomes(condition: Callable[[], object]) -> None:
             await asyncio.sleep(0.5)  # noqa: TID251 -- virtual time
 
 
-@pytest.mark.parametrize(("wrong", "says"), CASES)
+@pytest.mark.parametrize("case", CASES)
 def test_a_hostile_server_gets_few_requests_and_no_foreign_slice_and_is_forgiven(
-    wrong: Callable[[ApiServer], list[Fault]], says: str, caplog: pytest.LogCaptureFixture
+    case: str, caplog: pytest.LogCaptureFixture
 ) -> None:
+    wrong, says = CASES[case]
+
     async def main() -> None:
-        async with (
-            ApiServer() as server,
-            ApiClient(server.access) as client,
-            publishing(client) as publisher,
-        ):
+        async with ApiServer() as server, publishing(server.access) as publisher:
             server.add_node(NODE)
             others = [server.put("resourceslices", item) for item in foreign()]
             await becomes(lambda: offered(server) == 2 and server.watching)
@@ -356,10 +310,7 @@ def test_another_ca_gets_few_connections_and_is_forgiven(
         return of_kubeconfig(tmp_path / "kubeconfig")
 
     async def main() -> None:
-        async with (
-            ApiServer(certificates=make_certificates(proper)) as server,
-            ApiClient(access) as client,
-        ):
+        async with ApiServer(certificates=make_certificates(proper)) as server:
             server.add_node(NODE)
             server.kubeconfig(tmp_path / "kubeconfig")
             good = (tmp_path / "kubeconfig").read_bytes()
@@ -367,18 +318,15 @@ def test_another_ca_gets_few_connections_and_is_forgiven(
                 stranger.kubeconfig(tmp_path / "kubeconfig")
                 ca = json.loads((tmp_path / "kubeconfig").read_text())["clusters"][0]["cluster"]
             config = json.loads(good)
-            config["clusters"][0]["cluster"] |= {
-                "certificate-authority-data": ca["certificate-authority-data"]
-            }
+            key = "certificate-authority-data"
+            config["clusters"][0]["cluster"][key] = ca[key]
             (tmp_path / "kubeconfig").write_text(json.dumps(config))
-            async with publishing(client) as publisher:
+            async with publishing(access) as publisher:
                 await asyncio.sleep(HOUR)  # noqa: TID251 -- virtual time
                 assert not server.requests
                 assert reads < FEW
-                assert any(
-                    "certificate that is not accepted" in complaint
-                    for complaint in complaints(publisher)
-                )
+                said = complaints(publisher)
+                assert any("certificate that is not accepted" in text for text in said)
                 (tmp_path / "kubeconfig").write_bytes(good)
                 await becomes(lambda: offered(server) == 2 and not complaints(publisher))
 
@@ -415,15 +363,12 @@ def test_a_malformed_slice_concerns_itself_alone(
         return item
 
     async def main() -> None:
-        async with (
-            ApiServer() as server,
-            ApiClient(server.access) as client,
-        ):
+        async with ApiServer() as server:
             server.add_node(NODE)
             with server.failing(
                 verbs={"list"}, content=lambda: listing(server, [malformed(), *ours(server)])
             ):
-                async with publishing(client) as publisher:
+                async with publishing(server.access) as publisher:
                     await becomes(lambda: offered(server) == 2 and not complaints(publisher))
                     server.tell_watches(
                         events(*((kind, malformed()) for kind in ("ADDED", "MODIFIED", "DELETED")))
@@ -439,11 +384,7 @@ def test_a_malformed_slice_concerns_itself_alone(
 def test_what_happens_once_is_healed_at_once_and_a_healthy_hour_is_quiet() -> None:
     async def main() -> None:
         now = asyncio.get_running_loop().time
-        async with (
-            ApiServer() as server,
-            ApiClient(server.access) as client,
-            publishing(client) as publisher,
-        ):
+        async with ApiServer() as server, publishing(server.access) as publisher:
             server.add_node(NODE)
             await becomes(lambda: offered(server) == 2 and server.watching)
             await asyncio.sleep(HOUR)  # noqa: TID251 -- virtual time

@@ -177,16 +177,6 @@ async def test_a_restarted_daemon_leaves_the_slices_as_they_are(server: ApiServe
         assert await settled(server, publisher) == 3
 
 
-async def test_wiped_slices_are_published_again(server: ApiServer) -> None:
-    async with publishing(server, lists(130), pause=0.25) as publisher:
-        for _ in range(2):
-            await shows(publisher, serial="")
-            await poll_until(lambda: server.watching)
-            server.wipe(NODE)
-            await poll_until(lambda: len(devices(server)) == 130)
-        assert len(slices(server)) == 3
-
-
 async def test_at_rest_nothing_is_written_whatever_the_watch_does(server: ApiServer) -> None:
     async with publishing(server, lists()) as publisher:
         await shows(publisher, serial="")
@@ -287,25 +277,6 @@ async def test_probes_without_results_are_not_waited_for_forever(server: ApiServ
     assert verbs(server) == ["create"]
 
 
-async def test_an_api_server_that_is_gone_for_a_while_changes_nothing(server: ApiServer) -> None:
-    async with publishing(server, lists()) as publisher:
-        await shows(publisher, serial="")
-        await server.stop()
-        publisher.wanted.value = lists(3)
-        await shows(publisher, serial="does not answer")
-        await server.start()
-        await shows(publisher, serial="")
-        assert len(devices(server)) == 3
-
-
-async def test_an_api_server_that_is_not_there_at_first_is_waited_for(server: ApiServer) -> None:
-    await server.stop()
-    async with publishing(server, lists()) as publisher:
-        await shows(publisher, serial="does not answer")
-        await server.start()
-        await shows(publisher, serial="")
-
-
 async def test_an_answer_that_is_lost_makes_no_second_slice(server: ApiServer) -> None:
     with server.failing(verbs={"create"}, cut=True, times=2):
         async with publishing(server, lists(65)) as publisher:
@@ -398,32 +369,6 @@ async def test_an_api_server_that_stores_hardly_anything_is_not_overrun(server: 
         await settled(server, publisher, is_stored=False)
         assert verbs(server) == ["create"] * 3
     assert not devices(server)
-
-
-async def test_without_a_node_nothing_is_published(server: ApiServer) -> None:
-    server.remove("nodes", NODE)
-    async with publishing(server, lists()) as publisher:
-        await shows(publisher, serial="the cluster has no Node node-1")
-        assert verbs(server) == []
-        server.add_node(NODE)
-        await shows(publisher, serial="")
-
-
-async def test_a_node_that_is_created_anew_owns_the_slices_that_replace_the_collected_ones(
-    server: ApiServer, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level("INFO", "genericdp.dra.publisher")
-    async with publishing(server, lists()) as publisher:
-        await shows(publisher, serial="")
-        await poll_until(lambda: server.watching)
-        server.remove("nodes", NODE)
-        server.collect_garbage()
-        await shows(publisher, serial="the cluster has no Node")
-        uid = server.add_node(NODE)["metadata"]["uid"]
-        await shows(publisher, serial="")
-    messages = [record.message for record in caplog.records if hasattr(record, "resource")]
-    assert messages[-1] == "2 devices in 1 ResourceSlice published"
-    assert slices(server)[0]["metadata"]["ownerReferences"][0]["uid"] == uid
 
 
 async def test_the_node_is_looked_at_now_and_then(server: ApiServer) -> None:

@@ -240,17 +240,6 @@ async def test_a_kubelet_that_restarts_finds_the_driver_even_while_calls_hang(
         assert await kubelet.unprepare(DRIVER, CLAIM) == {CLAIM.uid: ""}
 
 
-async def test_a_refusal_is_told_in_the_kubelets_words(short_directory: Path) -> None:
-    async with DraKubelet(short_directory) as kubelet:
-        kubelet.refusal = "endpoint already registered"
-        async with running(driver(short_directory)) as plugin:
-            await reason(plugin, "the kubelet refuses the driver: endpoint already registered")
-            assert not plugin.registration.active.value
-            kubelet.refusal = ""
-            await kubelet.wait_for(DRIVER)
-            assert plugin.registration.reason == ""
-
-
 async def test_a_kubelet_that_comes_later_is_waited_for(short_directory: Path) -> None:
     root = short_directory / "kubelet"
     async with running(driver(root)) as plugin:
