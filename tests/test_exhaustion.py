@@ -1,37 +1,298 @@
-"""Promises of ``security.md``: no config exhausts the daemon, whatever it contains."""
+"""Promises of ``security.md``: no config exhausts the daemon, whatever it contains.
+
+Each is taken by YAML and requests far too much, next to a good resource. All of them, which takes
+minutes: ``THOROUGH=1 pytest tests/test_exhaustion.py``.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import json
+import sys
+from contextlib import asynccontextmanager
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from genericdp.config.load import load
 
-from tests.exhaustion import reload_through, start_with
-from tests.hostile_configs import hostile_configs
+from tests.budget import THOROUGH
+from tests.config.changing import HEAD, config
+from tests.test_daemon import Place
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator, Mapping
     from pathlib import Path
+
+    from genericdp.simulator.kubelet import Kubelet
+
+    from tests.test_daemon import Daemon
 
 pytestmark = pytest.mark.slow
 
-FEW = (
-    "file-referenced-3000-times",
-    "regexes-that-need-states",
-    "values-150-deep",
+GOOD = "example.com/good"
+KIB = 1024
+MIB = 1024 * KIB
+_HOSTILE = "example.com/hostile"
+_FILES: Mapping[str, Any] = {"path": ["/many/*"], "type": "file"}
+_ONE: Mapping[str, Any] = {"path": "/one", "type": "directory"}
+
+
+def host_files() -> Iterator[tuple[str, str]]:
+    """Return the files of the host that the configs are about: path and content."""
+    yield "one/nothing", ""
+    yield "big", "b" * 900 * KIB
+    yield "full", "f" * 60 * KIB
+    for number in range(2000):
+        yield f"many/file{number}", f"{number} " + "m" * 8 * KIB
+    for at in range(12):
+        for place in range(12):
+            yield f"wide/{at}/{place}/{at * place}", ""
+
+
+@cache
+def configs() -> dict[str, str]:
+    """Return the configs by name; in every other one the good resource comes last."""
+    good = {"name": GOOD, "match": [{"path": "/dev/ttyUSB0"}]}
+    made = {}
+    for at, (name, keys) in enumerate(sorted(_keys().items())):
+        resources = [_resource(**keys)] if isinstance(keys, dict) else keys
+        listed = [good, *resources] if at % 2 else [*resources, good]
+        made[name] = HEAD + "".join(f"  - {json.dumps(resource)}\n" for resource in listed)
+    return made | _texts()
+
+
+def _resource(number: int = 0, **keys: Any) -> dict[str, Any]:
+    name = _HOSTILE + (str(number) if number else "")
+    return {"name": name, "match": [_ONE], "inject": _env({"K": "v"}), **keys}
+
+
+def _many(count: int, **keys: Any) -> list[dict[str, Any]]:
+    return [_resource(number + 1, **keys) for number in range(count)]
+
+
+def _env(env: Mapping[str, str]) -> dict[str, Any]:
+    return {"devices": [], "env": dict(env)}
+
+
+def _x(text: str, **values: Any) -> dict[str, Any]:
+    """Give the keys of a resource with values, and a variable of a string."""
+    return {**({"values": values} if values else {}), "inject": _env({"X": text})}
+
+
+def _chained(length: int, times: int = 1, start: str = "deep", default: str = "") -> dict[str, Any]:
+    values: dict[str, Any] = {"v0": {"text": start}}
+    for number in range(1, length):
+        values[f"v{number}"] = {"text": f"$(value.v{number - 1}{default})" * times}
+    return _x(f"$(value.v{length - 1})", **values)
+
+
+def _numbered(count: int, text: str) -> dict[str, Any]:
+    return _env({f"E{number}": text.replace("@", str(number)) for number in range(count)})
+
+
+def _file_values(count: int, **keys: str) -> dict[str, Any]:
+    return {f"f{n}": {"file": f"/many/file{n}", **keys} for n in range(count)}
+
+
+def _regexes(count: int, pattern: str) -> dict[str, Any]:
+    text = "aXbab" * 200
+    return _all(
+        {f"r{n}": {"text": text, "regex": pattern.replace("@", str(n))} for n in range(count)}
+    )
+
+
+def _all(values: Mapping[str, Any]) -> dict[str, Any]:
+    env = {f"E{n}": f"$(value.{name}:-x)" for n, name in enumerate(values)}
+    return {"values": dict(values), "inject": _env(env)}
+
+
+def _probed(**check: Any) -> dict[str, Any]:
+    return {"health": [{**check, "periodSeconds": 1}]}
+
+
+_LONG = "x" * 60 * KIB
+
+
+def _keys() -> dict[str, dict[str, Any] | list[dict[str, Any]]]:
+    """Return the keys of a resource, or several resources, by the name of their config."""
+    full, value = {"v": {"file": "/full"}}, "$(value.v)"
+    files = {"match": [_FILES]}
+    return {
+        "values-150-deep": _chained(150),
+        "values-5000-deep": _chained(5000),
+        "values-32-deep": _chained(32),
+        "values-doubled-40-times": _chained(40, 2),
+        "values-doubled-31-times": _chained(32, 2),
+        "values-times-1000": _chained(5, 1000),
+        "values-doubled-with-defaults": _chained(31, 2, default=":-a"),
+        "values-of-what-is-lacking": _chained(31, 2, start="$(property.NO)", default=":-"),
+        "values-all-of-one": _all({f"v{n}": {"text": "$(node.name)" * 99} for n in range(800)}),
+        "values-by-the-thousand": _all({f"v{n}": {"text": "t"} for n in range(9000)}),
+        "values-chained-by-files": _all(
+            {"a": {"file": "/full"}, "b": {"file": "/$(value.a)"}, "c": {"link": "/$(value.a)/*"}}
+        ),
+        "file-referenced-3000-times": _x(value * 3000, **full),
+        "file-in-3000-variables": {"values": full, "inject": _numbered(3000, value)},
+        "file-of-1-mib": _x(value, v={"file": "/big"}),
+        "file-of-1-mib-found-whole": _all({"v": {"file": "/big", "regex": "b+"}}),
+        "files-by-the-thousand": _all(_file_values(2000)),
+        "files-searched": _all(_file_values(1500, regex="^[0-9]+")),
+        "files-endless": _all({"z": {"file": "/dev/zero"}, "k": {"file": "/proc/kmsg"}}),
+        "files-as-devices": {**files, **_x(value, v={"file": "$(device.path)"})},
+        "files-as-devices-with-long-texts": {
+            **files, "inject": _numbered(12, f"$(device.name){_LONG}")
+        },
+        "files-as-devices-times-1000": {**files, "replicas": 1000},
+        "files-in-one-group": {
+            **files, "groupBy": "all", "inject": _numbered(8, f"$(device.name){'y' * 9 * KIB}")
+        },
+        "files-in-groups-of-one": {**files, "groupBy": "$(device.name)"},
+        "regexes-by-the-thousand": _regexes(800, "a(.)@?b"),
+        "regexes-that-need-states": _regexes(300, "(a|X)*a(a|b|X){12}@?"),
+        "regexes-that-count": _regexes(400, "(a{1,30}){1,30}@?"),
+        "regexes-of-all-letters": _regexes(60, r"\pL{1,300}@?"),
+        "regexes-over-1-mib": _all(
+            {f"r{n}": {"file": "/big", "regex": f"(b|c)*b(b|c){{9}}{n}"} for n in range(40)}
+        ),
+        "regexes-of-60-kib": _regexes(12, "|".join(f"m{n}" for n in range(9000)) + "@"),
+        "env-by-the-thousand": {"inject": _numbered(20_000, "v@")},
+        "env-of-60-kib-each": {"inject": _numbered(15, _LONG)},
+        "env-of-1-mib": _x("x" * 1000 * KIB),
+        "annotations-by-the-thousand": {
+            "inject": {"devices": [], "annotations": {f"a.com/x{n}": "t" * 99 for n in range(6000)}}
+        },
+        "mounts-by-the-thousand": {
+            "inject": {
+                "mounts": [{"hostPath": f"/m{n}", "containerPath": f"/m{n}"} for n in range(9000)]
+            }
+        },
+        "mounts-of-256-entries-in-one-group": {
+            "match": [_mounting(n) for n in range(256)], "groupBy": "all"
+        },
+        "nodes-by-the-thousand": {
+            "inject": {
+                **_env({"K": "v"}),
+                "devices": [{"path": f"/dev/n{n}", "optional": True} for n in range(9000)],
+            }
+        },
+        "cdi-by-the-thousand": {
+            "inject": {"devices": [], "cdi": [f"vendor.com/class=d{n}" for n in range(9000)]}
+        },
+        "globs-by-the-thousand": {"match": [{"path": [f"/none{n}/*" for n in range(20_000)]}]},
+        "globs-for-the-same": {
+            "match": [
+                {"path": ["/many/*" + "*?"[n % 2] * (n % 9) for n in range(200)], "type": "file"}
+            ]
+        },
+        "globs-that-try-everything": {"match": [{"path": "/many/" + "*m" * 2000 + "b"}]},
+        "globs-in-all-directories": {"match": [{"path": "/*/*/*/*", "type": "file"}]},
+        "globs-60-levels-deep": {"match": [{"path": "/*" * 60}]},
+        "excludes-by-the-thousand": {"exclude": [{"path": f"/many/x{n}*"} for n in range(9000)]},
+        "selectors-by-the-thousand": {
+            "match": [{"udev": {"subsystem": f"s{n}*"}} for n in range(9000)]
+        },
+        "probes-by-the-thousand": {
+            "health": [
+                {"file": {"path": f"/many/file{n}", "regex": "m"}, "periodSeconds": 1}
+                for n in range(500)
+            ]
+        },
+        "probes-of-1-mib": {**files, **_probed(file={"path": "/big", "regex": "(b|c)*x"})},
+        "commands-with-long-texts": {
+            **files, **_probed(exec={"command": ["/bin/true", "$(device.name)" + _LONG]})
+        },
+        "resources-by-the-hundred": _many(150),
+        "resources-with-all-files": _many(20, **files, values=_file_values(9)),
+        "ids-of-60-kib": {**files, "id": f"$(device.name){_LONG}"},
+    }  # fmt: skip
+
+
+def _mounting(number: int) -> dict[str, Any]:
+    """Give an entry of ``match`` that takes a tenth of the files, or some of them, and mounts."""
+    env = {f"E{each_number}": f"$(device.name){number}" for each_number in range(20)}
+    mounts = [
+        {"hostPath": f"/m{number}/{value}", "containerPath": f"/m{value}/$(device.name)"}
+        for value in range(10)
+    ]
+    inject = {**_env(env), "mounts": mounts}
+    return {"path": f"/many/*{number}", "type": "file", "inject": inject}
+
+
+def _texts() -> dict[str, str]:
+    """Return configs that only a string can say."""
+    good = f"{HEAD}  - name: {GOOD}\n    match: [{{path: /dev/ttyUSB0}}]\n"
+    again = "".join(f"        E{number}: *long\n" for number in range(17_000))
+    laughs = (f"x-{n}: &x{n} [*x{n - 1}, *x{n - 1}]\n" for n in range(1, 60))
+    aliases = (
+        f"  - name: {_HOSTILE}\n    match: [{{path: /dev/null}}]\n    inject:\n      devices: []\n"
+        f"      env:\n        E: &long {'a' * 60_000}\n{again}"
+    )
+    return {
+        "yaml-aliases": good + aliases,
+        "yaml-nested": f"{good}x-deep: {'[' * 20_000}{']' * 20_000}\n",
+        "yaml-laughs": f"x-0: &x0 [a, a]\n{''.join(laughs)}{good}",
+    }
+
+
+STEADY = config("ttyUSB0").replace("example.com/ttyUSB0", GOOD)
+LIMITED = ("prlimit", "--as=2000000000", sys.executable)
+PATIENCE_SECONDS = 120
+AT_ITS_START = "probes-of-1-mib"
+"""Python ended the searching threads within RE2, which aborted the process (exit -6)."""
+ONE_AFTER_THE_OTHER = (
+    *("file-referenced-3000-times", "regexes-that-need-states", "values-150-deep"),
     "values-doubled-31-times",
 )
-"""All of them take minutes: ``python -m tests.exhaustion``."""
 
 
-async def test_a_good_resource_is_served_next_to_hostile_ones(short_directory: Path) -> None:
-    configs = hostile_configs()
-    await reload_through(short_directory, {name: configs[name] for name in FEW})
+@asynccontextmanager
+async def serving(directory: Path, text: str) -> AsyncIterator[tuple[Place, Kubelet, Daemon]]:
+    """Run a daemon with so much memory on the host that the configs are about, and a kubelet."""
+    place = Place(directory)
+    for path, content in host_files():
+        place.host.write(path, content)
+    place.config.write_text(text)
+    state = f"--state-dir={directory}/state"
+    async with place.serving(state, launch=LIMITED) as (kubelet, daemon):
+        yield place, kubelet, daemon
 
 
-async def test_a_daemon_that_is_ended_amid_searches_ends_as_ever(short_directory: Path) -> None:
-    """Python ended the searching threads within RE2, which aborted the process (exit -6)."""
-    assert await start_with(short_directory, hostile_configs()["probes-of-1-mib"]) == "served"
+async def is_taken_or_refused(place: Place, daemon: Daemon) -> bool:
+    """Wait until the daemon says what becomes of the config; return whether it is active."""
+    is_good = not load([place.config]).problems
+    await daemon.says("active config" if is_good else "cannot be used")
+    return is_good
+
+
+@pytest.mark.parametrize("name", configs() if THOROUGH else [AT_ITS_START])
+async def test_a_daemon_that_starts_with_one_serves_a_good_resource(
+    name: str, short_directory: Path
+) -> None:
+    async with serving(short_directory, configs()[name]) as (place, kubelet, daemon):
+        if not await is_taken_or_refused(place, daemon):
+            place.config.write_text(STEADY)
+        await kubelet.wait_for(lambda: kubelet.capacity(GOOD) == 1, PATIENCE_SECONDS)
+
+
+async def test_a_good_resource_is_served_while_one_follows_the_other(
+    short_directory: Path,
+) -> None:
+    async with serving(short_directory, STEADY) as (place, kubelet, daemon):
+        await kubelet.wait_for(lambda: kubelet.capacity(GOOD) == 1, PATIENCE_SECONDS)
+        await daemon.says("active config")
+        for name in configs() if THOROUGH else ONE_AFTER_THE_OTHER:
+            daemon.lines.clear()
+            place.config.write_text(configs()[name])
+            is_good = await is_taken_or_refused(place, daemon)
+            daemon.lines.clear()
+            # What comes after it shows that the pass about it has ended.
+            place.config.write_text(STEADY)
+            await daemon.says("active config" if is_good else "the config on disk is active")
+            place.host.plug("ttyUSB0").touch()
+            await kubelet.wait_for(lambda: kubelet.capacity(GOOD) == 1, PATIENCE_SECONDS)
+            assert kubelet.devices(GOOD) == {"ttyUSB0": "Healthy"}, name
+        assert kubelet.observed.registrations[GOOD] == 1
 
 
 def test_there_are_fifty_of_them() -> None:
-    assert len(hostile_configs()) >= 50
+    assert len(configs()) >= 50
