@@ -15,6 +15,7 @@ from genericdp.kubelet.api import deviceplugin_pb2_grpc as rpc
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Iterable
     from pathlib import Path
+    from typing import Self
 
 RESOURCE = "example.com/thing"
 
@@ -60,6 +61,13 @@ class BarePlugin(rpc.DevicePluginServicer):
     async def start(self) -> None:
         self._server.add_insecure_port(f"unix:{self.directory / self.name}")
         await self._server.start()
+
+    async def serve(self, *healthy: str) -> Self:
+        """Start with these devices, and register."""
+        self.show(*healthy)
+        await self.start()
+        await self.register()
+        return self
 
     async def stop(self) -> None:
         await self._server.stop(None)

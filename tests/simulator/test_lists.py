@@ -8,6 +8,7 @@ import pytest
 from genericdp.kubelet.api import deviceplugin_pb2 as pb
 from genericdp.simulator.client import MAX_LIST_BYTES
 from tests.simulator.bare_plugin import RESOURCE, BarePlugin
+from tests.simulator.pods import show
 
 if TYPE_CHECKING:
     from genericdp.simulator.kubelet import Kubelet
@@ -25,19 +26,15 @@ async def test_without_a_first_list_the_resource_is_absent(
 
 async def test_each_list_replaces_everything(kubelet: Kubelet, plugin: BarePlugin) -> None:
     """LAW-2: what a list does not have is missing."""
-    plugin.show("a", "b", unhealthy=["c"])
-    await plugin.register()
-    await kubelet.wait_for(lambda: kubelet.capacity(RESOURCE) == 3)
-    assert kubelet.devices(RESOURCE) == {"a": "Healthy", "b": "Healthy", "c": "Unhealthy"}
-    plugin.show("c")
-    await kubelet.wait_for(lambda: kubelet.devices(RESOURCE) == {"c": "Healthy"})
+    await show(kubelet, plugin, "a", "b", unhealthy=1)
+    assert kubelet.devices(RESOURCE) == {"a": "Healthy", "b": "Healthy", "bad-0": "Unhealthy"}
+    plugin.show("bad-0")
+    await kubelet.wait_for(lambda: kubelet.devices(RESOURCE) == {"bad-0": "Healthy"})
 
 
 async def test_an_empty_list_is_a_list(kubelet: Kubelet, plugin: BarePlugin) -> None:
     """LAW-3: it takes away what there was."""
-    plugin.show("a")
-    await plugin.register()
-    await kubelet.wait_for(lambda: kubelet.capacity(RESOURCE) == 1)
+    await show(kubelet, plugin, "a")
     plugin.show()
     await kubelet.wait_for(lambda: kubelet.capacity(RESOURCE) == 0)
     assert kubelet.observed.lists[RESOURCE] == 2
@@ -78,9 +75,7 @@ async def test_when_a_plugin_goes_its_devices_are_unhealthy(
     kubelet: Kubelet, plugin: BarePlugin
 ) -> None:
     """KST-7: capacity stays."""
-    plugin.show("a", "b")
-    await plugin.register()
-    await kubelet.wait_for(lambda: kubelet.allocatable(RESOURCE) == 2)
+    await show(kubelet, plugin, "a", "b")
     await plugin.stop()
     await kubelet.wait_for(lambda: kubelet.allocatable(RESOURCE) == 0)
     assert kubelet.capacity(RESOURCE) == 2
@@ -91,9 +86,7 @@ async def test_a_stream_that_ends_is_never_opened_again(
     kubelet: Kubelet, plugin: BarePlugin, end: str
 ) -> None:
     """KST-7, K3: not the kubelet's business; the plugin has to register again."""
-    plugin.show("a")
-    await plugin.register()
-    await kubelet.wait_for(lambda: kubelet.allocatable(RESOURCE) == 1)
+    await show(kubelet, plugin, "a")
     if end == "by the plugin":
         plugin.end_streams()
     else:

@@ -25,10 +25,7 @@ POD = Pod(uid="pod", containers=(Container(name="main", limits={RESOURCE: 1}),))
 async def registered(
     kubelet: Kubelet, plugin_with: Callable[..., BarePlugin], *ids: str
 ) -> BarePlugin:
-    plugin = plugin_with()
-    plugin.show(*ids)
-    await plugin.start()
-    await plugin.register()
+    plugin = await plugin_with().serve(*ids)
     await kubelet.wait_for(lambda: kubelet.allocatable(RESOURCE) == len(ids))
     return plugin
 
