@@ -13,6 +13,7 @@ from genericdp.kubelet.podresources import PodResourcesTiming
 from genericdp.simulator.pods import Container, Pod
 from genericdp.simulator.settings import Generation
 
+from tests.polling import ask_until
 from tests.world import World, serial
 
 if TYPE_CHECKING:
@@ -148,14 +149,22 @@ async def test_a_kubelet_that_does_not_know_its_pods_yet_is_not_believed(world: 
 
 
 async def test_without_an_answer_of_the_kubelet_a_held_id_stays_as_it_is(world: HeldWorld) -> None:
+    """The status says why no one knows, and who had it last."""
     async with world.asking(serial()) as daemon:
         await world.container(serial=1)
+        await daemon.shows(SERIAL, lambda found: found["devices"][0]["holders"])
         world.kubelet.faults.refuse_pod_resources = True
         await daemon.takes(RENAMED)
         await daemon.log.says(FAILING)
         world.host.plug("ttyUSB1")
         await world.listed(SERIAL, "ttyUSB0", "new-ttyUSB1")
-        assert (await daemon.status())["holders"]["known"] is False
+        status = await daemon.status()
+        why = "RESOURCE_EXHAUSTED: rejected by rate limit"
+        assert status["holders"] == {"known": False, "reason": why}
+        holders = {device["id"]: device["holders"] for device in status["resources"][0]["devices"]}
+        assert holders["ttyUSB0"] == [{"share": "ttyUSB0", "holder": "pod default/pod"}]
+        world.kubelet.faults.refuse_pod_resources = False
+        await ask_until(daemon.status, lambda status: status["holders"]["known"])
 
 
 async def test_without_pod_resources_nobody_is_asked_and_an_edit_renames_at_once(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
 import signal
@@ -14,7 +13,7 @@ from genericdp.simulator.kubelet import Kubelet
 from genericdp.status.listen import bind_sockets
 
 from tests.polling import ask_until
-from tests.status.http_server import ANYWHERE, request
+from tests.status.http_server import ANYWHERE, Serving
 from tests.test_daemon import BAD, GOOD, Daemon, Place
 
 LISTEN = "--listen=127.0.0.1:0"
@@ -31,11 +30,7 @@ async def port_of(daemon: Daemon) -> int:
 
 async def get(port: int, path: str) -> tuple[int, bytes]:
     """The status and the body of an answer."""
-    async with asyncio.timeout(60):
-        reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        writer.write(request(path))
-        head, _, body = (await reader.read()).partition(b"\r\n\r\n")
-        writer.close()
+    head, _, body = (await Serving(port, []).get(path)).partition(b"\r\n\r\n")
     return int(head.split()[1]), body
 
 

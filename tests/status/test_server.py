@@ -1,16 +1,32 @@
-"""Test what is answered to whom, whatever is sent."""
+"""Answers of the HTTP server to whatever is sent; and no one who connects can cost it much."""
 
 from __future__ import annotations
 
+import asyncio
+import errno
 import logging
+import resource
+import socket
+from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING
 
 import pytest
+from genericdp.status.server import Limits, Response
 
-from tests.status.http_server import request, serving
+from tests.polling import poll_until
+from tests.resource_limits import spare_descriptors
+from tests.status.http_server import (
+    BIG,
+    PATIENCE_SECONDS,
+    Serving,
+    answered,
+    connections,
+    request,
+    serving,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import AsyncIterator, Iterator
 
 HOST = b"Host: node-1\r\n"
 
@@ -146,3 +162,196 @@ async def test_a_mistake_of_ours_is_500_and_logged(
     (record,) = caplog.records
     assert record.getMessage() == "/wrong cannot be answered"
     assert "KeyError: 'a mistake of ours'" in caplog.text
+
+
+CROWD = 1000
+PIECE = b"GET /livez HTTP/1.1\r\nHost: no"
+
+
+@asynccontextmanager
+async def crowd(server: Serving, count: int, data: bytes) -> AsyncIterator[list[socket.socket]]:
+    """This many connections that have sent this and wait."""
+    loop, sockets = asyncio.get_running_loop(), []
+    try:
+        for _ in range(count):
+            entry = socket.socket()
+            sockets.append(entry)
+            entry.setblocking(False)
+            await loop.sock_connect(entry, ("127.0.0.1", server.port))
+            with suppress(ConnectionError):  # it may have had to go already
+                await loop.sock_sendall(entry, data)
+        yield sockets
+    finally:
+        for entry in sockets:
+            entry.close()
+
+
+async def is_over(entry: socket.socket) -> bool:
+    """Wait until the other side has ended it."""
+    try:
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            return await asyncio.get_running_loop().sock_recv(entry, 1) == b""
+    except ConnectionError:
+        return True
+
+
+@pytest.mark.parametrize("data", [b"", PIECE, request("/big")], ids=["silent", "slow", "unread"])
+async def test_a_thousand_that_wait_keep_nobody_from_being_answered(data: bytes) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard < CROWD * 2:
+        pytest.skip("needs more descriptors")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    try:
+        async with serving() as server:
+            async with crowd(server, CROWD, data):
+                for at in range(10):
+                    assert (await server.get(f"/{at}")).endswith(b"/%d\n" % at)
+                    assert connections() <= Limits().connections + 1
+            assert (await server.get("/after")).endswith(b"/after\n")
+            await server.are_left(0)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+async def test_probes_are_answered_in_a_flood() -> None:
+    async with serving() as server, asyncio.TaskGroup() as tasks:
+
+        async def flood() -> None:
+            while True:
+                with suppress(ConnectionError):
+                    await server.get("/flood")
+
+        flooding = [tasks.create_task(flood()) for _ in range(50)]
+        await poll_until(lambda: len(server.asked) >= 200)
+        for _ in range(5):
+            assert (await server.get("/livez")).endswith(b"/livez\n")
+        for task in flooding:
+            task.cancel()
+
+
+async def test_at_the_limit_the_oldest_without_a_complete_request_goes() -> None:
+    async with serving(limits=Limits(connections=3)) as server, crowd(server, 3, PIECE) as sockets:
+        await server.are_left(3)
+        assert (await server.get("/x")).endswith(b"/x\n")
+        assert await is_over(sockets[0])
+        sockets[1].send(b"de-1\r\n\r\n")
+        said = await asyncio.get_running_loop().sock_recv(sockets[1], 99)
+        assert said.startswith(b"HTTP/1.1 200")
+
+
+async def test_one_that_is_being_answered_does_not_go_as_long_as_others_wait() -> None:
+    go_on = asyncio.Event()
+
+    async def slowly(path: str) -> Response:
+        if path == "/slow":
+            await go_on.wait()
+        return await answered(path)
+
+    async with (
+        serving(slowly, limits=Limits(connections=3)) as server,
+        asyncio.TaskGroup() as tasks,
+    ):
+        slow = tasks.create_task(server.get("/slow"))
+        await poll_until(lambda: len(server.asked) == 1)
+        async with crowd(server, 20, b""):
+            assert (await server.get("/x")).endswith(b"/x\n")
+            go_on.set()
+            assert (await slow).endswith(b"/slow\n")
+
+
+@pytest.mark.parametrize("data", [b"", b"\r\n", PIECE])
+async def test_who_does_not_end_his_request_is_not_waited_for(data: bytes) -> None:
+    async with serving(limits=Limits(request=0.2)) as server, crowd(server, 1, data):
+        await server.are_left(1)
+        await server.are_left(0)
+
+
+async def test_bytes_that_trickle_buy_no_time() -> None:
+    async with serving(limits=Limits(request=0.3)) as server, crowd(server, 1, PIECE) as (only,):
+        with pytest.raises(ConnectionError):
+            async with asyncio.timeout(PATIENCE_SECONDS):
+                while True:
+                    only.send(b"x")
+                    await asyncio.sleep(0.02)  # noqa: TID251 -- a slow client
+
+
+async def test_who_does_not_take_his_response_is_not_waited_for() -> None:
+    async with serving(limits=Limits(response=0.2)) as server, crowd(server, 5, request("/big")):
+        await poll_until(
+            lambda: len(server.asked) == 5
+        )  # the first may be gone before the last asks
+        await server.are_left(0)
+
+
+@pytest.mark.parametrize(("is_shared", "left"), [(False, 2), (True, 5)])
+async def test_clients_that_take_nothing_keep_few_different_bodies(
+    is_shared: bool, left: int
+) -> None:
+    """64 of them kept 64 bodies of /status for half a minute."""
+
+    async def answer(path: str) -> Response:
+        return Response(status=200, body=BIG if is_shared else bytes(len(BIG)))
+
+    limits = Limits(unsent_bytes=2 * len(BIG))
+    async with serving(answer, limits=limits) as server, crowd(server, 5, request("/status")):
+        await poll_until(lambda: len(server.asked) == 5)
+        await server.are_left(left)
+        assert (await server.get("/status")).endswith(BIG)
+
+
+async def test_a_body_above_the_limit_is_sent() -> None:
+    async with serving(limits=Limits(unsent_bytes=1)) as server, crowd(server, 1, request("/big")):
+        await server.are_left(1)
+        assert (await server.get("/big")).endswith(BIG)
+
+
+async def test_a_big_response_arrives_whole() -> None:
+    async with serving() as server:
+        assert (await server.get("/big")).endswith(b"\r\n\r\n" + BIG)
+
+
+async def test_who_sends_on_after_a_refusal_is_told_nevertheless() -> None:
+    """An end without reading would take the response along."""
+    body = b"x" * 200_000
+    async with serving() as server:
+        said = await server.says(request("/", f"Content-Length: {len(body)}") + body)
+        assert said.startswith(b"HTTP/1.1 413 ")
+        await server.are_left(0)
+
+
+async def test_all_who_take_the_same_response_get_it() -> None:
+    async with serving() as server:
+        said = await asyncio.gather(*(server.get("/big") for _ in range(5)))
+        assert all(line.endswith(BIG) for line in said)
+
+
+class _Scarce(socket.socket):
+    """No descriptor is left for what it would give."""
+
+    failures = 0
+
+    def accept(self) -> tuple[socket.socket, object]:
+        if self.failures:
+            self.failures -= 1
+            raise OSError(errno.EMFILE, "Too many open files")
+        return super().accept()
+
+
+async def test_without_descriptors_it_waits_and_goes_on() -> None:
+    listener = _Scarce()
+    listener.setblocking(False)
+    listener.bind(("127.0.0.1", 0))
+    listener.listen(5)
+    listener.failures = 3
+    async with serving(listener=listener) as server:
+        assert (await server.get("/x")).endswith(b"/x\n")
+    assert listener.failures == 0
+
+
+async def test_where_descriptors_run_short_who_waits_makes_room() -> None:
+    async with serving() as server:
+        async with crowd(server, 5, b""):
+            await server.are_left(5)
+            with spare_descriptors(1):  # for the client's own end
+                assert (await server.get("/x")).endswith(b"/x\n")
+        await server.are_left(0)
