@@ -28,6 +28,7 @@ from genericdp.simulator.kubelet import Kubelet
 from genericdp.simulator.pods import Container, Pod
 from prometheus_client.parser import text_string_to_metric_families
 
+from tests.fixtures.make_tree import Tree
 from tests.polling import ask_until
 
 if TYPE_CHECKING:
@@ -70,39 +71,19 @@ def counts(kubelet: Kubelet, name: str) -> tuple[int, int, tuple[str, ...]]:
     return kubelet.observed.registrations[name], kubelet.observed.lists[name], kubelet.paths(name)
 
 
-class Host:
-    """A copied tree: a plain file stands for a node if sysfs names it."""
-
-    def __init__(self, directory: Path) -> None:
-        self.directory = directory
-        (directory / "dev").mkdir(parents=True)
-        (directory / "sys" / "dev" / "char").mkdir(parents=True)
+class Host(Tree):
+    """A copied tree whose devices come and go."""
 
     def plug(self, name: str, *, major: int = 188, minor: int | None = None) -> Path:
         """Add a character device; its minor number is the number in its name."""
         if minor is None:
             minor = int("".join(filter(str.isdigit, name)) or 0)
-        device = self.directory / "sys" / "devices" / "virtual" / "tty" / name.replace("/", "!")
-        device.mkdir(parents=True, exist_ok=True)
-        (device / "uevent").write_text(f"MAJOR={major}\nMINOR={minor}\nDEVNAME={name}\n")
-        link = self.directory / "sys" / "dev" / "char" / f"{major}:{minor}"
-        link.unlink(missing_ok=True)
-        link.symlink_to(f"../../devices/virtual/tty/{device.name}")
-        node = self.directory / "dev" / name
-        node.parent.mkdir(parents=True, exist_ok=True)
-        node.touch()
-        return node
+        kernel_name = name.replace("/", "!")
+        return self.node(name, f"{major}:{minor}", at="virtual/tty", kernel_name=kernel_name)
 
     def unplug(self, name: str) -> None:
         """Remove a device file."""
-        (self.directory / "dev" / name).unlink()
-
-    def write(self, path: str, text: str) -> Path:
-        """Write a file, in a directory that may have to be made."""
-        file = self.directory / path.removeprefix("/")
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(text)
-        return file
+        self.remove(f"dev/{name}")
 
 
 _own: ContextVar[Log | None] = ContextVar("own", default=None)

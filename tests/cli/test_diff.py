@@ -21,7 +21,7 @@ from genericdp.template import parse
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.modelled import resource
+from tests.devices.making import resource
 
 KEYS = {"served_by": "servedBy"}
 """What differs from the name of a field."""
@@ -34,10 +34,10 @@ def resources(draw: st.DrawFn) -> Resource:
     whens: list[HookName] = ["allocate", "preStart"]
     hooks = draw(st.dictionaries(st.sampled_from(whens), st.just(TRUE)))
     made = resource(
-        draw(st.sampled_from([f"example.com/{letter}" for letter in "abc"])),
+        draw(st.sampled_from("abc")),
         draw(st.sampled_from(["/dev/null", "/dev/zero"])),
         replicas=draw(st.integers(1, 3)),
-        inject=Inject(env=env),
+        given=Inject(env=env),
     )
     return replace(
         made,
@@ -54,7 +54,7 @@ def configs() -> st.SearchStrategy[list[Resource]]:
 
 def test_only_what_is_different_is_a_change() -> None:
     """C7: what did not change is begun again. Of the keys: tests/cases/diff."""
-    before = resource("example.com/a", "/dev/null")
+    before = resource("a", "/dev/null")
     moved = replace(before, place=replace(before.place, line=77))
     assert compare([before], [moved])["unchanged"] == ["example.com/a"]
 

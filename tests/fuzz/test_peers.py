@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import grpc
 from genericdp.apiserver import SLICES, Access, ApiClient
+from genericdp.config.load import load
 from genericdp.devices.decide import decide
 from genericdp.errors import ApiError, KubeletError
 from genericdp.host.cache import HostCache
@@ -24,8 +25,8 @@ from genericdp.status.server import Limits, Response
 
 from tests.fuzz.varying import attempt, words
 from tests.health.probed_devices import no_hooks
-from tests.modelled import Host, serial
 from tests.status.http_server import Serving, request, serving
+from tests.world import Host, config, serial
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
@@ -82,7 +83,8 @@ async def _plugin(directory: Path) -> AsyncIterator[grpc.aio.Channel]:
     host = Host(directory / "host")
     for name in ("ttyUSB0", "ttyUSB1", "ttyUSB2"):
         host.plug(name)
-    resource, facts = serial(replicas=2), HostCache(host.root)
+    file = host.write("config.yaml", config(serial(replicas=2)))
+    (resource,), facts = load([file]).resources, HostCache(host.root)
     offer = decide([resource], facts, node_name="n", previous={}, now=0.0).lists[resource.name]
     gate = Gate(resource.name, root=host.root, look_again=lambda: None, run_hooks=no_hooks())
     service = Servicer(gate, prefer=Preference.CLOSEST, replicas=2, pre_start=True)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from genericdp.host.devicefiles import DeviceFiles, is_same
 
-from tests.modelled import Host
+from tests.world import Host
 
 if TYPE_CHECKING:
     from pathlib import Path
