@@ -1,4 +1,4 @@
-"""Limits of this process: real ones, for a while."""
+"""Limits of this process, and directories that it may not read: real ones, for a while."""
 
 from __future__ import annotations
 
@@ -30,6 +30,24 @@ def spare_descriptors(count: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
         for filler in fillers:
             os.close(filler)
+
+
+@contextmanager
+def forbidden(directory: Path, mode: int = 0) -> Iterator[None]:
+    """Make a directory one that this process may not read, even as root."""
+    directory.chmod(mode)
+    is_root = os.geteuid() == 0
+    if is_root:
+        for top in (*directory.parents[:-1], directory):
+            if top.stat().st_uid == 0 and top.stat().st_mode & 0o077 == 0:
+                os.chown(top, 65534, -1)
+        os.seteuid(65534)
+    try:
+        yield
+    finally:
+        if is_root:
+            os.seteuid(0)
+        directory.chmod(0o755)
 
 
 def start_no_more_threads() -> int:

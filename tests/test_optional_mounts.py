@@ -13,7 +13,7 @@ from genericdp.host.root import seeing_host
 
 from tests.hanging import hanging_mount
 from tests.polling import ask_until
-from tests.test_unreadable import forbidden
+from tests.resource_limits import forbidden
 from tests.world import config, resource
 
 if TYPE_CHECKING:
