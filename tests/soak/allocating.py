@@ -12,7 +12,7 @@ import grpc
 from genericdp.kubelet.api import deviceplugin_pb2 as api
 
 from tests.polling import poll_until
-from tests.soak.config import nodes_of
+from tests.soak.config import kind_of, nodes_of
 from tests.soak.invariants import Violation, knowledge, wrong_answer
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ class Allocating:
     def also(self, node: str) -> None:
         """Call for this one besides, now."""
         if self._tasks is not None:
-            kind = node.rpartition("-")[0]
+            kind = kind_of(node)
             self._tasks.create_task(self._call(kind, node), name=f"allocation of {node}")
 
     @asynccontextmanager
@@ -136,7 +136,7 @@ class Allocating:
 
     async def answers(self, node: str) -> bool:
         """Say whether a device can be allocated now."""
-        path = self._side.socket(node.rpartition("-")[0])
+        path = self._side.socket(kind_of(node))
         if path is None:
             return False
         return await self._problem(path, self._record.places.id_of(node)) is None

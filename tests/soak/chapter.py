@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 from genericdp.kubelet.lifecycle import RegistrationTiming
 
+from tests.soak.config import kind_of
+from tests.soak.faults import CONFIG, DAEMON, HOST, RELOAD, back_to_the_beginning
 from tests.soak.figures import Taken
 from tests.soak.invariants import (
     PROBE_PERIODS,
@@ -18,16 +20,15 @@ from tests.soak.invariants import (
     registered_again,
 )
 from tests.soak.sides import SimulatedSide
-from tests.soak.steps import CONFIG, DAEMON, ENDING_STREAMS, HOST, Do, back_to_the_beginning
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
     from tests.soak.allocating import Allocating
+    from tests.soak.faults import Step, Steps
     from tests.soak.load import Mark
     from tests.soak.resting import Resting
-    from tests.soak.steps import Step, Steps
     from tests.soak.world import World
 
 _LOOK_SECONDS = 0.05
@@ -113,37 +114,35 @@ class Chapter:
 
     async def _do(self, step: Step) -> None:
         self._journal(str(step))
-        world, record = self._world, self._record
-        touched, before = world.touched(step), self._seen()
+        world, record, fault = self._world, self._record, step.fault
+        touched, before = fault.touched(record, step), self._seen()
         anew = self._registers(step)
         record.touch(touched)
-        mark = await world.act(step)
+        mark = await fault.do(world, step) or world.load.mark(world.daemon.pid)
         for node in set(step.nodes) - record.plugged:
             # The daemon can hardly know yet that it has gone: Allocate has to look.
-            if node.rpartition("-")[0] in record.in_force:
+            if kind_of(node) in record.in_force:
                 self._allocating.also(node)
         # The end of an old instance may take a new one's devices along for a moment (K10).
         # A real kubelet does not show when it has noticed that one registers again.
-        unseen = step.do is Do.RELOAD and anew and world.side.healthy_only
-        # What was there for a moment may be listed for one.
-        late = step.do in {Do.ROLL, Do.BLINK} or unseen
-        hold = TRUE_WITHIN_SECONDS if late else 0.0
+        unseen = anew and world.side.healthy_only
+        hold = TRUE_WITHIN_SECONDS if fault.is_brief or unseen else 0.0
         taken = await self._settle(
             mark, self._limit(step), lambda: self._is_done(step, before, anew), hold=hold
         )
-        if step.do is Do.REPLUG:
+        if fault.is_unlisted:
             taken = await self._until_answered(step, mark, taken)
         record.settle(self._world.now())
-        world.figures.enter(step.do, taken)
-        if step.do is Do.RELOAD:
+        world.figures.enter(fault.name, taken)
+        if fault is RELOAD:
             self._check_untouched(before, touched)
         await self._watch(mark, step.rest)
-        if step.do in {*HOST, *CONFIG, Do.REST}:
+        if fault.of in {HOST, CONFIG}:
             self._check_registrations(before, anew)
 
     def _registers(self, step: Step) -> frozenset[str]:
         """Give the types that the step makes register again."""
-        if step.do is not Do.RELOAD:
+        if step.fault is not RELOAD:
             return frozenset()
         change = self._record.would_change(step.source, step.specs)
         return change.added | change.removed | change.anew
@@ -151,7 +150,7 @@ class Chapter:
     def _is_done(self, step: Step, before: Before, anew: frozenset[str]) -> bool:
         """Say whether what cannot be distinguished from the lists has happened, too."""
         world, record = self._world, self._record
-        if step.do in CONFIG and world.daemon.configs_read == before.configs_read:
+        if step.fault.of == CONFIG and world.daemon.configs_read == before.configs_read:
             return False
         registered = self._registered()
         if any(
@@ -160,27 +159,24 @@ class Chapter:
             return False
         # As long as the kubelet has not noticed the end of a stream, or while all devices are not
         # well anyway, its list is true by chance.
-        ended = self._world.touched(step) if step.do in ENDING_STREAMS else frozenset()
+        ended = step.fault.touched(record, step) if step.fault.ends_streams else frozenset()
         connected = {kind: world.side.connected(kind) for kind in ended & record.in_force.keys()}
         return all(now and before.sockets.get(kind) not in now for kind, now in connected.items())
 
     def _limit(self, step: Step | None) -> float:
-        slow = step is not None and (
-            step.do is Do.FLAP or (step.do is Do.REST and self._record.sick)
-        )
-        rolled = step is not None and step.do is Do.ROLL
+        slow = step is not None and step.fault.waits_for_probes(self._record)
         period = self._record.places.period
-        # Amid a registration a stream that never comes is waited for this long (K10).
-        doubt = RegistrationTiming().doubtful_stream(1) if rolled else 0.0
+        in_doubt = step is not None and step.fault.amid_registrations
+        doubt = RegistrationTiming().doubtful_stream(1) if in_doubt else 0.0
         loads = self._loads(step) * self._world.load_seconds
         return TRUE_WITHIN_SECONDS + (PROBE_PERIODS * period if slow else 0.0) + doubt + loads
 
     def _loads(self, step: Step | None) -> int:
         """Count the Pythons that the daemon has to wait for: they take what the machine needs."""
-        if step is None or step.do in DAEMON:
+        if step is None or step.fault.of == DAEMON:
             # Itself, a child that loads the config, and one that loads the last good config.
             return 3 if self._record.broken else 2
-        return 1 if step.do in CONFIG else 0
+        return 1 if step.fault.of == CONFIG else 0
 
     async def _settle(
         self, mark: Mark, limit: float, is_done: Callable[[], bool], *, hold: float = 0.0

@@ -79,6 +79,11 @@ class Spec:
         return self.prefer != "none"
 
 
+def kind_of(node: str) -> str:
+    """Give the type of the resource that a node is for."""
+    return node.rpartition("-")[0]
+
+
 def nodes_of(kind: str) -> tuple[str, ...]:
     """Give all nodes that a resource may ever have."""
     return tuple(f"{kind}-{number}" for number in range(KINDS[kind].devices))

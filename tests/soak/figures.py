@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from bench.results import percentile
 
 from tests.soak.allocating import Tally
+from tests.soak.faults import FAULTS
 from tests.soak.invariants import TRUE_WITHIN_SECONDS
-from tests.soak.steps import Do
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -44,9 +44,9 @@ class Figures:
     ended: list[float] = field(default_factory=list)
     """How long the daemon took to end at SIGTERM, in seconds."""
 
-    def enter(self, what: Do, taken: Taken) -> None:
+    def enter(self, what: str, taken: Taken) -> None:
         """Note how long one step took."""
-        self.taken.setdefault(what.value, []).append(taken)
+        self.taken.setdefault(what, []).append(taken)
 
     @property
     def steps(self) -> int:
@@ -63,7 +63,7 @@ class Figures:
         rows: list[tuple[str, ...]] = [
             ("lists true after", "times", "p50 ms", "p99 ms", "max ms", "late by load")
         ]
-        order = [do.value for do in Do]
+        order = [fault.name for fault in FAULTS]
         rows += [_row(what, self.taken[what]) for what in sorted(self.taken, key=order.index)]
         rows.append(_row("all steps", self._everything()))
         widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]

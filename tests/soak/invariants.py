@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from statistics import median
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
+from tests.soak.config import kind_of
 from tests.soak.record import ABSENT, HEALTHY, UNHEALTHY
 
 if TYPE_CHECKING:
@@ -20,12 +21,24 @@ PROBE_PERIODS = 1.525
 ENDED_WITHIN_SECONDS = 2.0
 WARM_UP_SECONDS = 90.0
 """Until then the allocators' pools still grow to what bursts need."""
-_MAX_GROWTH_MB = 1.0
-_MAX_GROWTH_EARLY_MB = 3.0
-_MAX_MORE_BLOCKS = 0.01
-_MAX_MORE_BLOCKS_EARLY = 0.03
-_MAX_MORE_GIVEN_OUT_KB = 40.0
-_MAX_MORE_GIVEN_OUT_EARLY_KB = 150.0
+
+
+class Most(NamedTuple):
+    """By how much something may grow, on its line."""
+
+    late: float
+    early: float
+
+    def after(self, warm_up_seconds: float) -> float:
+        """Give what is allowed after such a warm-up."""
+        return self.late if warm_up_seconds >= WARM_UP_SECONDS else self.early
+
+
+MOST_GROWTH_MB = Most(1.0, early=3.0)
+"""Of resident memory."""
+MOST_MORE_BLOCKS = Most(0.01, early=0.03)
+"""The share by which Python's blocks of memory may grow."""
+MOST_MORE_GIVEN_OUT_KB = Most(40.0, early=150.0)
 
 
 class Violation(Exception):  # noqa: N818  # it is the soak's finding, no failure of its own
@@ -84,7 +97,7 @@ class Knowledge:
 
 def knowledge(record: Record, node: str, now: float) -> Knowledge:
     """Give what the record knows of a device."""
-    kind = node.rpartition("-")[0]
+    kind = kind_of(node)
     may = record.allowed(kind, now).get(record.places.id_of(node), frozenset())
     return Knowledge(
         plugged=node in record.plugged,
@@ -119,19 +132,7 @@ def registered_again(
     return sorted(k for k, n in after.items() if n != before.get(k) and k not in touched)
 
 
-def most_more_blocks(warm_up_seconds: float) -> float:
-    """Give by which share Python's blocks of memory may grow, on their line, after such one."""
-    return _MAX_MORE_BLOCKS if warm_up_seconds >= WARM_UP_SECONDS else _MAX_MORE_BLOCKS_EARLY
-
-
-def most_more_given_out(warm_up_seconds: float) -> float:
-    """Give by how many kB it may be more, on its line, after such a warm-up."""
-    if warm_up_seconds >= WARM_UP_SECONDS:
-        return _MAX_MORE_GIVEN_OUT_KB
-    return _MAX_MORE_GIVEN_OUT_EARLY_KB
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class Growth:
     """A line through samples of memory."""
 
@@ -147,11 +148,6 @@ class Growth:
         return self.per_minute * self.seconds / 60
 
 
-def most_growth(warm_up_seconds: float) -> float:
-    """Give by how many MB resident memory may grow, on its line, after such a warm-up."""
-    return _MAX_GROWTH_MB if warm_up_seconds >= WARM_UP_SECONDS else _MAX_GROWTH_EARLY_MB
-
-
 def usual_growth(samples: Sequence[tuple[float, float]]) -> Growth | None:
     """Fit a line by the median of all slopes (Theil and Sen): a sample may be far off."""
     slopes = [
@@ -164,12 +160,8 @@ def usual_growth(samples: Sequence[tuple[float, float]]) -> Growth | None:
         return None
     slope = median(slopes)
     begin, end = samples[0][0], samples[-1][0]
-    return Growth(
-        samples=len(samples),
-        seconds=end - begin,
-        first=median(amount - slope * (at - begin) for at, amount in samples),
-        per_minute=slope * 60,
-    )
+    first = median(amount - slope * (at - begin) for at, amount in samples)
+    return Growth(len(samples), end - begin, first, slope * 60)
 
 
 def growth(samples: Sequence[tuple[float, float]]) -> Growth | None:
@@ -184,12 +176,7 @@ def growth(samples: Sequence[tuple[float, float]]) -> Growth | None:
         return None
     slope = sum((at - middle) * (amount - mean) for at, amount in samples) / spread
     begin, end = min(times), max(times)
-    return Growth(
-        samples=len(samples),
-        seconds=end - begin,
-        first=mean + slope * (begin - middle),
-        per_minute=slope * 60,
-    )
+    return Growth(len(samples), end - begin, mean + slope * (begin - middle), slope * 60)
 
 
 def leftover(reference: Mapping[str, int], now: Mapping[str, int]) -> dict[str, int]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import inf
 from typing import TYPE_CHECKING
 
-from tests.soak.config import SOURCES, Difference, Spec, difference, first_specs, nodes_of
+from tests.soak.config import SOURCES, Difference, Spec, difference, first_specs, kind_of, nodes_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -97,8 +97,9 @@ class Record:
         """Say what writing this config will do."""
         return difference(self.in_force, self._wanted({**self.on_disk, source: specs}, source))
 
-    def forget_gone(self) -> None:
+    def begin_again(self) -> None:
         """Note that another daemon runs: it knows nothing of what was there before."""
+        self.broken_streams.clear()
         for kind in self.kinds:
             self._gone[kind].clear()
             self._seen[kind].clear()
@@ -161,7 +162,7 @@ class Record:
 
     def _moved(self, node: str, now: float) -> None:
         self.epochs[node] += 1
-        kind = node.rpartition("-")[0]
+        kind = kind_of(node)
         if kind in self.in_force:
             self._follow(kind, now, {node} & self._seen[kind], {node})
 

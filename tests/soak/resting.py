@@ -9,12 +9,12 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from tests.soak.invariants import (
+    MOST_GROWTH_MB,
+    MOST_MORE_BLOCKS,
+    MOST_MORE_GIVEN_OUT_KB,
     Violation,
     growth,
     leftover,
-    most_growth,
-    most_more_blocks,
-    most_more_given_out,
     usual_growth,
 )
 
@@ -95,7 +95,7 @@ class Resting:
             figures.lines["threads"] = f"{min(self._threads)} to {max(self._threads)}"
         self._conclude_blocks(figures)
         self._conclude_given_out(figures)
-        line, most = growth(self._samples), most_growth(self._warm_up_seconds)
+        line, most = growth(self._samples), MOST_GROWTH_MB.after(self._warm_up_seconds)
         if line is None:
             return
         figures.lines["memory"] = (
@@ -111,7 +111,7 @@ class Resting:
         line = usual_growth([(at, held.blocks) for at, held in self._held])
         if line is None:
             return
-        share, most = line.total / line.first, most_more_blocks(self._warm_up_seconds)
+        share, most = line.total / line.first, MOST_MORE_BLOCKS.after(self._warm_up_seconds)
         figures.lines["Python's blocks of memory"] = (
             f"{line.first:.0f} at the first rest, {share:+.2%} by their slope in"
             f" {line.seconds:.0f} s (limit {most:+.1%})"
@@ -134,7 +134,7 @@ class Resting:
         if line is None:
             return
         share = line.seconds / (samples[-1][0] - samples[0][0])
-        most = most_more_given_out(self._warm_up_seconds) * share
+        most = MOST_MORE_GIVEN_OUT_KB.after(self._warm_up_seconds) * share
         figures.lines["memory given out by the C library"] = (
             f"{line.first:.0f} kB half-way, {line.total:+.1f} kB by its slope in the last"
             f" {line.seconds:.0f} s (limit {most:+.0f} kB), without what gRPC loses with each"

@@ -17,6 +17,7 @@ from tests.soak.allocating import Allocating
 from tests.soak.chapter import Chapter
 from tests.soak.config import KINDS, first_specs
 from tests.soak.disk import Disk
+from tests.soak.faults import DAEMON, FAULTS, ROLL, SIMULATED, Fault, Steps
 from tests.soak.figures import Figures
 from tests.soak.host import host
 from tests.soak.invariants import WARM_UP_SECONDS, Violation
@@ -24,7 +25,6 @@ from tests.soak.load import Load
 from tests.soak.record import Record
 from tests.soak.resting import Resting
 from tests.soak.sides import SimulatedSide
-from tests.soak.steps import CONFIG, DAEMON, HOST, KUBELET, KUBELET_FAULTS, Do, Steps
 from tests.soak.world import World
 
 if TYPE_CHECKING:
@@ -38,7 +38,8 @@ _LAST_STEPS = 200
 _LAST_LINES = 400
 # The real ones first: it has just been seen that no one else has one.
 _SHARES = {"real": 0.2, "restarts": 0.3, "one life": 0.5}
-_SIMULATED = (*HOST, *CONFIG, *KUBELET, *KUBELET_FAULTS)
+_ONE_LIFE = [fault for fault in FAULTS if fault.of != DAEMON]
+_REAL = [fault for fault in FAULTS if fault.of != SIMULATED and fault is not ROLL]
 
 
 class Book:
@@ -101,10 +102,10 @@ class Book:
         await side.start("B")
         try:
             if name == "restarts":
-                await self._chapter(name, side, seconds, (*_SIMULATED, *DAEMON), directory)
+                await self._chapter(name, side, seconds, FAULTS, directory)
             else:
                 resting = Resting(min(WARM_UP_SECONDS, seconds / 3))
-                await self._chapter(name, side, seconds, _SIMULATED, directory, resting)
+                await self._chapter(name, side, seconds, _ONE_LIFE, directory, resting)
         finally:
             self._figures.lists += sum(side.kubelet.observed.lists.values())
             self._figures.registered += sum(side.kubelet.observed.registrations.values())
@@ -116,8 +117,7 @@ class Book:
         directory.mkdir()
         self._title = f"starting kubelet {version}"
         async with real.side(version, directory / "node") as side:
-            able = (*HOST, *CONFIG, *KUBELET, Do.TERM, Do.KILL)
-            await self._chapter(f"kubelet {version}", side, seconds, able, directory)
+            await self._chapter(f"kubelet {version}", side, seconds, _REAL, directory)
             self._figures.kubelets.update(side.starts)
 
     async def _chapter(
@@ -125,7 +125,7 @@ class Book:
         name: str,
         side: Side,
         seconds: float,
-        able: Collection[Do],
+        able: Collection[Fault],
         directory: Path,
         resting: Resting | None = None,
     ) -> None:

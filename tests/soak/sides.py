@@ -8,7 +8,7 @@ import shutil
 from collections import Counter
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 import grpc
 from genericdp.observed import next_change
@@ -19,13 +19,14 @@ from tests.e2e.cluster import listing
 from tests.e2e.cluster.sweep import DEVICE_PLUGINS
 from tests.soak.config import DOMAIN
 from tests.soak.record import HEALTHY
-from tests.soak.steps import Do
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from tests.e2e.cluster.node import Node
 
+Ending = Literal["stopped", "killed", "wiped"]
+"""In good order, or not; the last one: and its directory is removed."""
 Lists = dict[str, dict[str, str]]
 """State of each device by its id, by the resource's type."""
 
@@ -40,7 +41,7 @@ class Side(Protocol):
     async def start(self, generation: str) -> None:
         """Start it, as one of this generation if it can choose."""
 
-    async def end(self, how: Do) -> None:
+    async def end(self, how: Ending) -> None:
         """End it."""
 
     async def lists(self) -> Lists:
@@ -77,12 +78,12 @@ class SimulatedSide:
         await self.kubelet.start()
         self.starts[f"generation {generation or 'B'}, simulated"] += 1
 
-    async def end(self, how: Do) -> None:
-        if how is Do.STOP:
+    async def end(self, how: Ending) -> None:
+        if how == "stopped":
             await self.kubelet.stop()
         else:
             await self.kubelet.crash()
-        while how is Do.WIPE and self.directory.exists():
+        while how == "wiped" and self.directory.exists():
             # The daemon removes its sockets meanwhile.
             shutil.rmtree(self.directory, ignore_errors=True)
 
@@ -121,8 +122,8 @@ class RealSide:
         await asyncio.to_thread(self._node.start_kubelet)
         self.starts[f"{self._node.version}, real"] += 1
 
-    async def end(self, how: Do) -> None:
-        stop = self._node.stop_kubelet if how is Do.STOP else self._node.kill_kubelet
+    async def end(self, how: Ending) -> None:
+        stop = self._node.stop_kubelet if how == "stopped" else self._node.kill_kubelet
         await asyncio.to_thread(stop)
 
     async def lists(self) -> Lists:

@@ -6,13 +6,13 @@ import pytest
 
 from tests.soak.config import KINDS, Places
 from tests.soak.invariants import (
+    MOST_GROWTH_MB,
+    MOST_MORE_GIVEN_OUT_KB,
     Knowledge,
     growth,
     knowledge,
     leftover,
     mistakes,
-    most_growth,
-    most_more_given_out,
     registered_again,
     usual_growth,
     wrong_answer,
@@ -129,13 +129,14 @@ def test_a_resource_that_registers_without_a_reason_is_named() -> None:
 
 
 def test_memory_that_grows_has_a_slope_and_noise_has_none() -> None:
+    assert (MOST_GROWTH_MB.after(90.0), MOST_GROWTH_MB.after(30.0)) == MOST_GROWTH_MB
     steady = growth([(float(i), 50.0 + (i % 7) * 0.2) for i in range(300)])
     growing = growth([(float(i), 50.0 + (i % 7) * 0.2 + i * 0.005) for i in range(300)])
     assert steady is not None
     assert growing is not None
     assert steady.total < 0.1
-    assert growing.total > most_growth(90.0)
-    assert growing.total < most_growth(30.0)
+    assert growing.total > MOST_GROWTH_MB.late
+    assert growing.total < MOST_GROWTH_MB.early
     assert growing.per_minute == pytest.approx(0.3, abs=0.01)
     assert growing.total == pytest.approx(1.5, abs=0.05)
     assert growth([(0.0, 1.0), (1.0, 2.0)]) is None
@@ -147,8 +148,8 @@ def test_a_leak_of_500_bytes_for_each_of_100_reloads_is_a_slope_and_a_busy_rest_
     found, none = usual_growth(leaking), usual_growth(steady)
     assert found is not None
     assert none is not None
-    assert found.total > most_more_given_out(90.0)
-    assert abs(none.total) < most_more_given_out(90.0) / 10
+    assert found.total > MOST_MORE_GIVEN_OUT_KB.late
+    assert abs(none.total) < MOST_MORE_GIVEN_OUT_KB.late / 10
     assert usual_growth(leaking[:2]) is None
 
 
