@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from genericdp.devices.decide import decide
+from genericdp.devices.decide import Decision, DeviceLists, decide
+from genericdp.devices.devicelist import DeviceList
 from genericdp.devices.matching import reads_properties
 from genericdp.host.cache import HostCache, HostReader
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from genericdp.devices.decide import Decision, DeviceLists
-    from genericdp.devices.devicelist import DeviceList
-    from genericdp.host.root import Root
-    from genericdp.model import Resource
+from genericdp.host.root import Root
+from genericdp.model import Resource
 
 
 @dataclass

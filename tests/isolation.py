@@ -5,14 +5,12 @@ from __future__ import annotations
 import logging
 import os
 import signal
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from genericdp.logs import add_subject
 from genericdp.status.state import Events
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _SIGNALS = sorted(signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP})
 _OF_PYTEST = "PYTEST_CURRENT_TEST"

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import tracemalloc
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _MAX_MIB = 48
 """The pod is limited to 160 MiB, of which the daemon has about 60."""

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 from genericdp.devices.hardware import KINDS
-from genericdp.model import SysSelector
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from genericdp.model import Globs
+from genericdp.model import Globs, SysSelector
 
 
 def udev_selector(

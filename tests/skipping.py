@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import os
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Generator, Iterable
 
 import pytest
-
-if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable
 
 AGREED = (
     "no cgroup that freezes can be made here",  # version 1 of cgroups

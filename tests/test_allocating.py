@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import grpc
 import pytest
@@ -13,10 +13,6 @@ from genericdp.simulator.pods import Container, Pod
 
 from tests.polling import poll_until
 from tests.world import World, resource, serial
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 
 NAME = "example.com/serial"
 TIMES = 20
@@ -200,8 +196,7 @@ async def test_an_allocate_hook_does_not_wait_for_hanging_pre_start_hooks(world:
     works = {"allocate": {"exec": {"command": ["/bin/true"]}}}
     async with (
         world.serving(
-            resource(many, "/dev/ttyACM*", hooks=hangs),
-            resource(NAME, "/dev/ttyUSB*", hooks=works),
+            resource(many, "/dev/ttyACM*", hooks=hangs), resource(NAME, "/dev/ttyUSB*", hooks=works)
         ),
         asyncio.TaskGroup() as tasks,
     ):

@@ -7,18 +7,15 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from genericdp.simulator.kubelet import Kubelet
 
 from tests.programs import close_pipes
 from tests.world import Host
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
 
 pytestmark = pytest.mark.slow
 

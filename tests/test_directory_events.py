@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import shutil
-from typing import TYPE_CHECKING
+from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
 
 from tests.world import World, resource
-
-if TYPE_CHECKING:
-    import logging
-    from collections.abc import AsyncIterator
-    from pathlib import Path
-
 
 NAME = "example.com/x"
 IN_TIME_SECONDS = 20

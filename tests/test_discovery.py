@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from genericdp.devices.inventory import Inventory
 from genericdp.explain.explanation import nothing_found_by
-from genericdp.host.cache import HostReader
+from genericdp.host.cache import HostCache, HostReader
 from genericdp.host.events import Uevent
 
 from tests.decisions import Discoverer
@@ -17,12 +17,6 @@ from tests.devices.known import Known
 from tests.devices.making import healthy, inject, nodes, resource, unhealthy
 from tests.fixtures.hanging import HangingRoot
 from tests.fixtures.make_tree import Tree, serial_node
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from genericdp.host.cache import HostCache
-
 
 SERIAL = resource("serial", "/dev/ttyUSB*")
 INPUT = resource("input", "/dev/input/*")

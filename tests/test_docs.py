@@ -7,9 +7,10 @@ import shlex
 import subprocess
 import sys
 import tomllib
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import yaml
@@ -17,9 +18,6 @@ from genericdp.cli.command_line import parse
 from genericdp.config.files import STDIN
 from genericdp.config.load import load
 from genericdp.config.schema import schema
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])

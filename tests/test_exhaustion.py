@@ -8,24 +8,19 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from genericdp.config.load import load
+from genericdp.simulator.kubelet import Kubelet
 
 from tests.budget import THOROUGH
 from tests.config.changing import HEAD, config
-from tests.test_daemon import Place
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator, Mapping
-    from pathlib import Path
-
-    from genericdp.simulator.kubelet import Kubelet
-
-    from tests.test_daemon import Daemon
+from tests.test_daemon import Daemon, Place
 
 pytestmark = pytest.mark.slow
 
@@ -274,9 +269,7 @@ async def test_a_daemon_that_starts_with_one_serves_a_good_resource(
         await kubelet.wait_for(lambda: kubelet.capacity(GOOD) == 1, PATIENCE_SECONDS)
 
 
-async def test_a_good_resource_is_served_while_one_follows_the_other(
-    short_directory: Path,
-) -> None:
+async def test_a_good_resource_is_served_while_one_follows_the_other(short_directory: Path) -> None:
     async with serving(short_directory, STEADY) as (place, kubelet, daemon):
         await kubelet.wait_for(lambda: kubelet.capacity(GOOD) == 1, PATIENCE_SECONDS)
         await daemon.says("active config")

@@ -3,28 +3,21 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 from genericdp.devices.changes import changes
-from genericdp.devices.decide import Decision, decide
-from genericdp.devices.inventory import Look, natural_key
-from genericdp.model import ValueKind, ValueSource
+from genericdp.devices.decide import Decision, DeviceLists, decide
+from genericdp.devices.devicelist import DeviceList
+from genericdp.devices.inventory import FoundFile, Look, natural_key
+from genericdp.model import Resource, ValueKind, ValueSource
 from genericdp.template import parse
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.devices.known import Known
 from tests.devices.making import finds, inject, node, nodes, resource
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
-
-    from genericdp.devices.decide import DeviceLists
-    from genericdp.devices.devicelist import DeviceList
-    from genericdp.devices.inventory import FoundFile
-    from genericdp.model import Resource
 
 GLOB = "/dev/tty[12]"
 
@@ -79,9 +72,7 @@ PICKY = replace(FAILING, inject=inject(nodes("/dev/none/$(property.NO)")))
 """Has no device in its list, for what a container should get is missing."""
 GIVING = replace(FAILING, inject=inject(nodes("$(device.path)"), nodes("/dev/x$(device.name)")))
 BRINGING = resource(
-    "later",
-    "/dev/tty3",
-    given=inject(nodes("$(device.path)"), nodes("/dev/tty$(property.NO:-1)")),
+    "later", "/dev/tty3", given=inject(nodes("$(device.path)"), nodes("/dev/tty$(property.NO:-1)"))
 )
 OF_LINKS = resource("later", "/dev/by-id/*")
 LINK = node("/dev/by-id/one", (4, 1), target="/dev/tty1")

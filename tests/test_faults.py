@@ -8,16 +8,13 @@ import shutil
 import socket
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from genericdp.simulator.pods import Container, Pod
 
 from tests.process.cgroups import cgroup
 from tests.test_daemon import GOOD, Place
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 pytestmark = pytest.mark.slow
 

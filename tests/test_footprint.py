@@ -7,9 +7,9 @@ import os
 import resource
 import shutil
 import sys
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from genericdp.host import descriptors
@@ -20,10 +20,6 @@ from tests.conftest import POOLED
 from tests.polling import poll_until
 from tests.resource_limits import spare_descriptors
 from tests.test_daemon import GOOD, Place
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
 
 pytestmark = pytest.mark.slow
 

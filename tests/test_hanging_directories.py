@@ -6,11 +6,12 @@ import asyncio
 import os
 import signal
 import sys
-from asyncio.subprocess import PIPE
+from asyncio.subprocess import PIPE, Process
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -19,14 +20,8 @@ from tests.dra.node import DraNode, by_dra
 from tests.hanging import hanging_mount
 from tests.polling import poll_until
 from tests.programs import close_pipes
-from tests.world import resource
-
-if TYPE_CHECKING:
-    from asyncio.subprocess import Process
-    from collections.abc import AsyncIterator, Iterator
-
-    from tests.test_daemon import Place
-    from tests.world import World
+from tests.test_daemon import Place
+from tests.world import World, resource
 
 pytestmark = pytest.mark.slow
 

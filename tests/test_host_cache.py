@@ -10,19 +10,22 @@ from __future__ import annotations
 import asyncio
 import shutil
 import tempfile
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from math import inf
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
-from genericdp.devices.decide import decide
-from genericdp.devices.devicelist import NOTHING
+from genericdp.devices.decide import Decision, DeviceLists, decide
+from genericdp.devices.device import Device
+from genericdp.devices.devicelist import NOTHING, DeviceList
 from genericdp.host.cache import HostCache, HostReader, Stale
 from genericdp.host.events import Uevent
 from genericdp.host.root import Root
+from genericdp.model import Resource
 from genericdp.reasons import Code
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -31,14 +34,6 @@ from tests.budget import examples
 from tests.config.loading import HEAD, loaded
 from tests.devices.making import healthy, unhealthy
 from tests.testbeds.loading import Entry, build_entries, record_name, remove_entry
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from genericdp.devices.decide import Decision, DeviceLists
-    from genericdp.devices.device import Device
-    from genericdp.devices.devicelist import DeviceList
-    from genericdp.model import Resource
 
 pytestmark = pytest.mark.slow
 
@@ -428,15 +423,9 @@ CHANGES = (
     ),
     change("record", minor=minor, text=st.sampled_from(["", "a", "ab", "b"])),
     change("change_driver", place=place, text=st.sampled_from("123")),
+    change("change_file", path=st.sampled_from(files).map("dev/{}".format), there=st.booleans()),
     change(
-        "change_file",
-        path=st.sampled_from(files).map("dev/{}".format),
-        there=st.booleans(),
-    ),
-    change(
-        "turn",
-        path=st.sampled_from(links).map("dev/{}".format),
-        target=st.sampled_from(targets),
+        "turn", path=st.sampled_from(links).map("dev/{}".format), target=st.sampled_from(targets)
     ),
     change("replace_directory", kept=st.booleans()),
 )
@@ -452,9 +441,7 @@ batches = st.lists(
 @settings(max_examples=examples(15), deadline=None)
 @given(batches=batches, forgetting=st.sets(st.integers(0, 5)))
 def test_a_decision_from_cached_facts_is_one_that_reads_everything(
-    resources: Sequence[Resource],
-    batches: list[tuple[list[Change], float]],
-    forgetting: set[int],
+    resources: Sequence[Resource], batches: list[tuple[list[Change], float]], forgetting: set[int]
 ) -> None:
     """Several things change at once between two passes; ``forgetting``: when all is read again."""
     with tempfile.TemporaryDirectory() as directory:

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.world import World, resource
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 ZRAM = Path("/sys/class/zram-control")
 ROOT = Path("/")

@@ -9,18 +9,15 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
+from collections.abc import Iterator, Mapping
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import ModuleType
 
 import pytest
 from genericdp.cli import command_line, hardware, run
 from genericdp.config import load
 from genericdp.dra import prepare
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from types import ModuleType
 
 ROOT = Path(__file__).resolve().parents[1]
 

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import json
 import logging
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from math import inf
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
+from genericdp.devices.decide import DeviceLists
 from genericdp.devices.held import Held
 from genericdp.devices.identity import HardwareIdentity
+from genericdp.devices.inventory import FoundFile
 from genericdp.jsonvalues import as_record
 from genericdp.kubelet.podresources import PodHolders, PodResourcesTiming
 from genericdp.ledger import Ledger
+from genericdp.model import Resource
 from genericdp.template import parse
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -26,14 +30,6 @@ from tests.budget import examples
 from tests.devices.making import decision, healthy, node, resource, unhealthy
 from tests.devices.offering import offered_shares
 from tests.memory import little_memory
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from genericdp.devices.decide import DeviceLists
-    from genericdp.devices.inventory import FoundFile
-    from genericdp.model import Resource
-
 
 TTY0, TTY1 = (node(f"/dev/ttyUSB{number}", (188, number)) for number in range(2))
 SERIAL = resource("x", "/dev/ttyUSB*", forget_after_seconds=300)

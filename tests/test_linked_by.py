@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
-from genericdp.devices.decide import decide
-from genericdp.devices.inventory import FoundFile
+from genericdp.devices.decide import DeviceLists, decide
+from genericdp.devices.inventory import FoundFile, Look
 from genericdp.host.cache import HostCache
+from genericdp.host.pathwalk import Walk
 from genericdp.host.root import Root
 
 from tests.config.loading import HEAD, loaded
 from tests.fixtures.make_tree import Tree
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from genericdp.devices.decide import DeviceLists
-    from genericdp.devices.inventory import Look
-    from genericdp.host.pathwalk import Walk
 
 
 def receivers(directory: Path, count: int) -> Tree:

@@ -8,10 +8,11 @@ import logging
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from genericdp import logs
@@ -29,9 +30,6 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from tests.status.states import declared
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 EVIL = "a\x1b]0;owned\x07\u202egnp\x9b31m\r\nready\n\u2028\x00\x7f\udcff"
 STRINGS = st.text(st.characters(exclude_categories=()))
@@ -216,10 +214,7 @@ def test_a_log_that_is_closed_is_no_trouble(pipe: tuple[int, int], closed: int) 
 
 @pytest.mark.parametrize(
     ("seconds", "said"),
-    [
-        (0, "1970-01-01T00:00:00.000+00:00"),
-        (1_795_287_600.5, "2026-11-21T19:00:00.500+00:00"),
-    ],
+    [(0, "1970-01-01T00:00:00.000+00:00"), (1_795_287_600.5, "2026-11-21T19:00:00.500+00:00")],
 )
 def test_a_time_has_its_zone_and_milliseconds(seconds: float, said: str) -> None:
     assert logs.timestamp(seconds) == said

@@ -6,13 +6,15 @@ import asyncio
 import errno
 import os
 import tempfile
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
+from genericdp.devices.decide import DeviceLists
 from genericdp.errors import HostError
 from genericdp.host.root import Root
+from genericdp.model import Resource
 from genericdp.prepare import why_unusable
 from inotify_simple import INotify, flags
 
@@ -23,12 +25,6 @@ from tests.polling import poll_until
 from tests.resource_limits import forbidden, spare_descriptors
 from tests.world import World, serial
 from tests.world import resource as of_world
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator
-
-    from genericdp.devices.decide import DeviceLists
-    from genericdp.model import Resource
 
 SERIAL = resource("serial", "/dev/serial/*")
 OTHER = resource("other", "/dev/null*")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from contextlib import ExitStack
-from typing import TYPE_CHECKING
 
 import grpc
 import pytest
@@ -14,10 +13,7 @@ from genericdp.host.root import seeing_host
 from tests.hanging import hanging_mount
 from tests.polling import ask_until
 from tests.resource_limits import forbidden
-from tests.world import config, resource
-
-if TYPE_CHECKING:
-    from tests.world import World
+from tests.world import World, config, resource
 
 NAME = "example.com/r"
 

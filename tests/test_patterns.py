@@ -6,14 +6,7 @@ import time
 
 import pytest
 from genericdp.devices.inventory import natural_key
-from genericdp.glob import (
-    escape,
-    is_glob,
-    matches,
-    matches_any,
-    pattern_problem,
-    unescape,
-)
+from genericdp.glob import escape, is_glob, matches, matches_any, pattern_problem, unescape
 from genericdp.regex import (
     PatternError,
     SearchTimeError,

@@ -124,9 +124,7 @@ async def test_metrics_call_probes_by_kind_and_place_and_never_by_what_they_run(
         assert "token" not in (await daemon.get("/metrics"))[1]
 
 
-async def test_the_devices_that_a_container_gets_are_those_that_are_preferred(
-    world: World,
-) -> None:
+async def test_the_devices_that_a_container_gets_are_those_that_are_preferred(world: World) -> None:
     """Spread over devices, and packed after a reload that keeps the registration."""
     names = plug(world, 3)
     shares = [name + share for share in ("", "::1", "::2", "::3") for name in names]

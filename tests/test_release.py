@@ -8,15 +8,12 @@ import subprocess
 import sys
 import tomllib
 from email import message_from_bytes
+from email.message import Message
 from pathlib import Path
-from typing import TYPE_CHECKING
 from zipfile import ZipFile
 
 import pytest
 from genericdp import __version__
-
-if TYPE_CHECKING:
-    from email.message import Message
 
 ROOT = Path(__file__).parents[1]
 HATCH = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]

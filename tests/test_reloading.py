@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -11,10 +11,6 @@ from tests.config.bounded import HEAD as POLICY_HEAD
 from tests.config.changing import BAD, config
 from tests.test_daemon import Place
 from tests.world import World, counts, resource, serial
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
 
 pytestmark = pytest.mark.slow
 

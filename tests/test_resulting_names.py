@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Mapping
 from contextlib import redirect_stdout
-from typing import TYPE_CHECKING
+from pathlib import Path
 
+import pytest
 from genericdp.cli import main
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.fixtures.make_tree import Tree
 from tests.printed import resources_in
-from tests.world import config, counts, resource
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
-    import pytest
-
-    from tests.world import World
+from tests.world import World, config, counts, resource
 
 GPU = "example.com/$(value.model)"
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from genericdp.errors import HostError
@@ -16,10 +15,7 @@ from tests.devices.known import Known
 from tests.devices.making import decide, node
 from tests.devices.making import resource as made
 from tests.fixtures.make_tree import Tree
-from tests.world import resource
-
-if TYPE_CHECKING:
-    from tests.world import World
+from tests.world import World, resource
 
 
 @pytest.mark.parametrize("error", [MemoryError(), HostError("odd"), ValueError("x" * 1000)])

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import tracemalloc
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from genericdp.cli import main
 from genericdp.config.load import load
 from genericdp.devices.decide import decide
+from genericdp.devices.devicelist import DeviceList
 from genericdp.host.cache import HostCache
 from genericdp.host.root import Root
 
@@ -18,11 +19,6 @@ from tests.fixtures.make_tree import Tree
 from tests.printed import resources_in
 from tests.world import config as config_text
 from tests.world import resource
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from genericdp.devices.devicelist import DeviceList
 
 KIB = 1024
 NAME = "example.com/x"

@@ -11,12 +11,10 @@ from __future__ import annotations
 
 import asyncio
 import selectors
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Coroutine
+from typing import TypeVar
 
 from genericdp.host.workers import Work
-
-if TYPE_CHECKING:
-    from collections.abc import Coroutine
 
 _MOMENT_SECONDS = 0.001
 """What the kernel may need for a connection on loopback."""

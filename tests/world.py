@@ -9,14 +9,19 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar, copy_context
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import grpc
+from genericdp.config.files import Loaded
 from genericdp.config.load import load
 from genericdp.daemon import serve
+from genericdp.devices.device import ContainerEdits
+from genericdp.health.health import Health
 from genericdp.kubelet.api import deviceplugin_pb2 as api
 from genericdp.kubelet.api import deviceplugin_pb2_grpc as rpc
 from genericdp.kubelet.lifecycle import RegistrationTiming
@@ -30,14 +35,6 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from tests.fixtures.make_tree import Tree
 from tests.polling import ask_until
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
-    from pathlib import Path
-
-    from genericdp.config.files import Loaded
-    from genericdp.devices.device import ContainerEdits
-    from genericdp.health.health import Health
 
 FAST = RegistrationTiming(register=5.0, stream=5.0, first_retry=0.01, last_retry=0.05)
 PATIENCE_SECONDS = 30.0

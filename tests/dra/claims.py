@@ -3,36 +3,28 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Collection, Iterable, Mapping
+from pathlib import Path
+from typing import Any
 
 from genericdp.cdi import SpecDirectory
 from genericdp.config.load import load
-from genericdp.devices.decide import decide
-from genericdp.devices.held import Held
+from genericdp.devices.decide import DeviceLists, decide
+from genericdp.devices.device import Device
+from genericdp.devices.held import Held, HeldDevice
 from genericdp.dra.claims import ClaimRecords
 from genericdp.dra.prepare import ClaimPreparer, ServedPool
 from genericdp.dra.slices import devices_of
 from genericdp.host.cache import HostCache
 from genericdp.host.root import Root
 from genericdp.kubelet.dra import ClaimRef
-from genericdp.model import ServedBy
+from genericdp.model import HookName, ServedBy
 from genericdp.prepare import Gate
 from genericdp.settings import DraSettings
 
 from tests.cases.machine import entry_of
-from tests.testbeds.loading import build_entries, remove_entry
+from tests.testbeds.loading import Entry, build_entries, remove_entry
 from tests.world import Host, config, resource
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping
-    from pathlib import Path
-
-    from genericdp.devices.decide import DeviceLists
-    from genericdp.devices.device import Device
-    from genericdp.devices.held import HeldDevice
-    from genericdp.model import HookName
-
-    from tests.testbeds.loading import Entry
 
 NAME = "example.com/serial"
 POOL = f"node-1/{NAME}"

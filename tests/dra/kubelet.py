@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import stat
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from pathlib import Path
+from typing import Self, TypeVar
 
 import grpc
 from genericdp.host.events import ENTRIES, DirectoryWatch
@@ -20,12 +22,6 @@ from genericdp.kubelet.api import dra_pb2_grpc as rpc
 from genericdp.kubelet.api import pluginregistration_pb2 as registration_api
 from genericdp.kubelet.api.pluginregistration_pb2_grpc import RegistrationStub
 from genericdp.observed import Observed, until
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable
-    from pathlib import Path
-    from typing import Self
-
 
 _T = TypeVar("_T")
 
@@ -257,9 +253,7 @@ class DraKubelet:
     async def _wipe_unless_back(self, driver: str) -> None:
         """Wipe a driver's slices if it has no connection for too long."""
         is_back = await until(
-            lambda: driver in self.drivers.value,
-            self.drivers,
-            timeout_seconds=self._wipe_seconds,
+            lambda: driver in self.drivers.value, self.drivers, timeout_seconds=self._wipe_seconds
         )
         if not is_back:
             self._wipe(driver)

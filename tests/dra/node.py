@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from genericdp.devices.resourcenames import label
+from genericdp.kubelet.api import dra_pb2 as api
 from genericdp.kubelet.api.dra_pb2 import Claim as ClaimRef
 from genericdp.kubelet.podresources import PodResourcesTiming
 from genericdp.settings import DraSettings
@@ -14,15 +17,7 @@ from genericdp.settings import DraSettings
 from tests.apiserver.server import ApiServer
 from tests.dra.kubelet import DraKubelet
 from tests.polling import ask_until
-from tests.world import PATIENCE_SECONDS, World, resource
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Mapping
-    from pathlib import Path
-
-    from genericdp.kubelet.api import dra_pb2 as api
-
-    from tests.world import Daemon
+from tests.world import PATIENCE_SECONDS, Daemon, World, resource
 
 DRIVER = "genericdp.io"
 NODE = "node-1"
@@ -173,11 +168,7 @@ class DraNode:
             for request, names in asked.items()
             for device in names
         ]
-        metadata = {
-            "name": name,
-            "namespace": "default",
-            "annotations": dict(annotations or {}),
-        }
+        metadata = {"name": name, "namespace": "default", "annotations": dict(annotations or {})}
         self.server.put(
             "resourceclaims",
             {

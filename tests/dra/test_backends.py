@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from contextlib import AsyncExitStack, contextmanager
-from typing import TYPE_CHECKING
 
 import pytest
 from genericdp.devices.resourcenames import label
@@ -12,23 +12,8 @@ from genericdp.dra.slices import pool_name
 from genericdp.kubelet.podresources import PodResourcesTiming
 from genericdp.simulator.pods import Container, Pod
 
-from tests.dra.node import (
-    NAME,
-    NODE,
-    OTHER,
-    POOL,
-    USB0,
-    USB1,
-    DraNode,
-    by_dra,
-    by_plugin,
-)
-from tests.world import resource
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.world import Daemon
+from tests.dra.node import NAME, NODE, OTHER, POOL, USB0, USB1, DraNode, by_dra, by_plugin
+from tests.world import Daemon, resource
 
 POD = Pod(uid="pod", containers=(Container(name="main", limits={NAME: 1}),))
 SELDOM = PodResourcesTiming(pods_known=0.0, period=3600.0)
@@ -330,9 +315,7 @@ async def test_what_dra_has_served_waits_for_the_api_server_after_a_restart(node
             assert node.pools() == {}
 
 
-async def test_a_resource_that_comes_back_otherwise_is_no_longer_what_it_was(
-    node: DraNode,
-) -> None:
+async def test_a_resource_that_comes_back_otherwise_is_no_longer_what_it_was(node: DraNode) -> None:
     with never_both(node):
         async with node.serving(by_dra()) as daemon:
             claim = await node.claim()

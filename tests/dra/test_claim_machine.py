@@ -6,10 +6,11 @@ import asyncio
 import json
 import shutil
 import tempfile
+from collections.abc import Coroutine
 from cProfile import Profile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from genericdp.devices.device import device_id_of
@@ -22,9 +23,6 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from tests.budget import examples
 from tests.dra.claims import HOOKS, NAME, Machine, Process, plug_stick, spec_name, unplug_stick
 from tests.world import resource
-
-if TYPE_CHECKING:
-    from collections.abc import Coroutine
 
 pytestmark = pytest.mark.slow
 

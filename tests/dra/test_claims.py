@@ -6,20 +6,16 @@ import asyncio
 import json
 import os
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from pathlib import Path
 
 import pytest
 from genericdp.devices.resourcenames import label
 from genericdp.dra.claims import read_records
+from genericdp.kubelet.api import dra_pb2 as api
 
 from tests.dra.node import DRIVER, NAME, POOL, USB0, USB1, USB2, DraNode, by_dra
 from tests.memory import little_memory
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from pathlib import Path
-
-    from genericdp.kubelet.api import dra_pb2 as api
 
 INDEXED = {"devices": [{"path": "$(device.path)", "containerPath": "/dev/s$(allocation.index)"}]}
 
@@ -101,9 +97,7 @@ async def test_a_claim_has_the_variables_of_all_its_devices_and_the_numbers_of_i
             assert edits["env"] == expected
 
 
-async def test_a_device_is_prepared_for_one_claim_only_but_with_admin_access(
-    node: DraNode,
-) -> None:
+async def test_a_device_is_prepared_for_one_claim_only_but_with_admin_access(node: DraNode) -> None:
     async with node.serving(by_dra()) as daemon:
         first = await node.claim(name="first")
         refused = f"allocations_total{{{NAME},unusable}}"

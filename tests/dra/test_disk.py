@@ -6,21 +6,16 @@ import asyncio
 import json
 import os
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable
+from pathlib import Path
 
 import pytest
 
 from tests.cdi.test_faults import NOT_MOUNTED, make_room, raise_limit
 from tests.dra.node import NAME, OTHER, POOL, USB0, DraNode, by_dra
-from tests.test_daemon import Place
+from tests.test_daemon import Daemon, Place
 from tests.test_faults import MOUNT_NAMESPACE
 from tests.world import config, resource
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-    from pathlib import Path
-
-    from tests.test_daemon import Daemon
 
 pytestmark = pytest.mark.slow
 

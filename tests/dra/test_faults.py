@@ -5,20 +5,16 @@ from __future__ import annotations
 import asyncio
 import json
 import shutil
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from genericdp.devices.resourcenames import label
 
 from tests.dra.node import DRIVER, NAME, NODE, OTHER, POOL, USB0, USB1, DraNode, by_dra
-from tests.world import resource
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from tests.world import Daemon
+from tests.world import Daemon, resource
 
 
 @asynccontextmanager

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from genericdp.devices.resourcenames import label
@@ -28,10 +28,7 @@ from tests.dra.node import (
     refused,
 )
 from tests.dra.test_claims import INDEXED
-from tests.world import resource
-
-if TYPE_CHECKING:
-    from tests.world import Daemon
+from tests.world import Daemon, resource
 
 OTHER_POOL = f"{NODE}/{OTHER}"
 MODEM = resource("example.com/acm", "/dev/ttyACM*")
@@ -220,10 +217,7 @@ async def test_two_claims_of_a_pod_that_use_one_path_are_logged(node: DraNode) -
 
 @pytest.mark.parametrize(
     ("then", "now", "why"),
-    [
-        (2, 1, "holds it with replicas: 2"),
-        (1, 2, "is prepared for claim default/first"),
-    ],
+    [(2, 1, "holds it with replicas: 2"), (1, 2, "is prepared for claim default/first")],
     ids=["lowered", "raised"],
 )
 async def test_other_replicas_do_not_share_what_is_held(

@@ -12,11 +12,14 @@ import gzip
 import itertools
 import json
 import sys
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
-from genericdp.apiserver import ApiClient, of_kubeconfig
+from genericdp.apiserver import Access, ApiClient, of_kubeconfig
+from genericdp.devices.devicelist import DeviceList
 from genericdp.dra.publisher import Publisher, StoredSlices
 from genericdp.observed import Observed
 from genericdp.settings import DRIVER
@@ -26,15 +29,8 @@ from tests.apiserver.server import ApiServer, make_certificates
 from tests.devices.making import decide, node, resource
 from tests.virtual_time import virtually
 
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-    from pathlib import Path
-
-    from genericdp.apiserver import Access
-    from genericdp.devices.devicelist import DeviceList
-
-    Json = dict[str, Any]
-    Fault = dict[str, Any]
+Json = dict[str, Any]
+Fault = dict[str, Any]
 
 pytestmark = pytest.mark.slow
 

@@ -4,20 +4,15 @@ from __future__ import annotations
 
 import json
 import signal
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from tests.dra.kubelet import DraCallError
-from tests.dra.node import DRIVER, NAME, POOL, USB0, by_dra
+from tests.dra.node import DRIVER, NAME, POOL, USB0, DraNode, by_dra
 from tests.programs import last_line
 from tests.test_daemon import Place
 from tests.world import config
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.dra.node import DraNode
 
 pytestmark = pytest.mark.slow
 

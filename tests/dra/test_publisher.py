@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from genericdp.apiserver import ApiClient
+from genericdp.devices.devicelist import DeviceList
 from genericdp.devices.resourcenames import label
 from genericdp.devices.transitions import Event
 from genericdp.dra.publisher import Publisher, StoredSlices
@@ -18,17 +20,11 @@ from genericdp.reasons import NOT_PROBED
 from genericdp.settings import DRIVER
 
 from tests.apiserver.scenarios import slice_of
+from tests.apiserver.server import ApiServer
 from tests.devices.making import decide, node, resource
 from tests.polling import poll_until
 
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
-
-    from genericdp.devices.devicelist import DeviceList
-
-    from tests.apiserver.server import ApiServer
-
-    Json = dict[str, Any]
+Json = dict[str, Any]
 
 NODE = "node-1"
 SERIAL, VIDEO = resource("serial", "/dev/ttyUSB*"), resource("video", "/dev/video*")
@@ -202,11 +198,7 @@ async def test_at_rest_nothing_is_written_whatever_the_watch_does(server: ApiSer
     ],
 )
 async def test_what_is_not_granted_is_told_once_and_heals(
-    server: ApiServer,
-    verbs: set[str],
-    fault: Json,
-    why: str,
-    caplog: pytest.LogCaptureFixture,
+    server: ApiServer, verbs: set[str], fault: Json, why: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO")
     if "create" not in verbs:

@@ -6,24 +6,19 @@ import asyncio
 import shutil
 import socket
 import stat
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import grpc
 import pytest
 from genericdp.errors import UsageError
 from genericdp.kubelet.api import dra_pb2 as api
-from genericdp.kubelet.dra import DraPlugin, PreparedDevice
+from genericdp.kubelet.dra import ClaimRef, DraPlugin, PreparedDevice
 from genericdp.observed import Observed, until
 
 from tests.dra.kubelet import DraCallError, DraKubelet
 from tests.polling import poll_until
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping, Sequence
-    from pathlib import Path
-
-    from genericdp.kubelet.dra import ClaimRef
 
 DRIVER = "genericdp.io"
 CLAIM = api.Claim(namespace="default", name="video", uid="c0ffee00-0000-4000-8000-000000000001")
@@ -90,11 +85,7 @@ async def reason(plugin: DraPlugin, text: str) -> None:
 
 def driver(root: Path, claims: Claims | None = None) -> DraPlugin:
     return DraPlugin(
-        DRIVER,
-        kubelet_root=root,
-        handler=claims or Claims(),
-        look_seconds=0.02,
-        retry_seconds=0.02,
+        DRIVER, kubelet_root=root, handler=claims or Claims(), look_seconds=0.02, retry_seconds=0.02
     )
 
 

@@ -192,9 +192,7 @@ async def test_slices_are_known_though_the_node_is_missing(server: ApiServer) ->
         assert stored.node.uid == uid
 
 
-async def test_a_list_that_is_asked_for_comes_although_the_watch_goes_on(
-    server: ApiServer,
-) -> None:
+async def test_a_list_that_is_asked_for_comes_although_the_watch_goes_on(server: ApiServer) -> None:
     async with storing(server) as stored:
         await watches(server)
         stored.list_again(within=0)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
 
 from genericdp.apiserver import of_kubeconfig
 from genericdp.config.build import build
@@ -28,18 +28,13 @@ from genericdp.host.root import Root
 from genericdp.host.sysfs import device_names, parse_record, plugged_of
 from genericdp.kubelet import servicer as messages
 from genericdp.kubelet.servicer import encode_list
-from genericdp.model import FileType
+from genericdp.model import FileType, Resource
 from genericdp.prepare import why_unusable
 from genericdp.template import UnusableValueError
 
 from tests.fuzz.varying import attempt, words
 from tests.testbeds import loading
 from tests.testbeds.telling import told_by_genericdp
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from genericdp.model import Resource
 
 CONFIGS = Path(__file__).parents[1] / "configs"
 OF_CONFIGS = words(r"""

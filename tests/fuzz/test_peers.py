@@ -5,9 +5,17 @@ from __future__ import annotations
 import asyncio
 import gzip
 import re
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import (
+    AbstractAsyncContextManager,
+    AsyncExitStack,
+    asynccontextmanager,
+    contextmanager,
+    suppress,
+)
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import grpc
 from genericdp.apiserver import SLICES, Access, ApiClient
@@ -27,11 +35,6 @@ from tests.fuzz.varying import attempt, words
 from tests.health.probed_devices import no_hooks
 from tests.status.http_server import Serving, request, serving
 from tests.world import Host, config, serial
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator
-    from contextlib import AbstractAsyncContextManager
-    from pathlib import Path
 
 
 @contextmanager

@@ -5,18 +5,14 @@ THOROUGH=1 in the environment tries ten times as many; hypothesis makes what it 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from hypothesis.strategies import DrawFn, SearchStrategy
 
 from tests.budget import examples
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
-    from hypothesis.strategies import DrawFn, SearchStrategy
 
 _CORPUS = Path(__file__).parent / "corpus"
 _SECONDS = 30

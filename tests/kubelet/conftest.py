@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from genericdp.simulator.settings import Generation
 
 from tests.world import World
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.fixture(params=list(Generation), ids=lambda generation: f"generation-{generation}")

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import signal
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import grpc
 import pytest
@@ -21,10 +23,6 @@ from genericdp.prepare import CallTimeouts, Gate
 
 from tests.fixtures.hanging import HangingRoot
 from tests.world import Host, config, serial
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator
-    from pathlib import Path
 
 NAME = "example.com/serial"
 NODE = "/dev/ttyUSB0"
@@ -130,10 +128,7 @@ UNKNOWN_FIELD = b"\xa2\x06\x01x"
 
 @pytest.mark.parametrize(
     ("method", "no_utf8"),
-    [
-        ("Allocate", b"\x0a\x04\x0a\x02\xff\xff"),
-        ("PreStartContainer", b"\x0a\x02\xff\xff"),
-    ],
+    [("Allocate", b"\x0a\x04\x0a\x02\xff\xff"), ("PreStartContainer", b"\x0a\x02\xff\xff")],
 )
 async def test_a_malformed_request_is_an_error_and_the_next_one_is_answered(
     service: Service, method: str, no_utf8: bytes

@@ -7,9 +7,9 @@ import os
 import shutil
 import socket
 import time
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import ExitStack, asynccontextmanager, contextmanager
 from pathlib import Path, PosixPath
-from typing import TYPE_CHECKING
 
 import pytest
 from genericdp.errors import KubeletError, UsageError
@@ -17,9 +17,6 @@ from genericdp.kubelet.directory import KubeletDirectory, Peer, PeerWatch, diges
 from genericdp.observed import until
 
 from tests.polling import others_run
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator
 
 IS_NO_SOCKET = "{} is a {}, not a socket (is this the kubelet's directory?)"
 

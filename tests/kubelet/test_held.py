@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import grpc
 import pytest
@@ -14,14 +17,7 @@ from genericdp.simulator.pods import Container, Pod
 from genericdp.simulator.settings import Generation
 
 from tests.polling import ask_until
-from tests.world import World, serial
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
-    from contextlib import AbstractAsyncContextManager
-    from pathlib import Path
-
-    from tests.world import Daemon
+from tests.world import Daemon, World, serial
 
 SERIAL = "example.com/serial"
 POD = Pod(uid="pod", containers=(Container(name="main", limits={SERIAL: 1}),))

@@ -5,15 +5,11 @@ from __future__ import annotations
 import asyncio
 import shutil
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.polling import poll_until
-from tests.world import FAST, World, resource, serial
-
-if TYPE_CHECKING:
-    from tests.world import Daemon
+from tests.world import FAST, Daemon, World, resource, serial
 
 pytestmark = pytest.mark.slow
 

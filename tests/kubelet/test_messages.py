@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import tomllib
+from collections.abc import ItemsView, ValuesView
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import grpc
 import pytest
-from genericdp.devices.device import BindMount, ContainerEdits, DeviceSpec
+from genericdp.devices.device import BindMount, ContainerEdits, Device, DeviceSpec
+from genericdp.devices.devicelist import Entry
 from genericdp.kubelet import servicer as messages
 from genericdp.kubelet.api import deviceplugin_pb2 as api
 from genericdp.kubelet.api import deviceplugin_pb2_grpc as rpc
@@ -17,12 +18,6 @@ from genericdp.kubelet.api import deviceplugin_pb2_grpc as rpc
 from tests.devices.making import decide, node
 from tests.devices.making import resource as resource_of
 from tests.world import World, resource
-
-if TYPE_CHECKING:
-    from collections.abc import ItemsView, ValuesView
-
-    from genericdp.devices.device import Device
-    from genericdp.devices.devicelist import Entry
 
 NAME = "example.com/serial"
 MAX_BYTES = 4 * 1024 * 1024

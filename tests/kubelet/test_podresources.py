@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import socket as sockets
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import grpc
 import pytest
@@ -16,11 +17,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.memory import little_memory
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
-    from pathlib import Path
-
 
 Context = grpc.aio.ServicerContext[bytes, bytes]
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from genericdp.devices.device import Device
 from genericdp.devices.devicelist import NOTHING, DeviceList, Entry
 from genericdp.devices.inventory import Identity
-from genericdp.devices.topology import NOWHERE
+from genericdp.devices.topology import NOWHERE, Spot
 from genericdp.devices.transitions import Event
 from genericdp.host.root import Root
 from genericdp.kubelet.api import deviceplugin_pb2 as api
@@ -21,11 +21,6 @@ from genericdp.reasons import Code, Reason
 
 from tests.health.probed_devices import no_hooks
 from tests.polling import others_run
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
-
-    from genericdp.devices.topology import Spot
 
 
 def offer_of(

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import grpc
 import pytest
@@ -14,10 +15,6 @@ from genericdp.kubelet.api import deviceplugin_pb2_grpc as rpc
 from genericdp.kubelet.server import RegistrationError, check, keep_grpc, register
 
 from tests.resource_limits import spare_descriptors
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
-    from pathlib import Path
 
 PATIENCE_SECONDS = 60
 

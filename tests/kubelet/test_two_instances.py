@@ -6,7 +6,6 @@ import asyncio
 from contextlib import AsyncExitStack, suppress
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
 
 import pytest
 from genericdp.simulator.kubelet import Kubelet
@@ -14,10 +13,7 @@ from genericdp.simulator.settings import Generation
 
 from tests.polling import ask_until
 from tests.simulator.bare_plugin import BarePlugin
-from tests.world import FAST, World, resource, serial
-
-if TYPE_CHECKING:
-    from tests.world import Daemon
+from tests.world import FAST, Daemon, World, resource, serial
 
 SERIAL = "example.com/serial"
 ANOTHER = "another instance of genericdp"

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
-from typing import IO, TYPE_CHECKING
+from pathlib import Path
+from typing import IO, Any
 
 import grpc
 import pytest
@@ -16,14 +18,7 @@ from genericdp.kubelet.lifecycle import RegistrationTiming
 from genericdp.simulator.kubelet import Kubelet
 
 from tests.polling import others_run
-from tests.world import FAST, World, resource, serial
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Coroutine
-    from pathlib import Path
-    from typing import Any
-
-    from tests.world import Daemon
+from tests.world import FAST, Daemon, World, resource, serial
 
 SERIAL = "example.com/serial"
 PATIENT = replace(FAST, first_retry=60.0, last_retry=60.0, register=60.0, stream=60.0)

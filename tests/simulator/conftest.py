@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from genericdp.simulator.kubelet import Kubelet
 from genericdp.simulator.settings import Generation, Timing
 from tests.simulator.bare_plugin import BarePlugin
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
-    from pathlib import Path
 
 
 @pytest.fixture

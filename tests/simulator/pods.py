@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
+from genericdp.simulator.kubelet import Kubelet
 from genericdp.simulator.pods import Container, Pod
 from genericdp.simulator.settings import Generation, Timing
-from tests.simulator.bare_plugin import RESOURCE
-
-if TYPE_CHECKING:
-    from genericdp.simulator.kubelet import Kubelet
-    from tests.simulator.bare_plugin import BarePlugin
+from tests.simulator.bare_plugin import RESOURCE, BarePlugin
 
 impatient = pytest.mark.parametrize(
-    "timing",
-    [Timing(dial_seconds=1.0, prestart_seconds=0.2)],
-    ids=["impatient"],
+    "timing", [Timing(dial_seconds=1.0, prestart_seconds=0.2)], ids=["impatient"]
 )
 """For tests that wait until the kubelet gives up."""
 

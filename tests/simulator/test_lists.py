@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 from genericdp.kubelet.api import deviceplugin_pb2 as pb
 from genericdp.simulator.client import MAX_LIST_BYTES
+from genericdp.simulator.kubelet import Kubelet
 from tests.simulator.bare_plugin import RESOURCE, BarePlugin
 from tests.simulator.pods import show
-
-if TYPE_CHECKING:
-    from genericdp.simulator.kubelet import Kubelet
 
 
 async def test_without_a_first_list_the_resource_is_absent(

@@ -6,14 +6,15 @@ What the daemon prefers is held against a search of all choices.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping
 from contextlib import asynccontextmanager
 from itertools import combinations
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from genericdp.daemon import serve
 from genericdp.devices.inventory import natural_key
-from genericdp.devices.topology import distance
+from genericdp.devices.topology import Spot, distance
 from genericdp.observed import Signal
 from genericdp.process.run import Commands
 from genericdp.settings import Settings
@@ -21,12 +22,6 @@ from genericdp.simulator.kubelet import Kubelet
 from genericdp.simulator.pods import Container, Pod
 from tests.fixtures.topologies import TOPOLOGIES
 from tests.simulator.pods import held_by
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Collection, Iterable, Mapping
-    from pathlib import Path
-
-    from genericdp.devices.topology import Spot
 
 DEVICES, NICS = "example.com/devices", "example.com/nics"
 CONFIG = """\

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import grpc
 import pytest
 from genericdp.kubelet.api import podresources_pb2 as pb
 from genericdp.kubelet.api import podresources_pb2_grpc as rpc
-from tests.simulator.bare_plugin import RESOURCE
+from genericdp.simulator.kubelet import Kubelet
+from tests.simulator.bare_plugin import RESOURCE, BarePlugin
 from tests.simulator.pods import held_by, pod, show
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterable
-    from pathlib import Path
-
-    from genericdp.simulator.kubelet import Kubelet
-    from tests.simulator.bare_plugin import BarePlugin
 
 
 @pytest.fixture

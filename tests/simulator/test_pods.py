@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import pytest
 from genericdp.devices.device import ContainerEdits
 from genericdp.kubelet.api import deviceplugin_pb2 as pb
+from genericdp.simulator.kubelet import Kubelet
 from genericdp.simulator.pods import Container, Pod
 from tests.simulator.bare_plugin import RESOURCE, BarePlugin
 from tests.simulator.pods import container, held_by, impatient, pod, refused, show
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from genericdp.simulator.kubelet import Kubelet
 
 OTHER = "example.com/other"
 

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import grpc
 import pytest
+from genericdp.simulator.kubelet import Kubelet
 from genericdp.simulator.settings import Generation
 from tests.simulator.bare_plugin import RESOURCE, BarePlugin, refusal, registering
 from tests.simulator.pods import every_generation, impatient, pod, show
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from genericdp.simulator.kubelet import Kubelet
 
 UNKNOWN = grpc.StatusCode.UNKNOWN
 DIAL_FAILED = "failed to dial device plugin: context deadline exceeded"

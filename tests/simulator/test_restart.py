@@ -5,19 +5,16 @@ from __future__ import annotations
 import json
 import socket
 import stat
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 from genericdp.simulator.devicemanager import CHECKPOINT
+from genericdp.simulator.kubelet import Kubelet
 from genericdp.simulator.pods import Container, Pod
 from tests.simulator.bare_plugin import RESOURCE, BarePlugin
 from tests.simulator.pods import held_by
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from genericdp.simulator.kubelet import Kubelet
 
 POD = Pod(uid="pod", containers=(Container(name="main", limits={RESOURCE: 1}),))
 

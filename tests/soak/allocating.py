@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from pathlib import Path
+from random import Random
 
 import grpc
 from genericdp.kubelet.api import deviceplugin_pb2 as api
@@ -14,14 +16,8 @@ from genericdp.kubelet.api import deviceplugin_pb2 as api
 from tests.polling import poll_until
 from tests.soak.config import kind_of, nodes_of
 from tests.soak.invariants import Violation, knowledge, wrong_answer
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
-    from pathlib import Path
-    from random import Random
-
-    from tests.soak.record import Record
-    from tests.soak.sides import Side
+from tests.soak.record import Record
+from tests.soak.sides import Side
 
 EACH_SECONDS = 1 / 50
 OPTIONS = (

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import signal
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from genericdp.kubelet.lifecycle import RegistrationTiming
 
+from tests.soak.allocating import Allocating
 from tests.soak.config import kind_of
-from tests.soak.faults import CONFIG, DAEMON, HOST, RELOAD, back_to_the_beginning
+from tests.soak.faults import CONFIG, DAEMON, HOST, RELOAD, Step, Steps, back_to_the_beginning
 from tests.soak.figures import Taken
 from tests.soak.invariants import (
     PROBE_PERIODS,
@@ -19,17 +21,10 @@ from tests.soak.invariants import (
     mistakes,
     registered_again,
 )
+from tests.soak.load import Mark
+from tests.soak.resting import Resting
 from tests.soak.sides import SimulatedSide
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from pathlib import Path
-
-    from tests.soak.allocating import Allocating
-    from tests.soak.faults import Step, Steps
-    from tests.soak.load import Mark
-    from tests.soak.resting import Resting
-    from tests.soak.world import World
+from tests.soak.world import World
 
 _LOOK_SECONDS = 0.05
 _STEPS_BETWEEN_RESTS = 12

@@ -11,16 +11,13 @@ import socket
 import sys
 import time
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from bench.processes import resident_memory
 
 from tests.soak.invariants import Violation
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 _REPOSITORY = Path(__file__).parent.parent.parent
 _POOLED = ("anon_inode:[eventpoll]", "anon_inode:[eventfd]")

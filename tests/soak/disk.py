@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from tests.config import changing
-from tests.soak.config import BROKEN, PLAIN, VOLUME
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
-
-    from tests.soak.config import Places, Spec
+from tests.soak.config import BROKEN, PLAIN, VOLUME, Places, Spec
 
 
 class Disk:

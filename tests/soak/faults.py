@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import signal
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from random import Random
+from typing import Any
 
 from tests.soak.config import (
     BROKEN,
@@ -21,19 +23,13 @@ from tests.soak.config import (
     kind_of,
     nodes_of,
 )
-from tests.soak.sides import SimulatedSide
+from tests.soak.load import Mark
+from tests.soak.record import Record
+from tests.soak.sides import Ending, SimulatedSide
 from tests.soak.world import World
 
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Collection, Mapping
-    from random import Random
-
-    from tests.soak.load import Mark
-    from tests.soak.record import Record
-    from tests.soak.sides import Ending
-
-    Types = frozenset[str]
-    Drawn = dict[str, Any] | None
+Types = frozenset[str]
+Drawn = dict[str, Any] | None
 
 HOST, CONFIG, KUBELET, SIMULATED, DAEMON = "host", "config", "kubelet", "simulated", "daemon"
 _WAYS: Mapping[str, tuple[str, ...]] = {

@@ -6,17 +6,14 @@ import asyncio
 import os
 import shutil
 import stat
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from tests.e2e.cluster import loop
 from tests.soak.config import KINDS, LOOPS, Places, nodes_of
 from tests.world import Host as CopiedTree
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _MAJOR = 241
 """For local use, says the kernel's list of devices: no driver answers."""

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from tests.soak.config import kind_of
-from tests.soak.record import ABSENT, HEALTHY, UNHEALTHY
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from tests.soak.record import Record
+from tests.soak.record import ABSENT, HEALTHY, UNHEALTHY, Record
 
 TRUE_WITHIN_SECONDS = 1.0
 """After a step the kubelet's lists say what is, by then; so much for the soak's own waits, too."""
@@ -67,9 +63,7 @@ def mistakes(
 
 
 def _of_list(
-    allowed: Mapping[str, frozenset[str]],
-    listed: Mapping[str, str],
-    healthy_only: bool,
+    allowed: Mapping[str, frozenset[str]], listed: Mapping[str, str], healthy_only: bool
 ) -> Iterator[str]:
     for device in sorted(allowed.keys() | listed.keys()):
         may, state = allowed.get(device, frozenset({ABSENT})), listed.get(device, ABSENT)

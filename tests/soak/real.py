@@ -6,17 +6,14 @@ import asyncio
 import os
 import random
 import shutil
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from tests.e2e.cluster.node import Binaries, Node
 from tests.e2e.cluster.sweep import DEVICE_PLUGINS
 from tests.e2e.cluster.versions import CONTAINERD, KUBELETS
 from tests.soak.sides import RealSide
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
 
 _EACH_SECONDS = 45.0
 """A version needs this long to be worth its start."""

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
-from typing import TYPE_CHECKING
 
-from tests.soak.config import SOURCES, Difference, Spec, difference, first_specs, kind_of, nodes_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from tests.soak.config import Places
+from tests.soak.config import (
+    SOURCES,
+    Difference,
+    Places,
+    Spec,
+    difference,
+    first_specs,
+    kind_of,
+    nodes_of,
+)
 
 HEALTHY, UNHEALTHY = "Healthy", "Unhealthy"
 ABSENT = ""

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
+from collections.abc import Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
+from tests.soak.daemon import Daemon, Held
+from tests.soak.figures import Figures
 from tests.soak.invariants import (
     MOST_GROWTH_MB,
     MOST_MORE_BLOCKS,
@@ -17,12 +19,6 @@ from tests.soak.invariants import (
     leftover,
     usual_growth,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from tests.soak.daemon import Daemon, Held
-    from tests.soak.figures import Figures
 
 _CALM_SECONDS = 8.0
 """By then what is under way (a probe, a call, a second of farewell) has ended."""

@@ -8,8 +8,9 @@ import platform
 import random
 import sys
 import time
+from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager, suppress
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from tests.polling import poll_until
 from tests.soak import real
@@ -24,14 +25,8 @@ from tests.soak.invariants import WARM_UP_SECONDS, Violation
 from tests.soak.load import Load
 from tests.soak.record import Record
 from tests.soak.resting import Resting
-from tests.soak.sides import SimulatedSide
+from tests.soak.sides import Side, SimulatedSide
 from tests.soak.world import World
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Collection
-    from pathlib import Path
-
-    from tests.soak.sides import Side
 
 _PROGRESS_SECONDS = 5.0
 _LAST_STEPS = 200

@@ -6,9 +6,10 @@ import asyncio
 import hashlib
 import shutil
 from collections import Counter
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import Literal, Protocol
 
 import grpc
 from genericdp.observed import next_change
@@ -16,14 +17,10 @@ from genericdp.simulator.kubelet import Kubelet
 from genericdp.simulator.settings import Generation
 
 from tests.e2e.cluster import listing
+from tests.e2e.cluster.node import Node
 from tests.e2e.cluster.sweep import DEVICE_PLUGINS
 from tests.soak.config import DOMAIN
 from tests.soak.record import HEALTHY
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from tests.e2e.cluster.node import Node
 
 Ending = Literal["stopped", "killed", "wiped"]
 """In good order, or not; the last one: and its directory is removed."""

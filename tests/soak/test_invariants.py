@@ -45,11 +45,7 @@ def test_lists_that_say_what_is_are_no_mistakes(record: Record) -> None:
     ("kind", "listed", "mistake"),
     [
         ("alpha", {A0: HEALTHY}, f"alpha: {A1} is not listed and should be Healthy"),
-        (
-            "alpha",
-            {A0: HEALTHY, A1: UNHEALTHY},
-            f"alpha: {A1} is Unhealthy and should be Healthy",
-        ),
+        ("alpha", {A0: HEALTHY, A1: UNHEALTHY}, f"alpha: {A1} is Unhealthy and should be Healthy"),
         ("beta", {B0: HEALTHY}, f"beta: {B0} is Healthy and should be Unhealthy"),
         ("beta", {}, f"beta: {B0} is not listed and should be Unhealthy"),
         (

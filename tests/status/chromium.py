@@ -10,12 +10,10 @@ import shutil
 import signal
 import subprocess
 import tempfile
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
-    from pathlib import Path
+from pathlib import Path
+from typing import Any
 
 PROGRAM = shutil.which("chromium") or shutil.which("chromium-browser") or ""
 WHY_NOT = "" if PROGRAM else "there is no chromium on this machine (apt-get install chromium)"

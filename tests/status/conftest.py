@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import pytest
 
-from tests.status.chromium import WHY_NOT, chromium
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.status.chromium import Browser
+from tests.status.chromium import WHY_NOT, Browser, chromium
 
 
 @pytest.fixture(scope="module")

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from genericdp.settings import Address
 from genericdp.status.listen import bind_sockets
 from genericdp.status.server import Limits, Response, Server
 
 from tests.polling import poll_until
-
-if TYPE_CHECKING:
-    import socket
-    from collections.abc import AsyncIterator, Awaitable, Callable
 
 ANYWHERE = Address(host="127.0.0.1", port=0)
 """Where tests listen."""

@@ -5,20 +5,17 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from genericdp.status.endpoints import Endpoints
 from genericdp.status.server import Response, Server
+from genericdp.status.state import Sources
 
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from genericdp.status.state import Sources
-
-    from tests.status.chromium import Browser, Page
-    from tests.status.samples import Document
+from tests.status.chromium import Browser, Page
+from tests.status.samples import Document
 
 
 def static(*, shows_status: bool = True) -> Endpoints:

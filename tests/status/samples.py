@@ -140,8 +140,7 @@ EMPTY = status(
     },
     notReady=["no config is active", "there is no kubelet.sock"],
     config=config(
-        differsSince=at(NOW - 11),
-        problems=["/etc/genericdp/devices.yaml:1:1: it does not exist"],
+        differsSince=at(NOW - 11), problems=["/etc/genericdp/devices.yaml:1:1: it does not exist"]
     ),
 )
 
@@ -203,9 +202,7 @@ LOOPS = resource(
     "example.com/loop",
     *(
         device(
-            n,
-            name="loop",
-            reason="" if n != 40 else "kernel log: I/O error, dev loop40, sector 0",
+            n, name="loop", reason="" if n != 40 else "kernel log: I/O error, dev loop40, sector 0"
         )
         for n in range(64)
     ),
@@ -232,7 +229,7 @@ REFUSED = config(
     resources=7,
     warnings=[
         "/etc/genericdp/devices.yaml:14:7: .resources[1].hooks: with replicas above 1, hooks of"
-        " one container may run next to those of another",
+        " one container may run next to those of another"
     ],
     differsSince=at(NOW - 95),
     refused="e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",

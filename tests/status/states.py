@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 from genericdp.config.files import Loaded
 from genericdp.config.reload import ConfigState
@@ -19,9 +20,6 @@ from genericdp.policy import SECTIONS, Policy, Section
 from genericdp.reasons import Code, Reason
 from genericdp.status.state import DaemonState, ResourceState
 from genericdp.template import Template
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 NAME = "example.com/a"
 _SECTIONS: dict[str, Any] = {key: Section(says="") for key in SECTIONS}

@@ -6,8 +6,9 @@ import asyncio
 import json
 import logging
 import re
+from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from genericdp.config.reload import ConfigState
@@ -17,12 +18,7 @@ from genericdp.status.state import Events, as_json
 from tests.printed import violations
 from tests.status import states
 from tests.testbeds import loading
-from tests.world import World, resource, serial
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from tests.world import Daemon
+from tests.world import Daemon, World, resource, serial
 
 ROOT = Path(__file__).parents[2]
 SERIAL = "example.com/serial"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import pytest
 from genericdp import logs
@@ -13,9 +13,6 @@ from genericdp.status import state
 from genericdp.status.state import Events, record_events
 
 from tests.world import World, serial
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 log = logging.getLogger("genericdp.test")
 

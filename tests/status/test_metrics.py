@@ -2,30 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 from genericdp.config.files import Loaded
 from genericdp.config.reload import ConfigState
 from genericdp.status.metrics import MAX_DEVICES, MAX_PER_RESOURCE, METRICS, PREFIX, exposition
-from genericdp.status.state import NOT_YET_DECIDED
+from genericdp.status.state import NOT_YET_DECIDED, DaemonState
 from genericdp.tally import BOUNDS, Tally
+from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.status.states import (
-    NAME,
-    POLICY,
-    REFUSED,
-    declared,
-    device,
-    devices,
-    resource,
-    state,
-)
-
-if TYPE_CHECKING:
-    from genericdp.status.state import DaemonState
-    from prometheus_client import Metric
+from tests.status.states import NAME, POLICY, REFUSED, declared, device, devices, resource, state
 
 DESIGNED = """
     devices{resource,state} device_healthy{resource,device} allocations_total{resource,result}

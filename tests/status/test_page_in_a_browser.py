@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
+from tests.status.chromium import Browser, Page
 from tests.status.page_server import served
 from tests.status.samples import (
     EMPTY,
@@ -21,9 +22,6 @@ from tests.status.samples import (
     resource,
     status,
 )
-
-if TYPE_CHECKING:
-    from tests.status.chromium import Browser, Page
 
 pytestmark = pytest.mark.slow
 

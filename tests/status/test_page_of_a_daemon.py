@@ -7,17 +7,13 @@ import json
 import re
 import signal
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from genericdp.simulator.kubelet import Kubelet
 
+from tests.status.chromium import Browser, Page
 from tests.test_daemon import Place
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.status.chromium import Browser, Page
 
 PROBED = """
 apiVersion: genericdp.io/v1alpha1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from genericdp.config.files import Loaded
@@ -15,12 +15,7 @@ from genericdp.status.state import Events, Sources, collect_state
 from genericdp.supervisor import Supervisor
 
 from tests.status.states import declared
-from tests.world import FAST, World, resource, serial
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.world import Daemon
+from tests.world import FAST, Daemon, World, resource, serial
 
 SERIAL, OTHER = "example.com/serial", "example.com/other"
 READY = (200, "ready\n")

@@ -7,8 +7,8 @@ import errno
 import logging
 import resource
 import socket
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, suppress
-from typing import TYPE_CHECKING
 
 import pytest
 from genericdp.status.server import Limits, Response
@@ -24,9 +24,6 @@ from tests.status.http_server import (
     request,
     serving,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
 
 HOST = b"Host: node-1\r\n"
 
@@ -152,9 +149,7 @@ async def test_one_who_has_ended_his_side_is_answered() -> None:
         assert await server.says(b"", half_closed=True) == b""
 
 
-async def test_a_mistake_of_ours_is_500_and_logged(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+async def test_a_mistake_of_ours_is_500_and_logged(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     async with serving() as server:
         assert (await server.get("/wrong")).startswith(b"HTTP/1.1 500 ")
