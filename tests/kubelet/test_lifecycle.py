@@ -1,26 +1,40 @@
-"""The life of a plugin, whose kubelet restarts, stands still or goes, in both generations."""
+"""The life of a plugin, whose kubelet restarts, stands still, refuses or goes."""
 
 from __future__ import annotations
 
 import asyncio
+import os
 import shutil
+import socket
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
+from pathlib import Path
+from typing import IO, Any
 
+import grpc
 import pytest
+from genericdp.host.workers import in_worker
+from genericdp.kubelet.lifecycle import RegistrationTiming
+from genericdp.simulator.kubelet import Kubelet
 
-from tests.polling import poll_until
+from tests.polling import others_run, poll_until
 from tests.world import FAST, Daemon, World, resource, serial
 
 pytestmark = pytest.mark.slow
 
 SERIAL = "example.com/serial"
-PATIENT = replace(FAST, first_retry=60.0, last_retry=60.0)
+PATIENT = replace(FAST, first_retry=60.0, last_retry=60.0, register=60.0, stream=60.0)
 """Waits this long between attempts that only an event can have ended the wait."""
 LONGEST = f"{'d' * 60}.{'e' * 60}.{'f' * 60}.{'g' * 61}/{'n' * 63}"
 """What a kubelet takes as a name."""
 CHANGES = 24
 MANY, LONG = 1400, "an-adapter-with-an-id-of-more-than-fifty-bytes-$(device.name)"
 """Shares of each device: the lists take 30 MB together, more than gRPC's window ever grows to."""
+AT_ONCE = 32
+"""As many as register at once."""
+FAILURES = 10
+"""The wait after the last of them is 512 times the first one, at most 1,024 times."""
 
 
 def sockets(world: World) -> list[str]:
@@ -179,3 +193,254 @@ async def test_kubelets_that_are_away_for_long_are_no_work_of_another_plugin(wor
             await world.listed(SERIAL, "ttyUSB0")
         await daemon.registered(SERIAL)
         assert daemon.log.count("another device plugin may serve") == 0
+
+
+@pytest.fixture
+def plain_world(short_directory: Path) -> World:
+    """Return a world whose kubelet is not started yet, where its generation does not matter."""
+    world = World(short_directory)
+    world.host.plug("ttyUSB0")
+    return world
+
+
+@pytest.mark.parametrize(
+    ("attempts", "conflict", "seconds"),
+    [(1, False, 0.2), (2, False, 0.4), (6, False, 5.0), (6, True, 6.4), (10**9, True, 30.0)],
+)
+def test_delays_are_doubled_up_to_a_limit(attempts: int, conflict: bool, seconds: float) -> None:
+    assert RegistrationTiming().retry_delay(attempts, conflict=conflict) == pytest.approx(seconds)
+
+
+@pytest.mark.parametrize(("attempts", "seconds"), [(1, 0.3), (2, 0.6), (5, 4.8), (6, 5.0)])
+def test_a_doubtful_stream_is_awaited_longer_each_time(attempts: int, seconds: float) -> None:
+    """K10: a busy kubelet's stream, which is only late, is not missed forever."""
+    assert RegistrationTiming().doubtful_stream(attempts) == pytest.approx(seconds)
+
+
+@pytest.mark.parametrize("honours_cancel", [False, True])
+async def test_a_late_answer_is_waited_for_with_the_same_socket(
+    world: World, honours_cancel: bool
+) -> None:
+    """REG-2, REG-3: a stuck kubelet completes the call later: one stream, no second attempt."""
+    world.kubelet.faults.honours_cancel = honours_cancel
+    world.kubelet.faults.answer_delay_seconds = 0.6
+    async with world.kubelet, world.serving(serial()) as daemon:
+        await world.listed(SERIAL, "ttyUSB0")
+        await daemon.registered(SERIAL)
+        assert world.kubelet.observed.registrations[SERIAL] == 1
+
+
+@pytest.mark.parametrize("honours_cancel", [False, True])
+async def test_a_register_that_is_given_up_is_tried_again(
+    world: World, honours_cancel: bool
+) -> None:
+    """REG-3: whatever the kubelet makes of the first call afterwards."""
+    world.kubelet.faults.honours_cancel = honours_cancel
+    world.kubelet.faults.register_delay_seconds = 0.3
+    async with world.kubelet, world.serving(serial(), timing=replace(FAST, register=0.1)):
+        await world.kubelet.wait_for(lambda: world.kubelet.observed.registrations[SERIAL] > 2)
+        world.kubelet.faults.register_delay_seconds = 0.0
+        await world.listed(SERIAL, "ttyUSB0")
+        await world.kubelet.wait_for(lambda: world.kubelet.streams(SERIAL) == 1)
+
+
+async def test_a_kubelet_that_opens_no_stream_is_asked_again(world: World) -> None:
+    """REG-12: a registration without a stream has failed."""
+    world.kubelet.faults.stream_delay_seconds = 3600.0
+    async with world.kubelet, world.serving(serial(), timing=replace(FAST, stream=0.05)):
+        await world.kubelet.wait_for(lambda: world.kubelet.observed.registrations[SERIAL] > 1)
+        world.kubelet.faults.stream_delay_seconds = 0.0
+        await world.listed(SERIAL, "ttyUSB0")
+
+
+@pytest.mark.parametrize("how", ["dies", "is left alive", "is frozen and dies"])
+async def test_a_hanging_register_ends_when_the_kubelet_is_replaced(world: World, how: str) -> None:
+    """KST-3: the wait for a lost answer ends with the kubelet that owes it, at the latest."""
+    other = Kubelet(world.kubelet.directory, generation=world.kubelet.generation)
+    async with AsyncExitStack() as kubelets, world.serving(serial(), timing=PATIENT) as daemon:
+        await daemon.counts(SERIAL, 1)
+        world.kubelet.faults.register_delay_seconds = 3600.0
+        await kubelets.enter_async_context(world.kubelet)
+        if how == "is frozen and dies":
+            world.kubelet.freeze()
+        else:
+            await world.kubelet.wait_for(lambda: world.kubelet.observed.registrations[SERIAL] == 1)
+        if how != "is left alive":
+            await world.kubelet.crash()
+        await kubelets.enter_async_context(other)
+        await other.wait_for(lambda: other.allocatable(SERIAL) == 1)
+
+
+async def fails(daemon: Daemon, times: int) -> None:
+    """Wait until the metrics have this many failed registrations."""
+    name = "registrations_total{example.com/serial,failure}"
+    await daemon.counts_so(lambda found: found.get(name, 0) >= times)
+
+
+async def test_a_new_socket_is_tried_again_soon_however_long_the_last_one_was_dead(
+    plain_world: World,
+) -> None:
+    """K2: a kubelet that was killed leaves its socket; the next one binds before it listens."""
+    path = plain_world.kubelet.directory / "kubelet.sock"
+    with socket.socket(socket.AF_UNIX) as dead, socket.socket(socket.AF_UNIX) as other:
+        dead.bind(str(path))
+        timing = replace(FAST, first_retry=0.02, last_retry=60.0)
+        async with plain_world.serving(serial(), timing=timing) as daemon:
+            await fails(daemon, FAILURES - 1)  # the next delays would be 5 s, 10 s, 20 s
+            other.bind(str(path.with_name("new.sock")))
+            path.with_name("new.sock").rename(path)
+            await fails(daemon, FAILURES + 4)
+            plain_world.kubelet.faults.refuse_register = "not now"
+            async with plain_world.kubelet:
+                line = await daemon.log.says("not now")
+    assert line.endswith(": registering again in 0.0 s")
+
+
+async def test_registrations_that_hang_keep_no_other_one_waiting(plain_world: World) -> None:
+    """K6: a kubelet that hangs for 31 resources is requested one more."""
+    kubelet = plain_world.kubelet
+    kubelet.faults.register_delay_seconds = 3600.0
+    resources = [resource(f"example.com/r{number}", "/dev/none") for number in range(AT_ONCE)]
+    async with kubelet, plain_world.serving(*resources, timing=replace(FAST, register=600.0)):
+        await kubelet.wait_for(lambda: len(kubelet.observed.registrations) == AT_ONCE, 30)
+
+
+async def turn(times: int) -> None:
+    """Let the loop go round so often."""
+    for _ in range(times):
+        await others_run()
+
+
+@pytest.mark.parametrize("turns", [*range(6), *range(6, 30, 4)])
+@pytest.mark.parametrize("how", ["hangs", "refuses", "opens no stream", "takes it"])
+async def test_no_moment_of_a_registration_keeps_the_daemon_from_ending(
+    plain_world: World, how: str, turns: int
+) -> None:
+    """Up to Python 3.12 a task group may swallow a cancellation that comes with a failure."""
+    world, faults = plain_world, plain_world.kubelet.faults
+    faults.register_delay_seconds = 3600.0 if how == "hangs" else 0.0
+    faults.refuse_register = "no such luck" if how == "refuses" else None
+    faults.stream_delay_seconds = 0.0 if how == "takes it" else 3600.0
+    async with world.kubelet, asyncio.timeout(60):
+        async with world.serving(serial(), timing=PATIENT):
+            tried = world.kubelet.observed.registrations
+            await world.kubelet.wait_for(lambda: tried[SERIAL] == 1, 30)
+            await turn(turns)
+        assert sockets(world) == []
+
+
+@pytest.mark.parametrize("turns", [*range(0, 40, 4), *range(40, 400, 40)])
+async def test_no_moment_of_the_start_keeps_the_daemon_from_ending(
+    plain_world: World, turns: int
+) -> None:
+    """gRPC's own start, canceled half-way, made its stop fail, and SIGTERM was never heard."""
+    async with plain_world.kubelet, asyncio.timeout(60):
+        async with plain_world.serving(serial(), timing=PATIENT):
+            await turn(turns)
+        assert sockets(plain_world) == []
+
+
+Call = asyncio.Task[list[str] | str]
+
+
+class Hooked:
+    """A resource whose Allocate lasts until a FIFO is closed: a kubelet rejects a pod for good."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self._fifo = world.directory / "fifo"
+        os.mkfifo(self._fifo)
+
+    def resource(self, timeout_seconds: int = 6, **keys: str) -> dict[str, object]:
+        command = ["/bin/cat", str(self._fifo)]
+        hook = {"exec": {"command": command}, "timeoutSeconds": timeout_seconds}
+        return {**serial(hooks={"allocate": hook}), **keys}
+
+    async def _allocate(self) -> list[str] | str:
+        """Return the device files that Allocate gives, or the text of its error."""
+        try:
+            answer = await self.world.allocated(SERIAL, ["ttyUSB0"])
+        except grpc.aio.AioRpcError as error:
+            return error.details() or ""
+        return [node.host_path for given in answer.container_responses for node in given.devices]
+
+    @asynccontextmanager
+    async def allocating(self, daemon: Daemon) -> AsyncIterator[tuple[Call, IO[bytes]]]:
+        """Call Allocate; yield the call once its hook runs, and what ends the hook when closed."""
+        await daemon.registered(SERIAL)
+        await self.world.listed(SERIAL, "ttyUSB0")
+        async with asyncio.TaskGroup() as tasks:
+            call = tasks.create_task(self._allocate())
+            with await in_worker(lambda: self._fifo.open("wb")) as hook:
+                yield call, hook
+
+
+@pytest.fixture
+async def hooked(plain_world: World) -> AsyncIterator[Hooked]:
+    async with plain_world.kubelet:
+        yield Hooked(plain_world)
+
+
+async def _break(hooked: Hooked, daemon: Daemon) -> None:
+    hooked.world.kubelet.break_streams(SERIAL)
+
+
+async def _restart(hooked: Hooked, daemon: Daemon) -> None:
+    await hooked.world.kubelet.restart()
+
+
+async def _take_other_options(hooked: Hooked, daemon: Daemon) -> None:
+    await daemon.takes(hooked.resource(prefer="none"))
+
+
+@pytest.mark.parametrize(
+    "disturb", [_break, _restart, _take_other_options], ids=["stream", "kubelet", "options"]
+)
+async def test_no_new_registration_cuts_off_an_allocate(
+    hooked: Hooked, disturb: Callable[[Hooked, Daemon], Coroutine[Any, Any, None]]
+) -> None:
+    """It failed with "Cancelling all calls", and its pod was rejected for good."""
+    async with (
+        hooked.world.serving(hooked.resource()) as daemon,
+        hooked.allocating(daemon) as (call, hook),
+    ):
+        await disturb(hooked, daemon)
+        await daemon.shows(SERIAL, lambda found: not found["registered"])
+        hook.close()
+        assert await call == ["/dev/ttyUSB0"]
+        await daemon.registered(SERIAL)
+        assert hooked.world.kubelet.observed.registrations[SERIAL] == 2
+
+
+async def test_the_end_of_the_daemon_waits_for_an_allocate(hooked: Hooked) -> None:
+    async with AsyncExitStack() as running:
+        daemon = await running.enter_async_context(hooked.world.serving(hooked.resource()))
+        async with hooked.allocating(daemon) as (call, hook), asyncio.TaskGroup() as tasks:
+            ending = tasks.create_task(running.aclose())
+            await daemon.log.says("stopping: waiting for 1 call of the kubelet")
+            assert not ending.done()
+            hook.close()
+            assert await call == ["/dev/ttyUSB0"]
+    assert sockets(hooked.world) == []
+
+
+async def test_the_end_of_the_daemon_waits_no_longer_than_an_allocate_may_take(
+    hooked: Hooked,
+) -> None:
+    async with AsyncExitStack() as running:
+        stuck = hooked.resource(timeout_seconds=1)
+        daemon = await running.enter_async_context(hooked.world.serving(stuck))
+        async with hooked.allocating(daemon) as (call, _):
+            await running.aclose()
+            assert "its allocate hook /bin/cat took longer than 1 s" in await call
+
+
+async def test_an_allocate_of_a_resource_that_is_removed_is_answered(hooked: Hooked) -> None:
+    async with (
+        hooked.world.serving(hooked.resource()) as daemon,
+        hooked.allocating(daemon) as (call, hook),
+    ):
+        await daemon.takes(serial("example.com/elsewhere", nodeNames=["elsewhere"]))
+        await hooked.world.listed(SERIAL)
+        hook.close()
+        assert "there is no device 'ttyUSB0'" in await call
