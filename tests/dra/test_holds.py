@@ -132,6 +132,7 @@ async def test_a_claim_whose_record_could_not_be_read_again_is_refused(node: Dra
 
 
 async def test_admin_access_is_no_holder_and_runs_no_hooks(node: DraNode) -> None:
+    node.host.plug("ttyUSB1")
     async with node.serving(by_dra(hooks=node.hooks())):
         user = await node.claim(name="user")
         monitor = await node.claim(name="monitor", admin=True)
@@ -139,6 +140,9 @@ async def test_admin_access_is_no_holder_and_runs_no_hooks(node: DraNode) -> Non
         assert node.ran() == ["allocate ttyUSB0"]
         assert await node.unprepare(user) == ""
         assert node.ran() == ["release ttyUSB0"]
+        assert node.allocate(USB1, name="monitor", admin=True) == monitor
+        await node.prepare(monitor)
+        assert node.host_paths(monitor) == ["/dev/ttyUSB1"]
         assert await node.unprepare(monitor) == ""
         assert node.ran() == []
 
