@@ -178,21 +178,23 @@ class Chapter:
     ) -> Taken:
         """Wait until the lists are true; raises Violation when that takes too long.
 
-        ``hold``: they count as true if they still are, or are again, this many seconds after the
-        mark. The time until they were true for good is what was taken.
+        ``hold``: they count as true if they still are, or are again, this many seconds after it
+        was done. The time until they were true for good is what was taken.
         """
         world = self._world
         load, daemon = world.load, world.daemon
-        true_since: float | None = None
+        true_since = done_at = None
         while True:
             daemon.look_at_log()
             wrong = await self._mistakes(mark)
             now = self._world.now()
-            if wrong or not is_done():
+            is_over = is_done()
+            done_at = now if is_over and done_at is None else done_at
+            if wrong or not is_over:
                 true_since = None
             elif true_since is None:
                 true_since = now
-            if true_since is not None and now - mark.at >= hold:
+            if true_since is not None and done_at is not None and now - done_at >= hold:
                 return self._taken(mark, limit, true_since - mark.at)
             load.look_at_children(mark, daemon.pid)
             if true_since is None and now - mark.at > limit:
