@@ -3,7 +3,8 @@
     python -m tests.cases.running [TOPIC/NAME …]    # writes transcripts again: ``make cases``
 
 A step is a line ``$ COMMAND``; what it prints follows it. Next to ``genericdp … [| grep REGEX]``,
-whose config is the case's ``config.yaml`` and whose root is its machine, there are
+whose config is the case's ``config.yaml`` and whose root is its machine, and whose paths are
+printed as seen from the directory of both, there are
 
 ============================= ==================================================================
 ``config FILE``               replace the config by another file of the case, or by an example
@@ -174,7 +175,8 @@ class _Node:
         with contextlib.redirect_stdout(output), contextlib.redirect_stderr(output):
             code = main(arguments[:pipe])
         wanted = re.compile("".join(arguments[pipe + 2 :]))
-        yield from filter(wanted.search, output.getvalue().splitlines())
+        printed = output.getvalue().replace(f"{os.getcwd()}/", "")
+        yield from filter(wanted.search, printed.splitlines())
         if code:
             yield f"exit {code}"
 
