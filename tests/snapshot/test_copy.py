@@ -1,18 +1,32 @@
+"""A snapshot copies parts of sysfs and /dev, also of a machine that is damaged."""
+
 from __future__ import annotations
 
+import io
 import os
 import shutil
+import stat
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import pytest
-from genericdp.snapshot.archive import Kind
+from genericdp.host.root import Root
+from genericdp.host.sysfs import device_names
+from genericdp.snapshot.archive import Kind, read, unpack, write
 from genericdp.snapshot.copy import Copy, copied
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
+from tests.budget import examples
 from tests.fixtures.make_tree import Tree
+from tests.testbeds import loading
+from tests.testbeds.damaging import DAMAGES, damage, mend, paths_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
+    from collections.abc import Callable, Mapping
+
+pytestmark = pytest.mark.slow
 
 USB = "sys/devices/pci0000:00/0000:00:14.0/usb1/1-1"
 DRIVERS = "sys/bus/usb/drivers"
@@ -24,8 +38,8 @@ def read_it(path: str, read: Callable[[], bytes]) -> bytes:
     return read()
 
 
-def copy_of(tree: Tree) -> Copy:
-    return copied(tree.root, Copy(), guard=read_it)
+def copy_of(root: Root) -> Copy:
+    return copied(root, Copy(), guard=read_it)
 
 
 @pytest.fixture
@@ -68,7 +82,7 @@ def test_of_files_is_copied_what_tells_of_devices_and_everybody_may_read(
     path: str, text: str, mode: int, is_copied: bool, tree: Tree
 ) -> None:
     tree.write(path, text).chmod(mode)
-    found = copy_of(tree).entries.get(path)
+    found = copy_of(tree.root).entries.get(path)
     assert (found is not None) is is_copied
     assert found is None or found.content == text.encode()
 
@@ -77,7 +91,7 @@ def test_links_are_copied_and_what_they_lead_to_is_there_though_empty(tree: Tree
     tree.link("sys/bus/cpu/devices/cpu0", "../../../devices/system/cpu/cpu0")
     tree.write("sys/devices/system/cpu/cpu0/uevent", "")
     tree.write("sys/module/usbcore/parameters/key", "")
-    found = copy_of(tree).entries
+    found = copy_of(tree.root).entries
     links = (f"{USB}/driver", "sys/bus/usb/devices/1-1", f"{DRIVERS}/usb/1-1", GROUP)
     assert {found[path].kind for path in links} == {Kind.LINK}
     assert found[f"{USB}/driver"].target.endswith("drivers/usb")
@@ -122,7 +136,7 @@ def test_what_says_what_a_device_is_is_copied_and_what_acts_counts_or_is_private
             tree.link(f"{device}/subsystem", f"../../class/{subsystem}")
             for name in attributes:
                 tree.write(f"{device}/{name}", "1\n")
-    found = copy_of(tree).entries
+    found = copy_of(tree.root).entries
     for names, are_copied in ((COPIED, True), (SKIPPED, False)):
         for subsystem, attributes in names.items():
             assert f"sys/devices/{subsystem}/uevent" in found
@@ -132,12 +146,12 @@ def test_what_says_what_a_device_is_is_copied_and_what_acts_counts_or_is_private
 
 def test_a_device_whose_uevent_cannot_be_read_is_there_all_the_same(tree: Tree) -> None:
     tree.write("sys/devices/virtual/misc/odd/uevent", "x").chmod(0o200)
-    assert copy_of(tree).entries["sys/devices/virtual/misc/odd/uevent"].content == b""
+    assert copy_of(tree.root).entries["sys/devices/virtual/misc/odd/uevent"].content == b""
 
 
 def test_no_content_of_a_device_node_is_copied(tree: Tree) -> None:
     tree.node("disk", "8:0", block=True).write_text("secret")
-    assert copy_of(tree).entries["dev/disk"].content == b""
+    assert copy_of(tree.root).entries["dev/disk"].content == b""
 
 
 def test_what_may_not_be_read_is_told(tree: Tree) -> None:
@@ -176,5 +190,140 @@ def test_no_link_is_followed(tree: Tree, tmp_path: Path) -> None:
     (tmp_path / "outside/uevent").write_text("secret")
     tree.link("sys/devices/away", str(tmp_path / "outside"))
     tree.link("sys/devices/circle", ".")
-    found = copy_of(tree).entries
+    found = copy_of(tree.root).entries
     assert not any("away" in path for path in found)
+
+
+class Machine(Root):
+    """A copied tree that passes for a running machine, some files of which are nodes."""
+
+    def __init__(self, directory: Path, nodes: Mapping[str, tuple[int, int]]) -> None:
+        super().__init__(directory)
+        self._nodes = nodes
+
+    @property
+    def is_machine(self) -> bool:
+        return True
+
+    def lstat(self, path: str) -> os.stat_result:
+        found = os.lstat(self.real(path))
+        if path not in self._nodes:
+            return found
+        number = os.makedev(*self._nodes[path])
+        mode = stat.S_IFCHR | 0o600
+        return os.stat_result((mode, *found[1:]), {"st_rdev": number})
+
+
+@pytest.fixture
+def dev(tmp_path: Path) -> Tree:
+    return Tree(tmp_path)
+
+
+def in_dev(copy: Copy) -> set[str]:
+    return {path for path in copy.entries if path.startswith("dev/")}
+
+
+def written(copy: Copy, directory: Path) -> Root:
+    for entry in copy.entries.values():
+        at = directory / entry.path
+        at.parent.mkdir(parents=True, exist_ok=True)
+        if entry.kind is Kind.FILE:
+            at.write_bytes(entry.content)
+    return Root(directory)
+
+
+def test_a_node_that_sysfs_does_not_know_is_a_node_in_the_copy(dev: Tree, tmp_path: Path) -> None:
+    dev.write("dev/nvidia0", "")
+    dev.write("dev/also", "")
+    copy = copy_of(Machine(dev.directory, {"/dev/nvidia0": (195, 0), "/dev/also": (195, 0)}))
+    assert not copy.left_out
+    names = device_names(written(copy, tmp_path / "copy"))
+    assert names == {"nvidia0": ("char", (195, 0)), "also": ("char", (195, 0))}
+
+
+def test_another_name_of_a_node_leaves_the_device_its_own(dev: Tree) -> None:
+    dev.node("fuse", "10:229")
+    dev.write("dev/mine", "")
+    copy = copy_of(Machine(dev.directory, {"/dev/fuse": (10, 229), "/dev/mine": (10, 229)}))
+    uevent = copy.entries["sys/devices/virtual/misc/fuse/uevent"]
+    assert uevent.content == b"DEVNAME=mine\nMAJOR=10\nMINOR=229\nDEVNAME=fuse\n"
+
+
+def test_what_sysfs_calls_otherwise_is_left_out(dev: Tree) -> None:
+    dev.node("fuse", "10:229")
+    dev.node("null", "1:3")
+    copy = copy_of(Machine(dev.directory, {"/dev/null": (1, 5)}))  # and fuse is a plain file here
+    assert in_dev(copy) == set()
+    assert copy.left_out == {"not what sysfs calls by that name": 2}
+
+
+def test_links_stay_links_and_become_relative(dev: Tree) -> None:
+    dev.write("dev/ttyUSB0", "")
+    dev.link("dev/serial/by-id/a", "../../ttyUSB0")
+    dev.link("dev/serial/absolute", "/dev/ttyUSB0")
+    dev.link("dev/dangling", "nothing")
+    found = copy_of(Machine(dev.directory, {})).entries
+    targets = {path: match.target for path, match in found.items() if match.kind is Kind.LINK}
+    assert targets == {
+        "dev/serial/by-id/a": "../../ttyUSB0",
+        "dev/serial/absolute": "../ttyUSB0",
+        "dev/dangling": "nothing",
+    }
+
+
+def test_what_belongs_to_sessions_is_left_out(dev: Tree) -> None:
+    dev.write("dev/pts/0", "")
+    dev.write("dev/shm/secret", "")
+    dev.link("dev/stdin", "/proc/self/fd/0")
+    dev.link("dev/log", "/run/systemd/journal/dev-log")
+    copy = copy_of(Machine(dev.directory, {}))
+    assert in_dev(copy) == {"dev/pts", "dev/shm"}
+    assert not copy.left_out
+
+
+def test_a_link_that_others_can_turn_is_left_out(dev: Tree) -> None:
+    """Live it is refused; in the copy everything has one owner, and it would be taken."""
+    dev.write("dev/a", "")
+    dev.link("dev/open/link", "../a")
+    (dev.directory / "dev/open").chmod(0o777)
+    copy = copy_of(Machine(dev.directory, {}))
+    assert "dev/open/link" not in copy.entries
+    assert "can change" in next(iter(copy.left_out))
+
+
+def test_a_link_may_vanish_while_it_is_copied(dev: Tree) -> None:
+    class Unplugged(Root):
+        def read_link(self, path: str) -> str:
+            os.unlink(self.real(path))
+            return super().read_link(path)
+
+    dev.link("dev/disk", "sda")
+    assert in_dev(copy_of(Unplugged(dev.directory))) == set()
+
+
+PATHS = [path for path in paths_of("can") if path != "/dev"]
+KINDS = sorted(DAMAGES)
+
+
+@given(st.lists(st.tuples(st.sampled_from(PATHS), st.sampled_from(KINDS)), max_size=6))
+@example([("/sys/class", "a link out of the copy")])
+@example([("/sys/class/net", "a link out of the copy")])
+@example([("/sys/devices", "a link out of the copy")])
+@example([("/run/udev/data", "a link out of the copy")])
+@example([("/sys", "gone")])
+@settings(max_examples=examples(15))
+def test_whatever_is_damaged_the_rest_is_copied(damages: list[tuple[str, str]]) -> None:
+    """And what is copied is a snapshot, with nothing from outside the copy."""
+    with TemporaryDirectory() as directory:
+        loading.build(loading.path_of("can"), Path(directory))
+        for path, kind in damages:
+            damage(Path(directory), path, kind)
+        copy = copy_of(Root(Path(directory)))
+        mend(Path(directory))
+    entries = copy.in_order()
+    assert not [entry.path for entry in entries if "/tty" in entry.path or "/mem/" in entry.path]
+    packed = io.BytesIO()
+    write(packed, {}, entries)
+    assert list(read(io.BytesIO(packed.getvalue()))) == entries
+    with TemporaryDirectory() as directory:
+        unpack(io.BytesIO(packed.getvalue()), Path(directory))
