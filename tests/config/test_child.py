@@ -1,21 +1,44 @@
+"""Configs are loaded by a child, so that neither a parser nor a greedy config is in the daemon."""
+
 from __future__ import annotations
 
 import asyncio
 import json
 import os
+import re
 import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from genericdp.config.child import encode
 from genericdp.config.load import load, load_plain
 
+from tests.config.loading import HEAD
 from tests.polling import others_run
+from tests.process.cgroups import cgroup
 from tests.process.scripts import load_in_child
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 CONFIGS = Path(__file__).parent.parent / "configs"
+SHORTEST = CONFIGS / "valid/shortest.yaml"
+
+
+@pytest.fixture
+def as_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Let a script of the shell be what Python is started by."""
+    path, python = tmp_path / "python", sys.executable
+
+    def as_python(script: str) -> None:
+        path.write_text("#!/bin/sh\n" + script.replace("PYTHON", f'"{python}" "$@"') + "\n")
+        path.chmod(0o755)
+        monkeypatch.setattr(sys, "executable", str(path))
+
+    return as_python
 
 
 @pytest.mark.parametrize(
@@ -58,14 +81,11 @@ def test_the_parent_never_imports_a_parser() -> None:
         "loaded = asyncio.run(main())\n"
         "print(json.dumps([len(loaded.resources), sorted(sys.modules)]))"
     )
-    package = CONFIGS.parent.parent
     done = subprocess.run(
         [sys.executable, "-c", code, CONFIGS / "valid/inject.yaml"],
-        env={"PYTHONPATH": str(package)},
-        capture_output=True,
-        check=True,
-        text=True,
-    )
+        env={"PYTHONPATH": str(CONFIGS.parent.parent)},
+        capture_output=True, check=True, text=True,
+    )  # fmt: skip
     resources, modules = json.loads(done.stdout)
     assert resources == 1
     assert not {"yaml", "jsonschema", "re2", "genericdp.config.read"} & set(modules)
@@ -74,8 +94,7 @@ def test_the_parent_never_imports_a_parser() -> None:
 
 async def test_a_child_that_takes_too_long_is_ended_and_told() -> None:
     begin = time.monotonic()
-    loaded = await load_in_child([CONFIGS / "valid/shortest.yaml"], timeout_seconds=0.001)
-    (problem,) = loaded.problems
+    (problem,) = (await load_in_child([SHORTEST], timeout_seconds=0.001)).problems
     assert problem.message == "loading the config took longer than 0.001 s"
     assert time.monotonic() - begin < 30
     with pytest.raises(ChildProcessError):
@@ -107,37 +126,27 @@ async def test_a_canceled_load_leaves_no_child() -> None:
         ("echo '{}'", "it is too much"),
         ("exit 0", "it is too much"),
         ("nice >&2; exit 1", f"failed with code 1: {os.nice(0)}"),
+        ("", "could not be loaded: No such file"),
     ],
 )
 async def test_a_child_that_breaks_is_a_problem(
-    script: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    script: str, message: str, as_python: Callable[[str], None]
 ) -> None:
-    (tmp_path / "python").write_text(f"#!/bin/sh\n{script}\n")
-    (tmp_path / "python").chmod(0o755)
-    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    as_python(script)
+    if not script:
+        os.unlink(sys.executable)
     (problem,) = (await load_in_child([Path("a.yaml")])).problems
     assert problem.file == "a.yaml"
     assert message in problem.message
 
 
 async def test_a_child_that_has_answered_need_not_exit(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, as_python: Callable[[str], None]
 ) -> None:
     """If a lookup hangs in the kernel, no signal ends the process."""
-    path = CONFIGS / "valid/shortest.yaml"
-    (tmp_path / "answer").write_bytes(encode(*load_plain([path])))
-    (tmp_path / "python").write_text(f"#!/bin/sh\ncat {tmp_path}/answer\nexec sleep 3600\n")
-    (tmp_path / "python").chmod(0o755)
-    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
-    assert await load_in_child([path]) == load([path])
-
-
-async def test_a_child_that_cannot_be_started_is_a_problem(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sys, "executable", str(tmp_path / "nothing"))
-    (problem,) = (await load_in_child([Path("a.yaml")])).problems
-    assert "could not be loaded: No such file" in problem.message
+    (tmp_path / "answer").write_bytes(encode(*load_plain([SHORTEST])))
+    as_python(f"cat {tmp_path}/answer\nexec sleep 3600")
+    assert await load_in_child([SHORTEST]) == load([SHORTEST])
 
 
 async def test_a_child_finds_the_package_from_any_directory(
@@ -146,10 +155,49 @@ async def test_a_child_finds_the_package_from_any_directory(
     (tmp_path / "genericdp").mkdir()
     (tmp_path / "genericdp/__init__.py").write_text("raise SystemExit('not this one')")
     monkeypatch.chdir(tmp_path)
-    loaded = await load_in_child([CONFIGS / "valid/shortest.yaml"])
-    assert loaded.problems == ()
+    assert (await load_in_child([SHORTEST])).problems == ()
 
 
 async def test_a_thousand_problems_are_enough(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text("".join(f"key{i}: x\n" for i in range(2000)))
     assert len((await load_in_child([tmp_path])).problems) == 1000
+
+
+MIB = 1024 * 1024
+SHIPPED, DAEMON = 160 * MIB, 88 * MIB
+"""The limit of the shipped pod, and what a daemon with 10,000 devices takes of it."""
+
+
+async def ran_out(directory: Path) -> bool:
+    """Load configs that take more than 64 MiB to read; return whether that is what it says."""
+    for number in range(3):
+        rest = f"match: [{{path: [{', '.join(['/dev/x'] * 9)}]}}]"
+        entries = (f"  - {{name: example.com/r{number}-{i}, {rest}}}\n" for i in range(7000))
+        (directory / f"{number}.yaml").write_text(HEAD + "".join(entries))
+    (problem,) = (await load_in_child([directory], timeout_seconds=100)).problems
+    return bool(re.search("it takes more (than the .* MiB of )?memory", problem.message))
+
+
+async def test_a_greedy_config_does_not_use_up_the_memory_of_the_pod(
+    tmp_path: Path, as_python: Callable[[str], None]
+) -> None:
+    """Else a kubelet from 1.28 on ends all processes of the container (``memory.oom.group``)."""
+    with cgroup(memory=SHIPPED - DAEMON) as groups:
+        joining = "".join(f"echo $$ > {group}\n" for group in groups)
+        as_python(f"set -e\n{joining}exec PYTHON")
+        assert await ran_out(tmp_path)
+        events = [
+            group.with_name(name)
+            for group in groups
+            for name in ("memory.oom_control", "memory.events")
+        ]
+        lines = [line for file in events if file.exists() for line in file.read_text().split("\n")]
+    assert [line for line in lines if line.startswith("oom_kill ")] == ["oom_kill 0"]
+
+
+@pytest.mark.parametrize("kibibytes", range(36_000, 60_000, 5_113))
+async def test_wherever_its_memory_ends_that_is_what_it_says(
+    kibibytes: int, tmp_path: Path, as_python: Callable[[str], None]
+) -> None:
+    as_python(f"ulimit -d {kibibytes}\nexec PYTHON")
+    assert await ran_out(tmp_path)

@@ -1,79 +1,240 @@
+"""The files that make up a config, its digest, and what cannot be read as one."""
+
 from __future__ import annotations
 
 import hashlib
+import os
+import socket
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+import pytest
+from genericdp import model
 from genericdp.config.load import load
+from genericdp.health.kinds.exec import ExecCheck
+from genericdp.health.kinds.file import FileCheck
+from genericdp.health.kinds.kernellog import KernelLogCheck
+from genericdp.health.kinds.open import OpenCheck
+from genericdp.template import Template, parse
 
-from tests.config.bounded import HEAD
-from tests.config.changing import config
+from tests.config.bounded import HEAD as POLICY
+from tests.config.changing import ConfigMap, config
+from tests.config.loading import HEAD, loaded
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+MIB = 1024 * 1024
+VALID = Path(__file__).parent.parent / "configs/valid"
 
 
-def test_one_bad_file_does_not_hide_the_problems_of_the_others(tmp_path: Path) -> None:
+def _problem(path: Path) -> str:
+    (problem,) = load([path]).problems
+    return problem.message
+
+
+def _names(*paths: Path) -> list[str]:
+    loaded = load(paths)
+    assert loaded.problems == ()
+    return [resource.name.removeprefix("example.com/") for resource in loaded.resources]
+
+
+def test_a_directory_gives_its_visible_yaml_files_by_name(tmp_path: Path) -> None:
+    for name in ("b.yml", "a.yaml", ".hidden.yaml", "c.txt", "d.yaml.bak", "A.yaml"):
+        text = config(name.replace(".", "-").strip("-"))
+        (tmp_path / name).write_text(f"{text}---\n{config('X')}" if name == "A.yaml" else text)
+    assert _names(tmp_path) == ["A-yaml", "X", "a-yaml", "b-yml"]
+
+
+def test_several_paths_make_up_one_config_in_their_order(tmp_path: Path) -> None:
+    for name in ("b", "a"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "x.yaml").write_text(config(name))
+    paths = [tmp_path / "b", tmp_path / "a"]
+    assert _names(*paths) == ["b", "a"]
+    assert load(paths).files == tuple(path / "x.yaml" for path in paths)
+
+
+def test_a_config_map_is_called_by_the_names_that_it_shows(tmp_path: Path) -> None:
+    volume = ConfigMap(tmp_path / "v", {"a.yaml": config("a"), "b.yaml": "["})
+    loaded = load([volume.directory])
+    assert loaded.files == (volume.directory / "a.yaml", volume.directory / "b.yaml")
+    assert {problem.file for problem in loaded.problems} == {str(volume.directory / "b.yaml")}
+
+
+def test_what_is_no_file_is_a_problem_and_never_a_hang(short_directory: Path) -> None:
+    os.mkfifo(short_directory / "fifo")
+    (short_directory / "below").mkdir()
+    (short_directory / "below/directory.yaml").mkdir()
+    (short_directory / "notes").mkdir()
+    (short_directory / "notes/notes.txt").touch()
+    (short_directory / "link").symlink_to("link")
+    (short_directory / "plain").touch()
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(short_directory / "socket"))
+    for name, said in {
+        "socket": "it is a socket, not a file",
+        "fifo": "it is a FIFO, not a file",
+        "below": "it is a directory, not a file",
+        "/dev/null": "it is a character device, not a file",
+        "nothing": "it does not exist",
+        "link": "it is a symbolic link that leads to itself",
+        "plain/x": "a part of its path is not a directory",
+    }.items():
+        assert _problem(short_directory / name) == said
+    assert "holds no config" in _problem(short_directory / "notes")
+    # Endless, and of unknown size.
+    assert "cannot be read" in _problem(Path("/proc/self/mem"))
+
+
+@pytest.fixture
+def as_nobody(short_directory: Path) -> Iterator[Path]:
+    """Root may read everything, so be someone else where we are root."""
+    short_directory.chmod(0o755)
+    (short_directory / "a.yaml").touch(mode=0)
+    (short_directory / "directory").mkdir(mode=0)
+    before = os.geteuid()
+    if before == 0:
+        os.seteuid(65534)
+    yield short_directory
+    os.seteuid(before)
+    # Who is not root could not remove it otherwise.
+    (short_directory / "directory").rmdir()
+
+
+def test_an_unreadable_file_or_directory_is_a_problem(as_nobody: Path) -> None:
+    for name in ("a.yaml", "directory"):
+        assert _problem(as_nobody / name) == "it cannot be read: permission denied"
+
+
+def test_what_was_read_from_stdin_is_called_so(tmp_path: Path) -> None:
+    (resource,) = loaded(config("a")).resources
+    assert (resource.name, resource.place.file) == ("example.com/a", "<stdin>")
+    (problem,) = loaded(" " * (MIB + 1)).problems
+    assert str(problem).startswith("<stdin>:1:1: it is larger than 1 MiB")
+    assert load([Path("-/x")], pipes={Path("-"): b""}).problems[0].file == "-/x"
+    assert load([Path("-")]).problems[0].file == "-"
+
+
+def test_a_file_may_have_one_mebibyte_and_no_more(tmp_path: Path) -> None:
+    path, text = tmp_path / "a.yaml", config("a").encode()
+    path.write_bytes(text + b"#" * (MIB - len(text)))
+    assert _names(path) == ["a"]
+    path.write_bytes(text + b"#" * (MIB - len(text) + 1))
+    assert "larger than 1 MiB" in _problem(path)
+
+
+def test_one_bad_file_does_not_hide_the_problems_of_the_others_and_all_are_sorted(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "a.yaml").write_text("[")
     (tmp_path / "b.yaml").write_bytes(b"\xff")
-    (tmp_path / "c.yaml").write_text(config("c").replace("match", "mtach"))
-    loaded = load([tmp_path, tmp_path / "missing.yaml"])
+    (tmp_path / "c.yaml").write_text(f"{config('c')}  - {{replicas: 0, name: x}}\n")
+    (tmp_path / "d.yaml").write_text(config("d").replace("match", "mtach"))
+    loaded = load([tmp_path / "missing.yaml", tmp_path])
     assert loaded.resources == ()
-    assert [Path(problem.file).name for problem in loaded.problems] == [
-        "a.yaml", "b.yaml", "c.yaml", "missing.yaml"
-    ]  # fmt: skip
+    places = [(problem.file, problem.line, problem.column) for problem in loaded.problems]
+    assert places == sorted(places)
+    files = ["a.yaml", "b.yaml", "c.yaml", "c.yaml", "c.yaml", "d.yaml", "missing.yaml"]
+    assert [Path(file).name for file, _, _ in places] == files
 
 
-def test_the_digest_tells_whether_names_or_contents_differ(tmp_path: Path) -> None:
-    path = tmp_path / "a.yaml"
+def test_the_digest_tells_whether_names_contents_or_their_order_differ(tmp_path: Path) -> None:
+    path, other = tmp_path / "a.yaml", tmp_path / "b.yaml"
     path.write_text(config("a"))
     first = load([path]).digest
     assert load([path]).digest == first
     path.write_text(config("a") + "# more\n")
     second = load([path]).digest
-    path.rename(tmp_path / "b.yaml")
-    assert len({first, second, load([tmp_path / "b.yaml"]).digest}) == 3
+    path.rename(other)
+    third = load([other]).digest
+    path.write_text(config("b"))
+    both = load([path, other]).digest
+    assert both == load([tmp_path]).digest
+    assert len({first, second, third, both, load([other, path]).digest}) == 5
 
 
 def test_the_digest_does_not_tell_where_the_files_lie(tmp_path: Path) -> None:
     """Alerts compare nodes by it, which may keep the same config in different directories."""
-    for at in ("here", "there"):
-        (tmp_path / at).mkdir()
-        (tmp_path / at / "a.yaml").write_text(config("a"))
-        (tmp_path / at / "p").write_text(HEAD)
     here, there = tmp_path / "here", tmp_path / "there"
+    for at in (here, there):
+        at.mkdir()
+        (at / "a.yaml").write_text(config("a"))
+        (at / "p").write_text(POLICY)
     assert load([here]).digest == load([there]).digest == load([there / "a.yaml"]).digest
     bounded = [load([entry], policy=entry / "p").digest for entry in (here, there)]
     assert bounded[0] == bounded[1]
 
 
-def test_the_order_of_the_files_is_a_part_of_the_digest(tmp_path: Path) -> None:
-    paths = [tmp_path / "a.yaml", tmp_path / "b.yaml"]
-    for path in paths:
-        path.write_text(config(path.stem))
-    assert load(paths).digest == load([tmp_path]).digest != load(paths[::-1]).digest
-
-
-def test_a_policy_has_the_digest_of_its_file(tmp_path: Path) -> None:
-    path, policy = tmp_path / "a.yaml", tmp_path / "p:1.yaml"
-    path.write_text(config("a"))
-    policy.write_text(f"{HEAD}devices: {{}}\n")
-    loaded = load([path], policy=policy).policy
-    assert loaded is not None
-    assert loaded.sha256 == hashlib.sha256(policy.read_bytes()).hexdigest()
-    assert loaded.file == str(policy)
-
-
-def test_the_digest_tells_whether_the_policy_differs(tmp_path: Path) -> None:
-    path, policy = tmp_path / "a.yaml", tmp_path / "p"
+def test_the_digest_tells_whether_the_policy_differs_which_has_that_of_its_file(
+    tmp_path: Path,
+) -> None:
+    path, file = tmp_path / "a.yaml", tmp_path / "p:1.yaml"
     path.write_text(config("a"))
     digests = {load([path]).digest}
     for text in ("", "devices: {}\n", "devices: {} # more\n"):
-        policy.write_text(HEAD + text)
-        digests.add(load([path], policy=policy).digest)
+        file.write_text(POLICY + text)
+        loaded = load([path], policy=file)
+        digests.add(loaded.digest)
+        assert loaded.policy is not None
+        assert loaded.policy.sha256 == hashlib.sha256(file.read_bytes()).hexdigest()
+        assert loaded.policy.file == str(file)
     assert len(digests) == 4
 
 
-def test_problems_are_sorted_by_file_line_and_column(tmp_path: Path) -> None:
-    for name in ("b", "a"):
-        bad = f"{config(name)}  - {{replicas: 0, name: x}}\n"
-        (tmp_path / f"{name}.yaml").write_text(bad)
-    places = [(problem.file, problem.line, problem.column) for problem in load([tmp_path]).problems]
-    assert places == sorted(places)
-    assert len({file for file, _, _ in places}) == 2
+def test_what_is_not_written_has_the_models_defaults() -> None:
+    (resource,) = loaded(f"{HEAD}  - {{name: a/b, match: [{{path: /dev/a}}]}}").resources
+    selector = model.Selector(candidates=model.PathSelector(globs=("/dev/a",)))
+    place = model.Place(file="<stdin>", line=4, column=5)
+    assert resource == model.Resource(name="a/b", place=place, match=(selector,))
+    (first, other) = load([VALID / "node-names"]).resources
+    assert str(first.place) == f"{VALID}/node-names/a.yaml:4:5"
+    assert str(other.place) == f"{VALID}/node-names/b.yml:4:5"
+
+
+def _command(*argv: str, **env: str) -> model.Command[Template]:
+    texts = {name: parse(text) for name, text in env.items()}
+    return model.Command(argv=tuple(map(parse, argv)), env=texts)
+
+
+def test_probes_and_hooks_become_the_model() -> None:
+    (resource,) = load([VALID / "all-of-it.yaml"]).resources
+    command, file, opened, log = (probe.check for probe in resource.health)
+    asked = _command("/usr/local/bin/check", "$(device.path)", MODE="quick")
+    assert command == ExecCheck(command=asked)
+    state = parse("/sys/class/infiniband/$(device.name)/ports/1/state")
+    assert file == FileCheck(path=state, regex="ACTIVE")
+    assert opened == OpenCheck(mode="rw")
+    assert isinstance(log, KernelLogCheck)
+    assert log.where == {"address": parse("$(pci.address)")}
+    assert log.ignore == {"code": ("13", "31", "43", "45", "68", "109")}
+    assert resource.health[3].recover_after_seconds == 600
+    started = _command("/usr/local/bin/init-qrng", "$(device.path)")
+    assert resource.hooks["allocate"] == model.Hook(command=started, timeout_seconds=4)
+    assert resource.hooks["preStart"].timeout_seconds == 20
+
+
+def test_one_type_and_one_empty_list_of_devices_are_kept_as_written() -> None:
+    match = "[{path: [/a, /b], type: file}]"
+    body = f"  - {{name: a/b, match: {match}, inject: {{devices: [], env: {{A: b}}}}}}"
+    (resource,) = loaded(HEAD + body).resources
+    globs = model.PathSelector(globs=("/a", "/b"), types=(model.FileType.FILE,))
+    assert resource.match[0].candidates == globs
+    assert resource.inject.devices == ()
+
+
+def test_what_dra_serves_becomes_the_model() -> None:
+    resources = load([VALID / "dra.yaml"]).resources
+    dra, plugin = model.ServedBy.DRA, model.ServedBy.DEVICE_PLUGIN
+    assert [entry.served_by for entry in resources] == [dra, plugin, dra]
+    assert resources[0].attributes == {
+        name: model.Attribute(type=model.AttributeType(kind), value=parse(text))
+        for name, kind, text in (
+            ("name", "string", "$(device.name) $(device.id)"),
+            ("release", "version", "$(attribute.version)"),
+            ("speed", "int", "$(attribute.speed:-0)"),
+            ("powered", "bool", "$(value.powered)"),
+        )
+    }
+    release = model.Hook(command=_command("/bin/true"), timeout_seconds=25)
+    assert resources[0].hooks["release"] == release

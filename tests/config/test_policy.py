@@ -34,28 +34,21 @@ def test_a_policy_knows_the_line_of_each_thing_that_it_allows() -> None:
     assert [each_rule.read_only for each_rule in policy.mounts.rules] == [True, False]
 
 
-def test_a_section_that_is_absent_allows_nothing_and_says_where(tmp_path: Path) -> None:
+def test_what_a_policy_does_not_say_is_not_allowed(tmp_path: Path) -> None:
     policy = policy_of(tmp_path, "")
     assert policy.devices.rules == ()
     assert policy.mounts.says == f"policy {tmp_path}/p.yaml:1 has no 'mounts', which allows none"
-
-
-def test_devices_that_are_not_narrowed_are_all_of_dev_but_no_disks(tmp_path: Path) -> None:
     policy = policy_of(tmp_path, "devices: {}\n")
     assert [rule.text for rule in policy.devices.rules] == ["/dev"]
     assert policy.block is False
 
 
-@pytest.mark.parametrize("kind", ["missing", "directory", "binary", "empty"])
-def test_what_cannot_be_read_is_a_problem_and_no_policy(tmp_path: Path, kind: str) -> None:
+def test_what_cannot_be_read_is_a_problem_and_no_policy(tmp_path: Path) -> None:
     path = tmp_path / "p.yaml"
-    if kind == "directory":
-        path.mkdir()
-    elif kind != "missing":
-        path.write_bytes(b"\xff\xfe\x00" if kind == "binary" else b"")
-    loaded = load([], policy=path)
-    assert loaded.policy is None
-    assert len(loaded.problems) == 1
+    for spoil in (path.mkdir, path.rmdir, lambda: path.write_bytes(b"\xff\xfe\x00")):
+        spoil()
+        loaded = load([], policy=path)
+        assert (loaded.policy, len(loaded.problems)) == (None, 1)
 
 
 @pytest.mark.parametrize("text", ["", "\n", "# nothing\n", "---\n"])
@@ -65,10 +58,6 @@ def test_an_empty_policy_says_what_one_that_allows_nothing_has(tmp_path: Path, t
     (problem,) = load([], policy=path).problems
     first, second = HEAD.splitlines()
     assert problem.hint == f"a policy that allows nothing has two lines: '{first}' and '{second}'"
-    path.write_text(HEAD)
-    policy = load([], policy=path).policy
-    assert policy is not None
-    assert policy.devices.rules == ()
 
 
 @pytest.mark.parametrize(
@@ -80,10 +69,8 @@ def test_a_policy_that_others_can_write_is_warned_about(
     path = tmp_path / "p.yaml"
     path.write_text(HEAD)
     path.chmod(mode)
-    warned = [
-        warning.message.partition(" can write")[0] for warning in load([], policy=path).warnings
-    ]
-    assert warned == ([who] if who else [])
+    messages = [warning.message for warning in load([], policy=path).warnings]
+    assert [message.partition(" can write")[0] for message in messages] == [who] * bool(who)
 
 
 OF_CONFIG = HEAD.replace("Policy", "Config")

@@ -1,63 +1,42 @@
-"""``--state-dir``: the last good config is served when at a start the one on disk is bad."""
+"""Policies that change, and ``--state-dir``: the last good config is served at a bad start."""
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import stat
 from typing import TYPE_CHECKING
 
 import pytest
 from genericdp.cli import main
+from genericdp.config.files import Loaded
 from genericdp.config.lastgood import LAST_GOOD
+from genericdp.errors import Problem
 
-from tests.config.changing import BAD, config
-from tests.config.reloading import following, until_true
-from tests.process.scripts import load_in_child
+from tests.config.changing import ConfigMap, config, rename, write
+from tests.config.reloading import Place, allowing
+from tests.polling import poll_until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
 pytestmark = pytest.mark.slow
 
 
-class Place:
-    """A config in two files, and a state directory."""
-
-    def __init__(self, directory: Path) -> None:
-        self.configs = directory / "b", directory / "a"
-        self.state_dir = directory / "state" / "deep"
-        for path in self.configs:
-            path.mkdir()
-
-    def write(self, *names: str) -> None:
-        for path, name in zip(self.configs, names, strict=True):
-            (path / "x.yaml").write_text(config(name))
-
-    def spoil(self) -> None:
-        (self.configs[0] / "x.yaml").write_text(BAD)
-
-    @property
-    def kept(self) -> list[str]:
-        """Return what is kept, in the order in which it counts."""
-        files = sorted((self.state_dir / LAST_GOOD).glob("*/*"))
-        return [file.read_text() for file in files]
-
-    async def keep(self, *names: str) -> None:
-        """Have a run that leaves a last good config, then a bad one on disk."""
-        self.write(*names)
-        async with following(
-            *self.configs, state_dir=self.state_dir, load=load_in_child
-        ) as followed:
-            await followed.has(*names)
-            await until_true(lambda: self.kept == [config(name) for name in names])
-        self.spoil()
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path, "b", "a")
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Place:
-    return Place(tmp_path)
+def bounded(tmp_path: Path) -> Place:
+    """With one file, and a policy that allows its device."""
+    place = Place(tmp_path, "c")
+    place.write("a")
+    place.allow("a")
+    return place
 
 
 async def test_a_start_with_a_bad_config_serves_the_last_good_one(
@@ -66,7 +45,7 @@ async def test_a_start_with_a_bad_config_serves_the_last_good_one(
     """C10: a node that reboots with a bad config has nothing to offer."""
     await place.keep("a", "b")
     await place.keep("c", "d")
-    async with following(*place.configs, state_dir=place.state_dir) as followed:
+    async with place.following() as followed:
         await followed.has("c", "d")
         state = followed.state.value
         assert state.from_state_dir
@@ -79,11 +58,11 @@ async def test_a_start_with_a_bad_config_serves_the_last_good_one(
         assert (followed.state.value.from_state_dir, followed.applied) == (False, 1)
         loaded = followed.state.value.loaded
         assert loaded is not None
-        assert loaded.files == tuple(path / "x.yaml" for path in place.configs)
+        assert loaded.files == tuple(place.configs)
         place.write("e", "f")
         await followed.has("e", "f")
         place.spoil()
-        await until_true(lambda: "the config cannot be used: the active one stays" in caplog.text)
+        await poll_until(lambda: "the config cannot be used: the active one stays" in caplog.text)
         assert not followed.state.value.from_state_dir
 
 
@@ -143,8 +122,8 @@ async def test_what_is_damaged_or_others_may_have_written_is_ignored(
         pytest.skip("needs root")
     await place.keep("a", "b")
     spoil((place.state_dir / LAST_GOOD).resolve())
-    async with following(*place.configs, state_dir=place.state_dir) as followed:
-        await until_true(lambda: "nothing is served until it is corrected" in caplog.text)
+    async with place.following() as followed:
+        await poll_until(lambda: "nothing is served until it is corrected" in caplog.text)
         assert "the last good config is ignored: " in caplog.text
         assert followed.state.value.loaded is None
         place.write("c", "d")
@@ -156,8 +135,8 @@ async def test_without_a_last_good_one_it_waits_and_says_why(
 ) -> None:
     place.write("a", "b")
     place.spoil()
-    async with following(*place.configs, state_dir=place.state_dir):
-        await until_true(lambda: "there is no last good config in" in caplog.text)
+    async with place.following():
+        await poll_until(lambda: "there is no last good config in" in caplog.text)
         assert "nothing is served until it is corrected" in caplog.text
 
 
@@ -168,9 +147,9 @@ async def test_a_store_that_fails_is_a_warning_and_leaves_what_there_was(
     in_the_way = place.state_dir / LAST_GOOD if is_directory else place.state_dir.parent
     in_the_way.mkdir(parents=True) if is_directory else in_the_way.touch()
     place.write("a", "b")
-    async with following(*place.configs, state_dir=place.state_dir) as followed:
+    async with place.following() as followed:
         await followed.has("a", "b")
-        await until_true(lambda: "the last good config cannot be kept in" in caplog.text)
+        await poll_until(lambda: "the last good config cannot be kept in" in caplog.text)
     assert not is_directory or [path.name for path in place.state_dir.iterdir()] == [LAST_GOOD]
 
 
@@ -194,18 +173,144 @@ async def test_only_the_latest_and_what_may_be_in_the_making_stays(place: Place)
 
 async def test_a_config_whose_resources_cannot_be_decided_is_no_last_good_one(place: Place) -> None:
     place.write("a", "b")
-    async with following(*place.configs, state_dir=place.state_dir) as followed:
-        await until_true(lambda: place.kept == [config("a"), config("b")])
+    async with place.following() as followed:
+        await poll_until(lambda: place.kept == [config("a"), config("b")])
         followed.can_be_decided = False
         place.write("c", "d")
         await followed.has("c", "d")
         followed.can_be_decided = True
         place.write("e", "f")
         await followed.has("e", "f")
-        await until_true(lambda: place.kept != [config("a"), config("b")])
+        await poll_until(lambda: place.kept != [config("a"), config("b")])
         assert place.kept == [config("e"), config("f")], "c and d were never kept"
         followed.can_be_decided = False
         place.write("g", "h")
         await followed.has("g", "h")
         followed.decided.value = followed.resources
-        await until_true(lambda: place.kept == [config("g"), config("h")])
+        await poll_until(lambda: place.kept == [config("g"), config("h")])
+
+
+@pytest.mark.parametrize("change", [write, rename])
+async def test_a_policy_that_changes_is_in_force_by_itself(
+    bounded: Place, change: Callable[[Path, str], None]
+) -> None:
+    async with bounded.following() as followed:
+        await followed.has("a")
+        for i, names in enumerate((("a", "b"), ("*",), ("a",))):
+            await followed.idle()
+            change(bounded.policy, allowing(*names))
+            await poll_until(lambda i=i: followed.applied == i + 2)  # type: ignore[misc]
+            assert followed.bounds() == tuple(f"/dev/{name}" for name in names)
+        assert followed.problems == []
+
+
+async def test_a_policy_in_a_config_map_that_is_swapped_is_noticed(bounded: Place) -> None:
+    volume = ConfigMap(bounded.policy.with_name("v"), {"p.yaml": allowing("a")})
+    async with bounded.following(policy=volume.directory / "p.yaml") as followed:
+        await followed.has("a")
+        await followed.idle()
+        volume.update({"p.yaml": allowing("a", "b")})
+        await poll_until(lambda: followed.applied == 2)
+        assert followed.bounds() == ("/dev/a", "/dev/b")
+
+
+async def test_what_a_stricter_policy_forbids_stays_in_force_and_is_told_as_problems(
+    bounded: Place, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its devices may be in use, and the mistake in the policy: a person has to decide."""
+    caplog.set_level(logging.INFO)
+    async with bounded.following() as followed:
+        await followed.has("a")
+        before = followed.state.value
+        bounded.allow("b")
+        await followed.is_(lambda state: state.refused)
+        state = followed.state.value
+        assert followed.problems == [
+            f"{bounded.configs[0]}:5:20: .resources[0].match[0].path: '/dev/a' is not allowed"
+            f" (policy {bounded.policy}:3 says devices: /dev/b)",
+        ]
+        assert state.differs_since is not None
+        assert (state.loaded, state.since) == (before.loaded, before.since)
+        assert (followed.bounds(), followed.applied) == (("/dev/a",), 1)
+        messages = [record.message for record in caplog.records if record.levelno == logging.ERROR]
+        assert messages[0] == followed.problems[0]
+        assert messages[1].startswith(
+            "the config cannot be used: the active one stays, with its policy, until it is"
+        )
+        bounded.write("b")
+        await followed.has("b")
+        assert (followed.bounds(), followed.problems) == (("/dev/b",), [])
+
+
+@pytest.mark.parametrize("spoilt", ["", "x: 1\n", None], ids=["empty", "wrong", "deleted"])
+async def test_a_policy_that_cannot_be_used_any_more_changes_nothing_and_is_told_once(
+    bounded: Place, caplog: pytest.LogCaptureFixture, spoilt: str | None
+) -> None:
+    async with bounded.following() as followed:
+        await followed.has("a")
+        bounded.write("b")  # nor is it read without its bounds
+        if spoilt is None:
+            bounded.policy.unlink()
+        else:
+            bounded.policy.write_text(spoilt)
+        await followed.is_(
+            lambda _: any(problem.startswith(str(bounded.policy)) for problem in followed.problems)
+        )
+        said = "the policy cannot be used: the active one stays until it is corrected"
+        await poll_until(lambda: said in caplog.text)
+        assert (caplog.text.count(said), followed.names.value) == (1, ("a",))
+        bounded.allow("b")
+        await followed.has("b")
+
+
+@pytest.mark.parametrize("bound_before", [True, False])
+async def test_the_last_good_config_is_held_against_the_policy_of_today(
+    bounded: Place, caplog: pytest.LogCaptureFixture, bound_before: bool
+) -> None:
+    """A restart must not restore revoked rights."""
+    await bounded.keep("a", policy=bounded.policy if bound_before else None)
+    bounded.allow("b")
+    async with bounded.following() as followed:
+        await followed.is_(lambda state: state.refused)
+        await poll_until(lambda: "nothing is served until it is corrected" in caplog.text)
+        assert followed.state.value.loaded is None
+        (said,) = (
+            message for message in caplog.messages if "the last good config is ignored" in message
+        )
+        assert f"{bounded.state_dir}/" in said
+        assert "/x.yaml:5:20: .resources[0].match[0].path: '/dev/a' is not allowed" in said
+        assert f"(policy {bounded.policy}:3 says devices: /dev/b)" in said
+        bounded.allow("a", "b")
+        await followed.has("a")
+        assert followed.state.value.from_state_dir
+        assert followed.bounds() == ("/dev/a", "/dev/b")
+
+
+async def test_what_comes_from_the_state_dir_under_another_policy_is_another_config(
+    bounded: Place,
+) -> None:
+    """Else the former policy, when it returns, would be taken for the one active."""
+    await bounded.keep("a")
+    bounded.allow("a", "b")
+    async with bounded.following() as followed:
+        await followed.has("a")
+        assert followed.bounds() == ("/dev/a", "/dev/b")
+        bounded.allow("a")
+        bounded.write("a")
+        await followed.is_(lambda state: not state.from_state_dir)
+        assert (followed.bounds(), followed.applied) == (("/dev/a",), 2)
+
+
+async def test_without_a_policy_to_be_had_the_last_good_config_is_not_used(
+    bounded: Place, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The child may have been killed: what would bound it is not known then."""
+    await bounded.keep("a")
+    problem = Problem(file="a.yaml", line=1, column=1, path="", message="ended by SIGKILL")
+
+    async def load(paths: Sequence[Path], *, policy: Path | None) -> Loaded:
+        return Loaded(problems=(problem,))
+
+    async with bounded.following(load=load) as followed:
+        await poll_until(lambda: "the last good config is ignored: a.yaml:1:1: en" in caplog.text)
+        assert followed.state.value.loaded is None

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.config.changing import config
+from tests.config.changing import ConfigMap, config
 
 SCRIPT = 'mount --bind "$1" "$2" && shift 2 && exec "$@"'
 VERSION = "..2026_11_21_14_00_00.12"
@@ -43,28 +43,21 @@ def _warnings(directory: Path, source: Path, point: Path) -> list[str]:
     return said
 
 
-def test_a_file_that_is_mounted_by_itself_is_told(short_directory: Path) -> None:
-    source, point = short_directory / "real.yaml", short_directory / "a b.yaml"
-    source.write_text(config("a"))
-    point.touch()
-    (said,) = _warnings(short_directory, source, point)
-    assert f"{point} is mounted by itself (subPath?), so an update that replaces it" in said
-
-
-def test_a_directory_that_is_one_version_of_its_volume_is_told(short_directory: Path) -> None:
-    source, point = short_directory / VERSION, short_directory / "config"
-    for directory in (source, point):
-        directory.mkdir()
-    (source / "a.yaml").write_text(config("a"))
+@pytest.mark.parametrize("is_file", [True, False], ids=["a file", "a version of its volume"])
+def test_what_is_mounted_by_itself_is_told(is_file: bool, short_directory: Path) -> None:
+    source, point = short_directory / VERSION, short_directory / "a b.yaml"
+    if is_file:
+        source.write_text(config("a"))
+        point.touch()
+    else:
+        source.mkdir()
+        point.mkdir()
+        (source / "a.yaml").write_text(config("a"))
     (said,) = _warnings(short_directory, source, point)
     assert f"{point} is mounted by itself (subPath?), so an update that replaces it" in said
 
 
 def test_a_whole_volume_that_is_mounted_is_as_it_should_be(short_directory: Path) -> None:
-    source, point = short_directory / "volume", short_directory / "config"
-    for directory in (source / VERSION, point):
-        directory.mkdir(parents=True)
-    (source / VERSION / "a.yaml").write_text(config("a"))
-    (source / "..data").symlink_to(VERSION)
-    (source / "a.yaml").symlink_to("..data/a.yaml")
-    assert _warnings(short_directory, source, point) == []
+    volume, point = ConfigMap(short_directory / "volume", {"a.yaml": config("a")}), "config"
+    (short_directory / point).mkdir()
+    assert _warnings(short_directory, volume.directory, short_directory / point) == []
